@@ -1,0 +1,409 @@
+//! Admission: may this contract be added to those already given?
+//!
+//! Two steps. First the bounds of the topic by itself (F4: both deadlines at least zero). Then schedulability: the
+//! jobs of all admitted topics must fit the processor ([`crate::demand`]), with the costs of a dispatch and a
+//! replication as measured on this host. A refusal says which bound broke, by how much, and the smallest change of one
+//! term that would be admitted.
+
+use crate::demand::{Job, Load, Overload, Supply};
+use crate::timing::{self, Delays, Links};
+use crate::{Contract, ContractError, LinkClass, Loss, Span};
+use std::fmt;
+
+/// What the jobs cost on this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// Reading a message, storing it and planning its jobs.
+    pub arrival: Span,
+    /// Dispatching it to one subscriber.
+    pub dispatch: Span,
+    /// Copying it to the backup, and pruning the copy later.
+    pub replication: Span,
+}
+
+/// What admission concluded for one topic; the broker plans every message by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// `D^d`, with the configured worst `ΔPB`.
+    pub dispatch: Span,
+    /// `D^r`, with the configured worst `ΔPB`; forever for best effort.
+    pub replication: Span,
+    /// The deadlines that a message's creation time is added to (F6, F7).
+    pub pseudo: timing::PseudoDeadlines,
+    /// Whether the topic's messages need a copy on the backup (F3).
+    pub replicate: bool,
+}
+
+/// The smallest change of one term that would be admitted, for each term where there is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Remedies {
+    /// A retention that would do.
+    pub retain: Option<u32>,
+    /// A period that would do.
+    pub period: Option<Span>,
+    /// A deadline that would do.
+    pub deadline: Option<Span>,
+}
+
+impl fmt::Display for Remedies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let retain = self.retain.map(|n| format!("retain {n} messages"));
+        let period = self.period.map(|t| format!("lengthen the period to {t}"));
+        let deadline = self.deadline.map(|d| format!("relax the deadline to {d}"));
+        let all: Vec<String> = [retain, period, deadline].into_iter().flatten().collect();
+        match all.as_slice() {
+            [] => write!(f, "no change of a single term would do"),
+            all => write!(f, "{}", all.join(", or ")),
+        }
+    }
+}
+
+/// Why a contract is not admitted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The terms make no contract at all.
+    #[error(transparent)]
+    Terms(#[from] ContractError),
+    /// The deployment has no such link class.
+    #[error("the link class `{0}` is not configured: add `[link.{0}]` or use another class")]
+    UnknownLink(LinkClass),
+    /// `D^r < 0`: no copy to the backup could be early enough.
+    #[error(
+        "the replication deadline (N+L)·T - dPB - dBB - x is {short_by} below zero, so a crash could lose more \
+         than tolerated; {remedies}"
+    )]
+    ReplicationBound {
+        /// How far below zero.
+        short_by: Span,
+        /// What would do.
+        remedies: Remedies,
+    },
+    /// `D^d < 0`: the message is late before the broker has it.
+    #[error(
+        "the dispatch deadline D - dPB - dBS is {short_by} below zero, so it could not arrive in time; {remedies}"
+    )]
+    DispatchBound {
+        /// How far below zero.
+        short_by: Span,
+        /// What would do.
+        remedies: Remedies,
+    },
+    /// The processor could not serve all topics in time.
+    #[error("not schedulable: {overload}; {remedies}")]
+    Unschedulable {
+        /// Where the demand is above the supply.
+        overload: Overload,
+        /// What would do.
+        remedies: Remedies,
+    },
+    /// More different kinds of contracts than the test can look through.
+    #[error("there are already {max} different contracts: use fewer different periods and deadlines", max = Load::CLASSES_MAX)]
+    TooManyClasses,
+}
+
+impl fmt::Display for Overload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.window.is_forever() {
+            write!(f, "every second lacks {} of processor time", self.excess)
+        } else {
+            write!(f, "a window of {} lacks {} of processor time", self.window, self.excess)
+        }
+    }
+}
+
+/// The state of admission: what has been promised so far.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    delays: Delays,
+    links: Links,
+    costs: Costs,
+    supply: Supply,
+    load: Load,
+}
+
+/// Steps of the search for a remedy; each halves the interval or doubles it.
+const SEARCH_STEPS: u32 = 40;
+
+impl Admission {
+    /// Admission with nothing promised yet.
+    pub fn new(delays: Delays, links: Links, costs: Costs, supply: Supply) -> Admission {
+        Admission { delays, links, costs, supply, load: Load::default() }
+    }
+
+    /// The deployment's delays.
+    pub fn delays(&self) -> &Delays {
+        &self.delays
+    }
+
+    /// The costs that the test counts with.
+    pub fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// The share of one processor that all admitted topics take in the long run.
+    pub fn utilisation(&self) -> f64 {
+        self.load.utilisation()
+    }
+
+    /// Step one: the bounds of the topic by itself.
+    pub fn plan(&self, contract: &Contract) -> Result<Plan, Refusal> {
+        let plan = self.bounds(contract)?;
+        if let Some(short_by) = timing::shortfall(plan.dispatch) {
+            return Err(Refusal::DispatchBound { short_by, remedies: self.remedies(contract, 1) });
+        }
+        if let Some(short_by) = timing::shortfall(plan.replication) {
+            return Err(Refusal::ReplicationBound { short_by, remedies: self.remedies(contract, 1) });
+        }
+        Ok(plan)
+    }
+
+    /// Both steps for one more stream with this contract and so many subscribers. On success its jobs are counted;
+    /// give them back with [`Admission::withdraw`].
+    pub fn admit(&mut self, contract: &Contract, subscribers: u32) -> Result<Plan, Refusal> {
+        let plan = self.plan(contract)?;
+        if self.load.classes() + 2 > Load::CLASSES_MAX {
+            return Err(Refusal::TooManyClasses);
+        }
+        self.count(&plan, contract, subscribers);
+        if let Some(overload) = self.load.overload(&self.supply) {
+            self.uncount(&plan, contract, subscribers);
+            return Err(Refusal::Unschedulable { overload, remedies: self.remedies(contract, subscribers) });
+        }
+        Ok(plan)
+    }
+
+    /// Counts a stream's jobs without asking whether they fit: for a backup, which copies what the primary admitted,
+    /// and for the baseline policies, which have no admission.
+    pub fn count(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) {
+        for job in self.jobs(plan, contract, subscribers).into_iter().flatten() {
+            self.load.add(job, 1);
+        }
+    }
+
+    /// Takes a stream's jobs away again.
+    pub fn uncount(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) {
+        for job in self.jobs(plan, contract, subscribers).into_iter().flatten() {
+            self.load.remove(job, 1);
+        }
+    }
+
+    /// Whether everything promised so far fits the processor.
+    pub fn overload(&self) -> Option<Overload> {
+        self.load.overload(&self.supply)
+    }
+
+    fn bounds(&self, contract: &Contract) -> Result<Plan, Refusal> {
+        contract.check()?;
+        let link = self.links.delay(contract.link).ok_or(Refusal::UnknownLink(contract.link))?;
+        let upstream = self.delays.publisher_to_broker;
+        let dispatch = timing::dispatch_deadline(contract, upstream, link.to_subscriber);
+        let replication = timing::replication_deadline(contract, upstream, &self.delays);
+        let settled = if contract.confirm { link.confirmation } else { Span::ZERO };
+        Ok(Plan {
+            dispatch,
+            replication,
+            pseudo: timing::pseudo_deadlines(contract, link.to_subscriber, &self.delays),
+            replicate: !timing::replication_is_needless(dispatch, replication, settled),
+        })
+    }
+
+    /// The recurring jobs of one stream. The cost of the arrival is counted with the dispatch, which follows it.
+    fn jobs(&self, plan: &Plan, contract: &Contract, subscribers: u32) -> [Option<Job>; 2] {
+        let fan_out = u64::from(subscribers.max(1));
+        let dispatch = Job {
+            deadline: plan.dispatch,
+            period: contract.period,
+            cost: self.costs.arrival + self.costs.dispatch * fan_out,
+        };
+        let replicate =
+            Job { deadline: plan.replication, period: contract.period, cost: self.costs.replication };
+        [Some(dispatch), plan.replicate.then_some(replicate)]
+    }
+
+    /// Whether the contract would be admitted now.
+    fn would_admit(&self, load: &mut Load, contract: &Contract, subscribers: u32) -> bool {
+        let Ok(plan) = self.bounds(contract) else { return false };
+        if plan.dispatch < Span::ZERO || plan.replication < Span::ZERO {
+            return false;
+        }
+        let jobs = self.jobs(&plan, contract, subscribers);
+        jobs.iter().flatten().for_each(|job| load.add(*job, 1));
+        let fits = load.overload(&self.supply).is_none();
+        jobs.iter().flatten().for_each(|job| load.remove(*job, 1));
+        fits
+    }
+
+    /// For each term, the smallest change that would be admitted with the other terms as they are.
+    fn remedies(&self, contract: &Contract, subscribers: u32) -> Remedies {
+        let mut load = self.load.clone();
+        let mut admits = |candidate: &Contract| self.would_admit(&mut load, candidate, subscribers);
+        let retain = self.retention_candidates(contract).into_iter().find(|n| admits(&contract.retain(*n)));
+        let upstream = self.delays.publisher_to_broker;
+        let at_least = timing::smallest_period(contract, upstream, &self.delays).unwrap_or(contract.period);
+        let period =
+            smallest(contract.period.max(at_least), |period| admits(&Contract { period, ..*contract }));
+        let to_subscriber = self.links.delay(contract.link).map_or(Span::ZERO, |link| link.to_subscriber);
+        let reachable = contract.deadline.max(upstream + to_subscriber);
+        let deadline = smallest(reachable, |deadline| admits(&contract.deadline(deadline)));
+        Remedies {
+            retain: retain.filter(|n| *n != contract.retain),
+            period: period.filter(|t| *t != contract.period),
+            deadline: deadline.filter(|d| *d != contract.deadline),
+        }
+    }
+
+    /// The smallest retention that satisfies the bound, and the smallest that makes replication needless.
+    fn retention_candidates(&self, contract: &Contract) -> Vec<u32> {
+        let upstream = self.delays.publisher_to_broker;
+        let least = timing::smallest_retention(contract, upstream, &self.delays);
+        let late = Delays { failover: self.delays.failover + contract.deadline, ..self.delays };
+        let needless = timing::smallest_retention(contract, upstream, &late);
+        let fits = |n: u64| u32::try_from(n).ok().filter(|n| *n <= Contract::RETAIN_MAX);
+        let candidates = [least, needless].into_iter().filter_map(fits);
+        match contract.loss {
+            Loss::AtMost(_) => candidates.filter(|n| *n > contract.retain).collect(),
+            Loss::Unbounded => Vec::new(),
+        }
+    }
+}
+
+/// The smallest span from `start` upwards that is accepted, to within a hundred-thousandth of itself, as a whole
+/// number of microseconds where that is accepted too. What it returns has been accepted, whether or not acceptance is
+/// monotone.
+fn smallest(start: Span, mut accepts: impl FnMut(Span) -> bool) -> Option<Span> {
+    if start.is_forever() {
+        return None;
+    }
+    if accepts(start) {
+        return Some(start);
+    }
+    let (mut refused, mut step) = (start, Span((start.0 / 64).max(1_000)));
+    let mut accepted = None;
+    for _ in 0..SEARCH_STEPS {
+        let candidate = refused + step;
+        if candidate.is_forever() {
+            return None;
+        }
+        if accepts(candidate) {
+            accepted = Some(candidate);
+            break;
+        }
+        (refused, step) = (candidate, step * 2);
+    }
+    let mut accepted = accepted?;
+    while accepted.0 - refused.0 > (accepted.0 / 100_000).max(1) {
+        let middle = Span(refused.0 + (accepted.0 - refused.0) / 2);
+        if accepts(middle) {
+            accepted = middle;
+        } else {
+            refused = middle;
+        }
+    }
+    let round = Span::micros(accepted.0.div_euclid(1_000) + 1);
+    Some(if accepted.0 % 1_000 != 0 && accepts(round) { round } else { accepted })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn admission(cost_us: i64) -> Admission {
+        let costs = Costs {
+            arrival: Span::ZERO,
+            dispatch: Span::micros(cost_us),
+            replication: Span::micros(cost_us),
+        };
+        let supply = Supply { share_ppm: 1_000_000, blocking: Span::ZERO };
+        let delays = Delays { publisher_to_broker: Span::ZERO, ..Delays::default() };
+        Admission::new(delays, Links::default(), costs, supply)
+    }
+
+    #[test]
+    fn a_broken_replication_bound_names_the_remedy() {
+        let contract = Contract::every(Span::millis(50)).retain(1);
+        let refusal = admission(1).plan(&contract).unwrap_err();
+        let Refusal::ReplicationBound { short_by, remedies } = refusal.clone() else { panic!("{refusal}") };
+        assert_eq!(short_by, Span::micros(50));
+        assert_eq!(remedies.retain, Some(2));
+        let period = remedies.period.unwrap();
+        assert!(period > Span::micros(50_050) && period <= Span::micros(50_052), "{period}");
+        assert_eq!(remedies.deadline, None);
+        assert!(refusal.to_string().contains("retain 2 messages, or lengthen the period to 50.05"));
+    }
+
+    #[test]
+    fn a_broken_dispatch_bound_names_the_smallest_deadline() {
+        let contract = Contract::every(Span::millis(100)).deadline(Span::micros(600)).tolerate(3);
+        let Err(Refusal::DispatchBound { short_by, remedies }) = admission(1).plan(&contract) else {
+            panic!("must be refused")
+        };
+        assert_eq!(short_by, Span::micros(400));
+        let deadline = remedies.deadline.unwrap();
+        assert!(deadline >= Span::micros(1_001) && deadline <= Span::micros(1_003), "{deadline}");
+    }
+
+    #[test]
+    fn a_set_that_cannot_be_served_in_time_is_refused_before_it_misbehaves() {
+        let mut admission = admission(1_000);
+        let contract = Contract::every(Span::millis(100)).deadline(Span::millis(11)).tolerate(3);
+        for _ in 0..10 {
+            admission.admit(&contract, 1).unwrap();
+        }
+        let Err(Refusal::Unschedulable { overload, remedies }) = admission.admit(&contract, 1) else {
+            panic!("the eleventh must be refused")
+        };
+        assert_eq!(overload, Overload { window: Span::millis(10), excess: Span::millis(1) });
+        let deadline = remedies.deadline.unwrap();
+        assert!(deadline >= Span::millis(12) && deadline < Span::micros(12_020), "{deadline}");
+        admission.admit(&contract.deadline(deadline), 1).unwrap();
+    }
+
+    #[test]
+    fn more_subscribers_cost_more() {
+        let contract = Contract::every(Span::millis(100)).deadline(Span::millis(11)).tolerate(3);
+        assert!(admission(1_000).admit(&contract, 10).is_ok());
+        assert!(admission(1_000).admit(&contract, 11).is_err());
+    }
+
+    #[test]
+    fn an_unknown_link_class_is_named() {
+        let contract = Contract::every(Span::millis(100)).retain(2).over("radio".parse().unwrap());
+        let refusal = admission(1).plan(&contract).unwrap_err();
+        assert!(refusal.to_string().contains("[link.radio]"));
+    }
+
+    #[test]
+    fn confirmation_delays_dispatched_and_can_make_replication_necessary() {
+        let contract = Contract::every(Span::millis(50)).retain(2);
+        assert!(!admission(1).plan(&contract).unwrap().replicate);
+        assert!(admission(1).plan(&contract.confirmed()).unwrap().replicate);
+    }
+
+    proptest! {
+        /// Whatever a refusal proposes is admitted if the contract is changed that way and no other.
+        #[test]
+        fn every_remedy_is_admitted(
+            period in 1_i64..200, deadline in 1_i64..200, losses in 0_u32..4, retain in 0_u32..4, others in 0_u32..30,
+        ) {
+            let mut admission = admission(2_000);
+            for _ in 0..others {
+                let _ = admission.admit(&Contract::every(Span::millis(80)).tolerate(3), 1);
+            }
+            let contract = Contract::every(Span::millis(period)).deadline(Span::millis(deadline)).tolerate(losses).retain(retain);
+            let Err(refusal) = admission.admit(&contract, 1) else { return Ok(()) };
+            let (Refusal::ReplicationBound { remedies, .. } | Refusal::DispatchBound { remedies, .. } | Refusal::Unschedulable { remedies, .. }) = refusal else {
+                return Ok(());
+            };
+            let changed = [
+                remedies.retain.map(|n| contract.retain(n)),
+                remedies.period.map(|period| Contract { period, ..contract }),
+                remedies.deadline.map(|d| contract.deadline(d)),
+            ];
+            for candidate in changed.into_iter().flatten() {
+                prop_assert!(admission.clone().admit(&candidate, 1).is_ok(), "{candidate}");
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Schedulability: can one thread that always runs the earliest deadline first serve all admitted jobs in time?
+//!
+//! The problem: the bounds of [`crate::timing`] say when each job must be *done*; they do not say whether there is
+//! enough processor for all of them together. The source leaves that open and shows what happens then: everything is
+//! late at once. The idea is the processor demand criterion: jobs are served in time if and only if in every window of
+//! length `t` the work that must both arrive and be done inside it fits. The windows to look at are found by walking
+//! down from a bound (quick processor-demand analysis), so a test costs a few dozen sums.
+//!
+//! A class is a set of jobs with equal period, deadline and cost, so the test does not grow with the number of topics,
+//! only with the number of different ones.
+//!
+//! Further reading: Baruah, Mok, Rosier, *Preemptively scheduling hard-real-time sporadic tasks* (1990); Zhang, Burns,
+//! *Schedulability analysis for real-time systems with EDF scheduling* (2009); for the blocking term, Jeffay, Stanat,
+//! Martel, *On non-preemptive scheduling of periodic and sporadic tasks* (1991).
+
+use crate::Span;
+use std::collections::BTreeMap;
+
+/// One recurring piece of work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Job {
+    /// From its arrival until it must be done. (First, so that classes are ordered by it.)
+    pub deadline: Span,
+    /// The shortest time between two of its arrivals; [`Span::FOREVER`] if it comes once.
+    pub period: Span,
+    /// The processor time it takes.
+    pub cost: Span,
+}
+
+/// What the processor gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Supply {
+    /// The share of one processor that the jobs may use, in millionths.
+    pub share_ppm: u32,
+    /// The longest time for which a job that has just arrived must wait because something less urgent has begun.
+    pub blocking: Span,
+}
+
+/// A window in which the demand is above the supply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overload {
+    /// The length of the window; [`Span::FOREVER`] if the long-run utilisation is too high.
+    pub window: Span,
+    /// How much more processor time is needed in it than there is. For an endless window: per second.
+    pub excess: Span,
+}
+
+/// A utilisation so near to the supply that the test would have to look at windows of hours.
+const UTILISATION_MAX: f64 = 0.999;
+const PPM: i128 = 1_000_000;
+
+/// The jobs of all admitted topics.
+#[derive(Clone, Default, Debug)]
+pub struct Load {
+    classes: BTreeMap<Job, u64>,
+}
+
+impl Load {
+    /// Most classes of different jobs; above it, one test would take too long on the data thread.
+    pub const CLASSES_MAX: usize = 4096;
+
+    /// Adds `count` jobs.
+    pub fn add(&mut self, job: Job, count: u64) {
+        if count > 0 {
+            *self.classes.entry(job).or_insert(0) += count;
+        }
+    }
+
+    /// Takes `count` jobs away that have been added before.
+    pub fn remove(&mut self, job: Job, count: u64) {
+        if let Some(present) = self.classes.get_mut(&job) {
+            *present = present.saturating_sub(count);
+            if *present == 0 {
+                self.classes.remove(&job);
+            }
+        }
+    }
+
+    /// The number of classes of different jobs.
+    pub fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// The long-run share of one processor that the jobs take.
+    pub fn utilisation(&self) -> f64 {
+        self.recurring().map(|(job, count)| *count as f64 * job.cost.0 as f64 / job.period.0 as f64).sum()
+    }
+
+    /// The processor demand criterion. `None` if every job is served within its deadline.
+    pub fn overload(&self, supply: &Supply) -> Option<Overload> {
+        let share = f64::from(supply.share_ppm.max(1)) / PPM as f64;
+        let utilisation = self.utilisation() / share;
+        if utilisation > UTILISATION_MAX {
+            let excess = Span(((utilisation - UTILISATION_MAX) * share * 1e9) as i64);
+            return Some(Overload { window: Span::FOREVER, excess });
+        }
+        let shortest = i128::from(self.classes.keys().next()?.deadline.0);
+        let mut window = self.longest_window(supply, share, utilisation);
+        loop {
+            let demand = self.demand(window, supply);
+            if demand > window {
+                let window = Span(i64::try_from(window).unwrap_or(i64::MAX));
+                let excess = (demand - i128::from(window.0)) * i128::from(supply.share_ppm) / PPM;
+                return Some(Overload { window, excess: Span(i64::try_from(excess).unwrap_or(i64::MAX)) });
+            }
+            if demand <= shortest {
+                return None;
+            }
+            window = if demand < window { demand } else { self.deadline_before(window)? };
+        }
+    }
+
+    fn recurring(&self) -> impl Iterator<Item = (&Job, &u64)> {
+        self.classes.iter().filter(|(job, _)| !job.period.is_forever())
+    }
+
+    /// No window longer than this can be overloaded unless a shorter one is.
+    fn longest_window(&self, supply: &Supply, share: f64, utilisation: f64) -> i128 {
+        let longest = self.classes.keys().map(|job| job.deadline.0).max().unwrap_or(0);
+        let mut carried = supply.blocking.0 as f64;
+        for (job, &count) in &self.classes {
+            let cost = count as f64 * job.cost.0 as f64 / share;
+            carried += if job.period.is_forever() {
+                cost
+            } else {
+                let slack = job.period.0.saturating_sub(job.deadline.0).max(0);
+                cost * slack as f64 / job.period.0 as f64
+            };
+        }
+        // Rounded up by more than the error of the sums.
+        let bound = (carried / (1.0 - utilisation) * 1.000_001).ceil() + 1.0;
+        i128::from(longest).max(bound as i128)
+    }
+
+    /// The processor time, in supply time, that must be given within `window`, blocking included.
+    fn demand(&self, window: i128, supply: &Supply) -> i128 {
+        let due = self.classes.iter().take_while(|(job, _)| i128::from(job.deadline.0) <= window);
+        let work: i128 = due
+            .map(|(job, &count)| {
+                let arrivals = match job.period {
+                    Span::FOREVER => 1,
+                    period => (window - i128::from(job.deadline.0)) / i128::from(period.0.max(1)) + 1,
+                };
+                arrivals * i128::from(count) * i128::from(job.cost.0)
+            })
+            .sum();
+        let share = i128::from(supply.share_ppm.max(1));
+        (work * PPM + share - 1) / share + i128::from(supply.blocking.0)
+    }
+
+    /// The last instant before `window` at which some job is due.
+    fn deadline_before(&self, window: i128) -> Option<i128> {
+        self.classes
+            .keys()
+            .filter(|job| i128::from(job.deadline.0) < window)
+            .map(|job| {
+                let deadline = i128::from(job.deadline.0);
+                match job.period {
+                    Span::FOREVER => deadline,
+                    period => {
+                        let period = i128::from(period.0.max(1));
+                        deadline + (window - 1 - deadline) / period * period
+                    }
+                }
+            })
+            .max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WHOLE: Supply = Supply { share_ppm: 1_000_000, blocking: Span::ZERO };
+
+    fn load(jobs: &[(i64, i64, i64)]) -> Load {
+        let mut load = Load::default();
+        for &(deadline, period, cost) in jobs {
+            load.add(Job { deadline: Span(deadline), period: Span(period), cost: Span(cost) }, 1);
+        }
+        load
+    }
+
+    #[test]
+    fn jobs_that_fit_exactly_are_admitted_and_one_nanosecond_more_is_not() {
+        assert_eq!(load(&[(4, 100, 2), (4, 100, 2)]).overload(&WHOLE), None);
+        let over = load(&[(4, 100, 2), (4, 100, 3)]).overload(&WHOLE).unwrap();
+        assert_eq!(over, Overload { window: Span(4), excess: Span(1) });
+    }
+
+    #[test]
+    fn too_high_a_utilisation_is_an_endless_overload() {
+        assert_eq!(load(&[(50, 10, 6), (50, 10, 6)]).overload(&WHOLE).unwrap().window, Span::FOREVER);
+    }
+
+    #[test]
+    fn blocking_and_a_share_below_one_count_against_the_supply() {
+        let jobs = load(&[(10, 100, 5)]);
+        assert_eq!(jobs.overload(&Supply { blocking: Span(5), ..WHOLE }), None);
+        assert!(jobs.overload(&Supply { blocking: Span(6), ..WHOLE }).is_some());
+        assert_eq!(jobs.overload(&Supply { share_ppm: 500_000, ..WHOLE }), None);
+        assert!(jobs.overload(&Supply { share_ppm: 499_999, ..WHOLE }).is_some());
+    }
+
+    #[test]
+    fn a_job_that_comes_once_is_demanded_once() {
+        let mut jobs = load(&[(10, 20, 4)]);
+        jobs.add(Job { deadline: Span(10), period: Span::FOREVER, cost: Span(6) }, 1);
+        assert_eq!(jobs.overload(&WHOLE), None);
+        jobs.add(Job { deadline: Span(10), period: Span::FOREVER, cost: Span(1) }, 1);
+        assert!(jobs.overload(&WHOLE).is_some());
+    }
+
+    #[test]
+    fn what_is_removed_no_longer_counts() {
+        let mut jobs = load(&[(4, 100, 2), (4, 100, 3)]);
+        jobs.remove(Job { deadline: Span(4), period: Span(100), cost: Span(3) }, 1);
+        assert_eq!(jobs.overload(&WHOLE), None);
+        assert_eq!(jobs.classes(), 1);
+    }
+
+    /// Earliest deadline first, preemptive, one nanosecond at a time, all jobs released together and then as often as
+    /// allowed. Returns whether one is late.
+    fn edf_misses(jobs: &[(i64, i64, i64)], horizon: i64) -> bool {
+        let mut ready: Vec<(i64, i64)> = Vec::new();
+        for now in 0..horizon {
+            for &(deadline, period, cost) in jobs {
+                if now % period == 0 {
+                    ready.push((now + deadline, cost));
+                }
+            }
+            ready.retain(|(_, left)| *left > 0);
+            if ready.iter().any(|(due, left)| now + left > *due) {
+                return true;
+            }
+            if let Some(next) = ready.iter_mut().min() {
+                next.1 -= 1;
+            }
+        }
+        false
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        /// The test says yes exactly when the schedule itself meets every deadline.
+        #[test]
+        fn the_demand_test_agrees_with_the_schedule(jobs in prop::collection::vec((1_i64..25, 1_i64..20, 1_i64..6), 1..5)) {
+            let utilisation: f64 = jobs.iter().map(|j| j.2 as f64 / j.1 as f64).sum();
+            prop_assume!(utilisation <= UTILISATION_MAX);
+            let admitted = load(&jobs).overload(&WHOLE).is_none();
+            prop_assert_eq!(admitted, !edf_misses(&jobs, 3_000), "jobs {:?}", jobs);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+use super::*;
+use proptest::prelude::*;
+
+fn ms(value: f64) -> Span {
+    Span((value * 1e6).round() as i64)
+}
+
+/// Table 3.2 of the source: `(T, D, L, N, ΔBS)` in milliseconds.
+fn table(category: usize) -> (Contract, Span) {
+    let c = |t, d, n, bs: i64| {
+        (Contract::every(Span::millis(t)).deadline(Span::millis(d)).retain(n), Span::millis(bs))
+    };
+    let (contract, bs) = [
+        c(50, 50, 2, 1),
+        c(50, 50, 0, 1),
+        c(100, 100, 1, 1),
+        c(100, 100, 0, 1),
+        c(100, 100, 0, 1),
+        c(500, 500, 1, 20),
+    ][category];
+    match category {
+        1 | 3 => (contract.tolerate(3), bs),
+        4 => (contract.best_effort(), bs),
+        _ => (contract, bs),
+    }
+}
+
+fn delays() -> Delays {
+    Delays { publisher_to_broker: Span::ZERO, ..Delays::default() }
+}
+
+#[test]
+fn table_3_2_is_reproduced() {
+    let expected = [
+        (49.0, Some(49.95), false, 2),
+        (49.0, Some(99.95), false, 0),
+        (99.0, Some(49.95), true, 1),
+        (99.0, Some(249.95), false, 0),
+        (99.0, None, false, 0),
+        (480.0, Some(449.95), true, 1),
+    ];
+    for (category, (dispatch, replication, replicate, retention)) in expected.into_iter().enumerate() {
+        let (contract, bs) = table(category);
+        let pseudo = pseudo_deadlines(&contract, bs, &delays());
+        assert_eq!(pseudo.dispatch, ms(dispatch), "category {category}");
+        assert_eq!(pseudo.replication, replication.map_or(Span::FOREVER, ms), "category {category}");
+        let needless = replication_is_needless(pseudo.dispatch, pseudo.replication, Span::ZERO);
+        assert_eq!(!needless, replicate, "category {category}");
+        assert_eq!(smallest_retention(&contract, Span::ZERO, &delays()), retention, "category {category}");
+    }
+}
+
+#[test]
+fn frame_plus_needs_no_replication() {
+    for category in [2, 5] {
+        let (contract, bs) = table(category);
+        let pseudo = pseudo_deadlines(&contract.retain(2), bs, &delays());
+        assert!(replication_is_needless(pseudo.dispatch, pseudo.replication, Span::ZERO));
+    }
+}
+
+#[test]
+fn category_0_with_one_retained_message_falls_short_by_the_hop_between_brokers() {
+    let contract = table(0).0.retain(1);
+    let replication = replication_deadline(&contract, Span::ZERO, &delays());
+    assert_eq!(replication, ms(-0.05));
+    assert_eq!(shortfall(replication), Some(ms(0.05)));
+    assert_eq!(smallest_retention(&contract, Span::ZERO, &delays()), 2);
+    let no_hop = Delays { broker_to_broker: Span::ZERO, ..delays() };
+    assert_eq!(replication_deadline(&contract, Span::ZERO, &no_hop), Span::ZERO);
+    assert_eq!(shortfall(Span::ZERO), None);
+}
+
+#[test]
+fn the_delay_from_the_publisher_shifts_both_deadlines_and_changes_no_decision() {
+    for category in 0..6 {
+        let (contract, bs) = table(category);
+        let half = ms(0.5);
+        let pseudo = pseudo_deadlines(&contract, bs, &delays());
+        let (r, d) =
+            (replication_deadline(&contract, half, &delays()), dispatch_deadline(&contract, half, bs));
+        assert_eq!(d, pseudo.dispatch - half);
+        assert_eq!(r, pseudo.replication - half);
+        assert_eq!(
+            replication_is_needless(d, r, Span::ZERO),
+            replication_is_needless(pseudo.dispatch, pseudo.replication, Span::ZERO)
+        );
+    }
+}
+
+#[test]
+fn equality_suppresses_and_one_step_less_replicates() {
+    let (contract, _) = table(5);
+    for (bs, needless) in [(50.05, true), (50.04, false)] {
+        let pseudo = pseudo_deadlines(&contract, ms(bs), &delays());
+        assert_eq!(replication_is_needless(pseudo.dispatch, pseudo.replication, Span::ZERO), needless);
+        assert_eq!(!replication_is_needed(&contract, ms(bs), &delays()), needless);
+    }
+}
+
+#[test]
+fn a_rare_message_is_never_replicated() {
+    let rare = Contract::every(Span::FOREVER).deadline(Span::millis(10)).retain(1);
+    let pseudo = pseudo_deadlines(&rare, Span::millis(1), &delays());
+    assert_eq!(pseudo.replication, Span::FOREVER);
+    assert!(replication_is_needless(pseudo.dispatch, pseudo.replication, Span::ZERO));
+    let unretained = replication_deadline(&rare.retain(0), Span::ZERO, &delays());
+    assert!(
+        shortfall(unretained).is_some(),
+        "with nothing retained and nothing tolerated no copy is early enough"
+    );
+}
+
+/// The longest run of losses when the primary dies at `crash`, every copy leaves `response` after arrival, and no
+/// message is dispatched in time. Message `k` is created at `k·T`.
+fn longest_run(contract: &Contract, delays: &Delays, response: Span, crash: i64, messages: i64) -> u64 {
+    let period = contract.period.0;
+    let redirected = crash + delays.failover.0;
+    let last = redirected.div_euclid(period);
+    let (mut run, mut longest) = (0, 0);
+    for k in 0..messages {
+        let copied =
+            k * period + delays.publisher_to_broker.0 + response.0 + delays.broker_to_broker.0 <= crash;
+        let retained = k > last - i64::from(contract.retain) && k <= last;
+        let sent_to_the_backup = k > last;
+        run = if copied || retained || sent_to_the_backup { 0 } else { run + 1 };
+        longest = longest.max(run);
+    }
+    longest
+}
+
+/// Every instant at which the outcome can change, and its neighbours.
+fn crash_instants(contract: &Contract, delays: &Delays, response: Span, messages: i64) -> Vec<i64> {
+    let arrivals = delays.publisher_to_broker + response + delays.broker_to_broker;
+    (0..messages)
+        .flat_map(|k| {
+            [
+                k * contract.period.0,
+                k * contract.period.0 + arrivals.0,
+                k * contract.period.0 - delays.failover.0,
+            ]
+        })
+        .flat_map(|instant| [instant - 1, instant, instant + 1])
+        .filter(|instant| *instant >= 0 && *instant < (messages / 2) * contract.period.0)
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// F1 is enough and tight: at `D^r` no crash instant breaks the contract, one nanosecond later one does.
+    #[test]
+    fn f1_is_sufficient_and_tight(
+        period in 1_i64..2_000, losses in 0_u32..5, retain in 0_u32..5,
+        failover in 0_i64..3_000, hop in 0_i64..50, upstream in 0_i64..50,
+    ) {
+        let contract = Contract::every(Span(period)).tolerate(losses).retain(retain);
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(upstream) };
+        let bound = replication_deadline(&contract, delays.publisher_to_broker, &delays);
+        prop_assume!(bound >= Span::ZERO);
+        let messages = 2 * (10 + (failover + bound.0) / period + i64::from(losses + retain));
+        for crash in crash_instants(&contract, &delays, bound, messages) {
+            let run = longest_run(&contract, &delays, bound, crash, messages);
+            prop_assert!(contract.loss.tolerates(run), "{run} lost when the crash is at {crash}");
+        }
+        let late = bound + Span(1);
+        let broken = crash_instants(&contract, &delays, late, messages)
+            .into_iter()
+            .any(|crash| !contract.loss.tolerates(longest_run(&contract, &delays, late, crash, messages)));
+        prop_assert!(broken, "one nanosecond later must break the contract at some instant");
+    }
+
+    /// F5 is the smallest retention for which F4 holds.
+    #[test]
+    fn f5_is_the_smallest_retention(period in 1_i64..2_000, losses in 0_u32..5, failover in 0_i64..9_000, hop in 0_i64..50) {
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(3) };
+        let contract = Contract::every(Span(period)).tolerate(losses);
+        let least = smallest_retention(&contract, Span(3), &delays) as u32;
+        let bound = |retain| replication_deadline(&contract.retain(retain), Span(3), &delays);
+        prop_assert!(bound(least) >= Span::ZERO);
+        prop_assert!(least == 0 || bound(least - 1) < Span::ZERO);
+    }
+
+    /// F3 and F3' are the same decision, whatever the delay from the publisher.
+    #[test]
+    fn f3_and_its_short_form_agree(
+        period in 1_i64..2_000, deadline in 1_i64..4_000, losses in 0_u32..4, retain in 0_u32..4,
+        failover in 0_i64..3_000, bs in 0_i64..500, upstream in 0_i64..500,
+    ) {
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(7), publisher_to_broker: Span(upstream) };
+        let contract = Contract::every(Span(period)).deadline(Span(deadline)).tolerate(losses).retain(retain);
+        let d = dispatch_deadline(&contract, Span(upstream), Span(bs));
+        let r = replication_deadline(&contract, Span(upstream), &delays);
+        prop_assert_eq!(!replication_is_needless(d, r, Span::ZERO), replication_is_needed(&contract, Span(bs), &delays));
+    }
+}

@@ -1,0 +1,180 @@
+//! Topic names and filters, by the rules of MQTT: levels divided by `/`, `+` for one level, `#` for all that follow.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest topic name or filter, in bytes.
+pub const TOPIC_BYTES_MAX: usize = 512;
+/// The deepest topic name or filter, in levels.
+pub const TOPIC_LEVELS_MAX: usize = 32;
+
+/// Why a text is not a topic name or filter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicError {
+    /// Nothing there.
+    #[error("a topic needs at least one character")]
+    Empty,
+    /// Longer than [`TOPIC_BYTES_MAX`].
+    #[error("a topic of {0} bytes is above the limit of {TOPIC_BYTES_MAX}")]
+    TooLong(usize),
+    /// Deeper than [`TOPIC_LEVELS_MAX`].
+    #[error("a topic of {0} levels is above the limit of {TOPIC_LEVELS_MAX}")]
+    TooDeep(usize),
+    /// A zero or another control character.
+    #[error("`{0}` holds a control character")]
+    ControlCharacter(String),
+    /// `+` or `#` in a name, which only filters may hold.
+    #[error("`{0}` holds a wildcard: `+` and `#` belong in filters, a message needs one plain topic")]
+    WildcardInName(String),
+    /// A wildcard that is only part of a level.
+    #[error("`{0}`: a wildcard stands alone in its level, as in `turbine/+/speed`")]
+    WildcardInLevel(String),
+    /// `#` somewhere else than at the end.
+    #[error("`{0}`: `#` may only be the last level")]
+    HashNotLast(String),
+}
+
+fn check_common(text: &str) -> Result<(), TopicError> {
+    if text.is_empty() {
+        return Err(TopicError::Empty);
+    }
+    if text.len() > TOPIC_BYTES_MAX {
+        return Err(TopicError::TooLong(text.len()));
+    }
+    let levels = text.bytes().filter(|&b| b == b'/').count() + 1;
+    if levels > TOPIC_LEVELS_MAX {
+        return Err(TopicError::TooDeep(levels));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(TopicError::ControlCharacter(text.escape_default().to_string()));
+    }
+    Ok(())
+}
+
+/// Checks a topic name without copying it.
+pub fn check_name(name: &str) -> Result<(), TopicError> {
+    check_common(name)?;
+    if name.contains(['+', '#']) {
+        return Err(TopicError::WildcardInName(name.to_owned()));
+    }
+    Ok(())
+}
+
+/// The name of one topic, such as `turbine/7/vibration`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TopicName(Box<str>);
+
+impl TopicName {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TopicName {
+    type Err = TopicError;
+
+    fn from_str(name: &str) -> Result<TopicName, TopicError> {
+        check_name(name)?;
+        Ok(TopicName(name.into()))
+    }
+}
+
+impl fmt::Display for TopicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A filter over topic names, such as `turbine/+/vibration` or `turbine/#`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TopicFilter(Box<str>);
+
+impl TopicFilter {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `name` is one of the topics meant. Topics that begin with `$` are the broker's own and are not meant by
+    /// a filter that begins with a wildcard.
+    pub fn matches(&self, name: &str) -> bool {
+        if name.starts_with('$') && self.0.starts_with(['+', '#']) {
+            return false;
+        }
+        let mut levels = name.split('/');
+        for wanted in self.0.split('/') {
+            if wanted == "#" {
+                return true;
+            }
+            match levels.next() {
+                Some(level) if wanted == "+" || wanted == level => {}
+                _ => return false,
+            }
+        }
+        levels.next().is_none()
+    }
+}
+
+impl FromStr for TopicFilter {
+    type Err = TopicError;
+
+    fn from_str(filter: &str) -> Result<TopicFilter, TopicError> {
+        check_common(filter)?;
+        let mut levels = filter.split('/').peekable();
+        while let Some(level) = levels.next() {
+            if level.len() > 1 && level.contains(['+', '#']) {
+                return Err(TopicError::WildcardInLevel(filter.to_owned()));
+            }
+            if level == "#" && levels.peek().is_some() {
+                return Err(TopicError::HashNotLast(filter.to_owned()));
+            }
+        }
+        Ok(TopicFilter(filter.into()))
+    }
+}
+
+impl fmt::Display for TopicFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(filter: &str, name: &str) -> bool {
+        filter.parse::<TopicFilter>().unwrap().matches(name)
+    }
+
+    #[test]
+    fn filters_match_as_in_mqtt() {
+        assert!(matches("turbine/+/speed", "turbine/7/speed"));
+        assert!(!matches("turbine/+/speed", "turbine/7/8/speed"));
+        assert!(!matches("turbine/+", "turbine"));
+        assert!(matches("turbine/#", "turbine"), "`#` also means the level above it");
+        assert!(matches("turbine/#", "turbine/7/speed"));
+        assert!(matches("#", "a/b/c"));
+        assert!(matches("+/+", "/finance"));
+        assert!(!matches("+", "/finance"));
+        assert!(!matches("#", "$SYS/broker"));
+        assert!(!matches("+/broker", "$SYS/broker"));
+        assert!(matches("$SYS/#", "$SYS/broker"));
+        assert!(matches("a//b", "a//b"));
+        assert!(!matches("turbine/7", "turbine/7/speed"));
+    }
+
+    #[test]
+    fn malformed_filters_and_names_are_refused_with_the_reason() {
+        assert!(matches!("a/#/b".parse::<TopicFilter>(), Err(TopicError::HashNotLast(_))));
+        assert!(matches!("a/b#".parse::<TopicFilter>(), Err(TopicError::WildcardInLevel(_))));
+        assert!(matches!("a/+b".parse::<TopicFilter>(), Err(TopicError::WildcardInLevel(_))));
+        assert_eq!("".parse::<TopicFilter>(), Err(TopicError::Empty));
+        assert!(matches!("a/+".parse::<TopicName>(), Err(TopicError::WildcardInName(_))));
+        assert!(matches!("a\0b".parse::<TopicName>(), Err(TopicError::ControlCharacter(_))));
+        assert!(matches!("/".repeat(40).parse::<TopicName>(), Err(TopicError::TooDeep(41))));
+        assert!(matches!("x".repeat(513).parse::<TopicName>(), Err(TopicError::TooLong(513))));
+    }
+}
