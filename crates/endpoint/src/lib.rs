@@ -1,1 +1,14 @@
+#![doc = include_str!("../README.md")]
 
+mod brokers;
+mod endpoint;
+mod publication;
+mod settings;
+mod subscription;
+mod tally;
+
+pub use endpoint::{Endpoint, Outputs, Reigning};
+pub use publication::{PublicationState, PublishError};
+pub use settings::{Limits, Settings};
+pub use subscription::{Delivery, StreamAccount};
+pub use tally::Tally;

@@ -1,1 +1,9 @@
+#![doc = include_str!("../README.md")]
 
+mod broker_node;
+mod client_node;
+mod node;
+
+pub use broker_node::{BrokerNode, Reporter};
+pub use client_node::{Application, ClientNode, ClientOutputs};
+pub use node::Node;

@@ -1,1 +1,23 @@
+#![doc = include_str!("../README.md")]
+#![deny(clippy::unwrap_used, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod effects;
+mod frame;
+pub mod limits;
+mod message;
+mod outbox;
+mod reader;
+mod status;
+mod terms;
+
+pub use effects::{Effects, LinkChange, LinkId, PeerIndex};
+pub use frame::{
+    Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
+};
+pub use message::{Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages};
+pub use outbox::Outbox;
+pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
+
+/// The version of everything in this crate. Two ends with different versions part with a clear word.
+pub const PROTOCOL_VERSION: u16 = 1;

@@ -1,0 +1,159 @@
+//! Step one of a message's way through the broker: it arrives, is stored, and its jobs are planned.
+
+use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::queue::JobKind;
+use crate::ring::SlotFlags;
+use crate::table::{Stream, Topic};
+use contract::{Delays, Span, Time};
+use wire::{LinkId, Message, MessageFlags, Messages};
+
+/// The operator hears of the same trouble of the same stream at most this often.
+pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
+
+impl Broker {
+    /// Messages from a publisher, or forwarded by a broker which does not reign.
+    pub(crate) fn arrive(&mut self, now: Time, from: LinkId, messages: Messages<'_>, out: &mut impl Outputs) {
+        for message in messages {
+            let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) else {
+                self.stats.unregistered += 1;
+                continue;
+            };
+            self.store(now, from, index, &message, out);
+        }
+    }
+
+    fn store(&mut self, now: Time, from: LinkId, index: u32, message: &Message<'_>, out: &mut impl Outputs) {
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let replicates = self.pair.backup().is_some()
+            && (topic.plan.replicate || self.settings.policy != Default::default());
+        if message.seq < stream.next_seq && stream.ring.find(message.seq).is_some() {
+            self.stats.duplicates += 1;
+            return;
+        }
+        let growth = stream.ring.growth(message.payload.len());
+        if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
+            self.stats.overrun += 1;
+            stream.counters.lose(now, 1, &topic.contract);
+            return;
+        }
+        self.stored_bytes += growth;
+        self.stats.arrived += 1;
+        stream.count_arrival(now, message.seq, topic);
+        let resend = message.flags.contains(MessageFlags::RESEND);
+        if message.created > now {
+            self.stats.clock_ahead += 1;
+        }
+        let released = stream.release(now, message.created, resend, topic, self.admission.delays());
+        if released.too_fast {
+            self.stats.rate_violations += 1;
+        }
+        let (ticket, overwritten) =
+            stream.ring.push(message.seq, message.created, message.payload, SlotFlags::NONE);
+        if overwritten
+            .is_some_and(|old| !old.flags.has(SlotFlags::DISPATCHED) && !old.flags.has(SlotFlags::COPY))
+        {
+            self.stats.overrun += 1;
+            stream.counters.lose(now, 1, &topic.contract);
+        }
+
+        let priority = topic.contract.priority;
+        let plan = topic.plan.pseudo;
+        if self.settings.policy.is_by_deadline() {
+            self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
+            if replicates {
+                self.queue.push(JobKind::Replicate, released.at + plan.replication, priority, index, ticket);
+            }
+        } else {
+            if replicates {
+                self.queue.push(JobKind::Replicate, now, 0, index, ticket);
+            }
+            self.queue.push(JobKind::Dispatch, now, 0, index, ticket);
+        }
+        self.complain(now, from, index, message.created, released.step, out);
+    }
+
+    /// Tells the operator of a publisher that is too fast or whose clock is off, once in a while.
+    fn complain(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        index: u32,
+        created: Time,
+        step: Option<Span>,
+        out: &mut impl Outputs,
+    ) {
+        let upstream = self.admission.delays().publisher_to_broker;
+        let ahead = created.since(now);
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        // Behind by more than the deadline and the fail-over: no network delay that the contract could live with.
+        let behind =
+            -(topic.contract.deadline + self.settings.delays.failover + upstream + Span::millis(100));
+        let clock_apart = ahead > upstream + Span::millis(10) || ahead < behind;
+        if (step.is_none() && !clock_apart) || now < stream.counters.complained_at + COMPLAINT_INTERVAL {
+            return;
+        }
+        stream.counters.complained_at = now;
+        let Some(link) = self.links.get(from) else { return };
+        if let Some(step) = step {
+            let (topic, period) = (topic.name.as_str(), topic.contract.period);
+            out.report(&Event::TooFast { client: &link.name, topic, step, period });
+        } else {
+            out.report(&Event::ClockApart { client: &link.name, ahead });
+        }
+    }
+}
+
+/// From when a message's deadlines are counted.
+struct Release {
+    at: Time,
+    too_fast: bool,
+    /// The time since the message before, where it is too short.
+    step: Option<Span>,
+}
+
+impl Stream {
+    /// Keeps the account of what has arrived and what is missing.
+    fn count_arrival(&mut self, now: Time, seq: u64, topic: &Topic) {
+        self.counters.arrived += 1;
+        if seq >= self.next_seq {
+            let missing = seq - self.next_seq;
+            if missing > 0 && !self.next_seq_unknown {
+                self.counters.lose(now, missing, &topic.contract);
+            }
+            self.next_seq = seq.saturating_add(1);
+        } else if !self.next_seq_unknown {
+            // A message that was counted as missing has come after all.
+            self.counters.lost = self.counters.lost.saturating_sub(1);
+        }
+        self.next_seq_unknown = false;
+    }
+
+    /// Deadlines are counted from creation (F7), with two exceptions that keep one publisher's trouble from becoming
+    /// another's. A creation time outside of what a working clock could say (in the future, or so long ago that the
+    /// deadline has passed) counts as the nearest that it could. And messages that follow each other faster than the
+    /// period are served as if they kept it. Messages sent again after a failover are exempt from both: they are late
+    /// through no fault of their publisher, and the oldest go first.
+    fn release(&mut self, now: Time, created: Time, resend: bool, topic: &Topic, delays: &Delays) -> Release {
+        if resend {
+            return Release { at: created.min(now), too_fast: false, step: None };
+        }
+        let contract = &topic.contract;
+        let at = created.min(now).max(now - contract.deadline);
+        // Creation may jitter by as much as the way to the broker is allowed to take.
+        let least_step = contract.period - delays.publisher_to_broker;
+        let step = created.since(self.created);
+        let in_order = self.created != Time::ZERO && step >= Span::ZERO;
+        let too_fast = in_order && step < least_step && !contract.period.is_forever();
+        self.created = self.created.max(created);
+        if !too_fast {
+            self.released = at;
+            return Release { at, too_fast, step: None };
+        }
+        self.counters.endangered_at = now;
+        let furthest = now + contract.period * self.ring.slots() as u64;
+        let at = at.max(self.released + contract.period).min(furthest);
+        self.released = at;
+        Release { at, too_fast, step: Some(step) }
+    }
+}

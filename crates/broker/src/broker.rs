@@ -1,0 +1,364 @@
+//! The broker as a value: what comes in, and to whom it is given.
+
+use crate::events::Event;
+use crate::links::{Link, Links, Party};
+use crate::pair::{Decision, News, Pair};
+use crate::queue::Queue;
+use crate::reign::Leaving;
+use crate::sessions::Sessions;
+use crate::settings::{Policy, Settings};
+use crate::status::Stats;
+use crate::table::Table;
+use contract::{Admission, Time};
+use wire::{Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, PeerIndex, Standing};
+
+/// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
+pub trait Outputs: Effects {
+    /// Tells the operator.
+    fn report(&mut self, event: &Event<'_>);
+}
+
+/// One broker of a pair.
+pub struct Broker {
+    pub(crate) settings: Settings,
+    pub(crate) admission: Admission,
+    pub(crate) table: Table,
+    pub(crate) links: Links,
+    pub(crate) sessions: Sessions,
+    pub(crate) queue: Queue,
+    pub(crate) pair: Pair,
+    pub(crate) stats: Stats,
+    /// Bytes of all payloads in all rings.
+    pub(crate) stored_bytes: usize,
+    pub(crate) housekeeping_at: Time,
+    pub(crate) leaving: Leaving,
+    /// Who asked for the handover that is under way.
+    pub(crate) handover_asker: Option<LinkId>,
+}
+
+/// The partner's address, as the driver knows it.
+pub(crate) const PARTNER: PeerIndex = PeerIndex(0);
+
+impl Broker {
+    /// A broker that has just started.
+    pub fn new(settings: Settings) -> Broker {
+        let now = settings.started;
+        let admission =
+            Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply);
+        let pair =
+            Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now);
+        Broker {
+            admission,
+            table: Table::default(),
+            links: Links::default(),
+            sessions: Sessions::default(),
+            queue: Queue::new(settings.limits.jobs),
+            pair,
+            stats: Stats::default(),
+            stored_bytes: 0,
+            housekeeping_at: now,
+            leaving: Leaving::No,
+            handover_asker: None,
+            settings,
+        }
+    }
+
+    /// Whether this broker reigns.
+    pub fn is_primary(&self) -> bool {
+        self.pair.is_primary()
+    }
+
+    /// Whether a crash of the primary would now be survived within every contract.
+    pub fn is_protected(&self) -> bool {
+        self.pair.is_protected()
+    }
+
+    /// A link has changed.
+    pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
+        match change {
+            LinkChange::Accepted => {
+                let full = self.links.len() >= self.settings.limits.links;
+                self.links.insert(link, Link::new(now));
+                if full {
+                    self.expel(
+                        link,
+                        FarewellReason::Limit,
+                        "the broker's limit of connections is reached",
+                        out,
+                    );
+                }
+            }
+            LinkChange::Dialed(_) => {
+                self.links.insert(link, Link::new(now));
+                self.pair.on_dialed();
+                self.greet(link, out);
+            }
+            LinkChange::Closed => self.forget_link(now, link, out),
+            LinkChange::Drained => self.resume(now, link, out),
+        }
+    }
+
+    /// The partner could not be connected to. `refused`: its host answered that nobody listens.
+    pub fn handle_dial_failed(&mut self, now: Time, _peer: PeerIndex, refused: bool, out: &mut impl Outputs) {
+        let follow = self.clients_follow();
+        let decision = self.pair.on_dial_failed(now, refused, follow);
+        self.carry_out(now, decision, out);
+    }
+
+    /// A frame has come. What a peer may not send ends its link; nothing it sends can do worse.
+    pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
+        let Some(link) = self.links.get_mut(from) else { return };
+        if link.closing {
+            return;
+        }
+        link.heard = now;
+        match (&link.party, frame) {
+            (Party::Client { .. }, Frame::Publish(messages)) => self.arrive(now, from, messages, out),
+            (Party::Client { .. }, Frame::Confirm(marks)) => self.confirm(from, marks, out),
+            (_, Frame::Hello(hello)) => self.welcome(now, from, &hello, out),
+            (_, Frame::Farewell(_)) => out.close(from, &LEAVING),
+            (Party::Unknown, _) => {
+                let text = "a connection begins with a greeting";
+                self.expel(from, FarewellReason::Misbehaved, text, out);
+            }
+            (_, Frame::Poll { number }) => {
+                self.pair.on_polled(now, from);
+                out.send(from, &Frame::PollReply { number });
+            }
+            (_, Frame::StatusRequest { first_stream, rows }) => {
+                self.send_status(now, from, first_stream, rows, out);
+            }
+            (Party::Client { .. }, frame) => self.client_frame(now, from, frame, out),
+            (Party::Peer, frame) => self.peer_frame(now, from, frame, out),
+        }
+    }
+
+    /// Something else than data from a client.
+    fn client_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
+        match frame {
+            Frame::Register(register) => self.register(now, from, &register, out),
+            Frame::Unregister { stream } => self.unregister(from, stream, out),
+            Frame::Subscribe { number, filter } => self.subscribe(now, from, number, filter, out),
+            Frame::Unsubscribe { number } => self.unsubscribe(from, number, out),
+            Frame::Handover => self.handover(now, Some(from), out),
+            Frame::PollReply { .. } => {}
+            Frame::Reign { reign, standing } => {
+                if let Some(link) = self.links.get_mut(from) {
+                    link.standing = standing;
+                    link.knows_epoch = reign.epoch.0;
+                }
+                let decision = self.pair.on_client_reign(reign, standing == Standing::Following);
+                self.carry_out(now, decision, out);
+            }
+            _ => self.expel(from, FarewellReason::Misbehaved, "a client may not send this frame", out),
+        }
+    }
+
+    /// A frame from the other broker.
+    fn peer_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
+        match frame {
+            Frame::Replicate(messages) => self.keep_copies(from, messages),
+            Frame::Prune(marks) => self.prune(from, marks),
+            Frame::Forward(messages) if self.pair.primary_link() == Some(from) => {
+                self.keep_copies(from, messages);
+            }
+            Frame::Forward(messages) => self.arrive(now, from, messages, out),
+            Frame::PollReply { .. } => self.pair.on_poll_reply(from),
+            Frame::Announce(announce) => self.learn_stream(now, from, &announce, out),
+            Frame::Retire { stream } => self.forget_peer_stream(from, stream, out),
+            Frame::Session { incarnation, present, client, filter } => {
+                self.learn_session(now, from, client, incarnation, filter, present, out);
+            }
+            Frame::Join => self.take_backup(now, from, out),
+            Frame::Synced => self.know_everything(from, out),
+            Frame::Standby => self.become_protected(from, out),
+            Frame::TakeOver { epoch } => {
+                let decision = self.pair.on_take_over(from, epoch);
+                self.carry_out(now, decision, out);
+            }
+            Frame::Reign { reign, standing } => {
+                let known = self.pair.news_of(from);
+                if let Some(news) = known {
+                    self.hear_news(now, News { reign, standing, ..news }, out);
+                }
+            }
+            _ => self.expel(from, FarewellReason::Misbehaved, "a broker may not send this frame", out),
+        }
+    }
+
+    /// When [`Broker::handle_timeout`] has something to do.
+    pub fn next_deadline(&self) -> Time {
+        self.housekeeping_at.min(self.pair.next_deadline())
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
+        self.keep_house(now, out);
+        // Each decision changes what the next look at the clock finds; a handful settles it.
+        for _ in 0..4 {
+            let follow = !self.pair.is_primary() && self.clients_follow();
+            match self.pair.tick(now, follow) {
+                Decision::Stay => break,
+                decision => self.carry_out(now, decision, out),
+            }
+        }
+    }
+
+    /// Whether any client follows a living primary elsewhere.
+    pub(crate) fn clients_follow(&self) -> bool {
+        self.links.iter().any(|(_, link)| link.is_client() && link.standing == Standing::Following)
+    }
+
+    /// The first frame of a link.
+    fn welcome(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
+        let Some(link) = self.links.get(from) else { return };
+        if !matches!(link.party, Party::Unknown) {
+            self.expel(from, FarewellReason::Misbehaved, "a connection has one greeting only", out);
+        } else if hello.standing.is_broker() {
+            self.welcome_broker(now, from, hello, out);
+        } else {
+            self.welcome_client(now, from, hello, out);
+        }
+    }
+
+    fn welcome_broker(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
+        if hello.node == self.settings.node {
+            let text = "a broker has reached itself: give the address of the other broker as its pair's";
+            return self.expel(from, FarewellReason::Misbehaved, text, out);
+        }
+        if !self.pair.can_take_peer_link() {
+            return self.expel(from, FarewellReason::Limit, "too many connections between the brokers", out);
+        }
+        if let Some(link) = self.links.get_mut(from) {
+            link.party = Party::Peer;
+            link.name = hello.name.into();
+        }
+        self.greet(from, out);
+        let news = News {
+            link: from,
+            standing: hello.standing,
+            reign: hello.reign,
+            node: hello.node,
+            prefers_to_reign: hello.prefers_to_reign,
+        };
+        self.hear_news(now, news, out);
+    }
+
+    fn hear_news(&mut self, now: Time, news: News, out: &mut impl Outputs) {
+        let decision = self.pair.on_news(now, news);
+        self.carry_out(now, decision, out);
+    }
+
+    fn welcome_client(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
+        if let Some(older) = self.links.find(hello.name) {
+            let known = self.links.get(older).map_or(0, |link| link.incarnation);
+            if known > hello.incarnation {
+                let text = "a client of this name has started later: give every client a name of its own";
+                return self.expel(from, FarewellReason::Replaced, text, out);
+            }
+            self.expel(older, FarewellReason::Replaced, "the client has connected again", out);
+        }
+        self.links.name(from, hello.name);
+        if let Some(link) = self.links.get_mut(from) {
+            link.party = Party::Client { session: None };
+            link.incarnation = hello.incarnation;
+            link.standing = hello.standing;
+            link.knows_epoch = hello.reign.epoch.0;
+        }
+        self.greet(from, out);
+        self.attach(now, from, out);
+        let decision = self.pair.on_client_reign(hello.reign, hello.standing == Standing::Following);
+        self.carry_out(now, decision, out);
+    }
+
+    /// Sends our greeting, once per link.
+    fn greet(&mut self, link: LinkId, out: &mut impl Outputs) {
+        let Some(state) = self.links.get_mut(link) else { return };
+        if std::mem::replace(&mut state.greeted, true) {
+            return;
+        }
+        let hello = Hello {
+            standing: self.pair.standing(),
+            prefers_to_reign: self.settings.prefers_to_reign,
+            reign: self.pair.reign,
+            node: self.settings.node,
+            incarnation: self.settings.started.0,
+            name: &self.settings.name,
+        };
+        out.send(link, &Frame::Hello(hello));
+    }
+
+    /// Closes a link for a reason that the operator hears as well.
+    pub(crate) fn expel(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
+        let Some(state) = self.links.get_mut(link) else { return };
+        if std::mem::replace(&mut state.closing, true) {
+            return;
+        }
+        out.report(&Event::Expelled { client: &state.name, reason: text });
+        out.close(link, &Farewell { reason, text });
+    }
+
+    /// A peer sent what is no frame.
+    pub fn handle_garbage(&mut self, link: LinkId, error: &wire::WireError, out: &mut impl Outputs) {
+        let reason = match error {
+            wire::WireError::Version(_) => FarewellReason::Version,
+            _ => FarewellReason::Misbehaved,
+        };
+        self.expel(link, reason, &error.to_string(), out);
+    }
+
+    fn forget_link(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+        let Some(gone) = self.links.remove(link) else { return };
+        if self.handover_asker == Some(link) {
+            self.handover_asker = None;
+        }
+        match gone.party {
+            Party::Peer => {
+                let decision = self.pair.on_closed(now, link);
+                self.carry_out(now, decision, out);
+            }
+            Party::Client { session } => {
+                for stream in gone.numbers {
+                    if let Some(stream) = self.table.stream_mut(stream).filter(|s| s.source == Some(link)) {
+                        (stream.source, stream.silent_since) = (None, now);
+                    }
+                }
+                if let Some(session) = session.and_then(|index| self.sessions.get_mut(index))
+                    && session.link == Some(link)
+                {
+                    (session.link, session.detached_at) = (None, now);
+                    session.numbers.clear();
+                }
+            }
+            Party::Unknown => {
+                let decision = self.pair.on_unknown_closed(now);
+                self.carry_out(now, decision, out);
+            }
+        }
+    }
+
+    /// A congested link has room again.
+    fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+        let Some(state) = self.links.get(link) else { return };
+        match state.party {
+            Party::Client { session: Some(session) } => self.send_deferred(session, out),
+            Party::Peer => self.continue_sync(now, out),
+            _ => {}
+        }
+    }
+
+    /// Whether the baseline policies govern, which copy everything and refuse nothing.
+    pub(crate) fn is_baseline(&self) -> bool {
+        self.settings.policy != Policy::Frame
+    }
+
+    /// Names a stream on a link, unless that has been done.
+    pub(crate) fn announce(&mut self, link: LinkId, index: u32, out: &mut impl Outputs) {
+        let Some((stream, topic)) = self.table.pair(index) else { return };
+        let Some(state) = self.links.get_mut(link) else { return };
+        crate::register::announce(state, link, index, stream, topic, stream.next_seq, out);
+    }
+}
+
+/// What is said when the other side has said farewell.
+const LEAVING: Farewell<'static> = Farewell { reason: FarewellReason::Leaving, text: "farewell" };

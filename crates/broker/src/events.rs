@@ -1,0 +1,199 @@
+//! What a broker reports to its operator. Each event is a sentence that says what happened and, where something can be
+//! done about it, what.
+
+use contract::{Reign, Span};
+use std::fmt;
+
+/// Why a broker took the reign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PromotionCause {
+    /// No partner was found, or none is configured.
+    Alone,
+    /// Both were starting, and this one goes first.
+    First,
+    /// The connection to the primary broke and it could not be reached again.
+    Disconnected,
+    /// The primary did not answer its polls.
+    Silent,
+    /// The primary came back without its memory.
+    Restarted,
+    /// The primary handed over.
+    Handover,
+    /// Somebody knew of a higher epoch that nobody reigns any more.
+    Raised,
+}
+
+impl fmt::Display for PromotionCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PromotionCause::Alone => "no partner is there",
+            PromotionCause::First => "both were starting and this one goes first",
+            PromotionCause::Disconnected => "the primary is unreachable",
+            PromotionCause::Silent => "the primary does not answer",
+            PromotionCause::Restarted => "the primary restarted and has lost its memory",
+            PromotionCause::Handover => "the primary handed over",
+            PromotionCause::Raised => "a higher epoch was known and nobody reigned in it",
+        })
+    }
+}
+
+/// Why a primary has no backup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loneliness {
+    /// None has joined yet.
+    NotJoined,
+    /// Its connection broke.
+    Disconnected,
+    /// It stopped polling.
+    Silent,
+}
+
+/// Something that an operator may want to know.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// This broker reigns now.
+    Promoted {
+        /// Since which promotion.
+        reign: Reign,
+        /// Why.
+        cause: PromotionCause,
+        /// Copies that were dispatched at once, since nobody knew whether the old primary had.
+        recovered: u64,
+    },
+    /// This broker reigned and no longer does.
+    SteppedDown {
+        /// The reign that is higher.
+        reign: Reign,
+    },
+    /// This broker stands by for a primary.
+    Joined {
+        /// The reign.
+        reign: Reign,
+    },
+    /// A crash of the primary would now be survived within every contract.
+    Protected {
+        /// Streams that the backup knows.
+        streams: u64,
+    },
+    /// A crash of the primary would now lose messages.
+    Unprotected {
+        /// Why.
+        cause: Loneliness,
+    },
+    /// The reign has been given to the backup.
+    HandedOver {
+        /// Messages that were still waiting and went along.
+        forwarded: u64,
+    },
+    /// A contract was refused.
+    Refused {
+        /// The client.
+        client: &'a str,
+        /// The topic.
+        topic: &'a str,
+        /// Why, with a remedy.
+        reason: &'a str,
+    },
+    /// A subscription was refused.
+    SubscriptionRefused {
+        /// The client.
+        client: &'a str,
+        /// The filter.
+        filter: &'a str,
+        /// Why, with a remedy.
+        reason: &'a str,
+    },
+    /// A link was closed by this broker.
+    Expelled {
+        /// The name the peer gave, or nothing.
+        client: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A subscriber does not read fast enough and has begun to lose its oldest messages.
+    SlowSubscriber {
+        /// The client.
+        client: &'a str,
+        /// How many it has lost so far.
+        dropped: u64,
+    },
+    /// A publisher sends faster than its period.
+    TooFast {
+        /// The client.
+        client: &'a str,
+        /// The topic.
+        topic: &'a str,
+        /// The time between two messages.
+        step: Span,
+        /// The period of the contract.
+        period: Span,
+    },
+    /// A publisher's clock and this broker's disagree.
+    ClockApart {
+        /// The client.
+        client: &'a str,
+        /// How far the creation time is ahead; negative if it is behind.
+        ahead: Span,
+    },
+    /// A client came back in a new life; its streams begin anew.
+    Reincarnated {
+        /// The client.
+        client: &'a str,
+    },
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Promoted { reign, cause, recovered } => {
+                write!(f, "this broker is primary in epoch {}: {cause}", reign.epoch)?;
+                if *recovered > 0 { write!(f, "; {recovered} copies dispatched") } else { Ok(()) }
+            }
+            Event::SteppedDown { reign } => {
+                write!(f, "stepped down: epoch {} reigns elsewhere", reign.epoch)
+            }
+            Event::Joined { reign } => write!(f, "this broker is backup in epoch {}", reign.epoch),
+            Event::Protected { streams } => write!(f, "protected: the backup knows all {streams} streams"),
+            Event::Unprotected { cause } => {
+                let cause = match cause {
+                    Loneliness::NotJoined => "no backup has joined yet",
+                    Loneliness::Disconnected => "the connection to the backup broke",
+                    Loneliness::Silent => "the backup stopped polling",
+                };
+                write!(f, "UNPROTECTED: {cause}; a crash now loses messages. Start the other broker")
+            }
+            Event::HandedOver { forwarded } => {
+                write!(f, "handed over to the backup, with {forwarded} messages that were waiting")
+            }
+            Event::Refused { client, topic, reason } => {
+                write!(f, "refused `{topic}` of {client}: {reason}")
+            }
+            Event::SubscriptionRefused { client, filter, reason } => {
+                write!(f, "refused the subscription `{filter}` of {client}: {reason}")
+            }
+            Event::Expelled { client: "", reason } => {
+                write!(f, "closed a connection: {reason}")
+            }
+            Event::Expelled { client, reason } => write!(f, "closed the connection of {client}: {reason}"),
+            Event::SlowSubscriber { client, dropped } => write!(
+                f,
+                "subscriber {client} does not read fast enough: {dropped} of its oldest messages dropped so far"
+            ),
+            Event::TooFast { client, topic, step, period } => write!(
+                f,
+                "{client} publishes `{topic}` after {step} although its period is {period}: the loss bound does not \
+                 hold for such bursts. State a shorter period"
+            ),
+            Event::ClockApart { client, ahead } => {
+                let (by, way) = if *ahead < Span::ZERO { (-*ahead, "behind") } else { (*ahead, "ahead of") };
+                write!(
+                    f,
+                    "the clock of {client} is {by} {way} this broker's: deadlines mean nothing until both are \
+                     synchronised (see `verge doctor`)"
+                )
+            }
+            Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The connections of a broker: who is at the other end, and which numbers mean which streams there.
+
+use crate::bitset::BitSet;
+use contract::Time;
+use std::collections::BTreeMap;
+use wire::{LinkId, Standing};
+
+/// No stream behind this number.
+pub(crate) const NO_STREAM: u32 = u32::MAX;
+
+pub(crate) enum Party {
+    /// Has not said who it is.
+    Unknown,
+    /// A publisher, a subscriber, or both; its session if it subscribes.
+    Client { session: Option<u32> },
+    /// The other broker.
+    Peer,
+}
+
+pub(crate) struct Link {
+    pub(crate) party: Party,
+    pub(crate) name: Box<str>,
+    pub(crate) incarnation: u64,
+    /// What the client last said: whether it follows a living primary.
+    pub(crate) standing: Standing,
+    /// The highest epoch of which the client has told.
+    pub(crate) knows_epoch: u64,
+    /// The peer's number for a stream, to ours.
+    pub(crate) numbers: Vec<u32>,
+    /// Our streams that have been named to the peer.
+    pub(crate) announced: BitSet,
+    /// Whether we have sent our greeting.
+    pub(crate) greeted: bool,
+    pub(crate) opened: Time,
+    pub(crate) heard: Time,
+    /// We have asked to close it; whatever still comes is ignored.
+    pub(crate) closing: bool,
+}
+
+impl Link {
+    pub(crate) fn new(now: Time) -> Link {
+        Link {
+            party: Party::Unknown,
+            name: Box::from(""),
+            incarnation: 0,
+            standing: Standing::Orphaned,
+            knows_epoch: 0,
+            numbers: Vec::new(),
+            announced: BitSet::default(),
+            greeted: false,
+            opened: now,
+            heard: now,
+            closing: false,
+        }
+    }
+
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self.party, Party::Peer)
+    }
+
+    pub(crate) fn is_client(&self) -> bool {
+        matches!(self.party, Party::Client { .. })
+    }
+
+    pub(crate) fn session(&self) -> Option<u32> {
+        match self.party {
+            Party::Client { session } => session,
+            _ => None,
+        }
+    }
+
+    /// Our stream for the peer's number.
+    pub(crate) fn stream(&self, number: u32) -> Option<u32> {
+        self.numbers.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
+    }
+
+    /// The peer's number for our stream.
+    pub(crate) fn number_of(&self, stream: u32) -> Option<u32> {
+        self.numbers.iter().position(|other| *other == stream).map(|number| number as u32)
+    }
+
+    /// Binds the peer's number to our stream. The caller has checked the number against the limit of streams.
+    pub(crate) fn bind(&mut self, number: u32, stream: u32) {
+        let index = number as usize;
+        if index >= self.numbers.len() {
+            self.numbers.resize(index + 1, NO_STREAM);
+        }
+        self.numbers[index] = stream;
+    }
+}
+
+/// All links, by their number.
+#[derive(Default)]
+pub(crate) struct Links {
+    slots: Vec<Option<Link>>,
+    by_client: BTreeMap<Box<str>, LinkId>,
+    count: usize,
+}
+
+impl Links {
+    pub(crate) fn insert(&mut self, id: LinkId, link: Link) {
+        let index = id.0 as usize;
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
+        }
+        if self.slots[index].replace(link).is_none() {
+            self.count += 1;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: LinkId) -> Option<Link> {
+        let link = self.slots.get_mut(id.0 as usize)?.take();
+        self.count -= usize::from(link.is_some());
+        if let Some(link) = &link
+            && self.by_client.get(&link.name) == Some(&id)
+        {
+            self.by_client.remove(&link.name);
+        }
+        link
+    }
+
+    /// The link of a client, by its name.
+    pub(crate) fn find(&self, client: &str) -> Option<LinkId> {
+        self.by_client.get(client).copied()
+    }
+
+    /// Gives a client's link its name; an older link of that name is no longer found.
+    pub(crate) fn name(&mut self, id: LinkId, client: &str) {
+        if let Some(link) = self.get_mut(id) {
+            link.name = client.into();
+            self.by_client.insert(client.into(), id);
+        }
+    }
+
+    pub(crate) fn get(&self, id: LinkId) -> Option<&Link> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| slot.as_ref().map(|link| (LinkId(index as u32), link)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LinkId, &mut Link)> {
+        let slots = self.slots.iter_mut().enumerate();
+        slots.filter_map(|(index, slot)| slot.as_mut().map(|link| (LinkId(index as u32), link)))
+    }
+}

@@ -1,0 +1,491 @@
+//! Who reigns: the state of one broker of a pair, and what follows from each piece of news.
+//!
+//! The problem: exactly one of two brokers should serve; the other must notice within milliseconds that it is gone,
+//! and neither can tell a dead partner from a slow or unreachable one.
+//!
+//! The idea: reigns are numbered. A backup that suspects its primary takes the next epoch at once, rightly or wrongly;
+//! everybody follows the highest reign they have heard of, and a primary that hears of a higher one steps down. A wrong
+//! suspicion thus costs duplicates, which subscribers drop, and never a message.
+//!
+//! The invariants: a broker's reign never goes back; only a backup that knows everything (`synced`) takes over by
+//! suspicion; a broker that has lost its memory never reigns while somebody follows a living primary.
+//!
+//! Left to others: carrying decisions out ([`crate::reign`]), and bringing a backup up to date ([`crate::standby`]).
+//! Suspicion counts unanswered polls, not elapsed time, so a jump of the clock or a pause of this process alone causes
+//! none.
+
+use crate::events::{Loneliness, PromotionCause};
+use crate::settings::Detection;
+use contract::{NodeId, Reign, Span, Time};
+use wire::{LinkId, Standing};
+
+/// What this broker is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Looks for its partner, and serves nobody.
+    Seeking { since: Time },
+    /// Serves.
+    Primary { backup: Option<Partner> },
+    /// Stands by. Without a link it is about to decide whether the primary is dead.
+    Backup { primary: Option<LinkId>, synced: bool, verdict_by: Time },
+}
+
+/// The backup, seen from the primary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Partner {
+    pub(crate) link: LinkId,
+    /// The first stream that it has not been told of.
+    pub(crate) next_stream: u32,
+    /// Whether it has been told everything that there was.
+    pub(crate) told: bool,
+    /// Whether it has said that it knows everything.
+    pub(crate) stands_by: bool,
+    /// When it last polled.
+    pub(crate) heard: Time,
+}
+
+/// What the other broker last said on one of the links to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct News {
+    pub(crate) link: LinkId,
+    pub(crate) standing: Standing,
+    pub(crate) reign: Reign,
+    pub(crate) node: NodeId,
+    pub(crate) prefers_to_reign: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decision {
+    Stay,
+    Promote(PromotionCause),
+    /// Step down, and stand by on this link if there is one.
+    StepDown(Option<LinkId>),
+    Join(LinkId),
+    Seek,
+    Dial,
+    Poll(LinkId, u64),
+    /// The partner is taken for dead; close its link.
+    DropBackup(LinkId, Loneliness),
+    /// The primary that never completed our knowledge is taken for dead; close its link and look around.
+    DropPrimary(LinkId),
+}
+
+pub(crate) struct Pair {
+    node: NodeId,
+    prefers_to_reign: bool,
+    has_peer: bool,
+    detection: Detection,
+    pub(crate) role: Role,
+    /// The highest reign heard of; this broker's own while it is primary.
+    pub(crate) reign: Reign,
+    news: Vec<News>,
+    dialing: bool,
+    dial_at: Time,
+    poll: Polling,
+}
+
+struct Polling {
+    next_at: Time,
+    number: u64,
+    answered: bool,
+    misses: u32,
+}
+
+/// Links to the partner at the same time; each side may dial once, and an old one may not have closed yet.
+const PEER_LINKS_MAX: usize = 8;
+
+/// A backup that has not polled for this many polls beyond the tolerated ones is gone.
+const SILENT_POLLS: u32 = 8;
+
+impl Pair {
+    pub(crate) fn new(
+        node: NodeId,
+        prefers_to_reign: bool,
+        has_peer: bool,
+        detection: Detection,
+        now: Time,
+    ) -> Pair {
+        Pair {
+            node,
+            prefers_to_reign,
+            has_peer,
+            detection,
+            role: Role::Seeking { since: now },
+            reign: Reign::default(),
+            news: Vec::new(),
+            dialing: false,
+            dial_at: now,
+            poll: Polling { next_at: Time::NEVER, number: 0, answered: true, misses: 0 },
+        }
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        match self.role {
+            Role::Seeking { .. } => Standing::Seeking,
+            Role::Primary { .. } => Standing::Primary,
+            Role::Backup { .. } => Standing::Backup,
+        }
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        matches!(self.role, Role::Primary { .. })
+    }
+
+    pub(crate) fn is_protected(&self) -> bool {
+        match self.role {
+            Role::Primary { backup } => backup.is_some_and(|partner| partner.stands_by),
+            Role::Backup { primary, synced, .. } => primary.is_some() && synced,
+            Role::Seeking { .. } => false,
+        }
+    }
+
+    /// The backup, if this broker reigns and has one.
+    pub(crate) fn backup(&self) -> Option<Partner> {
+        match self.role {
+            Role::Primary { backup } => backup,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn backup_mut(&mut self) -> Option<&mut Partner> {
+        match &mut self.role {
+            Role::Primary { backup } => backup.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// The link to the primary, if this broker stands by.
+    pub(crate) fn primary_link(&self) -> Option<LinkId> {
+        match self.role {
+            Role::Backup { primary, .. } => primary,
+            _ => None,
+        }
+    }
+
+    /// Where messages go that reached this broker although it does not reign.
+    pub(crate) fn forward_link(&self) -> Option<LinkId> {
+        self.primary_link().or_else(|| {
+            let reigning = |news: &&News| news.standing == Standing::Primary && news.reign >= self.reign;
+            if self.is_primary() { None } else { self.news.iter().find(reigning).map(|news| news.link) }
+        })
+    }
+
+    pub(crate) fn can_take_peer_link(&self) -> bool {
+        self.news.len() < PEER_LINKS_MAX
+    }
+
+    /// The partner greeted, or told of a change.
+    pub(crate) fn on_news(&mut self, now: Time, news: News) -> Decision {
+        self.dialing = false;
+        self.news.retain(|known| known.link != news.link);
+        self.news.push(news);
+        match (self.role, news.standing) {
+            (Role::Primary { .. }, Standing::Primary) if news.reign > self.reign => {
+                Decision::StepDown(Some(news.link))
+            }
+            (Role::Primary { .. }, Standing::Primary) => Decision::Stay,
+            (Role::Primary { .. }, _) if news.reign > self.reign => {
+                self.reign.epoch = news.reign.epoch;
+                Decision::Promote(PromotionCause::Raised)
+            }
+            (Role::Primary { .. }, _) => Decision::Stay,
+            (_, Standing::Primary) => self.follow(news),
+            (Role::Seeking { .. }, Standing::Seeking) => self.go_first(news),
+            (Role::Backup { synced: true, primary, .. }, Standing::Seeking) => {
+                let another = |link: LinkId| link != news.link && self.node_of(link) == Some(news.node);
+                if primary.is_some_and(another) {
+                    // An older greeting of our primary, overtaken on another link.
+                    Decision::Stay
+                } else {
+                    Decision::Promote(PromotionCause::Restarted)
+                }
+            }
+            (Role::Backup { synced: false, .. }, Standing::Seeking) => {
+                self.seek(now);
+                self.go_first(news)
+            }
+            (Role::Backup { synced: true, primary: None, .. }, Standing::Backup)
+                if (self.reign, self.node) > (news.reign, news.node) =>
+            {
+                Decision::Promote(PromotionCause::Disconnected)
+            }
+            _ => Decision::Stay,
+        }
+    }
+
+    /// A client told which reign it knows of, and whether it follows a living primary in it.
+    pub(crate) fn on_client_reign(&mut self, reign: Reign, follows: bool) -> Decision {
+        if reign <= self.reign {
+            return Decision::Stay;
+        }
+        match self.role {
+            Role::Primary { .. } if follows => {
+                self.reign = reign;
+                Decision::StepDown(None)
+            }
+            Role::Primary { .. } => {
+                self.reign.epoch = reign.epoch;
+                Decision::Promote(PromotionCause::Raised)
+            }
+            _ => {
+                // What a client says bounds our next epoch from below; whom to follow, the partner itself says.
+                self.reign.epoch = self.reign.epoch.max(reign.epoch);
+                Decision::Stay
+            }
+        }
+    }
+
+    /// The primary hands over.
+    pub(crate) fn on_take_over(&mut self, link: LinkId, epoch: contract::Epoch) -> Decision {
+        if self.primary_link() == Some(link) && epoch > self.reign.epoch {
+            self.reign.epoch = contract::Epoch(epoch.0 - 1);
+            Decision::Promote(PromotionCause::Handover)
+        } else {
+            Decision::Stay
+        }
+    }
+
+    /// A link is gone.
+    pub(crate) fn on_closed(&mut self, now: Time, link: LinkId) -> Decision {
+        self.news.retain(|known| known.link != link);
+        if self.news.is_empty() {
+            self.dial_at = self.dial_at.min(now + self.detection.retry);
+        }
+        match self.role {
+            Role::Primary { backup: Some(partner) } if partner.link == link => {
+                Decision::DropBackup(link, Loneliness::Disconnected)
+            }
+            Role::Backup { primary: Some(primary), synced, .. } if primary == link => {
+                let patience =
+                    self.detection.connect + self.detection.poll * u64::from(self.detection.misses);
+                self.role = Role::Backup { primary: None, synced, verdict_by: now + patience };
+                self.poll.next_at = Time::NEVER;
+                let other = self.news.iter().find(|news| news.standing == Standing::Primary).copied();
+                match other {
+                    Some(news) => self.follow(news),
+                    None => {
+                        self.dial_at = now;
+                        self.tick(now, false)
+                    }
+                }
+            }
+            _ => Decision::Stay,
+        }
+    }
+
+    /// The partner cannot be connected to. `refused`: its host answers, and nobody listens there.
+    pub(crate) fn on_dial_failed(&mut self, now: Time, refused: bool, clients_follow: bool) -> Decision {
+        self.dialing = false;
+        self.dial_at = now + self.detection.retry;
+        match self.role {
+            Role::Backup { primary: None, synced: true, .. } => {
+                Decision::Promote(PromotionCause::Disconnected)
+            }
+            Role::Backup { primary: None, synced: false, .. } => Decision::Seek,
+            Role::Seeking { .. }
+                if refused && self.prefers_to_reign && !clients_follow && self.news.is_empty() =>
+            {
+                Decision::Promote(PromotionCause::Alone)
+            }
+            _ => Decision::Stay,
+        }
+    }
+
+    /// A connection that was asked for stands; its greeting is due.
+    pub(crate) fn on_dialed(&mut self) {
+        self.dialing = false;
+        self.dial_at = Time::NEVER;
+    }
+
+    /// A link on which nobody had greeted is gone. If it was ours to the partner, try again soon.
+    pub(crate) fn on_unknown_closed(&mut self, now: Time) -> Decision {
+        if self.wants_dial() {
+            self.dial_at = self.dial_at.min(now + self.detection.retry);
+        }
+        Decision::Stay
+    }
+
+    /// The primary answered.
+    pub(crate) fn on_poll_reply(&mut self, link: LinkId) {
+        if self.primary_link() == Some(link) {
+            self.poll.answered = true;
+            self.poll.misses = 0;
+        }
+    }
+
+    /// The backup polled.
+    pub(crate) fn on_polled(&mut self, now: Time, link: LinkId) {
+        if let Some(partner) = self.backup_mut().filter(|partner| partner.link == link) {
+            partner.heard = now;
+        }
+    }
+
+    /// Looks at the clock. Call it again while it decides something else than to stay.
+    pub(crate) fn tick(&mut self, now: Time, clients_follow: bool) -> Decision {
+        // A clock that went back must not leave us waiting for a time that is far away.
+        let soon = |at: Time, within: Span| if at == Time::NEVER { at } else { at.min(now + within) };
+        self.poll.next_at = soon(self.poll.next_at, self.detection.poll);
+        self.dial_at = soon(self.dial_at, self.detection.retry);
+        if let Role::Seeking { since } = &mut self.role {
+            // While somebody follows a living primary, this broker's patience does not run out.
+            *since = if clients_follow { now } else { (*since).min(now) };
+        }
+        match self.role {
+            Role::Backup { primary: Some(link), synced, .. } if now >= self.poll.next_at => {
+                self.poll_primary(now, link, synced)
+            }
+            Role::Backup { primary: None, synced, verdict_by } if now >= verdict_by => {
+                if synced {
+                    Decision::Promote(PromotionCause::Disconnected)
+                } else {
+                    Decision::Seek
+                }
+            }
+            Role::Seeking { since } if now >= since + self.patience() => {
+                Decision::Promote(PromotionCause::Alone)
+            }
+            Role::Primary { backup: Some(partner) } if now > partner.heard + self.silence() => {
+                Decision::DropBackup(partner.link, Loneliness::Silent)
+            }
+            _ if self.wants_dial() && now >= self.dial_at => {
+                self.dialing = true;
+                self.dial_at = now + self.detection.retry;
+                Decision::Dial
+            }
+            _ => Decision::Stay,
+        }
+    }
+
+    /// When [`Pair::tick`] has something to do.
+    pub(crate) fn next_deadline(&self) -> Time {
+        let role = match self.role {
+            Role::Backup { primary: Some(_), .. } => self.poll.next_at,
+            Role::Backup { primary: None, verdict_by, .. } => verdict_by,
+            Role::Seeking { since } => since + self.patience(),
+            Role::Primary { backup: Some(partner) } => partner.heard + self.silence() + Span(1),
+            Role::Primary { backup: None } => Time::NEVER,
+        };
+        if self.wants_dial() { role.min(self.dial_at) } else { role }
+    }
+
+    /// Takes the next epoch.
+    pub(crate) fn promote(&mut self) -> Reign {
+        self.reign = Reign { epoch: self.reign.epoch.next(), node: self.node };
+        let backup = self.backup();
+        self.role = Role::Primary { backup };
+        self.poll.next_at = Time::NEVER;
+        self.reign
+    }
+
+    /// Stands by on a link; everything has to be learnt from there.
+    pub(crate) fn join(&mut self, now: Time, link: LinkId) {
+        if let Some(news) = self.news_of(link) {
+            self.reign = self.reign.max(news.reign);
+        }
+        self.role = Role::Backup { primary: Some(link), synced: false, verdict_by: Time::NEVER };
+        self.poll = Polling { next_at: now, number: self.poll.number, answered: true, misses: 0 };
+    }
+
+    /// The primary says that we have been told everything.
+    pub(crate) fn on_synced(&mut self, link: LinkId) -> bool {
+        match &mut self.role {
+            Role::Backup { primary, synced, .. } if *primary == Some(link) => {
+                *synced = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes back to looking for the partner.
+    pub(crate) fn seek(&mut self, now: Time) {
+        self.role = Role::Seeking { since: now };
+        self.poll.next_at = Time::NEVER;
+        self.dial_at = self.dial_at.min(now + self.detection.retry);
+    }
+
+    /// Takes the broker on a link as backup, from the beginning.
+    pub(crate) fn accept_backup(&mut self, now: Time, link: LinkId) -> bool {
+        match &mut self.role {
+            Role::Primary { backup } => {
+                *backup = Some(Partner { link, next_stream: 0, told: false, stands_by: false, heard: now });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Reigns on alone.
+    pub(crate) fn drop_backup(&mut self, now: Time) {
+        if let Role::Primary { backup } = &mut self.role {
+            *backup = None;
+        }
+        self.dial_at = now + self.detection.retry;
+    }
+
+    /// What the broker on a link last said.
+    pub(crate) fn news_of(&self, link: LinkId) -> Option<News> {
+        self.news.iter().find(|news| news.link == link).copied()
+    }
+
+    fn node_of(&self, link: LinkId) -> Option<NodeId> {
+        self.news_of(link).map(|news| news.node)
+    }
+
+    fn follow(&mut self, news: News) -> Decision {
+        let joined = self.primary_link();
+        if news.reign.epoch < self.reign.epoch || joined == Some(news.link) {
+            // Either a reign that has ended and will hear so from our greeting, or nothing new.
+            if joined == Some(news.link) {
+                self.reign = self.reign.max(news.reign);
+            }
+            return Decision::Stay;
+        }
+        if joined.is_some() && joined.and_then(|link| self.node_of(link)) == Some(news.node) {
+            return Decision::Stay;
+        }
+        Decision::Join(news.link)
+    }
+
+    fn go_first(&self, news: News) -> Decision {
+        if (self.prefers_to_reign, self.node) > (news.prefers_to_reign, news.node) {
+            Decision::Promote(PromotionCause::First)
+        } else {
+            Decision::Stay
+        }
+    }
+
+    fn poll_primary(&mut self, now: Time, link: LinkId, synced: bool) -> Decision {
+        if !self.poll.answered {
+            self.poll.misses += 1;
+            if self.poll.misses >= self.detection.misses {
+                return if synced {
+                    Decision::Promote(PromotionCause::Silent)
+                } else {
+                    Decision::DropPrimary(link)
+                };
+            }
+        }
+        self.poll.answered = false;
+        self.poll.number += 1;
+        self.poll.next_at = now + self.detection.poll;
+        Decision::Poll(link, self.poll.number)
+    }
+
+    fn wants_dial(&self) -> bool {
+        self.has_peer && !self.dialing && self.news.is_empty()
+    }
+
+    fn patience(&self) -> Span {
+        match (self.has_peer, self.prefers_to_reign) {
+            (false, _) => Span::ZERO,
+            (true, true) => self.detection.seek_preferred,
+            (true, false) => self.detection.seek_other,
+        }
+    }
+
+    fn silence(&self) -> Span {
+        self.detection.poll * u64::from(self.detection.misses + SILENT_POLLS)
+    }
+}

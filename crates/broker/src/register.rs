@@ -1,0 +1,452 @@
+//! Streams come and go: registration by publishers with admission, and naming to subscribers and to the other broker.
+
+use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::links::{Link, NO_STREAM};
+use crate::queue::JobKind;
+use crate::ring::{Ring, SlotFlags};
+use crate::table::{Counters, Stream, Topic};
+use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
+use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
+
+/// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
+pub(crate) fn announce(
+    state: &mut Link,
+    link: LinkId,
+    index: u32,
+    stream: &Stream,
+    topic: &Topic,
+    next_seq: u64,
+    out: &mut impl Effects,
+) {
+    if state.announced.insert(index) {
+        out.send(
+            link,
+            &Frame::Announce(Announce {
+                stream: index,
+                incarnation: stream.incarnation,
+                next_seq,
+                contract: topic.contract,
+                topic: topic.name.as_str(),
+                publisher: &stream.publisher,
+            }),
+        );
+    }
+}
+
+/// Why a stream is not carried: for the publisher, and in words.
+pub(crate) struct Denial {
+    text: String,
+    remedies: Remedies,
+}
+
+impl From<Refusal> for Denial {
+    fn from(refusal: Refusal) -> Denial {
+        let remedies = match &refusal {
+            Refusal::ReplicationBound { remedies, .. }
+            | Refusal::DispatchBound { remedies, .. }
+            | Refusal::Unschedulable { remedies, .. } => *remedies,
+            _ => Remedies::default(),
+        };
+        Denial { text: refusal.to_string(), remedies }
+    }
+}
+
+impl From<String> for Denial {
+    fn from(text: String) -> Denial {
+        Denial { text, remedies: Remedies::default() }
+    }
+}
+
+/// Who publishes a stream.
+struct Publisher<'a> {
+    name: &'a str,
+    incarnation: u64,
+    link: Option<LinkId>,
+}
+
+impl Broker {
+    /// A publisher asks to carry a stream. Only a primary answers; a backup takes the request as it is and looks at it
+    /// when it has to reign.
+    pub(crate) fn register(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        register: &Register<'_>,
+        out: &mut impl Outputs,
+    ) {
+        if register.stream as usize >= self.settings.limits.streams {
+            let text = "a stream number is above the broker's limit of streams";
+            return self.expel(from, FarewellReason::Limit, text, out);
+        }
+        let Some(link) = self.links.get(from) else { return };
+        let (name, incarnation) = (link.name.clone(), link.incarnation);
+        let publisher = Publisher { name: &name, incarnation, link: Some(from) };
+        let admitted = self.pair.is_primary();
+        let result = self.find_contract(register.topic, register.contract.as_ref()).and_then(|contract| {
+            let index = self.take_stream(now, register.topic, contract, &publisher, admitted, out)?;
+            Ok((index, contract))
+        });
+        match result {
+            Ok((index, contract)) => {
+                if let Some(link) = self.links.get_mut(from) {
+                    link.bind(register.stream, index);
+                }
+                if admitted {
+                    self.send_verdict(from, register.stream, index, contract, out);
+                }
+            }
+            Err(denial) => self.deny(from, register, &denial, out),
+        }
+    }
+
+    /// The publisher will send no more of this stream.
+    pub(crate) fn unregister(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
+        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(index) = link.stream(number) else { return };
+        link.bind(number, NO_STREAM);
+        self.retire(index, out);
+    }
+
+    /// The configured contract for the topic, or else the one asked for.
+    fn find_contract(&self, topic: &str, asked: Option<&Contract>) -> Result<Contract, Denial> {
+        contract::check_name(topic).map_err(|error| Denial::from(error.to_string()))?;
+        let configured = self.settings.topics.iter().find(|rule| rule.filter.matches(topic));
+        match (configured, asked) {
+            (Some(rule), Some(asked)) if rule.contract != *asked => Err(Denial::from(format!(
+                "the broker's configuration gives `{}` another contract ({}) than asked for ({asked}): publish without \
+                 a contract, or make them equal",
+                rule.filter, rule.contract
+            ))),
+            (Some(rule), _) => Ok(rule.contract),
+            (None, Some(asked)) => Ok(*asked),
+            (None, None) => Err(Denial::from(format!(
+                "`{topic}` has no contract: state one when publishing, or add a [[topic]] with a matching filter to the \
+                 broker's configuration"
+            ))),
+        }
+    }
+
+    /// The stream of this topic and publisher, made if need be.
+    fn take_stream(
+        &mut self,
+        now: Time,
+        topic: &str,
+        contract: Contract,
+        publisher: &Publisher<'_>,
+        admitted: bool,
+        out: &mut impl Outputs,
+    ) -> Result<u32, Denial> {
+        let known = self.table.find_topic(topic);
+        if let Some(there) = known.and_then(|index| self.table.topic(index))
+            && there.contract != contract
+        {
+            return Err(Denial::from(format!(
+                "`{topic}` is already carried with another contract ({}) than asked for ({contract}): all publishers of \
+                 a topic share one contract",
+                there.contract
+            )));
+        }
+        let stream = known.and_then(|index| self.table.find_stream(index, publisher.name));
+        if let Some(index) = stream {
+            self.return_to_stream(now, index, publisher, out)?;
+            if admitted {
+                self.admit_stream(index)?;
+            }
+            return Ok(index);
+        }
+        let index = self.make_stream(now, topic, contract, publisher)?;
+        if admitted && let Err(refusal) = self.admit_stream(index) {
+            self.drop_stream(index, out);
+            return Err(refusal);
+        }
+        if let Some(partner) = self.pair.backup() {
+            self.announce(partner.link, index, out);
+        }
+        Ok(index)
+    }
+
+    /// A publisher comes back to its stream, in the same life or a later one.
+    fn return_to_stream(
+        &mut self,
+        now: Time,
+        index: u32,
+        publisher: &Publisher<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<(), Denial> {
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
+        if publisher.incarnation < stream.incarnation {
+            return Err(Denial::from(format!(
+                "another publisher of the name {} has started later: give every publisher a name of its own",
+                publisher.name
+            )));
+        }
+        if let Some(link) = publisher.link {
+            stream.source = Some(link);
+        }
+        if publisher.incarnation == stream.incarnation {
+            return Ok(());
+        }
+        // A new life numbers its messages from zero, so it is a new stream to everybody.
+        let ring = Ring::new(stream.ring.slots());
+        self.stored_bytes -= stream.ring.bytes();
+        stream.ring = ring;
+        (stream.incarnation, stream.next_seq, stream.next_seq_unknown) = (publisher.incarnation, 0, false);
+        (stream.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
+        let first = topic.streams.first() == Some(&index);
+        let partner = self.pair.backup().map(|partner| partner.link);
+        for (id, link) in self.links.iter_mut() {
+            if link.announced.contains(index) {
+                link.announced.remove(index);
+                out.send(id, &Frame::Retire { stream: index });
+            }
+        }
+        if let Some(link) = partner {
+            self.announce(link, index, out);
+        }
+        if first {
+            out.report(&Event::Reincarnated { client: publisher.name });
+        }
+        Ok(())
+    }
+
+    fn make_stream(
+        &mut self,
+        now: Time,
+        topic: &str,
+        contract: Contract,
+        publisher: &Publisher<'_>,
+    ) -> Result<u32, Denial> {
+        let limits = &self.settings.limits;
+        if self.table.len() >= limits.streams {
+            return Err(Denial::from(format!(
+                "the broker carries {} streams, its limit: raise limits.streams",
+                self.table.len()
+            )));
+        }
+        let plan = self.admission.plan(&contract)?;
+        let slots = self.ring_slots(&contract, &plan);
+        if slots > limits.ring_slots_max {
+            return Err(Denial::from(format!(
+                "the contract needs {slots} messages to be kept by the broker, above limits.ring_slots_max = {}: \
+                 lengthen the period, or retain or tolerate less",
+                limits.ring_slots_max
+            )));
+        }
+        let topic = match self.table.find_topic(topic) {
+            Some(index) => index,
+            None => {
+                let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
+                let wanting = self.sessions.iter().filter(|(_, session)| session.wants(topic));
+                let subscribers = wanting.map(|(index, _)| index).collect();
+                self.table.insert_topic(Topic { name, contract, plan, streams: Vec::new(), subscribers })
+            }
+        };
+        let stream = Stream {
+            topic,
+            publisher: publisher.name.into(),
+            incarnation: publisher.incarnation,
+            registered: now,
+            source: publisher.link,
+            silent_since: now,
+            admitted: false,
+            ring: Ring::new(slots),
+            next_seq: 0,
+            next_seq_unknown: false,
+            released: Time::ZERO,
+            created: Time::ZERO,
+            counters: Counters::default(),
+        };
+        let index = self.table.insert_stream(stream);
+        self.queue.expect(2 * self.table.len() + 1_024);
+        Ok(index)
+    }
+
+    /// Counts the stream's jobs, if they fit.
+    pub(crate) fn admit_stream(&mut self, index: u32) -> Result<(), Denial> {
+        let trusting = self.is_baseline() || !self.settings.schedulability;
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
+        if stream.admitted {
+            return Ok(());
+        }
+        let subscribers = topic.subscribers.len() as u32;
+        if trusting {
+            self.admission.count(&topic.plan, &topic.contract, subscribers);
+        } else {
+            self.admission.admit(&topic.contract, subscribers)?;
+        }
+        stream.admitted = true;
+        Ok(())
+    }
+
+    /// How many messages of a stream may be under way at once: those between arrival and the later deadline, those
+    /// that a publisher sends again in one burst, and on a backup at least the configured number of copies.
+    fn ring_slots(&self, contract: &Contract, plan: &Plan) -> usize {
+        let limits = &self.settings.limits;
+        let longest = if plan.replicate { plan.dispatch.max(plan.replication) } else { plan.dispatch };
+        let under_way = longest.as_nanos_u64().div_ceil(contract.period.as_nanos_u64().max(1)) as usize + 1;
+        let copies = if plan.replicate || self.is_baseline() { limits.backup_slots } else { 0 };
+        under_way.max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
+    }
+
+    fn send_verdict(&self, to: LinkId, number: u32, index: u32, contract: Contract, out: &mut impl Outputs) {
+        let Some((_, topic)) = self.table.pair(index) else { return };
+        out.send(
+            to,
+            &Frame::Verdict(Verdict {
+                stream: number,
+                admitted: true,
+                replicate: topic.plan.replicate,
+                contract: Some(contract),
+                deadlines: [topic.plan.dispatch, topic.plan.replication],
+                remedies: Remedies::default(),
+                text: "",
+            }),
+        );
+    }
+
+    fn deny(&mut self, to: LinkId, register: &Register<'_>, denial: &Denial, out: &mut impl Outputs) {
+        self.stats.refused += 1;
+        if let Some(link) = self.links.get_mut(to) {
+            link.bind(register.stream, NO_STREAM);
+            out.report(&Event::Refused { client: &link.name, topic: register.topic, reason: &denial.text });
+        }
+        out.send(
+            to,
+            &Frame::Verdict(Verdict {
+                stream: register.stream,
+                admitted: false,
+                replicate: false,
+                contract: register.contract,
+                deadlines: [Span::ZERO; 2],
+                remedies: denial.remedies,
+                text: &denial.text,
+            }),
+        );
+    }
+
+    /// After a promotion: streams that this broker only took note of are admitted now, or refused.
+    pub(crate) fn judge_provisional_streams(&mut self, out: &mut impl Outputs) {
+        let waiting: Vec<u32> =
+            self.table.streams().filter(|(_, stream)| !stream.admitted).map(|(index, _)| index).collect();
+        for index in waiting {
+            let result = self.admit_stream(index);
+            let Some((stream, topic)) = self.table.pair(index) else { continue };
+            let (source, contract) = (stream.source, topic.contract);
+            let number = source.and_then(|link| self.links.get(link)).and_then(|link| link.number_of(index));
+            match (result, source.zip(number)) {
+                (Ok(()), Some((link, number))) => self.send_verdict(link, number, index, contract, out),
+                (Ok(()), None) => {}
+                (Err(denial), source) => {
+                    let topic = Box::from(topic.name.as_str());
+                    self.drop_stream(index, out);
+                    if let Some((link, number)) = source {
+                        let register = Register { stream: number, contract: Some(contract), topic: &topic };
+                        self.deny(link, &register, &denial, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A stream ends: what waits is dispatched first, then everybody forgets it.
+    pub(crate) fn retire(&mut self, index: u32, out: &mut impl Outputs) {
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        // The last messages may still wait for their turn; housekeeping comes back when they have had it.
+        stream.source = None;
+        stream.silent_since = Time::ZERO;
+        let waiting = stream.ring.slots_mut().any(|slot| !slot.flags.has(SlotFlags::DISPATCHED));
+        if !waiting {
+            self.drop_stream(index, out);
+        }
+    }
+
+    /// Forgets a stream at once.
+    pub(crate) fn drop_stream(&mut self, index: u32, out: &mut impl Outputs) {
+        let Some((stream, topic)) = self.table.pair(index) else { return };
+        if stream.admitted {
+            let subscribers = topic.subscribers.len() as u32;
+            self.admission.uncount(&topic.plan, &topic.contract, subscribers);
+        }
+        self.stored_bytes -= stream.ring.bytes();
+        for (id, link) in self.links.iter_mut() {
+            if link.announced.contains(index) {
+                link.announced.remove(index);
+                out.send(id, &Frame::Retire { stream: index });
+            }
+            link.numbers.iter_mut().filter(|number| **number == index).for_each(|number| *number = NO_STREAM);
+        }
+        self.table.remove_stream(index);
+    }
+
+    /// The primary names a stream: this backup takes it over as it is.
+    pub(crate) fn learn_stream(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        announce: &Announce<'_>,
+        out: &mut impl Outputs,
+    ) {
+        if announce.stream as usize >= self.settings.limits.streams {
+            let text = "a stream number is above the broker's limit of streams";
+            return self.expel(from, FarewellReason::Limit, text, out);
+        }
+        let from_primary = self.pair.primary_link() == Some(from);
+        let publisher = Publisher { name: announce.publisher, incarnation: announce.incarnation, link: None };
+        let known = self.table.find_topic(announce.topic);
+        let differs = |topic: &Topic| topic.contract != announce.contract;
+        if from_primary && known.and_then(|index| self.table.topic(index)).is_some_and(differs) {
+            // What a client asked for here while we could not judge it gives way to what the primary admitted.
+            let streams = known.and_then(|index| self.table.topic(index)).map(|topic| topic.streams.clone());
+            streams.into_iter().flatten().for_each(|index| self.drop_stream(index, out));
+        }
+        // A broker that stands by names streams only to forward messages of them; we judge those as if their publisher had
+        // come here.
+        let judged = self.pair.is_primary();
+        let taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
+        let Ok(index) = taken else {
+            self.stats.refused += 1;
+            return;
+        };
+        if let Some(link) = self.links.get_mut(from) {
+            link.bind(announce.stream, index);
+        }
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        stream.next_seq = stream.next_seq.max(announce.next_seq);
+        if from_primary && !stream.admitted {
+            // Subscribers are told the true first number; that this broker has just heard of the stream means nothing.
+            stream.registered = Time::ZERO;
+            stream.admitted = true;
+            self.admission.count(&topic.plan, &topic.contract, topic.subscribers.len() as u32);
+        }
+    }
+
+    /// The other broker forgets a stream.
+    pub(crate) fn forget_peer_stream(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
+        let from_primary = self.pair.primary_link() == Some(from);
+        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(index) = link.stream(number) else { return };
+        link.bind(number, NO_STREAM);
+        if from_primary {
+            self.drop_stream(index, out);
+        }
+    }
+
+    /// The messages of a stream that a new backup must have: all that have not been dispatched.
+    pub(crate) fn copy_again(&mut self, index: u32) {
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        if !topic.plan.replicate {
+            return;
+        }
+        let tickets = stream.ring.tickets();
+        for ticket in tickets {
+            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+            if slot.flags.has(SlotFlags::DISPATCHED) {
+                continue;
+            }
+            slot.clear(SlotFlags::REPLICATED);
+            let deadline = slot.created + topic.plan.pseudo.replication;
+            self.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
+        }
+    }
+}

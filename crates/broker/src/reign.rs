@@ -1,0 +1,205 @@
+//! Taking, giving and losing the reign.
+
+use crate::broker::{Broker, Outputs, PARTNER};
+use crate::events::{Event, PromotionCause};
+use crate::pair::{Decision, Role};
+use crate::queue::JobKind;
+use crate::ring::SlotFlags;
+use contract::Time;
+use wire::{Farewell, FarewellReason, Frame, LinkId, Standing};
+
+/// How far this broker is on its way out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leaving {
+    No,
+    /// It has been asked to end, and does so at the latest at this time.
+    Until {
+        latest: Time,
+        reigned: bool,
+        epoch: u64,
+    },
+}
+
+impl Broker {
+    /// Does what the pair decided.
+    pub(crate) fn carry_out(&mut self, now: Time, decision: Decision, out: &mut impl Outputs) {
+        let leaving = self.leaving != Leaving::No;
+        match decision {
+            Decision::Stay => {}
+            // Who is on the way out takes no new part in the pair.
+            Decision::Promote(_) | Decision::Join(_) if leaving && !self.pair.is_primary() => {
+                self.pair.seek(now);
+            }
+            Decision::Promote(cause) => self.promote(now, cause, out),
+            Decision::StepDown(to) => self.step_down(now, to, out),
+            Decision::Join(link) => self.join(now, link, out),
+            Decision::Seek => {
+                self.pair.seek(now);
+                self.tell_standing(out);
+            }
+            Decision::Dial => out.dial(PARTNER, self.settings.detection.connect),
+            Decision::Poll(link, number) => out.send(link, &Frame::Poll { number }),
+            Decision::DropBackup(link, cause) => {
+                self.pair.drop_backup(now);
+                out.report(&Event::Unprotected { cause });
+                self.expel(link, FarewellReason::Silent, "the backup is taken for dead", out);
+            }
+            Decision::DropPrimary(link) => {
+                self.pair.seek(now);
+                self.expel(link, FarewellReason::Silent, "the primary is taken for dead", out);
+                self.tell_standing(out);
+            }
+        }
+    }
+
+    /// Takes the reign (A5): everybody is told, and every copy that may not have been dispatched is.
+    fn promote(&mut self, now: Time, cause: PromotionCause, out: &mut impl Outputs) {
+        let reigned = self.pair.is_primary();
+        let reign = self.pair.promote();
+        self.stats.promotions += 1;
+        self.tell_standing(out);
+        let recovered = if reigned { 0 } else { self.plan_copies(now) };
+        for (_, session) in self.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {
+            session.detached_at = now;
+        }
+        out.report(&Event::Promoted { reign, cause, recovered });
+        self.judge_provisional_streams(out);
+    }
+
+    /// Plans a dispatch for every copy that has not been pruned. Deadlines that have passed keep their value, so the
+    /// oldest go first.
+    fn plan_copies(&mut self, now: Time) -> u64 {
+        let Broker { table, queue, settings, .. } = self;
+        let mut recovered = 0;
+        let streams: Vec<u32> = table.streams().map(|(index, _)| index).collect();
+        for index in streams {
+            let Some((stream, topic)) = table.pair_mut(index) else { continue };
+            stream.next_seq_unknown = true;
+            for ticket in stream.ring.tickets() {
+                let Some(slot) = stream.ring.slot(ticket) else { continue };
+                if !slot.flags.has(SlotFlags::COPY) || slot.flags.has(SlotFlags::DISPATCHED) {
+                    continue;
+                }
+                let by_deadline = settings.policy.is_by_deadline();
+                let deadline = if by_deadline { slot.created + topic.plan.pseudo.dispatch } else { now };
+                queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
+                recovered += 1;
+            }
+        }
+        recovered
+    }
+
+    /// Another broker reigns. What has not been dispatched goes there as soon as it is reached.
+    fn step_down(&mut self, now: Time, to: Option<LinkId>, out: &mut impl Outputs) {
+        self.pair.drop_backup(now);
+        self.pair.seek(now);
+        match to {
+            Some(link) => self.join(now, link, out),
+            None => self.tell_standing(out),
+        }
+        out.report(&Event::SteppedDown { reign: self.pair.reign });
+    }
+
+    /// Stands by for the broker on this link.
+    fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+        self.pair.join(now, link);
+        out.send(link, &Frame::Join);
+        self.tell_standing(out);
+        if let Some(asker) = self.handover_asker.take() {
+            let text = "the backup reigns now, and this broker stands by";
+            out.send(asker, &Frame::HandoverReply { done: true, epoch: self.pair.reign.epoch, text });
+        }
+    }
+
+    /// Tells everybody what this broker is now.
+    fn tell_standing(&self, out: &mut impl Outputs) {
+        let news = Frame::Reign { reign: self.pair.reign, standing: self.pair.standing() };
+        for (id, link) in self.links.iter() {
+            if link.greeted && !link.closing && (link.is_client() || link.is_peer()) {
+                out.send(id, &news);
+            }
+        }
+    }
+
+    /// Gives the reign to the backup, with everything that has not been dispatched. Nothing is lost: what publishers
+    /// still send here is forwarded until they have moved.
+    pub(crate) fn handover(&mut self, now: Time, asker: Option<LinkId>, out: &mut impl Outputs) {
+        let epoch = self.pair.reign.epoch;
+        let refusal = match self.pair.role {
+            Role::Primary { backup: Some(partner) } if partner.stands_by => {
+                self.give_reign(now, partner.link, out);
+                self.handover_asker = asker;
+                return;
+            }
+            Role::Primary { .. } => "the pair is unprotected: there is no backup to hand over to",
+            _ => "this broker does not reign: ask the other one",
+        };
+        if let Some(asker) = asker {
+            out.send(asker, &Frame::HandoverReply { done: false, epoch, text: refusal });
+        }
+    }
+
+    fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
+        let before = self.stats.forwarded;
+        while let Some(job) = self.queue.pop() {
+            if job.kind() == JobKind::Dispatch {
+                self.forward(to, job, out);
+            }
+        }
+        self.forward_unconfirmed(to, out);
+        out.send(to, &Frame::TakeOver { epoch: self.pair.reign.epoch.next() });
+        self.pair.drop_backup(now);
+        self.pair.seek(now);
+        self.tell_standing(out);
+        out.report(&Event::HandedOver { forwarded: self.stats.forwarded - before });
+    }
+
+    /// Confirmed topics: what has been offered and not confirmed counts as not dispatched.
+    fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
+        let confirmed = |(index, _): (u32, &crate::table::Stream)| {
+            self.table.pair(index).is_some_and(|(_, topic)| topic.contract.confirm).then_some(index)
+        };
+        let streams: Vec<u32> = self.table.streams().filter_map(confirmed).collect();
+        for index in streams {
+            let Some(stream) = self.table.stream(index) else { continue };
+            for ticket in stream.ring.tickets() {
+                self.forward_slot(to, index, ticket, out);
+            }
+        }
+    }
+
+    /// Begins to end: hands over if there is somebody to hand over to. [`Broker::has_left`] says when it is done.
+    pub fn leave(&mut self, now: Time, out: &mut impl Outputs) {
+        if self.leaving == Leaving::No {
+            let latest = now + self.settings.limits.drain;
+            let (reigned, epoch) = (self.pair.is_primary(), self.pair.reign.epoch.0);
+            self.leaving = Leaving::Until { latest, reigned, epoch };
+            self.handover(now, None, out);
+        }
+    }
+
+    /// Whether nothing keeps this broker any more: what arrived has been dispatched or forwarded, and its publishers
+    /// know of another primary. A broker without a partner only dispatches what it has.
+    pub fn has_left(&self, now: Time) -> bool {
+        let Leaving::Until { latest, reigned, epoch } = self.leaving else { return false };
+        if now >= latest {
+            return true;
+        }
+        let reigns = self.pair.is_primary();
+        let moved = |(_, link): (LinkId, &crate::links::Link)| {
+            let follows_another = link.knows_epoch > epoch && link.standing == Standing::Following;
+            !link.is_client() || link.numbers.is_empty() || follows_another
+        };
+        let settled = reigns || !reigned || self.links.iter().all(moved);
+        settled && self.queue.is_empty()
+    }
+
+    /// Says farewell to everybody.
+    pub fn say_farewell(&mut self, out: &mut impl Outputs) {
+        let farewell = Farewell { reason: FarewellReason::Leaving, text: "the broker ends" };
+        for (id, link) in self.links.iter_mut() {
+            link.closing = true;
+            out.close(id, &farewell);
+        }
+    }
+}

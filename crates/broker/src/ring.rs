@@ -1,0 +1,218 @@
+//! The messages of one stream: a ring of slots, and their payloads side by side in one piece of memory.
+//!
+//! A slot is named by its ticket, which counts all messages of the stream. A ticket whose slot has been used again is
+//! recognised, so nobody needs to be told when a message is overwritten.
+
+use contract::Time;
+
+/// What has happened to a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SlotFlags(u8);
+
+impl SlotFlags {
+    pub(crate) const NONE: SlotFlags = SlotFlags(0);
+    /// Handed to all subscribers; where they confirm, confirmed by all.
+    pub(crate) const DISPATCHED: SlotFlags = SlotFlags(1);
+    /// Copied to the backup.
+    pub(crate) const REPLICATED: SlotFlags = SlotFlags(2);
+    /// The backup has been told that the copy is no longer needed.
+    pub(crate) const PRUNED: SlotFlags = SlotFlags(4);
+    /// A copy that came from the primary.
+    pub(crate) const COPY: SlotFlags = SlotFlags(8);
+    /// Handed to all subscribers at least once, not yet confirmed by all.
+    pub(crate) const OFFERED: SlotFlags = SlotFlags(16);
+
+    pub(crate) fn has(self, flag: SlotFlags) -> bool {
+        self.0 & flag.0 != 0
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) seq: u64,
+    pub(crate) created: Time,
+    ticket: u32,
+    length: u32,
+    /// One bit per subscriber of the topic that has not confirmed.
+    pub(crate) unconfirmed: u64,
+    pub(crate) flags: SlotFlags,
+    used: bool,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot {
+        seq: 0,
+        created: Time::ZERO,
+        ticket: 0,
+        length: 0,
+        unconfirmed: 0,
+        flags: SlotFlags::NONE,
+        used: false,
+    };
+
+    pub(crate) fn set(&mut self, flag: SlotFlags) {
+        self.flags.0 |= flag.0;
+    }
+
+    pub(crate) fn clear(&mut self, flag: SlotFlags) {
+        self.flags.0 &= !flag.0;
+    }
+}
+
+pub(crate) struct Ring {
+    slots: Box<[Slot]>,
+    payloads: Vec<u8>,
+    /// Room for each slot's payload; grows to the largest seen.
+    payload_room: usize,
+    next_ticket: u32,
+}
+
+/// Room for a payload at first; sensor values fit.
+const PAYLOAD_ROOM_MIN: usize = 16;
+
+impl Ring {
+    /// A ring of at least so many slots. The number is rounded up to a power of two, so that tickets may wrap around.
+    pub(crate) fn new(slots: usize) -> Ring {
+        let slots = slots.max(2).next_power_of_two();
+        Ring {
+            slots: vec![Slot::EMPTY; slots].into_boxed_slice(),
+            payloads: Vec::new(),
+            payload_room: 0,
+            next_ticket: 0,
+        }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many more bytes a payload of this length would take.
+    pub(crate) fn growth(&self, length: usize) -> usize {
+        if length <= self.payload_room {
+            0
+        } else {
+            (room_for(length) - self.payload_room) * self.slots.len()
+        }
+    }
+
+    /// The bytes that the payloads take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload_room * self.slots.len()
+    }
+
+    /// Stores a message and returns its ticket, and the slot that it overwrote.
+    pub(crate) fn push(
+        &mut self,
+        seq: u64,
+        created: Time,
+        payload: &[u8],
+        flags: SlotFlags,
+    ) -> (u32, Option<Slot>) {
+        if payload.len() > self.payload_room {
+            self.make_room(payload.len());
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket = ticket.wrapping_add(1);
+        let index = self.index(ticket);
+        let at = index * self.payload_room;
+        self.payloads[at..at + payload.len()].copy_from_slice(payload);
+        let slot =
+            Slot { seq, created, ticket, length: payload.len() as u32, unconfirmed: 0, flags, used: true };
+        let old = std::mem::replace(&mut self.slots[index], slot);
+        (ticket, old.used.then_some(old))
+    }
+
+    /// The slot of a ticket, unless it has been overwritten.
+    pub(crate) fn slot(&self, ticket: u32) -> Option<&Slot> {
+        self.slots.get(self.index(ticket)).filter(|slot| slot.used && slot.ticket == ticket)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn slot_mut(&mut self, ticket: u32) -> Option<&mut Slot> {
+        let index = self.index(ticket);
+        self.slots.get_mut(index).filter(|slot| slot.used && slot.ticket == ticket)
+    }
+
+    /// The slot of a ticket with its payload.
+    pub(crate) fn message(&self, ticket: u32) -> Option<(&Slot, &[u8])> {
+        let slot = self.slot(ticket)?;
+        let at = self.index(ticket) * self.payload_room;
+        Some((slot, &self.payloads[at..at + slot.length as usize]))
+    }
+
+    /// The ticket of a message by its number, the newest first.
+    pub(crate) fn find(&self, seq: u64) -> Option<u32> {
+        self.tickets().rev().find(|&ticket| self.slot(ticket).is_some_and(|slot| slot.seq == seq))
+    }
+
+    /// All tickets that may still be there, the oldest first.
+    pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
+        let (count, next) = (self.slots.len() as u32, self.next_ticket);
+        (1..=count).rev().map(move |back| next.wrapping_sub(back))
+    }
+
+    /// Every message that is there.
+    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut().filter(|slot| slot.used)
+    }
+
+    fn index(&self, ticket: u32) -> usize {
+        ticket as usize & (self.slots.len() - 1)
+    }
+
+    fn make_room(&mut self, length: usize) {
+        let room = room_for(length);
+        let mut payloads = vec![0; room * self.slots.len()];
+        for (index, slot) in self.slots.iter().enumerate() {
+            let (from, to, length) = (index * self.payload_room, index * room, slot.length as usize);
+            payloads[to..to + length].copy_from_slice(&self.payloads[from..from + length]);
+        }
+        (self.payloads, self.payload_room) = (payloads, room);
+    }
+}
+
+fn room_for(length: usize) -> usize {
+    length.next_power_of_two().max(PAYLOAD_ROOM_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_stale_once_its_slot_is_used_again() {
+        let mut ring = Ring::new(4);
+        let tickets: Vec<_> =
+            (0..5).map(|seq| ring.push(seq, Time(seq), &[seq as u8], SlotFlags::NONE)).collect();
+        assert!(tickets[3].1.is_none());
+        assert_eq!(tickets[4].1.unwrap().seq, 0, "the fifth message overwrites the first");
+        assert!(ring.slot(tickets[0].0).is_none());
+        assert_eq!(ring.message(tickets[4].0).unwrap().1, [4]);
+        assert_eq!(ring.find(3), Some(tickets[3].0));
+        assert_eq!(ring.find(0), None);
+        assert_eq!(ring.tickets().filter(|t| ring.slot(*t).is_some()).count(), 4);
+    }
+
+    #[test]
+    fn tickets_wrap_around() {
+        let mut ring = Ring::new(4);
+        ring.next_ticket = u32::MAX - 1;
+        let tickets: Vec<_> = (0..4).map(|seq| ring.push(seq, Time(seq), &[], SlotFlags::NONE).0).collect();
+        assert_eq!(tickets, [u32::MAX - 1, u32::MAX, 0, 1]);
+        let seen: Vec<_> = ring.tickets().filter_map(|t| ring.slot(t)).map(|slot| slot.seq).collect();
+        assert_eq!(seen, [0, 1, 2, 3], "oldest first, across the wrap");
+    }
+
+    #[test]
+    fn larger_payloads_make_room_and_keep_the_smaller_ones() {
+        let mut ring = Ring::new(2);
+        let (small, _) = ring.push(0, Time(0), b"small", SlotFlags::NONE);
+        assert_eq!(ring.growth(5), 0);
+        let grown = ring.growth(100);
+        let before = ring.bytes();
+        let (large, _) = ring.push(1, Time(1), &[7; 100], SlotFlags::NONE);
+        assert_eq!(ring.bytes(), before + grown);
+        assert_eq!(ring.message(small).unwrap().1, b"small");
+        assert_eq!(ring.message(large).unwrap().1, [7; 100]);
+    }
+}

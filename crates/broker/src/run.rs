@@ -1,0 +1,211 @@
+//! Step two of a message's way through the broker: its jobs run, earliest deadline first.
+
+use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::queue::{Job, JobKind};
+use crate::register;
+use crate::ring::SlotFlags;
+use crate::sessions::{Deferred, Session};
+use contract::{Span, Time};
+use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
+
+impl Broker {
+    /// Runs up to `budget` jobs. Returns whether more are waiting.
+    ///
+    /// A broker that does not reign forwards what reached it to the one that does; while it knows none, jobs wait.
+    pub fn run(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> bool {
+        let reigns = self.pair.is_primary();
+        let forward = self.pair.forward_link();
+        if !reigns && forward.is_none() {
+            return false;
+        }
+        for _ in 0..budget {
+            let Some(job) = self.queue.pop() else { break };
+            match (job.kind(), forward) {
+                (JobKind::Dispatch, _) if reigns => self.dispatch(now, job, out),
+                (JobKind::Replicate, _) if reigns => self.replicate(now, job, out),
+                (JobKind::Dispatch, Some(link)) => self.forward(link, job, out),
+                _ => {}
+            }
+        }
+        !self.queue.is_empty()
+    }
+
+    /// Pushes a message to all subscribers of its topic.
+    fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
+        let Broker { table, sessions, links, settings, stats, .. } = self;
+        let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
+        let Some((slot, payload)) = stream.ring.message(job.ticket) else { return };
+        if slot.flags.has(SlotFlags::DISPATCHED) || slot.flags.has(SlotFlags::OFFERED) {
+            return;
+        }
+        let confirm = topic.contract.confirm;
+        let flags = if confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE };
+        let (seq, created) = (slot.seq, slot.created);
+        let message = Message { stream: job.stream, flags, seq, created, payload };
+        let deferred = Deferred { stream: job.stream, ticket: job.ticket };
+        for index in &topic.subscribers {
+            let Some(session) = sessions.get_mut(*index) else { continue };
+            match session.open_link(out, settings.limits.subscriber_backlog_bytes) {
+                Some(link) => {
+                    let Some(state) = links.get_mut(link) else { continue };
+                    let expected = if session.began <= stream.registered { 0 } else { seq };
+                    register::announce(state, link, job.stream, stream, topic, expected, out);
+                    out.send_message(link, MessageKind::Deliver, &message);
+                }
+                None => {
+                    let full = session.defer(deferred, settings.limits.deferred_per_subscriber);
+                    stats.dropped += u64::from(full);
+                    if full && session.link.is_some() {
+                        session.complain(now, out);
+                    }
+                }
+            }
+        }
+
+        stats.dispatched += 1;
+        let latency = now.since(created).max(Span::ZERO);
+        stats.record_latency(latency);
+        stream.counters.latency_last = latency;
+        stream.counters.latency_max = stream.counters.latency_max.max(latency);
+        if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.dispatch {
+            stats.late += 1;
+            stream.counters.late += 1;
+            stream.counters.broken_at = now;
+        }
+        let missing = topic.subscribers.len().min(u64::BITS as usize) as u32;
+        if confirm && missing > 0 {
+            if let Some(slot) = stream.ring.slot_mut(job.ticket) {
+                slot.unconfirmed = u64::MAX >> (u64::BITS - missing);
+                slot.set(SlotFlags::OFFERED);
+            }
+        } else {
+            self.settle(job.stream, job.ticket, out);
+        }
+    }
+
+    /// The message counts as dispatched; a copy on the backup is no longer needed.
+    pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
+        let backup = self.pair.backup();
+        let coordinates = self.settings.policy.coordinates();
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(slot) = stream.ring.slot_mut(ticket) else { return };
+        slot.set(SlotFlags::DISPATCHED);
+        let copied = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
+        if let Some(partner) = backup
+            && copied
+            && coordinates
+        {
+            slot.set(SlotFlags::PRUNED);
+            self.stats.pruned += 1;
+            out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq: slot.seq });
+        }
+    }
+
+    /// Copies a message to the backup, unless it has been dispatched meanwhile.
+    fn replicate(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
+        let Some(partner) = self.pair.backup() else { return };
+        let Broker { table, links, settings, stats, .. } = self;
+        let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
+        let Some((slot, payload)) = stream.ring.message(job.ticket) else { return };
+        let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && settings.policy.coordinates();
+        if dispatched || slot.flags.has(SlotFlags::REPLICATED) {
+            return;
+        }
+        let Some(state) = links.get_mut(partner.link) else { return };
+        let next = stream.next_seq;
+        register::announce(state, partner.link, job.stream, stream, topic, next, out);
+        let (seq, created) = (slot.seq, slot.created);
+        let copy = Message { stream: job.stream, flags: MessageFlags::NONE, seq, created, payload };
+        out.send_message(partner.link, MessageKind::Replicate, &copy);
+        stats.replicated += 1;
+        if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.replication {
+            stats.late_replications += 1;
+            stream.counters.endangered_at = now;
+        }
+        if let Some(slot) = stream.ring.slot_mut(job.ticket) {
+            slot.set(SlotFlags::REPLICATED);
+        }
+    }
+
+    /// Sends a message on to the broker that reigns.
+    pub(crate) fn forward(&mut self, link: LinkId, job: Job, out: &mut impl Outputs) {
+        self.forward_slot(link, job.stream, job.ticket, out);
+    }
+
+    /// The same for one that was offered to its subscribers but is not settled.
+    pub(crate) fn forward_slot(&mut self, link: LinkId, index: u32, ticket: u32, out: &mut impl Outputs) {
+        let Some(stream) = self.table.stream(index) else { return };
+        let Some(slot) = stream.ring.slot(ticket) else { return };
+        if slot.flags.has(SlotFlags::DISPATCHED) {
+            return;
+        }
+        self.announce(link, index, out);
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some((slot, payload)) = stream.ring.message(ticket) else { return };
+        let (seq, created) = (slot.seq, slot.created);
+        let message = Message { stream: index, flags: MessageFlags::RESEND, seq, created, payload };
+        out.send_message(link, MessageKind::Forward, &message);
+        self.stats.forwarded += 1;
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
+            slot.set(SlotFlags::DISPATCHED);
+        }
+    }
+
+    /// A subscriber confirms that messages have arrived.
+    pub(crate) fn confirm(&mut self, from: LinkId, marks: Marks<'_>, out: &mut impl Outputs) {
+        let Some(session) = self.links.get(from).and_then(|link| link.session()) else { return };
+        for mark in marks {
+            let Some((stream, topic)) = self.table.pair_mut(mark.stream) else { continue };
+            let Some(position) = topic.subscribers.iter().position(|other| *other == session) else {
+                continue;
+            };
+            let Some(ticket) = stream.ring.find(mark.seq) else { continue };
+            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+            slot.unconfirmed &= !(1 << position.min(63));
+            let complete = slot.flags.has(SlotFlags::OFFERED) && slot.unconfirmed == 0;
+            if complete && !slot.flags.has(SlotFlags::DISPATCHED) {
+                self.settle(mark.stream, ticket, out);
+            }
+        }
+    }
+
+    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room.
+    pub(crate) fn send_deferred(&mut self, index: u32, out: &mut impl Outputs) {
+        let Broker { table, sessions, links, settings, stats, .. } = self;
+        let Some(session) = sessions.get_mut(index) else { return };
+        let Some(link) = session.link else { return };
+        let Some(state) = links.get_mut(link) else { return };
+        while out.backlog(link) < settings.limits.subscriber_backlog_bytes {
+            let Some(waiting) = session.deferred.pop_front() else { break };
+            let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
+            let Some((slot, payload)) = stream.ring.message(waiting.ticket) else {
+                // Overwritten while it waited: lost for this subscriber alone.
+                session.dropped += 1;
+                stats.dropped += 1;
+                continue;
+            };
+            let expected = if session.began <= stream.registered { 0 } else { slot.seq };
+            register::announce(state, link, waiting.stream, stream, topic, expected, out);
+            let flags = if topic.contract.confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE };
+            let message =
+                Message { stream: waiting.stream, flags, seq: slot.seq, created: slot.created, payload };
+            out.send_message(link, MessageKind::Deliver, &message);
+        }
+    }
+}
+
+impl Session {
+    /// The session's link, if messages can go there now: it is up, has room, and nothing older waits.
+    fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
+        let link = self.link?;
+        (self.deferred.is_empty() && out.backlog(link) < backlog_max).then_some(link)
+    }
+
+    fn complain(&mut self, now: Time, out: &mut impl Outputs) {
+        if now >= self.complained_at + crate::arrive::COMPLAINT_INTERVAL {
+            self.complained_at = now;
+            out.report(&Event::SlowSubscriber { client: &self.client, dropped: self.dropped });
+        }
+    }
+}

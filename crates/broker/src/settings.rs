@@ -1,0 +1,163 @@
+//! What a broker is told at start. The values have been checked by whoever read them; nothing here is optional.
+
+use contract::admission::Costs;
+use contract::{Contract, Delays, Links, NodeId, Span, Supply, Time, TopicFilter};
+
+/// In which order jobs are served, and which messages are copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Earliest deadline first; copies only where the contract needs them; copies pruned when no longer needed.
+    #[default]
+    Frame,
+    /// The baseline: first come first served, everything copied before it is dispatched, copies pruned.
+    Fcfs,
+    /// The baseline without coordination: copies are neither pruned nor given up when the dispatch came first.
+    FcfsMinus,
+}
+
+impl Policy {
+    /// Whether jobs are ordered by deadline.
+    pub fn is_by_deadline(self) -> bool {
+        self == Policy::Frame
+    }
+
+    /// Whether primary and backup coordinate what has been dispatched.
+    pub fn coordinates(self) -> bool {
+        self != Policy::FcfsMinus
+    }
+}
+
+/// A contract for a family of topics.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicRule {
+    /// Which topics.
+    pub filter: TopicFilter,
+    /// Their contract.
+    pub contract: Contract,
+}
+
+/// How a broker notices that its partner is gone, and how long it waits for one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Detection {
+    /// The time between two polls of the primary.
+    pub poll: Span,
+    /// How many polls in a row may stay unanswered before the backup takes over.
+    pub misses: u32,
+    /// How long an attempt to connect may take.
+    pub connect: Span,
+    /// The time between two attempts to reach the partner.
+    pub retry: Span,
+    /// How long a broker that prefers to reign looks for its partner before it reigns alone.
+    pub seek_preferred: Span,
+    /// The same for a broker that prefers to stand by.
+    pub seek_other: Span,
+}
+
+impl Default for Detection {
+    fn default() -> Detection {
+        Detection {
+            poll: Span::millis(10),
+            misses: 2,
+            connect: Span::millis(10),
+            retry: Span::millis(100),
+            seek_preferred: Span::millis(500),
+            seek_other: Span::secs(3),
+        }
+    }
+}
+
+/// The limits of one broker. Every table, queue and buffer is bounded by one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections, clients and partner together.
+    pub links: usize,
+    /// Streams: one per topic and publisher.
+    pub streams: usize,
+    /// Subscribing clients.
+    pub sessions: usize,
+    /// Filters of one client.
+    pub filters_per_session: usize,
+    /// Jobs that wait. Above it, arriving messages are refused and counted as overrun.
+    pub jobs: usize,
+    /// Slots of one stream's ring at least.
+    pub ring_slots_min: usize,
+    /// Slots of one stream's ring at most; a contract that needs more is refused.
+    pub ring_slots_max: usize,
+    /// Slots that a backup holds per replicated stream at least.
+    pub backup_slots: usize,
+    /// Bytes of all messages in all rings.
+    pub store_bytes: usize,
+    /// Bytes that may wait for one subscriber before its messages are deferred.
+    pub subscriber_backlog_bytes: usize,
+    /// Messages deferred for one subscriber; above it, the oldest is dropped and counted as its loss.
+    pub deferred_per_subscriber: usize,
+    /// Bytes that may wait for the partner while it is brought up to date, so that it never delays other work.
+    pub sync_backlog_bytes: usize,
+    /// How long a new connection may take to say who it is.
+    pub greeting: Span,
+    /// How long a client may be silent before its connection is taken for dead.
+    pub silence: Span,
+    /// How long a subscriber that lost its connection is remembered.
+    pub session_linger: Span,
+    /// How long a stream is remembered whose publisher is gone.
+    pub stream_linger: Span,
+    /// How long a broker that ends waits for its publishers to have moved to the partner.
+    pub drain: Span,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            links: 16_384,
+            streams: 65_536,
+            sessions: 4_096,
+            filters_per_session: 256,
+            jobs: 1 << 20,
+            ring_slots_min: 8,
+            ring_slots_max: 4_096,
+            backup_slots: 10,
+            store_bytes: 1 << 30,
+            subscriber_backlog_bytes: 1 << 20,
+            deferred_per_subscriber: 16_384,
+            sync_backlog_bytes: 128 << 10,
+            greeting: Span::secs(2),
+            silence: Span::secs(5),
+            session_linger: Span::secs(5),
+            stream_linger: Span::secs(60),
+            drain: Span::secs(2),
+        }
+    }
+}
+
+/// Everything that a broker is told at start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name, for people.
+    pub name: String,
+    /// This process. Drawn at random by the driver.
+    pub node: NodeId,
+    /// When the process started.
+    pub started: Time,
+    /// Whether it would rather be primary where neither of the pair reigns yet.
+    pub prefers_to_reign: bool,
+    /// Whether there is a partner at all.
+    pub has_peer: bool,
+    /// Order and replication.
+    pub policy: Policy,
+    /// The deployment's delays.
+    pub delays: Delays,
+    /// The link classes.
+    pub links: Links,
+    /// What jobs cost on this host.
+    pub costs: Costs,
+    /// What share of the processor they may take.
+    pub supply: Supply,
+    /// Whether a set of topics that cannot be served in time is refused.
+    pub schedulability: bool,
+    /// Contracts by topic filter; the first that matches governs.
+    pub topics: Vec<TopicRule>,
+    /// Failure detection.
+    pub detection: Detection,
+    /// Limits.
+    pub limits: Limits,
+}

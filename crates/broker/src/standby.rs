@@ -1,0 +1,119 @@
+//! Bringing a backup up to date, and what a backup does with copies.
+//!
+//! The problem: a broker that joins must learn every stream and subscription while the primary goes on serving. The
+//! idea: it is told in small portions, between other work, from the first stream to the last; whatever is new
+//! meanwhile is told at once. Connections keep order, so when the last portion has arrived, everything has.
+//!
+//! A stream's messages are copied as soon as the stream has been named, and all that are still undispatched are copied
+//! then, so nothing falls between.
+
+use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::ring::SlotFlags;
+use contract::Time;
+use wire::{Frame, LinkId, Marks, Messages};
+
+impl Broker {
+    /// A broker wants to stand by for us.
+    pub(crate) fn take_backup(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
+        if !self.pair.accept_backup(now, from) {
+            // We do not reign; our greeting or a later word of ours tells it so.
+            return;
+        }
+        if let Some(link) = self.links.get_mut(from) {
+            link.announced = Default::default();
+        }
+        self.continue_sync(now, out);
+    }
+
+    /// Tells the backup the next portion of what it does not know yet.
+    pub(crate) fn continue_sync(&mut self, _now: Time, out: &mut impl Outputs) {
+        let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
+        let streams = self.table.streams.len() as u32;
+        let mut next = partner.next_stream;
+        while next < streams && out.backlog(partner.link) < self.settings.limits.sync_backlog_bytes {
+            self.announce(partner.link, next, out);
+            self.copy_again(next);
+            next += 1;
+        }
+        let told = next >= streams;
+        if told {
+            for (_, session) in self.sessions.iter() {
+                for filter in &session.filters {
+                    let (incarnation, client) = (session.incarnation, &*session.client);
+                    let filter = filter.as_str();
+                    out.send(partner.link, &Frame::Session { incarnation, present: true, client, filter });
+                }
+            }
+            out.send(partner.link, &Frame::Synced);
+        }
+        if let Some(partner) = self.pair.backup_mut() {
+            (partner.next_stream, partner.told) = (next, told);
+        }
+    }
+
+    /// The primary has told us everything.
+    pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
+        if self.pair.on_synced(from) {
+            out.report(&Event::Joined { reign: self.pair.reign });
+            out.send(from, &Frame::Standby);
+        }
+    }
+
+    /// The backup knows everything.
+    pub(crate) fn become_protected(&mut self, from: LinkId, out: &mut impl Outputs) {
+        let Some(partner) = self.pair.backup_mut().filter(|partner| partner.link == from && partner.told)
+        else {
+            return;
+        };
+        partner.stands_by = true;
+        out.report(&Event::Protected { streams: self.table.len() as u64 });
+    }
+
+    /// Copies from the primary, or what it had not dispatched when it handed over.
+    pub(crate) fn keep_copies(&mut self, from: LinkId, messages: Messages<'_>) {
+        if self.pair.primary_link() != Some(from) {
+            return;
+        }
+        for message in messages {
+            let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) else {
+                continue;
+            };
+            let Some(stream) = self.table.stream_mut(index) else { continue };
+            if stream.ring.find(message.seq).is_some() {
+                continue;
+            }
+            let growth = stream.ring.growth(message.payload.len());
+            if self.stored_bytes + growth > self.settings.limits.store_bytes {
+                self.stats.overrun += 1;
+                continue;
+            }
+            self.stored_bytes += growth;
+            self.stats.copies_kept += 1;
+            stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
+            stream.ring.push(message.seq, message.created, message.payload, SlotFlags::COPY);
+        }
+    }
+
+    /// Copies that the primary has dispatched.
+    pub(crate) fn prune(&mut self, from: LinkId, marks: Marks<'_>) {
+        if self.pair.primary_link() != Some(from) {
+            return;
+        }
+        for mark in marks {
+            let Some(index) = self.links.get(from).and_then(|link| link.stream(mark.stream)) else {
+                continue;
+            };
+            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let ticket = match stream.ring.find(mark.seq) {
+                Some(ticket) => ticket,
+                // The copy has not come yet. Its place is taken, so that it will not be kept when it does.
+                None => stream.ring.push(mark.seq, Time::ZERO, &[], SlotFlags::COPY).0,
+            };
+            if let Some(slot) = stream.ring.slot_mut(ticket) {
+                slot.set(SlotFlags::DISPATCHED);
+                self.stats.pruned += 1;
+            }
+        }
+    }
+}

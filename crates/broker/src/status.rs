@@ -1,0 +1,162 @@
+//! Counters, and the snapshots made of them.
+
+use crate::broker::{Broker, Outputs};
+use crate::table::{Stream, Topic};
+use contract::{Span, Time};
+use hdrhistogram::Histogram;
+use wire::{Frame, LinkId, NodeStatus, StreamStatus, StreamStatuses, TopicState};
+
+/// Counts since the process started.
+pub(crate) struct Stats {
+    pub(crate) arrived: u64,
+    pub(crate) dispatched: u64,
+    pub(crate) replicated: u64,
+    pub(crate) forwarded: u64,
+    pub(crate) copies_kept: u64,
+    pub(crate) pruned: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) late: u64,
+    pub(crate) late_replications: u64,
+    pub(crate) overrun: u64,
+    pub(crate) dropped: u64,
+    pub(crate) rate_violations: u64,
+    pub(crate) clock_ahead: u64,
+    pub(crate) unregistered: u64,
+    pub(crate) refused: u64,
+    pub(crate) promotions: u64,
+    /// From creation to dispatch, in microseconds.
+    latency: Histogram<u32>,
+}
+
+/// The largest latency that is told from larger ones.
+const LATENCY_MAX: Span = Span::secs(60);
+
+impl Default for Stats {
+    fn default() -> Stats {
+        let highest = LATENCY_MAX.as_nanos_u64() / 1_000;
+        let latency =
+            Histogram::new_with_bounds(1, highest, 2).expect("invariant: constant bounds are valid");
+        Stats {
+            arrived: 0,
+            dispatched: 0,
+            replicated: 0,
+            forwarded: 0,
+            copies_kept: 0,
+            pruned: 0,
+            duplicates: 0,
+            late: 0,
+            late_replications: 0,
+            overrun: 0,
+            dropped: 0,
+            rate_violations: 0,
+            clock_ahead: 0,
+            unregistered: 0,
+            refused: 0,
+            promotions: 0,
+            latency,
+        }
+    }
+}
+
+impl Stats {
+    pub(crate) fn record_latency(&mut self, latency: Span) {
+        self.latency.saturating_record(latency.as_nanos_u64() / 1_000);
+    }
+
+    fn latency(&self) -> [Span; 3] {
+        let micros = |value: u64| Span::micros(value as i64);
+        let quantile = |q| micros(self.latency.value_at_quantile(q));
+        if self.latency.is_empty() {
+            [Span::ZERO; 3]
+        } else {
+            [quantile(0.5), quantile(0.99), micros(self.latency.max())]
+        }
+    }
+}
+
+/// Rows of streams in one answer, so that an answer never holds up the data.
+const ROWS_MAX: u32 = 256;
+/// For how long a broken or endangered contract is shown.
+const MEMORY: Span = Span::secs(60);
+
+impl Broker {
+    /// Sends a snapshot, and rows of streams if asked for.
+    pub(crate) fn send_status(
+        &mut self,
+        now: Time,
+        to: LinkId,
+        first: u32,
+        rows: u32,
+        out: &mut impl Outputs,
+    ) {
+        let snapshot = self.snapshot(now);
+        out.send(to, &Frame::NodeStatus(snapshot));
+        let mut bytes = Vec::new();
+        let wanted = first..first.saturating_add(rows.min(ROWS_MAX));
+        for index in wanted {
+            if let Some((stream, topic)) = self.table.pair(index) {
+                StreamStatuses::append(&mut bytes, &self.row(now, index, stream, topic));
+            }
+        }
+        if rows > 0 {
+            out.send(to, &Frame::StreamStatuses(StreamStatuses::of(&bytes)));
+        }
+    }
+
+    fn snapshot(&self, now: Time) -> NodeStatus<'_> {
+        let stats = &self.stats;
+        NodeStatus {
+            name: &self.settings.name,
+            standing: self.pair.standing(),
+            reign: self.pair.reign,
+            node: self.settings.node,
+            protected: self.pair.is_protected(),
+            started: self.settings.started,
+            taken: now,
+            streams: self.table.streams.len() as u32,
+            clients: self.links.iter().filter(|(_, link)| link.is_client()).count() as u32,
+            utilisation_ppm: (self.admission.utilisation() * 1e6) as u32,
+            queued: self.queue.len() as u32,
+            arrived: stats.arrived,
+            dispatched: stats.dispatched,
+            replicated: stats.replicated,
+            pruned: stats.pruned,
+            duplicates: stats.duplicates,
+            late: stats.late,
+            overrun: stats.overrun,
+            dropped: stats.dropped,
+            rate_violations: stats.rate_violations,
+            clock_ahead: stats.clock_ahead,
+            refused: stats.refused,
+            promotions: stats.promotions,
+            latency: stats.latency(),
+        }
+    }
+
+    fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
+        let counters = &stream.counters;
+        let recent = |at: Time| at != Time::ZERO && now < at + MEMORY;
+        let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
+        let state = if recent(counters.broken_at) {
+            TopicState::Broken
+        } else if exposed || recent(counters.endangered_at) {
+            TopicState::AtRisk
+        } else {
+            TopicState::Met
+        };
+        StreamStatus {
+            stream: index,
+            topic: topic.name.as_str(),
+            publisher: &stream.publisher,
+            contract: topic.contract,
+            replicate: topic.plan.replicate,
+            state,
+            subscribers: topic.subscribers.len() as u32,
+            arrived: counters.arrived,
+            lost: counters.lost,
+            longest_run: counters.longest_run,
+            late: counters.late,
+            latency: [counters.latency_last, counters.latency_max],
+        }
+    }
+}

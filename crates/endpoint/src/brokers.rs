@@ -1,0 +1,117 @@
+//! The connections of an endpoint to its brokers, all of them warm.
+
+use contract::{Reign, Span, Time};
+use wire::{LinkId, Standing};
+
+/// No stream behind this number.
+const NO_STREAM: u32 = u32::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Connection {
+    /// Not connected; try at this time.
+    Down {
+        retry_at: Time,
+    },
+    Dialing,
+    /// Connected, the greeting is on its way.
+    Greeting(LinkId),
+    Up(LinkId),
+}
+
+pub(crate) struct BrokerLink {
+    pub(crate) connection: Connection,
+    pub(crate) standing: Standing,
+    pub(crate) reign: Reign,
+    /// The broker's numbers for streams, to ours.
+    numbers: Vec<u32>,
+    poll_at: Time,
+    poll_number: u64,
+    unanswered: u32,
+}
+
+impl BrokerLink {
+    pub(crate) fn new(now: Time) -> BrokerLink {
+        BrokerLink {
+            connection: Connection::Down { retry_at: now },
+            standing: Standing::Seeking,
+            reign: Reign::default(),
+            numbers: Vec::new(),
+            poll_at: Time::NEVER,
+            poll_number: 0,
+            unanswered: 0,
+        }
+    }
+
+    /// The link, once both sides have greeted.
+    pub(crate) fn up(&self) -> Option<LinkId> {
+        match self.connection {
+            Connection::Up(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn link(&self) -> Option<LinkId> {
+        match self.connection {
+            Connection::Up(link) | Connection::Greeting(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn connected(&mut self, now: Time, link: LinkId, poll: Span) {
+        *self = BrokerLink {
+            connection: Connection::Greeting(link),
+            poll_at: now + poll,
+            ..BrokerLink::new(now)
+        };
+    }
+
+    pub(crate) fn lost(&mut self, retry_at: Time) {
+        *self = BrokerLink { connection: Connection::Down { retry_at }, ..BrokerLink::new(retry_at) };
+    }
+
+    pub(crate) fn greeted(&mut self, link: LinkId, standing: Standing, reign: Reign) {
+        self.connection = Connection::Up(link);
+        (self.standing, self.reign) = (standing, reign);
+    }
+
+    pub(crate) fn stream(&self, number: u32) -> Option<u32> {
+        self.numbers.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
+    }
+
+    /// Binds the broker's number, which the caller has checked against the limit of streams.
+    pub(crate) fn bind(&mut self, number: u32, stream: Option<u32>) {
+        let index = number as usize;
+        if index >= self.numbers.len() {
+            self.numbers.resize(index + 1, NO_STREAM);
+        }
+        self.numbers[index] = stream.unwrap_or(NO_STREAM);
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// The next poll's number if one is due, or `Err` if too many have stayed unanswered.
+    pub(crate) fn poll(&mut self, now: Time, every: Span, misses: u32) -> Result<Option<u64>, ()> {
+        // A clock that went back must not stop the polls.
+        self.poll_at = if self.poll_at == Time::NEVER { self.poll_at } else { self.poll_at.min(now + every) };
+        if now < self.poll_at {
+            return Ok(None);
+        }
+        if self.unanswered >= misses {
+            return Err(());
+        }
+        self.unanswered += 1;
+        self.poll_number += 1;
+        self.poll_at = now + every;
+        Ok(Some(self.poll_number))
+    }
+
+    pub(crate) fn next_deadline(&self) -> Time {
+        match self.connection {
+            Connection::Down { retry_at } => retry_at,
+            Connection::Dialing => Time::NEVER,
+            Connection::Greeting(_) | Connection::Up(_) => self.poll_at,
+        }
+    }
+}

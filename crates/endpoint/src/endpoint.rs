@@ -1,0 +1,575 @@
+//! The endpoint as a value.
+//!
+//! It follows the highest reign that it has heard of. Each time it gets a primary (another one, or the same one after a
+//! broken connection) a new *succession* begins: every publication sends what it retains once per succession, marked as
+//! sent again, before anything new.
+//!
+//! What it refuses of a lower epoch is authority: nothing is published there. Messages that a deposed primary had
+//! already sent are data like any other; they are taken, and duplicates are dropped.
+
+use crate::brokers::{BrokerLink, Connection};
+use crate::publication::{Publication, PublicationState, PublishError};
+use crate::settings::Settings;
+use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
+use crate::tally::{Arrival, Tally};
+use contract::{Contract, Reign, Span, Time, TopicError, TopicFilter};
+use std::collections::BTreeMap;
+use wire::limits::PAYLOAD_BYTES_MAX;
+use wire::{
+    Announce, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
+    MessageFlags, MessageKind, Messages, PeerIndex, Register, Standing, Verdict,
+};
+
+/// Whom an endpoint follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reigning {
+    /// A primary.
+    Primary {
+        /// Which of the brokers, by its place in the list of addresses.
+        broker: PeerIndex,
+        /// Its reign.
+        reign: Reign,
+        /// How long there was none.
+        outage: Span,
+    },
+    /// Nobody: messages are retained, as many as their contracts say.
+    Nobody,
+}
+
+/// What an endpoint asks of the world: frames sent, links opened and closed, and its application told.
+pub trait Outputs: Effects {
+    /// A message for the application.
+    fn deliver(&mut self, delivery: &Delivery<'_>);
+    /// The answer to a publication.
+    fn judged(&mut self, publication: u32, state: &PublicationState);
+    /// The answer to a subscription: `Err` with the reason where it is refused.
+    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>);
+    /// The primary has changed.
+    fn reigning(&mut self, reigning: Reigning);
+    /// A broker closed the connection and said why.
+    fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>);
+    /// A broker answered a request for status or handover.
+    fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>);
+}
+
+/// A client of a pair of brokers: publishers, subscribers, or both.
+pub struct Endpoint {
+    settings: Settings,
+    brokers: Vec<BrokerLink>,
+    /// The highest reign heard of.
+    reign: Reign,
+    primary: Option<PeerIndex>,
+    /// How many primaries there have been; see the module's words.
+    succession: u64,
+    orphaned_since: Time,
+    publications: Vec<Option<Publication>>,
+    /// The next publication to be brought up to date on each broker.
+    catch_up: Vec<usize>,
+    subscriptions: Vec<Option<Subscription>>,
+    inbound: Vec<Inbound>,
+    by_name: BTreeMap<(Box<str>, Box<str>), u32>,
+}
+
+impl Endpoint {
+    /// An endpoint that has just started.
+    pub fn new(settings: Settings, now: Time) -> Endpoint {
+        Endpoint {
+            brokers: (0..settings.brokers).map(|_| BrokerLink::new(now)).collect(),
+            catch_up: vec![0; usize::from(settings.brokers)],
+            settings,
+            reign: Reign::default(),
+            primary: None,
+            succession: 0,
+            orphaned_since: now,
+            publications: Vec::new(),
+            subscriptions: Vec::new(),
+            inbound: Vec::new(),
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a primary is there.
+    pub fn has_primary(&self) -> bool {
+        self.primary.is_some()
+    }
+
+    /// The brokers that are connected.
+    pub fn connected(&self) -> impl Iterator<Item = PeerIndex> {
+        let up = self.brokers.iter().enumerate().filter(|(_, broker)| broker.up().is_some());
+        up.map(|(index, _)| PeerIndex(index as u8))
+    }
+
+    /// Begins to publish a topic. Without a contract, the brokers' configuration must have one. `None` if the limit of
+    /// publications is reached.
+    pub fn advertise(
+        &mut self,
+        topic: &str,
+        contract: Option<Contract>,
+        out: &mut impl Outputs,
+    ) -> Result<Option<u32>, TopicError> {
+        contract::check_name(topic)?;
+        let publication = Publication::new(topic, contract);
+        let Some(number) = place(&mut self.publications, publication, self.settings.limits.publications)
+        else {
+            return Ok(None);
+        };
+        self.catch_up.iter_mut().for_each(|next| *next = (*next).min(number as usize));
+        self.catch_up(out);
+        Ok(Some(number))
+    }
+
+    /// Ends a publication.
+    pub fn withdraw(&mut self, publication: u32, out: &mut impl Outputs) {
+        let Some(slot) = self.publications.get_mut(publication as usize) else { return };
+        let Some(ended) = slot.take() else { return };
+        for (index, broker) in self.brokers.iter().enumerate() {
+            if let Some(link) = broker.up().filter(|_| ended.registered >> index & 1 == 1) {
+                out.send(link, &Frame::Unregister { stream: publication });
+            }
+        }
+    }
+
+    /// How far the registration of a publication has come.
+    pub fn publication_state(&self, publication: u32) -> Option<&PublicationState> {
+        self.publications.get(publication as usize)?.as_ref().map(|publication| &publication.state)
+    }
+
+    /// Publishes a message and returns its number. It is retained as the contract says; while there is no primary, that
+    /// is all that happens.
+    pub fn publish(
+        &mut self,
+        now: Time,
+        number: u32,
+        payload: &[u8],
+        out: &mut impl Outputs,
+    ) -> Result<u64, PublishError> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(PublishError::TooLong(payload.len()));
+        }
+        let primary = self.primary_link();
+        let slot = self.publications.get_mut(number as usize).and_then(Option::as_mut);
+        let publication = slot.ok_or(PublishError::Ended)?;
+        match &publication.state {
+            PublicationState::Admitted(_) => {}
+            PublicationState::Waiting => return Err(PublishError::NotAdmitted),
+            PublicationState::Refused(text, _) => return Err(PublishError::Refused(text.clone())),
+        }
+        if let Some((broker, link)) = primary {
+            if out.backlog(link) > self.settings.limits.backlog_bytes {
+                return Err(PublishError::Overloaded);
+            }
+            publication.bring_up_to_date(number, broker, link, Some(self.succession), out);
+        }
+        let seq = publication.next_seq;
+        publication.next_seq += 1;
+        publication.retention.keep(seq, now, payload);
+        if let Some((_, link)) = primary {
+            let message = Message { stream: number, flags: MessageFlags::NONE, seq, created: now, payload };
+            out.send_message(link, MessageKind::Publish, &message);
+        }
+        Ok(seq)
+    }
+
+    /// How many messages a publication has numbered.
+    pub fn published(&self, publication: u32) -> u64 {
+        let slot = self.publications.get(publication as usize).and_then(Option::as_ref);
+        slot.map_or(0, |publication| publication.next_seq)
+    }
+
+    /// Begins to receive the topics of a filter. `None` if the limit of subscriptions is reached.
+    pub fn subscribe(&mut self, filter: &TopicFilter, out: &mut impl Outputs) -> Option<u32> {
+        let subscription = Subscription { filter: filter.clone(), answered: false };
+        let number = place(&mut self.subscriptions, subscription, self.settings.limits.subscriptions)?;
+        for inbound in self.inbound.iter_mut().filter(|inbound| filter.matches(&inbound.topic)) {
+            inbound.subscriptions.push(number);
+        }
+        for link in self.brokers.iter().filter_map(BrokerLink::up) {
+            out.send(link, &Frame::Subscribe { number, filter: filter.as_str() });
+        }
+        Some(number)
+    }
+
+    /// Ends a subscription.
+    pub fn unsubscribe(&mut self, number: u32, out: &mut impl Outputs) {
+        let Some(slot) = self.subscriptions.get_mut(number as usize) else { return };
+        *slot = None;
+        for inbound in &mut self.inbound {
+            inbound.subscriptions.retain(|other| *other != number);
+        }
+        for link in self.brokers.iter().filter_map(BrokerLink::up) {
+            out.send(link, &Frame::Unsubscribe { number });
+        }
+    }
+
+    /// The streams received so far, with their accounts.
+    pub fn streams(&self) -> impl Iterator<Item = StreamAccount<'_>> {
+        self.inbound.iter().map(Inbound::account)
+    }
+
+    /// Sends a request (for status, or a handover) to one broker. `false` if it is not connected.
+    pub fn request(&self, broker: PeerIndex, frame: &Frame<'_>, out: &mut impl Outputs) -> bool {
+        let link = self.brokers.get(usize::from(broker.0)).and_then(BrokerLink::up);
+        link.inspect(|link| out.send(*link, frame)).is_some()
+    }
+
+    /// A link has changed.
+    pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
+        match change {
+            LinkChange::Accepted => {}
+            LinkChange::Dialed(peer) => self.greet(now, peer, link, out),
+            LinkChange::Closed => {
+                let Some(index) = self.broker_of(link) else { return };
+                self.brokers[index].lost(now + self.settings.retry);
+                let bit = 1 << index;
+                self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
+                self.elect(now, out);
+            }
+            LinkChange::Drained => self.catch_up(out),
+        }
+    }
+
+    /// A broker could not be connected to.
+    pub fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, _refused: bool) {
+        if let Some(broker) = self.brokers.get_mut(usize::from(peer.0)) {
+            broker.lost(now + self.settings.retry);
+        }
+    }
+
+    /// A broker sent what is no frame.
+    pub fn handle_garbage(&mut self, link: LinkId, error: &wire::WireError, out: &mut impl Outputs) {
+        let text = error.to_string();
+        let farewell = Farewell { reason: FarewellReason::Misbehaved, text: &text };
+        if let Some(index) = self.broker_of(link) {
+            out.dismissed(PeerIndex(index as u8), &farewell);
+        }
+        out.close(link, &farewell);
+    }
+
+    /// A frame has come.
+    pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
+        let Some(index) = self.broker_of(from) else { return };
+        let broker = PeerIndex(index as u8);
+        match frame {
+            Frame::Deliver(messages) => self.receive(now, index, from, messages, out),
+            Frame::Hello(hello) => self.welcome(now, index, from, &hello, out),
+            Frame::Reign { reign, standing } => {
+                (self.brokers[index].reign, self.brokers[index].standing) = (reign, standing);
+                self.elect(now, out);
+            }
+            Frame::Announce(announce) => self.learn(index, &announce),
+            Frame::Retire { stream } => {
+                if (stream as usize) < self.settings.limits.streams {
+                    self.brokers[index].bind(stream, None);
+                }
+            }
+            Frame::Verdict(verdict) => self.judge(&verdict, out),
+            Frame::Subscribed { number, admitted, text } => {
+                self.hear_subscribed(broker, number, admitted, text, out);
+            }
+            Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
+            Frame::PollReply { .. } => self.brokers[index].answered(),
+            Frame::NodeStatus(_) | Frame::StreamStatuses(_) | Frame::HandoverReply { .. } => {
+                out.answered(broker, &frame);
+            }
+            Frame::Farewell(farewell) => {
+                out.dismissed(broker, &farewell);
+                out.close(from, &Farewell { reason: FarewellReason::Leaving, text: "farewell" });
+            }
+            _ => {
+                let text = "a broker may not send this frame to a client";
+                out.close(from, &Farewell { reason: FarewellReason::Misbehaved, text });
+            }
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] has something to do.
+    pub fn next_deadline(&self) -> Time {
+        self.brokers.iter().map(BrokerLink::next_deadline).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Does what is due: dials, polls, and gives up connections that do not answer.
+    pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
+        let Settings { poll, misses, connect, retry, .. } = self.settings;
+        for (index, broker) in self.brokers.iter_mut().enumerate() {
+            if let Connection::Down { retry_at } = &mut broker.connection {
+                // A clock that went back must not keep us from trying.
+                *retry_at = (*retry_at).min(now + retry);
+                if now >= *retry_at {
+                    broker.connection = Connection::Dialing;
+                    out.dial(PeerIndex(index as u8), connect);
+                }
+                continue;
+            }
+            let Some(link) = broker.link() else { continue };
+            match broker.poll(now, poll, misses) {
+                Ok(Some(number)) => out.send(link, &Frame::Poll { number }),
+                Ok(None) => {}
+                Err(()) => {
+                    out.close(link, &Farewell { reason: FarewellReason::Silent, text: "no answer to polls" });
+                }
+            }
+        }
+        self.catch_up(out);
+    }
+
+    /// Says farewell to all brokers.
+    pub fn say_farewell(&mut self, out: &mut impl Outputs) {
+        for link in self.brokers.iter().filter_map(BrokerLink::link) {
+            out.close(link, &Farewell { reason: FarewellReason::Leaving, text: "the client ends" });
+        }
+    }
+
+    fn broker_of(&self, link: LinkId) -> Option<usize> {
+        self.brokers.iter().position(|broker| broker.link() == Some(link))
+    }
+
+    fn primary_link(&self) -> Option<(usize, LinkId)> {
+        let index = usize::from(self.primary?.0);
+        Some((index, self.brokers.get(index)?.up()?))
+    }
+
+    fn greet(&mut self, now: Time, peer: PeerIndex, link: LinkId, out: &mut impl Outputs) {
+        let Some(broker) = self.brokers.get_mut(usize::from(peer.0)) else { return };
+        broker.connected(now, link, self.settings.poll);
+        let standing = if self.primary.is_some() { Standing::Following } else { Standing::Orphaned };
+        let hello = Hello {
+            standing,
+            prefers_to_reign: false,
+            reign: self.reign,
+            node: contract::NodeId(0),
+            incarnation: self.settings.incarnation,
+            name: &self.settings.name,
+        };
+        out.send(link, &Frame::Hello(hello));
+    }
+
+    /// A broker has greeted back: it is told of our subscriptions and publications.
+    fn welcome(&mut self, now: Time, index: usize, link: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
+        if !hello.standing.is_broker() {
+            let text = "this address is no broker";
+            return out.close(link, &Farewell { reason: FarewellReason::Misbehaved, text });
+        }
+        self.brokers[index].greeted(link, hello.standing, hello.reign);
+        for (number, subscription) in self.subscriptions.iter().enumerate() {
+            if let Some(subscription) = subscription {
+                let filter = subscription.filter.as_str();
+                out.send(link, &Frame::Subscribe { number: number as u32, filter });
+            }
+        }
+        self.catch_up[index] = 0;
+        self.elect(now, out);
+        self.catch_up(out);
+    }
+
+    /// Finds the primary to follow, and tells the brokers whom we follow where that changes.
+    fn elect(&mut self, now: Time, out: &mut impl Outputs) {
+        let reigning = |broker: &BrokerLink| broker.up().is_some() && broker.standing == Standing::Primary;
+        let candidates = self.brokers.iter().enumerate().filter(|(_, broker)| reigning(broker));
+        let best = candidates.max_by_key(|(_, broker)| broker.reign);
+        let elected = best
+            .filter(|(_, broker)| broker.reign >= self.reign)
+            .map(|(index, broker)| (index, broker.reign));
+        match elected {
+            Some((index, reign)) => {
+                let broker = PeerIndex(index as u8);
+                if self.primary == Some(broker) && self.reign == reign {
+                    return;
+                }
+                let outage = if self.primary.is_some() { Span::ZERO } else { now.since(self.orphaned_since) };
+                (self.primary, self.reign) = (Some(broker), reign);
+                self.succession += 1;
+                self.catch_up[index] = 0;
+                self.tell_brokers(Standing::Following, out);
+                out.reigning(Reigning::Primary { broker, reign, outage });
+                self.catch_up(out);
+            }
+            None if self.primary.is_some() => {
+                self.primary = None;
+                self.orphaned_since = now;
+                self.tell_brokers(Standing::Orphaned, out);
+                out.reigning(Reigning::Nobody);
+            }
+            None => {}
+        }
+    }
+
+    fn tell_brokers(&self, standing: Standing, out: &mut impl Outputs) {
+        for link in self.brokers.iter().filter_map(BrokerLink::up) {
+            out.send(link, &Frame::Reign { reign: self.reign, standing });
+        }
+    }
+
+    /// Registers publications with every broker, and sends the primary what is retained, as far as there is room.
+    fn catch_up(&mut self, out: &mut impl Outputs) {
+        let room = self.settings.limits.catch_up_bytes;
+        let primary = self.primary_link().map(|(index, _)| index);
+        for (index, broker) in self.brokers.iter().enumerate() {
+            let Some(link) = broker.up() else { continue };
+            let succession = (primary == Some(index)).then_some(self.succession);
+            let next = &mut self.catch_up[index];
+            while *next < self.publications.len() && out.backlog(link) < room {
+                if let Some(publication) = &mut self.publications[*next] {
+                    publication.bring_up_to_date(*next as u32, index, link, succession, out);
+                }
+                *next += 1;
+            }
+        }
+    }
+
+    fn judge(&mut self, verdict: &Verdict<'_>, out: &mut impl Outputs) {
+        let slot = self.publications.get_mut(verdict.stream as usize);
+        let Some(publication) = slot.and_then(Option::as_mut) else { return };
+        match verdict.contract.filter(|_| verdict.admitted) {
+            Some(contract) => publication.admit(contract),
+            None => publication.state = PublicationState::Refused(verdict.text.to_owned(), verdict.remedies),
+        }
+        out.judged(verdict.stream, &publication.state);
+    }
+
+    fn hear_subscribed(
+        &mut self,
+        broker: PeerIndex,
+        number: u32,
+        admitted: bool,
+        text: &str,
+        out: &mut impl Outputs,
+    ) {
+        // A broker that stands by answers for itself; what counts is the primary's word.
+        if self.primary != Some(broker) {
+            return;
+        }
+        let slot = self.subscriptions.get_mut(number as usize).and_then(Option::as_mut);
+        let Some(subscription) = slot else { return };
+        if !std::mem::replace(&mut subscription.answered, true) || !admitted {
+            out.subscribed(number, if admitted { Ok(()) } else { Err(text) });
+        }
+    }
+
+    /// A broker names a stream.
+    fn learn(&mut self, broker: usize, announce: &Announce<'_>) {
+        let limit = self.settings.limits.streams;
+        if announce.stream as usize >= limit {
+            return;
+        }
+        let key = (Box::from(announce.topic), Box::from(announce.publisher));
+        let known = self.by_name.get(&key).copied();
+        let there = self.inbound.len();
+        let index = known.unwrap_or(there as u32);
+        match known.and_then(|index| self.inbound.get_mut(index as usize)) {
+            Some(inbound) if announce.incarnation < inbound.incarnation => {
+                return self.brokers[broker].bind(announce.stream, None);
+            }
+            Some(inbound) if announce.incarnation > inbound.incarnation => {
+                inbound.tally.close();
+                inbound.tally.begin_anew(announce.next_seq);
+                (inbound.incarnation, inbound.contract) = (announce.incarnation, announce.contract);
+            }
+            Some(_) => {}
+            None if there >= limit => return,
+            None => {
+                let matching = self.subscriptions.iter().enumerate().filter(|(_, slot)| {
+                    slot.as_ref().is_some_and(|subscription| subscription.filter.matches(announce.topic))
+                });
+                let inbound = Inbound {
+                    topic: announce.topic.into(),
+                    publisher: announce.publisher.into(),
+                    incarnation: announce.incarnation,
+                    contract: announce.contract,
+                    tally: Tally::new(announce.next_seq),
+                    late: 0,
+                    subscriptions: matching.map(|(number, _)| number as u32).collect(),
+                };
+                self.inbound.push(inbound);
+                self.by_name.insert(key, index);
+            }
+        }
+        self.brokers[broker].bind(announce.stream, Some(index));
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        broker: usize,
+        from: LinkId,
+        messages: Messages<'_>,
+        out: &mut impl Outputs,
+    ) {
+        for message in messages {
+            if message.flags.contains(MessageFlags::CONFIRM) {
+                out.send_mark(from, MarkKind::Confirm, Mark { stream: message.stream, seq: message.seq });
+            }
+            let Some(index) = self.brokers[broker].stream(message.stream) else { continue };
+            let inbound = &mut self.inbound[index as usize];
+            let settle = inbound.contract.deadline + self.settings.failover + Span::secs(1);
+            let Arrival::Fresh { reordered } = inbound.tally.arrive(now, message.seq, settle) else {
+                continue;
+            };
+            let latency = now.since(message.created);
+            let late = latency > inbound.contract.deadline;
+            inbound.late += u64::from(late);
+            out.deliver(&Delivery {
+                topic: &inbound.topic,
+                publisher: &inbound.publisher,
+                seq: message.seq,
+                created: message.created,
+                latency,
+                late,
+                reordered,
+                payload: message.payload,
+                contract: &inbound.contract,
+                tally: &inbound.tally,
+                stream: index,
+                subscriptions: &inbound.subscriptions,
+            });
+        }
+    }
+}
+
+impl Publication {
+    /// Registers with a broker, if that has not been done on its present connection; and, in a new succession, sends
+    /// the primary what is retained.
+    fn bring_up_to_date(
+        &mut self,
+        number: u32,
+        broker: usize,
+        link: LinkId,
+        succession: Option<u64>,
+        out: &mut impl Effects,
+    ) {
+        let bit = 1 << broker;
+        if self.registered & bit == 0 {
+            self.registered |= bit;
+            out.send(
+                link,
+                &Frame::Register(Register { stream: number, contract: self.asked, topic: &self.topic }),
+            );
+        }
+        let Some(succession) = succession.filter(|succession| *succession != self.resent) else { return };
+        self.resent = succession;
+        for kept in self.retention.iter() {
+            let message = Message {
+                stream: number,
+                flags: MessageFlags::RESEND,
+                seq: kept.seq,
+                created: kept.created,
+                payload: &kept.payload,
+            };
+            out.send_message(link, MessageKind::Publish, &message);
+        }
+    }
+}
+
+/// Puts a value into the first free place and returns its number, or `None` if the limit is reached.
+fn place<T>(slots: &mut Vec<Option<T>>, value: T, limit: usize) -> Option<u32> {
+    let free = slots.iter().position(Option::is_none);
+    let index = match free {
+        Some(index) => index,
+        None if slots.len() < limit => {
+            slots.push(None);
+            slots.len() - 1
+        }
+        None => return None,
+    };
+    slots[index] = Some(value);
+    Some(index as u32)
+}

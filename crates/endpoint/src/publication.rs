@@ -1,0 +1,127 @@
+//! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (A6).
+
+use contract::{Contract, Remedies, Time};
+use wire::limits::PAYLOAD_BYTES_MAX;
+
+/// Why a message is not accepted. It has no number, and nobody will miss it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// No primary has answered the registration yet.
+    #[error("no broker has admitted the topic yet")]
+    NotAdmitted,
+    /// The contract was refused.
+    #[error("the contract was refused: {0}")]
+    Refused(String),
+    /// The payload is above the limit.
+    #[error("a payload of {0} bytes is above the limit of {PAYLOAD_BYTES_MAX}")]
+    TooLong(usize),
+    /// The connection to the primary is congested.
+    #[error("the broker does not take messages as fast as they are published: publish less, or wait")]
+    Overloaded,
+    /// There is no such publication any more.
+    #[error("the publication has ended")]
+    Ended,
+}
+
+/// How far the registration of a publication has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PublicationState {
+    /// No primary has answered yet.
+    Waiting,
+    /// Carried, under this contract.
+    Admitted(Contract),
+    /// Not carried: why, and what would be.
+    Refused(String, Remedies),
+}
+
+/// The newest messages of a stream.
+#[derive(Default)]
+pub(crate) struct Retention {
+    slots: Vec<Retained>,
+    next: usize,
+    kept: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Retained {
+    pub(crate) seq: u64,
+    pub(crate) created: Time,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Retention {
+    fn new(messages: u32) -> Retention {
+        Retention { slots: (0..messages).map(|_| Retained::default()).collect(), next: 0, kept: 0 }
+    }
+
+    pub(crate) fn keep(&mut self, seq: u64, created: Time, payload: &[u8]) {
+        let Some(slot) = self.slots.get_mut(self.next) else { return };
+        (slot.seq, slot.created) = (seq, created);
+        slot.payload.clear();
+        slot.payload.extend_from_slice(payload);
+        self.next = (self.next + 1) % self.slots.len();
+        self.kept = (self.kept + 1).min(self.slots.len());
+    }
+
+    /// Oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Retained> {
+        let (count, start) = (self.slots.len(), self.next + self.slots.len() - self.kept);
+        (0..self.kept).map(move |offset| &self.slots[(start + offset) % count])
+    }
+}
+
+pub(crate) struct Publication {
+    pub(crate) topic: Box<str>,
+    pub(crate) asked: Option<Contract>,
+    pub(crate) state: PublicationState,
+    pub(crate) retention: Retention,
+    pub(crate) next_seq: u64,
+    /// The brokers that know the registration on their present connection, one bit each.
+    pub(crate) registered: u8,
+    /// The succession (see `Endpoint`) whose primary has been sent what is retained.
+    pub(crate) resent: u64,
+}
+
+impl Publication {
+    pub(crate) fn new(topic: &str, asked: Option<Contract>) -> Publication {
+        Publication {
+            topic: topic.into(),
+            asked,
+            state: PublicationState::Waiting,
+            retention: Retention::default(),
+            next_seq: 0,
+            registered: 0,
+            resent: 0,
+        }
+    }
+
+    /// The broker carries it. What is retained stays, unless the contract has changed.
+    pub(crate) fn admit(&mut self, contract: Contract) {
+        if self.retention.slots.len() != contract.retain as usize {
+            let mut retention = Retention::new(contract.retain);
+            self.retention.iter().for_each(|kept| retention.keep(kept.seq, kept.created, &kept.payload));
+            self.retention = retention;
+        }
+        self.state = PublicationState::Admitted(contract);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_messages_are_retained_oldest_first() {
+        let mut retention = Retention::new(3);
+        assert_eq!(retention.iter().count(), 0);
+        for seq in 0..5 {
+            retention.keep(seq, Time(seq), &[seq as u8]);
+        }
+        let kept: Vec<_> = retention.iter().map(|kept| (kept.seq, kept.payload.clone())).collect();
+        assert_eq!(kept, [(2, vec![2]), (3, vec![3]), (4, vec![4])]);
+        let mut none = Retention::new(0);
+        none.keep(1, Time(1), b"x");
+        assert_eq!(none.iter().count(), 0);
+    }
+}

@@ -1,0 +1,71 @@
+//! What an endpoint is told at start.
+
+use contract::Span;
+
+/// The limits of one client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Topics that it publishes.
+    pub publications: usize,
+    /// Filters that it subscribes.
+    pub subscriptions: usize,
+    /// Streams that it receives.
+    pub streams: usize,
+    /// Bytes that may wait for the primary; above it, publishing is refused.
+    pub backlog_bytes: usize,
+    /// Bytes that may wait on a link while streams are registered or messages sent again.
+    pub catch_up_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            publications: 65_536,
+            subscriptions: 256,
+            streams: 65_536,
+            backlog_bytes: 8 << 20,
+            catch_up_bytes: 256 << 10,
+        }
+    }
+}
+
+/// Everything that an endpoint is told at start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name. A client that comes back under its name comes back to its streams and subscriptions.
+    pub name: String,
+    /// When its process started, in nanoseconds since the Unix epoch.
+    pub incarnation: u64,
+    /// How many brokers there are; the driver knows their addresses.
+    pub brokers: u8,
+    /// The time between two polls of each broker.
+    pub poll: Span,
+    /// How many polls in a row may stay unanswered before the connection is given up.
+    pub misses: u32,
+    /// How long an attempt to connect may take.
+    pub connect: Span,
+    /// The time between two attempts.
+    pub retry: Span,
+    /// The fail-over time of the deployment. A missing message counts as lost when it has not come within its
+    /// deadline, this and one second.
+    pub failover: Span,
+    /// Limits.
+    pub limits: Limits,
+}
+
+impl Settings {
+    /// The usual settings for a client of this name.
+    pub fn new(name: &str, incarnation: u64, brokers: u8) -> Settings {
+        Settings {
+            name: name.to_owned(),
+            incarnation,
+            brokers,
+            poll: Span::millis(100),
+            misses: 10,
+            connect: Span::millis(1_000),
+            retry: Span::millis(50),
+            failover: Span::millis(50),
+            limits: Limits::default(),
+        }
+    }
+}

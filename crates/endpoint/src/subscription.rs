@@ -1,0 +1,77 @@
+//! The receiving end: subscriptions, and the streams that come of them.
+
+use crate::tally::Tally;
+use contract::{Contract, Span, Time, TopicFilter};
+
+/// One message for the application.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its publisher's name.
+    pub publisher: &'a str,
+    /// Its number in the stream.
+    pub seq: u64,
+    /// When the publisher created it.
+    pub created: Time,
+    /// From its creation to its arrival here.
+    pub latency: Span,
+    /// Whether it came after its deadline.
+    pub late: bool,
+    /// Whether a message with a higher number came before it.
+    pub reordered: bool,
+    /// What it carries.
+    pub payload: &'a [u8],
+    /// The contract of its topic.
+    pub contract: &'a Contract,
+    /// The account of its stream, this message included.
+    pub tally: &'a Tally,
+    /// The endpoint's number for the stream; the same for all its messages.
+    pub stream: u32,
+    /// The subscriptions that it matches, by number.
+    pub subscriptions: &'a [u32],
+}
+
+/// One stream as it was received.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamAccount<'a> {
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its publisher's name.
+    pub publisher: &'a str,
+    /// Its contract.
+    pub contract: &'a Contract,
+    /// What has come and what has not.
+    pub tally: &'a Tally,
+    /// Messages that came after their deadline.
+    pub late: u64,
+}
+
+pub(crate) struct Subscription {
+    pub(crate) filter: TopicFilter,
+    /// Whether a primary has answered.
+    pub(crate) answered: bool,
+}
+
+/// A stream that is received.
+pub(crate) struct Inbound {
+    pub(crate) topic: Box<str>,
+    pub(crate) publisher: Box<str>,
+    pub(crate) incarnation: u64,
+    pub(crate) contract: Contract,
+    pub(crate) tally: Tally,
+    pub(crate) late: u64,
+    pub(crate) subscriptions: Vec<u32>,
+}
+
+impl Inbound {
+    pub(crate) fn account(&self) -> StreamAccount<'_> {
+        StreamAccount {
+            topic: &self.topic,
+            publisher: &self.publisher,
+            contract: &self.contract,
+            tally: &self.tally,
+            late: self.late,
+        }
+    }
+}

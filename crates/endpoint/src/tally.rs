@@ -1,0 +1,273 @@
+//! The account that a subscriber keeps of one stream: which numbers have come, which came twice, which are missing.
+//!
+//! The problem: the same message may come from two brokers, late, or never, and a gap that a failover will still fill
+//! is no loss. The idea: a window of the latest numbers, one bit each. A gap is noticed when a later number comes, and
+//! judged when its time is over or the window moves past it; what is then still missing is lost.
+
+use contract::{Span, Time};
+
+/// Numbers that are told apart. A duplicate or a late message older than this is dropped.
+const WINDOW: u64 = 1024;
+const WORDS: usize = (WINDOW / 64) as usize;
+/// Gaps that may wait to be judged; above it, the oldest is judged early.
+const GAPS_MAX: usize = 16;
+
+/// What a number was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// New. `reordered` if a later one has come before it.
+    Fresh { reordered: bool },
+    /// Seen before, or too old to be told from that.
+    Duplicate,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    from: u64,
+    to: u64,
+    noticed: Time,
+}
+
+/// The account of one stream.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// The number after the highest that has come.
+    next: u64,
+    seen: [u64; WORDS],
+    gaps: Vec<Gap>,
+    received: u64,
+    duplicates: u64,
+    lost: u64,
+    longest_run: u64,
+}
+
+impl Tally {
+    /// An account that expects `next` first.
+    pub(crate) fn new(next: u64) -> Tally {
+        // Numbers before the first expected one count as seen: they are not ours to miss.
+        Tally {
+            next,
+            seen: [u64::MAX; WORDS],
+            gaps: Vec::new(),
+            received: 0,
+            duplicates: 0,
+            lost: 0,
+            longest_run: 0,
+        }
+    }
+
+    /// Messages that have come, each counted once.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Messages that came again and were dropped.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Messages that are lost for good.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The longest run of consecutive losses.
+    pub fn longest_run(&self) -> u64 {
+        self.longest_run
+    }
+
+    /// The number after the highest that has come.
+    pub fn next_seq(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes note of a number. Every gap not filled within `settle` is a loss.
+    pub(crate) fn arrive(&mut self, now: Time, seq: u64, settle: Span) -> Arrival {
+        if !self.gaps.is_empty() {
+            self.judge(now, settle);
+        }
+        if seq >= self.next {
+            self.advance(now, seq);
+            self.received += 1;
+            return Arrival::Fresh { reordered: false };
+        }
+        if seq + WINDOW < self.next || self.has(seq) {
+            self.duplicates += 1;
+            return Arrival::Duplicate;
+        }
+        self.mark(seq);
+        self.received += 1;
+        Arrival::Fresh { reordered: true }
+    }
+
+    /// Judges the gaps whose time is over.
+    pub(crate) fn judge(&mut self, now: Time, settle: Span) {
+        while let Some(gap) = self.gaps.first().copied().filter(|gap| now >= gap.noticed + settle) {
+            self.gaps.remove(0);
+            self.lose(gap);
+        }
+    }
+
+    /// The publisher has restarted and counts from `next` again; what was lost before stays lost.
+    pub(crate) fn begin_anew(&mut self, next: u64) {
+        (self.next, self.seen) = (next, [u64::MAX; WORDS]);
+    }
+
+    /// Judges all gaps: the stream has ended.
+    pub(crate) fn close(&mut self) {
+        for gap in std::mem::take(&mut self.gaps) {
+            self.lose(gap);
+        }
+    }
+
+    /// The publisher says that it has sent all numbers below `sent`: what did not come at the end is lost as well.
+    pub fn finish(&mut self, sent: u64) {
+        self.close();
+        if sent > self.next {
+            self.count(sent - self.next);
+            self.next = sent;
+        }
+    }
+
+    fn advance(&mut self, now: Time, seq: u64) {
+        let oldest_kept = (seq + 1).saturating_sub(WINDOW);
+        while let Some(gap) = self.gaps.first().copied().filter(|gap| gap.from < oldest_kept) {
+            self.gaps.remove(0);
+            self.lose(gap);
+        }
+        if seq > self.next {
+            let gap = Gap { from: self.next, to: seq, noticed: now };
+            if seq - self.next >= WINDOW {
+                // Longer than the window: nothing of it could be told from a duplicate any more.
+                self.count(seq - self.next);
+                self.seen = [u64::MAX; WORDS];
+            } else {
+                if self.gaps.len() == GAPS_MAX {
+                    let oldest = self.gaps.remove(0);
+                    self.lose(oldest);
+                }
+                (gap.from..gap.to).for_each(|missing| self.unmark(missing));
+                self.gaps.push(gap);
+            }
+        }
+        self.mark(seq);
+        self.next = seq + 1;
+    }
+
+    /// Counts the runs of missing numbers inside a gap.
+    fn lose(&mut self, gap: Gap) {
+        let mut run = 0;
+        for seq in gap.from..gap.to {
+            if self.has(seq) {
+                self.count(run);
+                run = 0;
+            } else {
+                run += 1;
+            }
+        }
+        self.count(run);
+    }
+
+    fn count(&mut self, run: u64) {
+        self.lost += run;
+        self.longest_run = self.longest_run.max(run);
+    }
+
+    fn has(&self, seq: u64) -> bool {
+        self.seen[place(seq)] >> (seq % 64) & 1 == 1
+    }
+
+    fn mark(&mut self, seq: u64) {
+        self.seen[place(seq)] |= 1 << (seq % 64);
+    }
+
+    fn unmark(&mut self, seq: u64) {
+        self.seen[place(seq)] &= !(1 << (seq % 64));
+    }
+}
+
+fn place(seq: u64) -> usize {
+    (seq % WINDOW / 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const SETTLE: Span = Span(100);
+
+    #[test]
+    fn a_gap_that_is_filled_in_time_is_no_loss() {
+        let mut tally = Tally::new(0);
+        tally.arrive(Time(0), 0, SETTLE);
+        tally.arrive(Time(1), 3, SETTLE);
+        assert_eq!(tally.arrive(Time(2), 1, SETTLE), Arrival::Fresh { reordered: true });
+        assert_eq!(tally.arrive(Time(3), 1, SETTLE), Arrival::Duplicate);
+        assert_eq!(tally.arrive(Time(4), 2, SETTLE), Arrival::Fresh { reordered: true });
+        tally.judge(Time(1_000), SETTLE);
+        assert_eq!((tally.lost(), tally.received(), tally.duplicates()), (0, 4, 1));
+    }
+
+    #[test]
+    fn a_gap_is_judged_when_its_time_is_over_and_not_before() {
+        let mut tally = Tally::new(0);
+        tally.arrive(Time(0), 5, SETTLE);
+        tally.arrive(Time(50), 2, SETTLE);
+        tally.judge(Time(99), SETTLE);
+        assert_eq!(tally.lost(), 0);
+        tally.judge(Time(100), SETTLE);
+        assert_eq!((tally.lost(), tally.longest_run()), (4, 2), "0 1 and 3 4 are two runs");
+    }
+
+    #[test]
+    fn a_subscriber_that_comes_later_misses_nothing_from_before() {
+        let mut tally = Tally::new(7);
+        assert_eq!(tally.arrive(Time(0), 3, SETTLE), Arrival::Duplicate);
+        tally.arrive(Time(0), 7, SETTLE);
+        tally.close();
+        assert_eq!(tally.lost(), 0);
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_is_lost() {
+        let mut tally = Tally::new(0);
+        tally.arrive(Time(0), 0, SETTLE);
+        tally.finish(4);
+        assert_eq!((tally.lost(), tally.longest_run()), (3, 3));
+    }
+
+    #[test]
+    fn an_endless_gap_is_counted_at_once() {
+        let mut tally = Tally::new(0);
+        tally.arrive(Time(0), 0, SETTLE);
+        tally.arrive(Time(1), 100_001, SETTLE);
+        assert_eq!((tally.lost(), tally.longest_run()), (100_000, 100_000));
+        assert_eq!(tally.arrive(Time(2), 100_000, SETTLE), Arrival::Duplicate);
+    }
+
+    proptest! {
+        /// Against a set of all numbers ever seen, for disorder within the window.
+        #[test]
+        fn the_account_agrees_with_a_set(steps in prop::collection::vec((0_u64..40, 0_u64..30), 1..300)) {
+            let mut tally = Tally::new(0);
+            let mut seen = BTreeSet::new();
+            let mut base = 0;
+            let mut highest = 0;
+            for (forward, back) in steps {
+                base += forward;
+                let seq = base.saturating_sub(back);
+                let fresh = seen.insert(seq);
+                let arrival = tally.arrive(Time(0), seq, SETTLE);
+                prop_assert_eq!(arrival != Arrival::Duplicate, fresh, "number {}", seq);
+                highest = highest.max(seq);
+            }
+            // Gaps were judged early only where more waited than may; those may have been filled later.
+            tally.finish(highest + 3);
+            prop_assert_eq!(tally.received(), seen.len() as u64);
+            prop_assert!(tally.lost() >= highest + 3 - seen.len() as u64);
+            prop_assert!(tally.longest_run() >= 2);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A client as a node.
+
+use crate::node::{Node, effects_through, for_each_frame};
+use contract::{Span, Time};
+use endpoint::{Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings};
+use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
+
+/// What a client's application hears. Every method may be left as it is.
+pub trait Application {
+    /// A message.
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let _ = delivery;
+    }
+
+    /// The answer to a publication.
+    fn judged(&mut self, publication: u32, state: &PublicationState) {
+        let _ = (publication, state);
+    }
+
+    /// The answer to a subscription.
+    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+        let _ = (subscription, result);
+    }
+
+    /// The primary has changed.
+    fn reigning(&mut self, reigning: Reigning) {
+        let _ = reigning;
+    }
+
+    /// A broker closed the connection and said why.
+    fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
+        let _ = (broker, farewell);
+    }
+
+    /// A broker could not be reached.
+    fn unreachable(&mut self, broker: PeerIndex, refused: bool) {
+        let _ = (broker, refused);
+    }
+
+    /// A broker answered a request for status or handover.
+    fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>) {
+        let _ = (broker, frame);
+    }
+}
+
+/// A client, wired to bytes.
+pub struct ClientNode<A> {
+    endpoint: Endpoint,
+    application: A,
+}
+
+impl<A: Application> ClientNode<A> {
+    /// A client that has just started.
+    pub fn new(settings: Settings, now: Time, application: A) -> ClientNode<A> {
+        ClientNode { endpoint: Endpoint::new(settings, now), application }
+    }
+
+    /// The endpoint, to be looked at.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The application.
+    pub fn application(&mut self) -> &mut A {
+        &mut self.application
+    }
+
+    /// The endpoint, to be asked for something, with the outputs that this takes.
+    pub fn with<N: Effects, T>(
+        &mut self,
+        net: &mut N,
+        act: impl FnOnce(&mut Endpoint, &mut ClientOutputs<'_, N, A>) -> T,
+    ) -> T {
+        act(&mut self.endpoint, &mut ClientOutputs { net, application: &mut self.application })
+    }
+}
+
+impl<A: Application> Node for ClientNode<A> {
+    fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
+        self.with(net, |endpoint, out| endpoint.handle_link(now, link, change, out));
+    }
+
+    fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, _net: &mut impl Effects) {
+        self.endpoint.handle_dial_failed(now, peer, refused);
+        self.application.unreachable(peer, refused);
+    }
+
+    fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
+        self.with(net, |endpoint, out| {
+            let result = for_each_frame(bytes, |frame| endpoint.handle_frame(now, link, frame, out));
+            result.unwrap_or_else(|error| {
+                endpoint.handle_garbage(link, &error, out);
+                bytes.len()
+            })
+        })
+    }
+
+    fn run(&mut self, _now: Time, _net: &mut impl Effects) -> bool {
+        false
+    }
+
+    fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        self.with(net, |endpoint, out| endpoint.handle_timeout(now, out));
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.endpoint.next_deadline()
+    }
+}
+
+/// The network and the application as one.
+pub struct ClientOutputs<'a, N, A> {
+    net: &'a mut N,
+    application: &'a mut A,
+}
+
+impl<N: Effects, A: Application> Outputs for ClientOutputs<'_, N, A> {
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.application.deliver(delivery);
+    }
+
+    fn judged(&mut self, publication: u32, state: &PublicationState) {
+        self.application.judged(publication, state);
+    }
+
+    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+        self.application.subscribed(subscription, result);
+    }
+
+    fn reigning(&mut self, reigning: Reigning) {
+        self.application.reigning(reigning);
+    }
+
+    fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
+        self.application.dismissed(broker, farewell);
+    }
+
+    fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>) {
+        self.application.answered(broker, frame);
+    }
+}
+
+impl<N: Effects, A> Effects for ClientOutputs<'_, N, A> {
+    effects_through!(net);
+}

@@ -1,0 +1,72 @@
+//! The face of a node towards its driver.
+
+use contract::Time;
+use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, WireError, decode};
+
+/// A node as a driver sees it. The driver waits, reads the clock once, feeds what has come, lets the node run while it
+/// has work, sends what it left in the output buffers, and sleeps until [`Node::next_deadline`].
+pub trait Node {
+    /// A link has changed.
+    fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects);
+
+    /// A connection that was asked for could not be made. `refused`: the host answered that nobody listens.
+    fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects);
+
+    /// Bytes have come, following those not consumed before. Returns how many were consumed; the driver keeps the rest
+    /// and presents it again with what comes next.
+    fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize;
+
+    /// Does a portion of the work that waits. Returns whether there is more.
+    fn run(&mut self, now: Time, net: &mut impl Effects) -> bool;
+
+    /// Does what is due.
+    fn handle_timeout(&mut self, now: Time, net: &mut impl Effects);
+
+    /// When [`Node::handle_timeout`] has something to do.
+    fn next_deadline(&self) -> Time;
+}
+
+/// Cuts bytes into frames and hands them on. Returns how many bytes were consumed, or the error that ends the link.
+pub(crate) fn for_each_frame(bytes: &[u8], mut handle: impl FnMut(Frame<'_>)) -> Result<usize, WireError> {
+    let mut consumed = 0;
+    while let Some(rest) = bytes.get(consumed..).filter(|rest| !rest.is_empty()) {
+        match decode(rest)? {
+            Decoded::Frame(frame, length) => {
+                handle(frame);
+                consumed += length;
+            }
+            Decoded::Incomplete(_) => break,
+        }
+    }
+    Ok(consumed)
+}
+
+/// The methods of [`Effects`], passed on to a field.
+macro_rules! effects_through {
+    ($net:ident) => {
+        fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+            self.$net.send(link, frame);
+        }
+
+        fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+            self.$net.send_message(link, kind, message);
+        }
+
+        fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+            self.$net.send_mark(link, kind, mark);
+        }
+
+        fn backlog(&self, link: LinkId) -> usize {
+            self.$net.backlog(link)
+        }
+
+        fn dial(&mut self, peer: PeerIndex, within: Span) {
+            self.$net.dial(peer, within);
+        }
+
+        fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+            self.$net.close(link, farewell);
+        }
+    };
+}
+pub(crate) use effects_through;

@@ -1,0 +1,577 @@
+//! A small world on virtual time: two brokers, any number of clients, connections that keep order. Bytes that a node
+//! has handed over survive its death, as they do in a kernel.
+#![allow(dead_code, reason = "each test file uses its own part of the world")]
+#![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
+
+use broker::{Event, Settings};
+use contract::{Contract, NodeId, Span, Time};
+use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning};
+use engine::{Application, BrokerNode, ClientNode, Node, Reporter};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wire::{
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Outbox, PeerIndex,
+};
+
+pub const START: Time = Time(1_000_000_000_000);
+
+/// What brokers reported, in words.
+#[derive(Default)]
+pub struct Log(pub Vec<String>);
+
+impl Reporter for Log {
+    fn report(&mut self, event: &Event<'_>) {
+        self.0.push(event.to_string());
+    }
+}
+
+/// What a client's application saw.
+#[derive(Default)]
+pub struct Seen {
+    /// Topic, number, latency, payload.
+    pub messages: Vec<(String, u64, Span, Vec<u8>)>,
+    pub verdicts: BTreeMap<u32, PublicationState>,
+    pub subscribed: Vec<Result<(), String>>,
+    pub reigning: Vec<Reigning>,
+    pub dismissed: Vec<String>,
+    pub answers: Vec<String>,
+}
+
+impl Application for Seen {
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.messages.push((
+            delivery.topic.to_owned(),
+            delivery.seq,
+            delivery.latency,
+            delivery.payload.to_vec(),
+        ));
+    }
+    fn judged(&mut self, publication: u32, state: &PublicationState) {
+        self.verdicts.insert(publication, state.clone());
+    }
+    fn subscribed(&mut self, _subscription: u32, result: Result<(), &str>) {
+        self.subscribed.push(result.map_err(str::to_owned));
+    }
+    fn reigning(&mut self, reigning: Reigning) {
+        self.reigning.push(reigning);
+    }
+    fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
+        self.dismissed.push(farewell.text.to_owned());
+    }
+    fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
+        self.answers.push(format!("{frame:?}"));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Who {
+    Broker(usize),
+    Client(usize),
+}
+
+/// One end of a connection.
+struct End {
+    conn: usize,
+    outbox: Outbox,
+    /// The peer does not read.
+    stalled: bool,
+    closing: bool,
+}
+
+/// A node's side of the network.
+#[derive(Default)]
+struct Port {
+    ends: BTreeMap<LinkId, End>,
+    next_link: u32,
+    dials: Vec<(PeerIndex, Span)>,
+    partial: BTreeMap<LinkId, Vec<u8>>,
+}
+
+impl Effects for Port {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        if let Some(end) = self.ends.get_mut(&link) {
+            end.outbox.push(frame);
+        }
+    }
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        if let Some(end) = self.ends.get_mut(&link) {
+            end.outbox.push_message(kind, message);
+        }
+    }
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        if let Some(end) = self.ends.get_mut(&link) {
+            end.outbox.push_mark(kind, mark);
+        }
+    }
+    fn backlog(&self, link: LinkId) -> usize {
+        self.ends.get(&link).map_or(0, |end| end.outbox.len())
+    }
+    fn dial(&mut self, peer: PeerIndex, within: Span) {
+        self.dials.push((peer, within));
+    }
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        if let Some(end) = self.ends.get_mut(&link) {
+            end.outbox.push(&Frame::Farewell(*farewell));
+            end.closing = true;
+        }
+    }
+}
+
+struct Conn {
+    ends: [Option<(Who, LinkId)>; 2],
+    /// Between the brokers, and cut: what is sent is gone.
+    cut: bool,
+}
+
+enum Happening {
+    Bytes { conn: usize, end: usize, bytes: Vec<u8> },
+    Closed { conn: usize, end: usize },
+    Dialed { from: Who, peer: PeerIndex, to: usize },
+    DialFailed { from: Who, peer: PeerIndex, refused: bool },
+}
+
+pub struct World {
+    pub now: Time,
+    pub brokers: [Option<BrokerNode<Log>>; 2],
+    pub clients: Vec<ClientNode<Seen>>,
+    pub delay: Span,
+    ports: BTreeMap<Who, Port>,
+    conns: Vec<Conn>,
+    queue: BTreeMap<(Time, u64), Happening>,
+    order: u64,
+    paused: BTreeSet<Who>,
+    held: BTreeMap<Who, VecDeque<Happening>>,
+    cut: bool,
+    lives: u64,
+    pub tune: fn(&mut Settings),
+}
+
+impl World {
+    pub fn new(tune: fn(&mut Settings)) -> World {
+        let mut world = World {
+            now: START,
+            brokers: [None, None],
+            clients: Vec::new(),
+            delay: Span::micros(100),
+            ports: BTreeMap::new(),
+            conns: Vec::new(),
+            queue: BTreeMap::new(),
+            order: 0,
+            paused: BTreeSet::new(),
+            held: BTreeMap::new(),
+            cut: false,
+            lives: 0,
+            tune,
+        };
+        world.start(0);
+        world.start(1);
+        world
+    }
+
+    /// A pair that is protected.
+    pub fn protected(tune: fn(&mut Settings)) -> World {
+        let mut world = World::new(tune);
+        world.run_for(Span::secs(1));
+        assert!(world.broker(0).is_primary() && world.broker(0).is_protected(), "{:?}", world.log(0));
+        world
+    }
+
+    pub fn start(&mut self, index: usize) {
+        self.lives += 1;
+        let costs = contract::admission::Costs {
+            arrival: Span::micros(1),
+            dispatch: Span::micros(1),
+            replication: Span::micros(1),
+        };
+        let mut settings = Settings {
+            name: ["a", "b"][index].to_owned(),
+            node: NodeId(self.lives * 10 + index as u64),
+            started: self.now,
+            prefers_to_reign: index == 0,
+            has_peer: true,
+            policy: Default::default(),
+            delays: Default::default(),
+            links: Default::default(),
+            costs,
+            supply: contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) },
+            schedulability: true,
+            topics: Vec::new(),
+            detection: Default::default(),
+            limits: Default::default(),
+        };
+        (self.tune)(&mut settings);
+        self.brokers[index] = Some(BrokerNode::new(settings, Log::default()));
+        self.ports.insert(Who::Broker(index), Port::default());
+        self.paused.remove(&Who::Broker(index));
+    }
+
+    pub fn add_client(&mut self, name: &str) -> usize {
+        let index = self.clients.len();
+        let settings = endpoint::Settings::new(name, self.now.0, 2);
+        self.clients.push(ClientNode::new(settings, self.now, Seen::default()));
+        self.ports.insert(Who::Client(index), Port::default());
+        index
+    }
+
+    pub fn broker(&self, index: usize) -> &broker::Broker {
+        self.brokers[index].as_ref().unwrap().broker()
+    }
+
+    pub fn log(&mut self, index: usize) -> &[String] {
+        &self.brokers[index].as_mut().unwrap().reporter().0
+    }
+
+    pub fn seen(&mut self, client: usize) -> &mut Seen {
+        self.clients[client].application()
+    }
+
+    pub fn endpoint(&self, client: usize) -> &Endpoint {
+        self.clients[client].endpoint()
+    }
+
+    pub fn advertise(&mut self, client: usize, topic: &str, contract: Contract) -> u32 {
+        self.advertise_as(client, topic, Some(contract))
+    }
+
+    pub fn advertise_as(&mut self, client: usize, topic: &str, contract: Option<Contract>) -> u32 {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        let number =
+            self.clients[client].with(port, |e, out| e.advertise(topic, contract, out)).unwrap().unwrap();
+        self.settle(Who::Client(client));
+        number
+    }
+
+    pub fn withdraw(&mut self, client: usize, publication: u32) {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        self.clients[client].with(port, |e, out| e.withdraw(publication, out));
+        self.settle(Who::Client(client));
+    }
+
+    pub fn subscribe(&mut self, client: usize, filter: &str) -> u32 {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        let number =
+            self.clients[client].with(port, |e, out| e.subscribe(&filter.parse().unwrap(), out)).unwrap();
+        self.settle(Who::Client(client));
+        number
+    }
+
+    pub fn unsubscribe(&mut self, client: usize, subscription: u32) {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        self.clients[client].with(port, |e, out| e.unsubscribe(subscription, out));
+        self.settle(Who::Client(client));
+    }
+
+    pub fn publish(&mut self, client: usize, publication: u32, payload: &[u8]) -> Result<u64, PublishError> {
+        self.publish_created(client, publication, payload, self.now)
+    }
+
+    /// Publishes with a clock of the publisher's own.
+    pub fn publish_created(
+        &mut self,
+        client: usize,
+        publication: u32,
+        payload: &[u8],
+        created: Time,
+    ) -> Result<u64, PublishError> {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        let result = self.clients[client].with(port, |e, out| e.publish(created, publication, payload, out));
+        self.settle(Who::Client(client));
+        result
+    }
+
+    pub fn request(&mut self, client: usize, broker: u8, frame: &Frame<'_>) {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        assert!(self.clients[client].with(port, |e, out| e.request(PeerIndex(broker), frame, out)));
+        self.settle(Who::Client(client));
+    }
+
+    /// Sends raw bytes to a broker on a new connection; returns what it answers within a second.
+    pub fn intrude(&mut self, broker: usize, bytes: &[u8]) -> Vec<u8> {
+        let who = Who::Broker(broker);
+        let conn = self.conns.len();
+        self.conns.push(Conn { ends: [None, None], cut: false });
+        let link = self.open(who, conn, 0, LinkChange::Accepted);
+        let mut node = self.brokers[broker].take().unwrap();
+        let port = self.ports.get_mut(&who).unwrap();
+        node.handle_bytes(self.now, link, bytes, port);
+        let answer = port.ends.get_mut(&link).map(|end| end.outbox.unsent().to_vec()).unwrap_or_default();
+        self.brokers[broker] = Some(node);
+        self.settle(who);
+        answer
+    }
+
+    /// The process dies. What it has sent arrives; its connections break.
+    pub fn kill(&mut self, broker: usize) {
+        let who = Who::Broker(broker);
+        self.brokers[broker] = None;
+        let port = self.ports.remove(&who).unwrap();
+        for end in port.ends.into_values() {
+            self.hang_up(end.conn, who);
+        }
+        self.held.remove(&who);
+    }
+
+    /// The process stops for a while, and its connections stay up.
+    pub fn pause(&mut self, who: Who) {
+        self.paused.insert(who);
+    }
+
+    pub fn resume(&mut self, who: Who) {
+        self.paused.remove(&who);
+        for happening in self.held.remove(&who).into_iter().flatten() {
+            self.order += 1;
+            self.queue.insert((self.now, self.order), happening);
+        }
+    }
+
+    /// Nothing passes between the brokers any more, without either being told.
+    pub fn cut_pair(&mut self) {
+        self.cut = true;
+        for conn in &mut self.conns {
+            conn.cut = conn.ends.iter().all(|end| matches!(end, Some((Who::Broker(_), _))));
+        }
+    }
+
+    /// Something passes again, on new connections; the old ones break.
+    pub fn mend_pair(&mut self) {
+        self.cut = false;
+        for index in 0..self.conns.len() {
+            if std::mem::take(&mut self.conns[index].cut) {
+                self.push(self.delay, Happening::Closed { conn: index, end: 0 });
+                self.push(self.delay, Happening::Closed { conn: index, end: 1 });
+            }
+        }
+    }
+
+    /// A client stops reading, or goes on.
+    pub fn stall(&mut self, client: usize, stalled: bool) {
+        for broker in 0..2 {
+            let who = Who::Broker(broker);
+            let Some(port) = self.ports.get_mut(&who) else { continue };
+            for (link, end) in &mut port.ends {
+                let other =
+                    self.conns[end.conn].ends.iter().flatten().find(|(peer, _)| *peer == Who::Client(client));
+                if other.is_some() {
+                    let drained = end.stalled && !stalled;
+                    end.stalled = stalled;
+                    if drained {
+                        let link = *link;
+                        self.flush(who);
+                        let mut node = self.brokers[broker].take().unwrap();
+                        node.handle_link(
+                            self.now,
+                            link,
+                            LinkChange::Drained,
+                            self.ports.get_mut(&who).unwrap(),
+                        );
+                        self.brokers[broker] = Some(node);
+                        self.settle(who);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn leave(&mut self, broker: usize) {
+        let port = self.ports.get_mut(&Who::Broker(broker)).unwrap();
+        self.brokers[broker].as_mut().unwrap().leave(self.now, port);
+        self.settle(Who::Broker(broker));
+    }
+
+    pub fn run_for(&mut self, span: Span) {
+        let end = self.now + span;
+        while let Some(at) = self.next_at().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            if let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let happening = entry.remove();
+                self.happen(happening);
+            } else {
+                self.tick();
+            }
+        }
+        self.now = end;
+    }
+
+    fn next_at(&self) -> Option<Time> {
+        let nodes = self.names().into_iter().filter(|who| !self.paused.contains(who));
+        let due = nodes.map(|who| match who {
+            Who::Broker(index) => self.brokers[index].as_ref().unwrap().next_deadline(),
+            Who::Client(index) => self.clients[index].next_deadline(),
+        });
+        let queued = self.queue.keys().next().map(|key| key.0);
+        due.chain(queued).min().filter(|at| *at != Time::NEVER)
+    }
+
+    fn names(&self) -> Vec<Who> {
+        self.ports.keys().copied().collect()
+    }
+
+    fn tick(&mut self) {
+        for who in self.names() {
+            if !self.paused.contains(&who) {
+                self.with_node(who, |node, now, port| match node {
+                    Either::Broker(node) => node.handle_timeout(now, port),
+                    Either::Client(node) => node.handle_timeout(now, port),
+                });
+                self.settle(who);
+            }
+        }
+    }
+
+    fn with_node<T>(&mut self, who: Who, act: impl FnOnce(Either<'_>, Time, &mut Port) -> T) -> Option<T> {
+        let port = self.ports.get_mut(&who)?;
+        let node = match who {
+            Who::Broker(index) => Either::Broker(self.brokers[index].as_mut()?),
+            Who::Client(index) => Either::Client(&mut self.clients[index]),
+        };
+        Some(act(node, self.now, port))
+    }
+
+    /// Lets a node run, sends what it wrote, and starts its dials.
+    fn settle(&mut self, who: Who) {
+        while self.with_node(who, |node, now, port| match node {
+            Either::Broker(node) => node.run(now, port),
+            Either::Client(node) => node.run(now, port),
+        }) == Some(true)
+        {}
+        self.flush(who);
+        let dials = self.ports.get_mut(&who).map(|port| std::mem::take(&mut port.dials)).unwrap_or_default();
+        for (peer, within) in dials {
+            let to = match who {
+                Who::Broker(index) => 1 - index,
+                Who::Client(_) => usize::from(peer.0),
+            };
+            let cut = self.cut && matches!(who, Who::Broker(_));
+            if cut {
+                self.push(within, Happening::DialFailed { from: who, peer, refused: false });
+            } else if self.brokers[to].is_none() {
+                self.push(self.delay, Happening::DialFailed { from: who, peer, refused: true });
+            } else {
+                self.push(self.delay, Happening::Dialed { from: who, peer, to });
+            }
+        }
+    }
+
+    fn flush(&mut self, who: Who) {
+        let Some(port) = self.ports.get_mut(&who) else { return };
+        let (mut sent, mut closed) = (Vec::new(), Vec::new());
+        for (link, end) in &mut port.ends {
+            if !end.stalled && !end.outbox.is_empty() {
+                let bytes = end.outbox.unsent().to_vec();
+                end.outbox.consume(bytes.len());
+                sent.push((end.conn, bytes));
+            }
+            if end.closing {
+                closed.push((*link, end.conn));
+            }
+        }
+        for (conn, bytes) in sent {
+            let end = self.other_end(conn, who);
+            if !self.conns[conn].cut {
+                self.push(self.delay, Happening::Bytes { conn, end, bytes });
+            }
+        }
+        for (link, conn) in closed {
+            self.hang_up(conn, who);
+            self.ports.get_mut(&who).unwrap().ends.remove(&link);
+            self.with_node(who, |node, now, port| match node {
+                Either::Broker(node) => node.handle_link(now, link, LinkChange::Closed, port),
+                Either::Client(node) => node.handle_link(now, link, LinkChange::Closed, port),
+            });
+            self.settle(who);
+        }
+    }
+
+    fn other_end(&self, conn: usize, who: Who) -> usize {
+        usize::from(matches!(self.conns[conn].ends[0], Some((end, _)) if end == who))
+    }
+
+    /// `who` has closed its end; the other learns of it after everything that was sent.
+    fn hang_up(&mut self, conn: usize, who: Who) {
+        let end = self.other_end(conn, who);
+        self.conns[conn].ends[1 - end] = None;
+        if !self.conns[conn].cut {
+            self.push(self.delay, Happening::Closed { conn, end });
+        }
+    }
+
+    fn push(&mut self, after: Span, happening: Happening) {
+        self.order += 1;
+        self.queue.insert((self.now + after, self.order), happening);
+    }
+
+    fn open(&mut self, who: Who, conn: usize, end: usize, change: LinkChange) -> LinkId {
+        let port = self.ports.get_mut(&who).unwrap();
+        let link = LinkId(port.next_link);
+        port.next_link += 1;
+        port.ends.insert(link, End { conn, outbox: Outbox::default(), stalled: false, closing: false });
+        self.conns[conn].ends[end] = Some((who, link));
+        self.with_node(who, |node, now, port| match node {
+            Either::Broker(node) => node.handle_link(now, link, change, port),
+            Either::Client(node) => node.handle_link(now, link, change, port),
+        });
+        link
+    }
+
+    fn target(&self, happening: &Happening) -> Option<Who> {
+        match happening {
+            Happening::Bytes { conn, end, .. } | Happening::Closed { conn, end } => {
+                self.conns[*conn].ends[*end].map(|(who, _)| who)
+            }
+            Happening::Dialed { from, .. } | Happening::DialFailed { from, .. } => Some(*from),
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        let Some(who) = self.target(&happening).filter(|who| self.ports.contains_key(who)) else { return };
+        if self.paused.contains(&who) {
+            return self.held.entry(who).or_default().push_back(happening);
+        }
+        match happening {
+            Happening::Bytes { conn, end, bytes } => {
+                let Some((_, link)) = self.conns[conn].ends[end].filter(|_| !self.conns[conn].cut) else {
+                    return;
+                };
+                self.with_node(who, |node, now, port| {
+                    let mut buffer = port.partial.remove(&link).unwrap_or_default();
+                    buffer.extend_from_slice(&bytes);
+                    let used = match node {
+                        Either::Broker(node) => node.handle_bytes(now, link, &buffer, port),
+                        Either::Client(node) => node.handle_bytes(now, link, &buffer, port),
+                    };
+                    port.partial.insert(link, buffer.split_off(used));
+                });
+            }
+            Happening::Closed { conn, end } => {
+                let Some((_, link)) = self.conns[conn].ends[end].take() else { return };
+                self.ports.get_mut(&who).unwrap().ends.remove(&link);
+                self.with_node(who, |node, now, port| match node {
+                    Either::Broker(node) => node.handle_link(now, link, LinkChange::Closed, port),
+                    Either::Client(node) => node.handle_link(now, link, LinkChange::Closed, port),
+                });
+            }
+            Happening::Dialed { peer, to, .. } => {
+                if self.brokers[to].is_none() {
+                    return self.push(Span(1), Happening::DialFailed { from: who, peer, refused: true });
+                }
+                let conn = self.conns.len();
+                self.conns.push(Conn { ends: [None, None], cut: false });
+                self.open(Who::Broker(to), conn, 1, LinkChange::Accepted);
+                self.open(who, conn, 0, LinkChange::Dialed(peer));
+                self.settle(Who::Broker(to));
+            }
+            Happening::DialFailed { peer, refused, .. } => {
+                self.with_node(who, |node, now, port| match node {
+                    Either::Broker(node) => node.handle_dial_failed(now, peer, refused, port),
+                    Either::Client(node) => node.handle_dial_failed(now, peer, refused, port),
+                });
+            }
+        }
+        self.settle(who);
+    }
+}
+
+enum Either<'a> {
+    Broker(&'a mut BrokerNode<Log>),
+    Client(&'a mut ClientNode<Seen>),
+}

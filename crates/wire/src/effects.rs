@@ -1,0 +1,46 @@
+//! The face that cores turn to the world: what they are told of links, and what they ask for.
+
+use crate::{Farewell, Frame, Mark, MarkKind, Message, MessageKind};
+use contract::Span;
+
+/// One connection, from its opening until its closing has been told; then the number may be used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u32);
+
+/// One of the addresses that a core was told at start: a broker's peer, or a client's brokers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerIndex(pub u8);
+
+/// What happens to a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkChange {
+    /// Somebody connected to us.
+    Accepted,
+    /// The connection that was asked for with [`Effects::dial`] stands.
+    Dialed(PeerIndex),
+    /// The link is gone, by either side's will. Nothing more comes of it and nothing can be sent.
+    Closed,
+    /// The link was congested and its backlog has gone down.
+    Drained,
+}
+
+/// What a core asks of the world. The host encodes straight into the connection's output buffer.
+pub trait Effects {
+    /// Sends a frame. Frames of one link arrive in the order in which they were sent.
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>);
+
+    /// Sends one message, in a batch with its neighbours where possible.
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>);
+
+    /// Sends one mark, in a batch with its neighbours where possible.
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark);
+
+    /// How many bytes wait to be sent on the link. Cores keep it bounded.
+    fn backlog(&self, link: LinkId) -> usize;
+
+    /// Asks for a connection. The answer is a [`LinkChange::Dialed`], or the core's `handle_dial_failed`.
+    fn dial(&mut self, peer: PeerIndex, within: Span);
+
+    /// Says farewell and closes the link when what was sent before has left. [`LinkChange::Closed`] follows.
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>);
+}

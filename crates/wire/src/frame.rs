@@ -1,0 +1,704 @@
+//! All frames, and how they are told apart.
+//!
+//! A frame is a head of eight bytes (kind, three reserved bytes, length of the body) and a body. The first frame of
+//! both ends is [`Frame::Hello`]; it carries the magic number and the version, so that a stranger or another version is
+//! recognised at once.
+
+use crate::limits::{FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::message::{Body, MarkKind, MessageKind};
+use crate::reader::{Reader, put, put_text};
+use crate::status::{NodeStatus, StreamStatuses};
+use crate::terms::TermsHead;
+use crate::{Marks, Messages, PROTOCOL_VERSION};
+use contract::{Contract, Epoch, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX};
+use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Why bytes are not a frame. All of them are the peer's fault and end the connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The first bytes do not come from a Verge program.
+    #[error("the peer does not speak the Verge protocol")]
+    NotVerge,
+    /// A Verge program of another version.
+    #[error(
+        "the peer speaks protocol version {0}, this program speaks {PROTOCOL_VERSION}: run the same release on both"
+    )]
+    Version(u16),
+    /// A kind of frame that this version does not have.
+    #[error("unknown frame kind {0:#04x}")]
+    UnknownKind(u8),
+    /// A length field above the limit. Nothing has been reserved for it.
+    #[error("a frame of {0} bytes is above the limit of {FRAME_BODY_BYTES_MAX}")]
+    FrameTooLong(usize),
+    /// A payload above the limit.
+    #[error("a payload of {0} bytes is above the limit of {max}", max = crate::limits::PAYLOAD_BYTES_MAX)]
+    PayloadTooLong(usize),
+    /// A body that ends before its content does.
+    #[error("a frame ends in the middle of a field")]
+    Truncated,
+    /// A body that goes on after its content.
+    #[error("{0} bytes too many in a frame")]
+    TrailingBytes(usize),
+    /// A text above its limit.
+    #[error("a text of {length} bytes is above the limit of {limit}")]
+    TextTooLong {
+        /// Its length.
+        length: usize,
+        /// The limit of this field.
+        limit: usize,
+    },
+    /// A text that is not UTF-8.
+    #[error("a text is not valid UTF-8")]
+    NotText,
+    /// A contract that makes no sense.
+    #[error("a contract with impossible terms")]
+    BadContract,
+    /// A field with a value that this version does not have.
+    #[error("the value {value} is not allowed in field `{field}`")]
+    BadValue {
+        /// The field.
+        field: &'static str,
+        /// The value.
+        value: u8,
+    },
+}
+
+/// What the sender of a greeting is, and what it does at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Standing {
+    /// A broker that looks for its pair.
+    Seeking = 0,
+    /// The broker that reigns.
+    Primary = 1,
+    /// A broker that stands by.
+    Backup = 2,
+    /// A client that follows a living primary.
+    Following = 3,
+    /// A client without a primary.
+    Orphaned = 4,
+}
+
+impl Standing {
+    pub(crate) fn from_byte(value: u8) -> Result<Standing, WireError> {
+        Ok(match value {
+            0 => Standing::Seeking,
+            1 => Standing::Primary,
+            2 => Standing::Backup,
+            3 => Standing::Following,
+            4 => Standing::Orphaned,
+            _ => return Err(WireError::BadValue { field: "standing", value }),
+        })
+    }
+
+    /// Whether this is a broker.
+    pub fn is_broker(self) -> bool {
+        matches!(self, Standing::Seeking | Standing::Primary | Standing::Backup)
+    }
+}
+
+/// The first frame in both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello<'a> {
+    /// What the sender is and does.
+    pub standing: Standing,
+    /// Whether a broker would rather be primary, where neither reigns yet.
+    pub prefers_to_reign: bool,
+    /// The highest reign that the sender knows.
+    pub reign: Reign,
+    /// The sender's process.
+    pub node: NodeId,
+    /// When the sender's process started, in nanoseconds since the Unix epoch. A later incarnation of a name replaces
+    /// the earlier ones.
+    pub incarnation: u64,
+    /// The sender's name; a client that comes back under its name comes back to its streams.
+    pub name: &'a str,
+}
+
+/// Why a link is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum FarewellReason {
+    /// The sender ends its work.
+    Leaving = 0,
+    /// The receiver sent something that is not allowed.
+    Misbehaved = 1,
+    /// The receiver does not speak this version.
+    Version = 2,
+    /// A limit of the sender is reached.
+    Limit = 3,
+    /// Nothing was heard for too long.
+    Silent = 4,
+    /// The same name came again.
+    Replaced = 5,
+}
+
+/// The last frame of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Farewell<'a> {
+    /// Why.
+    pub reason: FarewellReason,
+    /// The same for people, with a remedy.
+    pub text: &'a str,
+}
+
+/// A publisher asks to carry a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Register<'a> {
+    /// The publisher's number for the stream.
+    pub stream: u32,
+    /// The contract it asks for; without one, the broker's configuration must have one for this topic.
+    pub contract: Option<Contract>,
+    /// The topic.
+    pub topic: &'a str,
+}
+
+/// The answer to [`Register`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Verdict<'a> {
+    /// The publisher's number for the stream.
+    pub stream: u32,
+    /// Whether the contract is given.
+    pub admitted: bool,
+    /// Whether messages will be copied to the backup.
+    pub replicate: bool,
+    /// The contract as given; where refused, as asked for.
+    pub contract: Option<Contract>,
+    /// `D^d` and `D^r` of the plan.
+    pub deadlines: [Span; 2],
+    /// Where refused: the smallest changes that would be admitted.
+    pub remedies: Remedies,
+    /// Where refused: the reason, for people.
+    pub text: &'a str,
+}
+
+/// A broker names one of its streams to a subscriber or to the other broker, before it first uses the number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Announce<'a> {
+    /// The broker's number for the stream.
+    pub stream: u32,
+    /// The incarnation of its publisher.
+    pub incarnation: u64,
+    /// The number of the next message to arrive.
+    pub next_seq: u64,
+    /// Its contract.
+    pub contract: Contract,
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its publisher's name.
+    pub publisher: &'a str,
+}
+
+/// One frame.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Frame<'a> {
+    /// The greeting of both ends.
+    Hello(Hello<'a>),
+    /// The end of the link.
+    Farewell(Farewell<'a>),
+    /// News of the highest reign and of the sender's own standing. From a broker to everybody at each change; from a
+    /// client to its brokers, which is how a deposed primary learns of it.
+    Reign {
+        /// The highest reign that the sender knows.
+        reign: Reign,
+        /// The sender's standing.
+        standing: Standing,
+    },
+    /// Publisher to broker: carry this stream.
+    Register(Register<'a>),
+    /// Broker to publisher: the answer.
+    Verdict(Verdict<'a>),
+    /// Publisher to broker: the stream ends.
+    Unregister {
+        /// The publisher's number for it.
+        stream: u32,
+    },
+    /// Broker to subscriber or broker: this number means this stream.
+    Announce(Announce<'a>),
+    /// Broker to subscriber or broker: this number means nothing any more.
+    Retire {
+        /// The broker's number.
+        stream: u32,
+    },
+    /// Publisher to broker: messages.
+    Publish(Messages<'a>),
+    /// Broker to subscriber: messages.
+    Deliver(Messages<'a>),
+    /// Primary to backup: copies.
+    Replicate(Messages<'a>),
+    /// Backup to primary: messages that came to the wrong broker.
+    Forward(Messages<'a>),
+    /// Primary to backup: copies that are no longer needed.
+    Prune(Marks<'a>),
+    /// Subscriber to broker: messages that have arrived.
+    Confirm(Marks<'a>),
+    /// Subscriber to broker: send me the topics of this filter.
+    Subscribe {
+        /// The subscriber's number for the subscription.
+        number: u32,
+        /// The filter.
+        filter: &'a str,
+    },
+    /// Broker to subscriber: the answer.
+    Subscribed {
+        /// The subscriber's number.
+        number: u32,
+        /// Whether it is carried.
+        admitted: bool,
+        /// Where refused: why.
+        text: &'a str,
+    },
+    /// Subscriber to broker: no longer.
+    Unsubscribe {
+        /// The subscriber's number.
+        number: u32,
+    },
+    /// Primary to backup: a client's subscription, so that the backup keeps messages for it from the first moment.
+    Session {
+        /// The client's incarnation.
+        incarnation: u64,
+        /// Whether it begins or ends.
+        present: bool,
+        /// The client's name.
+        client: &'a str,
+        /// The filter.
+        filter: &'a str,
+    },
+    /// Broker to primary: take me as your backup.
+    Join,
+    /// Primary to backup: you know everything now.
+    Synced,
+    /// Backup to primary: I do; the pair is protected.
+    Standby,
+    /// Backup to primary, client to broker: are you there?
+    Poll {
+        /// Counts the polls of a link.
+        number: u64,
+    },
+    /// The answer to [`Frame::Poll`].
+    PollReply {
+        /// The poll's number.
+        number: u64,
+    },
+    /// Operator to primary: give the reign to the backup.
+    Handover,
+    /// Broker to operator: the answer.
+    HandoverReply {
+        /// Whether the reign has been given.
+        done: bool,
+        /// The epoch that reigns now.
+        epoch: Epoch,
+        /// For people: what happened, or why not.
+        text: &'a str,
+    },
+    /// Primary to backup: reign. Everything that was not dispatched has been sent before.
+    TakeOver {
+        /// The epoch of the new reign.
+        epoch: Epoch,
+    },
+    /// Anyone to broker: a snapshot, with the rows of streams from this number on.
+    StatusRequest {
+        /// The first stream asked for.
+        first_stream: u32,
+        /// How many rows; zero for none.
+        rows: u32,
+    },
+    /// Broker to asker: the snapshot of the broker.
+    NodeStatus(NodeStatus<'a>),
+    /// Broker to asker: rows of streams; always after a [`Frame::NodeStatus`].
+    StreamStatuses(StreamStatuses<'a>),
+}
+
+/// What the beginning of a buffer holds.
+#[derive(PartialEq, Debug)]
+pub enum Decoded<'a> {
+    /// A frame, and the bytes it took.
+    Frame(Frame<'a>, usize),
+    /// The beginning of one; so many bytes make it whole.
+    Incomplete(usize),
+}
+
+const MAGIC: [u8; 4] = *b"VRGE";
+
+mod kind {
+    pub(super) const HELLO: u8 = 0x01;
+    pub(super) const FAREWELL: u8 = 0x02;
+    pub(super) const REIGN: u8 = 0x03;
+    pub(super) const POLL: u8 = 0x04;
+    pub(super) const POLL_REPLY: u8 = 0x05;
+    pub(super) const REGISTER: u8 = 0x10;
+    pub(super) const VERDICT: u8 = 0x11;
+    pub(super) const UNREGISTER: u8 = 0x12;
+    pub(super) const ANNOUNCE: u8 = 0x13;
+    pub(super) const RETIRE: u8 = 0x14;
+    pub(super) const SUBSCRIBE: u8 = 0x18;
+    pub(super) const SUBSCRIBED: u8 = 0x19;
+    pub(super) const UNSUBSCRIBE: u8 = 0x1a;
+    pub(super) const SESSION: u8 = 0x1b;
+    pub(super) const JOIN: u8 = 0x30;
+    pub(super) const SYNCED: u8 = 0x31;
+    pub(super) const STANDBY: u8 = 0x32;
+    pub(super) const TAKE_OVER: u8 = 0x33;
+    pub(super) const HANDOVER: u8 = 0x38;
+    pub(super) const HANDOVER_REPLY: u8 = 0x39;
+    pub(super) const STATUS_REQUEST: u8 = 0x40;
+    pub(super) const NODE_STATUS: u8 = 0x41;
+    pub(super) const STREAM_STATUSES: u8 = 0x42;
+}
+
+macro_rules! heads {
+    ($($name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
+        #[repr(C)]
+        #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+        struct $name { $($field: $type),* }
+    )*};
+}
+
+heads! {
+    HelloHead { magic: [u8; 4], version: U16, standing: u8, prefers_to_reign: u8, epoch: U64, reign_node: U64, node: U64, incarnation: U64 }
+    ReignHead { epoch: U64, node: U64, standing: u8 }
+    RegisterHead { stream: U32, has_contract: u8, reserved: [u8; 3], terms: TermsHead }
+    VerdictHead {
+        stream: U32, admitted: u8, replicate: u8, has_contract: u8, reserved: u8, retain: U32,
+        period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
+    }
+    AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead }
+    SubscribedHead { number: U32, admitted: u8 }
+    SessionHead { incarnation: U64, present: u8 }
+    HandoverReplyHead { epoch: U64, done: u8 }
+    StatusRequestHead { first_stream: U32, rows: U32 }
+}
+
+/// No remedy in this field.
+const NONE_U32: u32 = u32::MAX;
+const NONE_I64: i64 = i64::MIN;
+
+/// Reads the frame at the beginning of `bytes`.
+pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, WireError> {
+    let Some((head, rest)) = bytes.split_at_checked(FRAME_HEAD_BYTES) else {
+        return Ok(Decoded::Incomplete(FRAME_HEAD_BYTES));
+    };
+    let &[kind, _, _, _, l0, l1, l2, l3] = head else { return Err(WireError::Truncated) };
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if length > FRAME_BODY_BYTES_MAX {
+        return Err(WireError::FrameTooLong(length));
+    }
+    let Some(body) = rest.get(..length) else {
+        return Ok(Decoded::Incomplete(FRAME_HEAD_BYTES + length));
+    };
+    Ok(Decoded::Frame(Frame::decode_body(kind, body)?, FRAME_HEAD_BYTES + length))
+}
+
+impl<'a> Frame<'a> {
+    /// Appends the frame to `out`. Texts above their limit are cut.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let at = out.len();
+        out.extend_from_slice(&[self.kind(), 0, 0, 0, 0, 0, 0, 0]);
+        self.encode_body(out);
+        let length = (out.len() - at - FRAME_HEAD_BYTES) as u32;
+        if let Some(field) = out.get_mut(at + 4..at + FRAME_HEAD_BYTES) {
+            field.copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Frame::Hello(_) => kind::HELLO,
+            Frame::Farewell(_) => kind::FAREWELL,
+            Frame::Reign { .. } => kind::REIGN,
+            Frame::Register(_) => kind::REGISTER,
+            Frame::Verdict(_) => kind::VERDICT,
+            Frame::Unregister { .. } => kind::UNREGISTER,
+            Frame::Announce(_) => kind::ANNOUNCE,
+            Frame::Retire { .. } => kind::RETIRE,
+            Frame::Publish(_) => MessageKind::Publish as u8,
+            Frame::Deliver(_) => MessageKind::Deliver as u8,
+            Frame::Replicate(_) => MessageKind::Replicate as u8,
+            Frame::Forward(_) => MessageKind::Forward as u8,
+            Frame::Prune(_) => MarkKind::Prune as u8,
+            Frame::Confirm(_) => MarkKind::Confirm as u8,
+            Frame::Subscribe { .. } => kind::SUBSCRIBE,
+            Frame::Subscribed { .. } => kind::SUBSCRIBED,
+            Frame::Unsubscribe { .. } => kind::UNSUBSCRIBE,
+            Frame::Session { .. } => kind::SESSION,
+            Frame::Join => kind::JOIN,
+            Frame::Synced => kind::SYNCED,
+            Frame::Standby => kind::STANDBY,
+            Frame::Poll { .. } => kind::POLL,
+            Frame::PollReply { .. } => kind::POLL_REPLY,
+            Frame::Handover => kind::HANDOVER,
+            Frame::HandoverReply { .. } => kind::HANDOVER_REPLY,
+            Frame::TakeOver { .. } => kind::TAKE_OVER,
+            Frame::StatusRequest { .. } => kind::STATUS_REQUEST,
+            Frame::NodeStatus(_) => kind::NODE_STATUS,
+            Frame::StreamStatuses(_) => kind::STREAM_STATUSES,
+        }
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        match self {
+            Frame::Hello(hello) => hello.encode(out),
+            Frame::Farewell(farewell) => {
+                put(out, &(farewell.reason as u8));
+                put_text(out, farewell.text, TEXT_BYTES_MAX);
+            }
+            Frame::Reign { reign, standing } => {
+                let (epoch, node) = (reign.epoch.0.into(), reign.node.0.into());
+                put(out, &ReignHead { epoch, node, standing: *standing as u8 });
+            }
+            Frame::Register(register) => register.encode(out),
+            Frame::Verdict(verdict) => verdict.encode(out),
+            Frame::Announce(announce) => announce.encode(out),
+            Frame::Publish(run) | Frame::Deliver(run) | Frame::Replicate(run) | Frame::Forward(run) => {
+                out.extend_from_slice(run.body());
+            }
+            Frame::Prune(run) | Frame::Confirm(run) => out.extend_from_slice(run.body()),
+            Frame::Unregister { stream: number }
+            | Frame::Retire { stream: number }
+            | Frame::Unsubscribe { number } => put(out, &U32::new(*number)),
+            Frame::Subscribe { number, filter } => {
+                put(out, &U32::new(*number));
+                put_text(out, filter, TOPIC_BYTES_MAX);
+            }
+            Frame::Subscribed { number, admitted, text } => {
+                put(out, &SubscribedHead { number: (*number).into(), admitted: u8::from(*admitted) });
+                put_text(out, text, TEXT_BYTES_MAX);
+            }
+            Frame::Session { incarnation, present, client, filter } => {
+                put(out, &SessionHead { incarnation: (*incarnation).into(), present: u8::from(*present) });
+                put_text(out, client, NAME_BYTES_MAX);
+                put_text(out, filter, TOPIC_BYTES_MAX);
+            }
+            Frame::Join | Frame::Synced | Frame::Standby | Frame::Handover => {}
+            Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
+            Frame::HandoverReply { done, epoch, text } => {
+                put(out, &HandoverReplyHead { epoch: epoch.0.into(), done: u8::from(*done) });
+                put_text(out, text, TEXT_BYTES_MAX);
+            }
+            Frame::TakeOver { epoch } => put(out, &U64::new(epoch.0)),
+            Frame::StatusRequest { first_stream, rows } => {
+                put(out, &StatusRequestHead { first_stream: (*first_stream).into(), rows: (*rows).into() });
+            }
+            Frame::NodeStatus(status) => status.write(out),
+            Frame::StreamStatuses(rows) => out.extend_from_slice(rows.0),
+        }
+    }
+
+    fn decode_body(kind: u8, body: &'a [u8]) -> Result<Frame<'a>, WireError> {
+        // The frames that carry data first: they are the ones that come often.
+        match kind {
+            k if k == MessageKind::Publish as u8 => return Messages::check(body).map(Frame::Publish),
+            k if k == MessageKind::Deliver as u8 => return Messages::check(body).map(Frame::Deliver),
+            k if k == MessageKind::Replicate as u8 => return Messages::check(body).map(Frame::Replicate),
+            k if k == MessageKind::Forward as u8 => return Messages::check(body).map(Frame::Forward),
+            k if k == MarkKind::Prune as u8 => return Marks::check(body).map(Frame::Prune),
+            k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
+            kind::STREAM_STATUSES => return StreamStatuses::check(body).map(Frame::StreamStatuses),
+            _ => {}
+        }
+        let mut reader = Reader(body);
+        let frame = Frame::decode_control(kind, &mut reader)?;
+        reader.end()?;
+        Ok(frame)
+    }
+
+    fn decode_control(kind: u8, reader: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
+        Ok(match kind {
+            kind::HELLO => Frame::Hello(Hello::decode(reader)?),
+            kind::FAREWELL => Frame::Farewell(Farewell::decode(reader)?),
+            kind::REIGN => {
+                let head = reader.head::<ReignHead>()?;
+                let reign = Reign { epoch: Epoch(head.epoch.get()), node: NodeId(head.node.get()) };
+                Frame::Reign { reign, standing: Standing::from_byte(head.standing)? }
+            }
+            kind::REGISTER => Frame::Register(Register::decode(reader)?),
+            kind::VERDICT => Frame::Verdict(Verdict::decode(reader)?),
+            kind::UNREGISTER => Frame::Unregister { stream: reader.head::<U32>()?.get() },
+            kind::ANNOUNCE => Frame::Announce(Announce::decode(reader)?),
+            kind::RETIRE => Frame::Retire { stream: reader.head::<U32>()?.get() },
+            kind::SUBSCRIBE => Frame::Subscribe {
+                number: reader.head::<U32>()?.get(),
+                filter: reader.text(TOPIC_BYTES_MAX)?,
+            },
+            kind::SUBSCRIBED => {
+                let head = reader.head::<SubscribedHead>()?;
+                let text = reader.text(TEXT_BYTES_MAX)?;
+                Frame::Subscribed { number: head.number.get(), admitted: head.admitted != 0, text }
+            }
+            kind::UNSUBSCRIBE => Frame::Unsubscribe { number: reader.head::<U32>()?.get() },
+            kind::SESSION => {
+                let head = reader.head::<SessionHead>()?;
+                let client = reader.text(NAME_BYTES_MAX)?;
+                let filter = reader.text(TOPIC_BYTES_MAX)?;
+                let (incarnation, present) = (head.incarnation.get(), head.present != 0);
+                Frame::Session { incarnation, present, client, filter }
+            }
+            kind::JOIN => Frame::Join,
+            kind::SYNCED => Frame::Synced,
+            kind::STANDBY => Frame::Standby,
+            kind::POLL => Frame::Poll { number: reader.head::<U64>()?.get() },
+            kind::POLL_REPLY => Frame::PollReply { number: reader.head::<U64>()?.get() },
+            kind::HANDOVER => Frame::Handover,
+            kind::HANDOVER_REPLY => {
+                let head = reader.head::<HandoverReplyHead>()?;
+                let text = reader.text(TEXT_BYTES_MAX)?;
+                Frame::HandoverReply { done: head.done != 0, epoch: Epoch(head.epoch.get()), text }
+            }
+            kind::TAKE_OVER => Frame::TakeOver { epoch: Epoch(reader.head::<U64>()?.get()) },
+            kind::STATUS_REQUEST => {
+                let head = reader.head::<StatusRequestHead>()?;
+                Frame::StatusRequest { first_stream: head.first_stream.get(), rows: head.rows.get() }
+            }
+            kind::NODE_STATUS => Frame::NodeStatus(NodeStatus::read(reader)?),
+            other => return Err(WireError::UnknownKind(other)),
+        })
+    }
+}
+
+impl<'a> Hello<'a> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = HelloHead {
+            magic: MAGIC,
+            version: PROTOCOL_VERSION.into(),
+            standing: self.standing as u8,
+            prefers_to_reign: u8::from(self.prefers_to_reign),
+            epoch: self.reign.epoch.0.into(),
+            reign_node: self.reign.node.0.into(),
+            node: self.node.0.into(),
+            incarnation: self.incarnation.into(),
+        };
+        put(out, &head);
+        put_text(out, self.name, NAME_BYTES_MAX);
+    }
+
+    /// The magic number and the version are read first: what follows them may differ in another version.
+    fn decode(reader: &mut Reader<'a>) -> Result<Hello<'a>, WireError> {
+        let magic = reader.0.get(..4).ok_or(WireError::NotVerge)?;
+        if magic != MAGIC {
+            return Err(WireError::NotVerge);
+        }
+        if let Some(&[low, high]) = reader.0.get(4..6)
+            && u16::from_le_bytes([low, high]) != PROTOCOL_VERSION
+        {
+            return Err(WireError::Version(u16::from_le_bytes([low, high])));
+        }
+        let head = reader.head::<HelloHead>()?;
+        Ok(Hello {
+            standing: Standing::from_byte(head.standing)?,
+            prefers_to_reign: head.prefers_to_reign != 0,
+            reign: Reign { epoch: Epoch(head.epoch.get()), node: NodeId(head.reign_node.get()) },
+            node: NodeId(head.node.get()),
+            incarnation: head.incarnation.get(),
+            name: reader.text(NAME_BYTES_MAX)?,
+        })
+    }
+}
+
+impl<'a> Farewell<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Farewell<'a>, WireError> {
+        let reason = match *reader.head::<u8>()? {
+            0 => FarewellReason::Leaving,
+            1 => FarewellReason::Misbehaved,
+            2 => FarewellReason::Version,
+            3 => FarewellReason::Limit,
+            4 => FarewellReason::Silent,
+            5 => FarewellReason::Replaced,
+            value => return Err(WireError::BadValue { field: "reason", value }),
+        };
+        Ok(Farewell { reason, text: reader.text(TEXT_BYTES_MAX)? })
+    }
+}
+
+/// Stands in the place of a contract where there is none.
+fn no_terms() -> TermsHead {
+    TermsHead::new(&Contract::every(Span::secs(1)))
+}
+
+impl<'a> Register<'a> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = RegisterHead {
+            stream: self.stream.into(),
+            has_contract: u8::from(self.contract.is_some()),
+            reserved: [0; 3],
+            terms: self.contract.as_ref().map_or_else(no_terms, TermsHead::new),
+        };
+        put(out, &head);
+        put_text(out, self.topic, TOPIC_BYTES_MAX);
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Register<'a>, WireError> {
+        let head = reader.head::<RegisterHead>()?;
+        let contract = if head.has_contract != 0 { Some(head.terms.contract()?) } else { None };
+        Ok(Register { stream: head.stream.get(), contract, topic: reader.text(TOPIC_BYTES_MAX)? })
+    }
+}
+
+impl<'a> Verdict<'a> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = VerdictHead {
+            stream: self.stream.into(),
+            admitted: u8::from(self.admitted),
+            replicate: u8::from(self.replicate),
+            has_contract: u8::from(self.contract.is_some()),
+            reserved: 0,
+            retain: self.remedies.retain.unwrap_or(NONE_U32).into(),
+            period: self.remedies.period.map_or(NONE_I64, |t| t.0).into(),
+            deadline: self.remedies.deadline.map_or(NONE_I64, |d| d.0).into(),
+            dispatch_deadline: self.deadlines[0].0.into(),
+            replication_deadline: self.deadlines[1].0.into(),
+            terms: self.contract.as_ref().map_or_else(no_terms, TermsHead::new),
+        };
+        put(out, &head);
+        put_text(out, self.text, TEXT_BYTES_MAX);
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Verdict<'a>, WireError> {
+        let head = reader.head::<VerdictHead>()?;
+        let contract = if head.has_contract != 0 { Some(head.terms.contract()?) } else { None };
+        let span = |field: I64| (field.get() != NONE_I64).then_some(Span(field.get()));
+        Ok(Verdict {
+            stream: head.stream.get(),
+            admitted: head.admitted != 0,
+            replicate: head.replicate != 0,
+            contract,
+            deadlines: [Span(head.dispatch_deadline.get()), Span(head.replication_deadline.get())],
+            remedies: Remedies {
+                retain: Some(head.retain.get()).filter(|n| *n != NONE_U32),
+                period: span(head.period),
+                deadline: span(head.deadline),
+            },
+            text: reader.text(TEXT_BYTES_MAX)?,
+        })
+    }
+}
+
+impl<'a> Announce<'a> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = AnnounceHead {
+            stream: self.stream.into(),
+            incarnation: self.incarnation.into(),
+            next_seq: self.next_seq.into(),
+            terms: TermsHead::new(&self.contract),
+        };
+        put(out, &head);
+        put_text(out, self.topic, TOPIC_BYTES_MAX);
+        put_text(out, self.publisher, NAME_BYTES_MAX);
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Announce<'a>, WireError> {
+        let head = reader.head::<AnnounceHead>()?;
+        Ok(Announce {
+            stream: head.stream.get(),
+            incarnation: head.incarnation.get(),
+            next_seq: head.next_seq.get(),
+            contract: head.terms.contract()?,
+            topic: reader.text(TOPIC_BYTES_MAX)?,
+            publisher: reader.text(NAME_BYTES_MAX)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

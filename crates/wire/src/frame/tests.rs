@@ -1,0 +1,230 @@
+use super::*;
+use crate::status::{StreamStatus, TopicState};
+use crate::{Mark, Message, MessageFlags, Outbox};
+use contract::{LinkClass, Loss, Time};
+use proptest::prelude::*;
+
+fn any_contract() -> impl Strategy<Value = Contract> {
+    let loss = prop_oneof![(0..u32::MAX - 1).prop_map(Loss::AtMost), Just(Loss::Unbounded)];
+    let link = "[a-z0-9_-]{1,15}".prop_map(|name| name.parse::<LinkClass>().unwrap());
+    (1..=i64::MAX, 1..=i64::MAX, loss, 0..=Contract::RETAIN_MAX, link, any::<u8>(), any::<bool>()).prop_map(
+        |(period, deadline, loss, retain, link, priority, confirm)| Contract {
+            period: Span(period),
+            deadline: Span(deadline),
+            loss,
+            retain,
+            link,
+            priority,
+            confirm,
+        },
+    )
+}
+
+fn any_reign() -> impl Strategy<Value = Reign> {
+    (any::<u64>(), any::<u64>()).prop_map(|(epoch, node)| Reign { epoch: Epoch(epoch), node: NodeId(node) })
+}
+
+fn any_standing() -> impl Strategy<Value = Standing> {
+    (0_u8..5).prop_map(|byte| Standing::from_byte(byte).unwrap())
+}
+
+/// Encodes the frame, reads it back and compares.
+fn round_trip(frame: Frame<'_>) -> Result<(), TestCaseError> {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    let length = bytes.len();
+    for cut in [0, 1, FRAME_HEAD_BYTES, length - 1] {
+        if cut < length {
+            let decoded = decode(&bytes[..cut]);
+            prop_assert!(matches!(decoded, Ok(Decoded::Incomplete(need)) if need > cut), "{:?}", decoded);
+        }
+    }
+    bytes.extend_from_slice(b"next");
+    prop_assert_eq!(decode(&bytes), Ok(Decoded::Frame(frame, length)));
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn hello_and_reign_round_trip(
+        standing in any_standing(), prefers_to_reign in any::<bool>(), reign in any_reign(),
+        node in any::<u64>(), incarnation in any::<u64>(), name in "\\PC{0,30}",
+    ) {
+        round_trip(Frame::Hello(Hello { standing, prefers_to_reign, reign, node: NodeId(node), incarnation, name: &name }))?;
+        round_trip(Frame::Reign { reign, standing })?;
+    }
+
+    #[test]
+    fn registration_round_trips(
+        stream in any::<u32>(), contract in prop::option::of(any_contract()), topic in "\\PC{0,60}", admitted in any::<bool>(),
+        replicate in any::<bool>(), d in any::<i64>(), r in any::<i64>(), retain in prop::option::of(0..u32::MAX),
+        period in prop::option::of(1..i64::MAX), text in "\\PC{0,60}",
+    ) {
+        round_trip(Frame::Register(Register { stream, contract, topic: &topic }))?;
+        let remedies = Remedies { retain, period: period.map(Span), deadline: None };
+        let deadlines = [Span(d), Span(r)];
+        round_trip(Frame::Verdict(Verdict { stream, admitted, replicate, contract, deadlines, remedies, text: &text }))?;
+        round_trip(Frame::Unregister { stream })?;
+        round_trip(Frame::Retire { stream })?;
+    }
+
+    #[test]
+    fn subscriptions_and_announcements_round_trip(
+        stream in any::<u32>(), incarnation in any::<u64>(), next_seq in any::<u64>(), contract in any_contract(),
+        topic in "\\PC{0,60}", name in "\\PC{0,30}", flag in any::<bool>(),
+    ) {
+        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, topic: &topic, publisher: &name }))?;
+        round_trip(Frame::Subscribe { number: stream, filter: &topic })?;
+        round_trip(Frame::Subscribed { number: stream, admitted: flag, text: &topic })?;
+        round_trip(Frame::Unsubscribe { number: stream })?;
+        round_trip(Frame::Session { incarnation, present: flag, client: &name, filter: &topic })?;
+    }
+
+    #[test]
+    fn control_frames_round_trip(number in any::<u64>(), flag in any::<bool>(), text in "\\PC{0,60}", reason in 0_u8..6, row in any::<u32>()) {
+        for frame in [Frame::Join, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
+            round_trip(frame)?;
+        }
+        round_trip(Frame::HandoverReply { done: flag, epoch: Epoch(number), text: &text })?;
+        round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
+        round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;
+        let farewell = [reason, 0, 0];
+        let reason = Farewell::decode(&mut Reader(&farewell)).unwrap().reason;
+        round_trip(Frame::Farewell(Farewell { reason, text: &text }))?;
+    }
+
+    #[test]
+    fn messages_and_marks_round_trip(
+        batch in prop::collection::vec((any::<u32>(), any::<u8>(), any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)), 1..8),
+    ) {
+        let message = |item: &'_ (u32, u8, u64, u64, Vec<u8>)| (item.0, item.1, item.2, item.3);
+        for kind in [MessageKind::Publish, MessageKind::Deliver, MessageKind::Replicate, MessageKind::Forward] {
+            let mut outbox = Outbox::default();
+            for (stream, flags, seq, created, payload) in &batch {
+                let sent = Message { stream: *stream, flags: MessageFlags(*flags), seq: *seq, created: Time(*created), payload };
+                outbox.push_message(kind, &sent);
+            }
+            let bytes = outbox.unsent();
+            let Ok(Decoded::Frame(frame, used)) = decode(bytes) else { panic!("must decode") };
+            prop_assert_eq!(used, bytes.len());
+            let (Frame::Publish(run) | Frame::Deliver(run) | Frame::Replicate(run) | Frame::Forward(run)) = frame else { panic!("must be messages") };
+            let seen: Vec<_> = run.map(|m| (m.stream, m.flags.0, m.seq, m.created.0, m.payload.to_vec())).collect();
+            prop_assert_eq!(seen.iter().map(message).collect::<Vec<_>>(), batch.iter().map(message).collect::<Vec<_>>());
+            prop_assert_eq!(&seen, &batch);
+            round_trip(frame)?;
+        }
+        let mut outbox = Outbox::default();
+        batch.iter().for_each(|item| outbox.push_mark(MarkKind::Confirm, Mark { stream: item.0, seq: item.2 }));
+        let Ok(Decoded::Frame(Frame::Confirm(marks), _)) = decode(outbox.unsent()) else { panic!("must be marks") };
+        prop_assert!(marks.map(|m| (m.stream, m.seq)).eq(batch.iter().map(|item| (item.0, item.2))));
+        round_trip(Frame::Prune(marks))?;
+    }
+
+    #[test]
+    fn snapshots_round_trip(counters in prop::array::uniform12(any::<u64>()), latency in prop::array::uniform3(any::<i64>()), contract in any_contract(), name in "\\PC{0,30}", reign in any_reign(), standing in any_standing()) {
+        let [arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations, clock_ahead, refused, promotions] = counters;
+        round_trip(Frame::NodeStatus(NodeStatus {
+            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, clients: 4,
+            utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
+            clock_ahead, refused, promotions, latency: latency.map(Span),
+        }))?;
+        let row = StreamStatus {
+            stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, subscribers: 2,
+            arrived, lost: late, longest_run: 4, late, latency: [Span(1), Span(2)],
+        };
+        let mut rows = Vec::new();
+        StreamStatuses::append(&mut rows, &row);
+        StreamStatuses::append(&mut rows, &row);
+        let run = StreamStatuses::of(&rows);
+        prop_assert!(run.eq([row, row]));
+        round_trip(Frame::StreamStatuses(run))?;
+    }
+}
+
+fn raw(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![kind, 0, 0, 0];
+    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+#[test]
+fn a_length_field_of_a_gibibyte_is_refused_from_the_head_alone() {
+    let mut bytes = vec![MessageKind::Publish as u8, 0, 0, 0];
+    bytes.extend_from_slice(&(1_u32 << 30).to_le_bytes());
+    assert_eq!(decode(&bytes), Err(WireError::FrameTooLong(1 << 30)));
+}
+
+#[test]
+fn a_stranger_and_another_version_are_told_apart() {
+    assert_eq!(decode(&raw(kind::HELLO, b"GET / HTTP/1.1\r\n")), Err(WireError::NotVerge));
+    let mut hello = Vec::new();
+    hello.extend_from_slice(&MAGIC);
+    hello.extend_from_slice(&9_u16.to_le_bytes());
+    let refused = decode(&raw(kind::HELLO, &hello)).unwrap_err();
+    assert_eq!(refused, WireError::Version(9));
+    assert!(refused.to_string().contains("same release"));
+}
+
+#[test]
+fn damaged_bodies_are_refused_with_the_reason() {
+    let mut announced = vec![0; size_of::<SessionHead>()];
+    announced.extend_from_slice(&[255, 255]);
+    assert_eq!(
+        decode(&raw(kind::SESSION, &announced)),
+        Err(WireError::TextTooLong { length: 65535, limit: NAME_BYTES_MAX })
+    );
+    assert_eq!(decode(&raw(kind::POLL, &[1, 2])), Err(WireError::Truncated));
+    assert_eq!(decode(&raw(kind::JOIN, &[1, 2])), Err(WireError::TrailingBytes(2)));
+    assert_eq!(decode(&raw(kind::FAREWELL, &[0, 1, 0, 0xff])), Err(WireError::NotText));
+    assert_eq!(
+        decode(&raw(kind::FAREWELL, &[99, 0, 0])),
+        Err(WireError::BadValue { field: "reason", value: 99 })
+    );
+    assert_eq!(decode(&raw(0x7f, &[])), Err(WireError::UnknownKind(0x7f)));
+    assert_eq!(decode(&raw(MarkKind::Prune as u8, &[0; 13])), Err(WireError::Truncated));
+    let half_a_message = [0, 0, 0, 0, 0, 9, 0, 0];
+    assert_eq!(decode(&raw(MessageKind::Publish as u8, &half_a_message)), Err(WireError::Truncated));
+}
+
+#[test]
+fn texts_above_their_limit_are_cut_at_a_character() {
+    let long = "é".repeat(TEXT_BYTES_MAX);
+    let mut bytes = Vec::new();
+    Frame::Subscribed { number: 1, admitted: false, text: &long }.encode(&mut bytes);
+    let Ok(Decoded::Frame(Frame::Subscribed { text, .. }, _)) = decode(&bytes) else { panic!("must decode") };
+    assert_eq!(text.len(), TEXT_BYTES_MAX);
+}
+
+/// Any bytes either decode to a frame that encodes to the same bytes again, or are refused; nothing panics, and no
+/// more is read than was given.
+#[test]
+fn fuzz_decoding_any_bytes() {
+    bolero::check!().for_each(|input: &[u8]| {
+        let mut rest = input;
+        while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+            assert!(used <= rest.len() && used >= FRAME_HEAD_BYTES);
+            let mut again = Vec::new();
+            frame.encode(&mut again);
+            let Ok(Decoded::Frame(second, _)) = decode(&again) else {
+                panic!("what was decoded must encode")
+            };
+            assert_eq!(frame, second);
+            rest = &rest[used..];
+        }
+    });
+}
+
+/// The same with a well-formed head, so that the bodies are reached more often.
+#[test]
+fn fuzz_decoding_any_body() {
+    bolero::check!().with_type::<(u8, Vec<u8>)>().for_each(|(kind, body)| {
+        let bytes = raw(*kind, body);
+        if let Ok(Decoded::Frame(frame, used)) = decode(&bytes) {
+            assert_eq!(used, bytes.len());
+            let mut again = Vec::new();
+            frame.encode(&mut again);
+            assert_eq!(decode(&again), Ok(Decoded::Frame(frame, again.len())));
+        }
+    });
+}

@@ -1,0 +1,14 @@
+//! The limits of the protocol. Both ends keep them; a peer that does not is cut off.
+
+/// The head that every frame begins with.
+pub const FRAME_HEAD_BYTES: usize = 8;
+/// The largest body of a frame. It holds one message of the largest payload and its head.
+pub const FRAME_BODY_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 1024;
+/// The largest payload of a message.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// A batch of messages is closed when its body has reached this size.
+pub const BATCH_BYTES_TARGET: usize = 64 << 10;
+/// The longest name of a client or broker.
+pub const NAME_BYTES_MAX: usize = 128;
+/// The longest text for people in a frame.
+pub const TEXT_BYTES_MAX: usize = 1024;

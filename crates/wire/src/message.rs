@@ -1,0 +1,195 @@
+//! The frames that carry payload (publish, deliver, replicate, forward) and those that only point at messages (prune,
+//! confirm). Both come in batches: a frame's body is a run of messages or marks.
+
+use crate::WireError;
+use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::reader::{Reader, put};
+use contract::Time;
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// On which leg of its way a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// From a publisher to a broker.
+    Publish = 0x20,
+    /// From a broker to a subscriber.
+    Deliver = 0x21,
+    /// A copy from the primary to its backup.
+    Replicate = 0x22,
+    /// A message that reached a broker which does not reign, on its way to the one that does.
+    Forward = 0x23,
+}
+
+/// What a mark says of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum MarkKind {
+    /// Primary to backup: the copy is no longer needed.
+    Prune = 0x28,
+    /// Subscriber to broker: the message has arrived.
+    Confirm = 0x29,
+}
+
+/// Properties of one message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MessageFlags(pub u8);
+
+impl MessageFlags {
+    /// Nothing special.
+    pub const NONE: MessageFlags = MessageFlags(0);
+    /// The publisher sends a retained message again after a failover.
+    pub const RESEND: MessageFlags = MessageFlags(1);
+    /// The subscriber is asked to confirm.
+    pub const CONFIRM: MessageFlags = MessageFlags(2);
+
+    /// Whether all of `other` is set.
+    pub fn contains(self, other: MessageFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// One message on the wire. Its stream is numbered by the sender, per link: a publisher by its registration, a broker
+/// by its announcement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// The sender's number for the stream.
+    pub stream: u32,
+    /// Properties.
+    pub flags: MessageFlags,
+    /// The message's number in its stream: 0, 1, 2 …
+    pub seq: u64,
+    /// When the publisher created it.
+    pub created: Time,
+    /// What it carries; at most [`PAYLOAD_BYTES_MAX`] bytes.
+    pub payload: &'a [u8],
+}
+
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+struct MessageHead {
+    stream: U32,
+    /// The flags in the lowest byte, the payload's length above.
+    length_and_flags: U32,
+    seq: U64,
+    created: U64,
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.payload.len() <= PAYLOAD_BYTES_MAX);
+        let head = MessageHead {
+            stream: self.stream.into(),
+            length_and_flags: ((self.payload.len() as u32) << 8 | u32::from(self.flags.0)).into(),
+            seq: self.seq.into(),
+            created: self.created.0.into(),
+        };
+        put(out, &head);
+        out.extend_from_slice(self.payload);
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Message<'a>, WireError> {
+        let head = reader.head::<MessageHead>()?;
+        let length_and_flags = head.length_and_flags.get();
+        let length = (length_and_flags >> 8) as usize;
+        if length > PAYLOAD_BYTES_MAX {
+            return Err(WireError::PayloadTooLong(length));
+        }
+        Ok(Message {
+            stream: head.stream.get(),
+            flags: MessageFlags(length_and_flags as u8),
+            seq: head.seq.get(),
+            created: Time(head.created.get()),
+            payload: reader.bytes(length)?,
+        })
+    }
+}
+
+/// A run of messages whose lengths have been checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Messages<'a>(&'a [u8]);
+
+impl<'a> Messages<'a> {
+    pub(crate) fn check(body: &'a [u8]) -> Result<Messages<'a>, WireError> {
+        let mut reader = Reader(body);
+        while !reader.0.is_empty() {
+            Message::read(&mut reader)?;
+        }
+        Ok(Messages(body))
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Message<'a>> {
+        let mut reader = Reader(self.0);
+        let message = Message::read(&mut reader).ok()?;
+        self.0 = reader.0;
+        Some(message)
+    }
+}
+
+/// A pointer to one message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The stream's number. In a prune: the sender's. In a confirmation: the one under which it was delivered.
+    pub stream: u32,
+    /// The message's number in its stream.
+    pub seq: u64,
+}
+
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+struct MarkHead {
+    stream: U32,
+    seq: U64,
+}
+
+/// The bytes of a mark.
+pub(crate) const MARK_BYTES: usize = size_of::<MarkHead>();
+
+impl Mark {
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        put(out, &MarkHead { stream: self.stream.into(), seq: self.seq.into() });
+    }
+}
+
+/// A run of marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks<'a>(&'a [u8]);
+
+impl<'a> Marks<'a> {
+    pub(crate) fn check(body: &'a [u8]) -> Result<Marks<'a>, WireError> {
+        if body.len().is_multiple_of(MARK_BYTES) { Ok(Marks(body)) } else { Err(WireError::Truncated) }
+    }
+}
+
+impl Iterator for Marks<'_> {
+    type Item = Mark;
+
+    fn next(&mut self) -> Option<Mark> {
+        let mut reader = Reader(self.0);
+        let head = reader.head::<MarkHead>().ok()?;
+        self.0 = reader.0;
+        Some(Mark { stream: head.stream.get(), seq: head.seq.get() })
+    }
+}
+
+/// The body of a frame of messages or marks, as it was received, for encoding it again.
+pub(crate) trait Body {
+    fn body(&self) -> &[u8];
+}
+
+impl Body for Messages<'_> {
+    fn body(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl Body for Marks<'_> {
+    fn body(&self) -> &[u8] {
+        self.0
+    }
+}

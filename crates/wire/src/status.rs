@@ -1,0 +1,299 @@
+//! Snapshots of a broker, as it publishes them to whoever asks. Command line and pages read these and nothing else.
+
+use crate::limits::NAME_BYTES_MAX;
+use crate::reader::{Reader, put, put_text};
+use crate::terms::TermsHead;
+use crate::{Standing, WireError};
+use contract::{Contract, Epoch, NodeId, Reign, Span, TOPIC_BYTES_MAX, Time};
+use zerocopy::byteorder::little_endian::{I64, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A whole broker at one instant. Counters count since the process started.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NodeStatus<'a> {
+    /// The broker's name.
+    pub name: &'a str,
+    /// What it is in its pair.
+    pub standing: Standing,
+    /// The reign it knows of.
+    pub reign: Reign,
+    /// Its own process.
+    pub node: NodeId,
+    /// Whether a crash of the primary would now be survived within every contract.
+    pub protected: bool,
+    /// When the process started.
+    pub started: Time,
+    /// When this snapshot was taken.
+    pub taken: Time,
+    /// Streams in its table; rows of [`StreamStatus`] that can be asked for, gaps included.
+    pub streams: u32,
+    /// Connected clients.
+    pub clients: u32,
+    /// The long-run share of one processor that admission counts with, in millionths.
+    pub utilisation_ppm: u32,
+    /// Entries of the job queue.
+    pub queued: u32,
+    /// Messages that arrived.
+    pub arrived: u64,
+    /// Messages dispatched.
+    pub dispatched: u64,
+    /// Copies sent to the backup.
+    pub replicated: u64,
+    /// Copies pruned.
+    pub pruned: u64,
+    /// Messages that arrived again and were dropped.
+    pub duplicates: u64,
+    /// Messages dispatched after their deadline.
+    pub late: u64,
+    /// Messages overwritten before they were dispatched.
+    pub overrun: u64,
+    /// Messages dropped for subscribers that did not read.
+    pub dropped: u64,
+    /// Messages faster than their period allows.
+    pub rate_violations: u64,
+    /// Messages whose creation time was ahead of this broker's clock.
+    pub clock_ahead: u64,
+    /// Contracts and subscriptions refused.
+    pub refused: u64,
+    /// Promotions of this broker.
+    pub promotions: u64,
+    /// Median, 99th percentile and largest time from creation to dispatch.
+    pub latency: [Span; 3],
+}
+
+/// Whether a stream's contract is being kept, seen from the broker.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum TopicState {
+    /// Kept.
+    Met = 0,
+    /// Kept so far, but a crash now, or the next delay, could break it.
+    AtRisk = 1,
+    /// Broken within the last minute.
+    Broken = 2,
+}
+
+/// One stream of a broker.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StreamStatus<'a> {
+    /// Its number in the broker's table.
+    pub stream: u32,
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its publisher.
+    pub publisher: &'a str,
+    /// Its contract.
+    pub contract: Contract,
+    /// Whether its messages are copied to the backup.
+    pub replicate: bool,
+    /// Whether the contract is kept.
+    pub state: TopicState,
+    /// Subscribers of its topic.
+    pub subscribers: u32,
+    /// Messages that arrived.
+    pub arrived: u64,
+    /// Messages that never arrived or were overwritten, as far as the broker can tell.
+    pub lost: u64,
+    /// The longest run of those.
+    pub longest_run: u32,
+    /// Messages dispatched after their deadline.
+    pub late: u64,
+    /// The latest and the largest time from creation to dispatch.
+    pub latency: [Span; 2],
+}
+
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+struct NodeHead {
+    standing: u8,
+    protected: u8,
+    reserved: [u8; 2],
+    streams: U32,
+    clients: U32,
+    utilisation_ppm: U32,
+    queued: U32,
+    epoch: U64,
+    reign_node: U64,
+    node: U64,
+    started: U64,
+    taken: U64,
+    counters: [U64; 12],
+    latency: [I64; 3],
+}
+
+impl<'a> NodeStatus<'a> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let counters = [
+            self.arrived,
+            self.dispatched,
+            self.replicated,
+            self.pruned,
+            self.duplicates,
+            self.late,
+            self.overrun,
+            self.dropped,
+            self.rate_violations,
+            self.clock_ahead,
+            self.refused,
+            self.promotions,
+        ];
+        let head = NodeHead {
+            standing: self.standing as u8,
+            protected: u8::from(self.protected),
+            reserved: [0; 2],
+            streams: self.streams.into(),
+            clients: self.clients.into(),
+            utilisation_ppm: self.utilisation_ppm.into(),
+            queued: self.queued.into(),
+            epoch: self.reign.epoch.0.into(),
+            reign_node: self.reign.node.0.into(),
+            node: self.node.0.into(),
+            started: self.started.0.into(),
+            taken: self.taken.0.into(),
+            counters: counters.map(U64::new),
+            latency: self.latency.map(|span| I64::new(span.0)),
+        };
+        put(out, &head);
+        put_text(out, self.name, NAME_BYTES_MAX);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<NodeStatus<'a>, WireError> {
+        let head = reader.head::<NodeHead>()?;
+        let [
+            arrived,
+            dispatched,
+            replicated,
+            pruned,
+            duplicates,
+            late,
+            overrun,
+            dropped,
+            rate,
+            ahead,
+            refused,
+            promotions,
+        ] = head.counters.map(U64::get);
+        Ok(NodeStatus {
+            name: reader.text(NAME_BYTES_MAX)?,
+            standing: Standing::from_byte(head.standing)?,
+            reign: Reign { epoch: Epoch(head.epoch.get()), node: NodeId(head.reign_node.get()) },
+            node: NodeId(head.node.get()),
+            protected: head.protected != 0,
+            started: Time(head.started.get()),
+            taken: Time(head.taken.get()),
+            streams: head.streams.get(),
+            clients: head.clients.get(),
+            utilisation_ppm: head.utilisation_ppm.get(),
+            queued: head.queued.get(),
+            arrived,
+            dispatched,
+            replicated,
+            pruned,
+            duplicates,
+            late,
+            overrun,
+            dropped,
+            rate_violations: rate,
+            clock_ahead: ahead,
+            refused,
+            promotions,
+            latency: head.latency.map(|nanos| Span(nanos.get())),
+        })
+    }
+}
+
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+struct StreamHead {
+    stream: U32,
+    subscribers: U32,
+    longest_run: U32,
+    replicate: u8,
+    state: u8,
+    reserved: [u8; 2],
+    arrived: U64,
+    lost: U64,
+    late: U64,
+    latency: [I64; 2],
+    terms: TermsHead,
+}
+
+impl<'a> StreamStatus<'a> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let head = StreamHead {
+            stream: self.stream.into(),
+            subscribers: self.subscribers.into(),
+            longest_run: self.longest_run.into(),
+            replicate: u8::from(self.replicate),
+            state: self.state as u8,
+            reserved: [0; 2],
+            arrived: self.arrived.into(),
+            lost: self.lost.into(),
+            late: self.late.into(),
+            latency: self.latency.map(|span| I64::new(span.0)),
+            terms: TermsHead::new(&self.contract),
+        };
+        put(out, &head);
+        put_text(out, self.topic, TOPIC_BYTES_MAX);
+        put_text(out, self.publisher, NAME_BYTES_MAX);
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<StreamStatus<'a>, WireError> {
+        let head = reader.head::<StreamHead>()?;
+        let state = match head.state {
+            0 => TopicState::Met,
+            1 => TopicState::AtRisk,
+            2 => TopicState::Broken,
+            other => return Err(WireError::BadValue { field: "state", value: other }),
+        };
+        Ok(StreamStatus {
+            stream: head.stream.get(),
+            topic: reader.text(TOPIC_BYTES_MAX)?,
+            publisher: reader.text(NAME_BYTES_MAX)?,
+            contract: head.terms.contract()?,
+            replicate: head.replicate != 0,
+            state,
+            subscribers: head.subscribers.get(),
+            arrived: head.arrived.get(),
+            lost: head.lost.get(),
+            longest_run: head.longest_run.get(),
+            late: head.late.get(),
+            latency: head.latency.map(|nanos| Span(nanos.get())),
+        })
+    }
+}
+
+/// A run of stream rows that have been checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamStatuses<'a>(pub(crate) &'a [u8]);
+
+impl<'a> StreamStatuses<'a> {
+    pub(crate) fn check(body: &'a [u8]) -> Result<StreamStatuses<'a>, WireError> {
+        let mut reader = Reader(body);
+        while !reader.0.is_empty() {
+            StreamStatus::read(&mut reader)?;
+        }
+        Ok(StreamStatuses(body))
+    }
+
+    /// Appends a row to a run of rows that is being made.
+    pub fn append(rows: &mut Vec<u8>, row: &StreamStatus<'_>) {
+        row.write(rows);
+    }
+
+    /// A run of rows made with [`StreamStatuses::append`].
+    pub fn of(rows: &'a [u8]) -> StreamStatuses<'a> {
+        StreamStatuses(rows)
+    }
+}
+
+impl<'a> Iterator for StreamStatuses<'a> {
+    type Item = StreamStatus<'a>;
+
+    fn next(&mut self) -> Option<StreamStatus<'a>> {
+        let mut reader = Reader(self.0);
+        let row = StreamStatus::read(&mut reader).ok()?;
+        self.0 = reader.0;
+        Some(row)
+    }
+}

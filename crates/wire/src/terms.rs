@@ -1,0 +1,58 @@
+//! A contract in its fixed form on the wire.
+
+use crate::WireError;
+use contract::{Contract, LinkClass, Loss, Span};
+use zerocopy::byteorder::little_endian::{I64, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const UNBOUNDED: u32 = u32::MAX;
+
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+pub(crate) struct TermsHead {
+    period: I64,
+    deadline: I64,
+    loss: U32,
+    retain: U32,
+    link: [u8; LinkClass::BYTES],
+    priority: u8,
+    confirm: u8,
+    reserved: [u8; 6],
+}
+
+impl TermsHead {
+    pub(crate) fn new(contract: &Contract) -> TermsHead {
+        let loss = match contract.loss {
+            Loss::AtMost(most) => most.min(UNBOUNDED - 1),
+            Loss::Unbounded => UNBOUNDED,
+        };
+        TermsHead {
+            period: contract.period.0.into(),
+            deadline: contract.deadline.0.into(),
+            loss: loss.into(),
+            retain: contract.retain.into(),
+            link: contract.link.bytes(),
+            priority: contract.priority,
+            confirm: u8::from(contract.confirm),
+            reserved: [0; 6],
+        }
+    }
+
+    pub(crate) fn contract(&self) -> Result<Contract, WireError> {
+        let loss = match self.loss.get() {
+            UNBOUNDED => Loss::Unbounded,
+            most => Loss::AtMost(most),
+        };
+        let contract = Contract {
+            period: Span(self.period.get()),
+            deadline: Span(self.deadline.get()),
+            loss,
+            retain: self.retain.get(),
+            link: LinkClass::from_bytes(self.link).map_err(|_| WireError::BadContract)?,
+            priority: self.priority,
+            confirm: self.confirm != 0,
+        };
+        contract.check().map_err(|_| WireError::BadContract)?;
+        Ok(contract)
+    }
+}
