@@ -1,1 +1,15 @@
+#![doc = include_str!("../README.md")]
 
+mod client;
+mod error;
+mod events;
+mod publisher;
+mod subscription;
+
+pub use client::{Builder, Client, NodeReport, StreamReport, resolve};
+pub use contract::{Contract, Epoch, LinkClass, Loss, Remedies, Span, Time};
+pub use endpoint::{Delivery, Reigning};
+pub use error::Error;
+pub use publisher::{Batch, Publisher};
+pub use subscription::{Account, Message, Subscription};
+pub use wire::{Standing, TopicState};

@@ -206,6 +206,14 @@ impl Endpoint {
         self.inbound.iter().map(Inbound::account)
     }
 
+    /// Judges the gaps whose time is over, also of streams on which nothing comes any more.
+    pub fn judge_gaps(&mut self, now: Time) {
+        for inbound in &mut self.inbound {
+            let settle = self.settings.settle(&inbound.contract);
+            inbound.tally.judge(now, settle);
+        }
+    }
+
     /// Sends a request (for status, or a handover) to one broker. `false` if it is not connected.
     pub fn request(&self, broker: PeerIndex, frame: &Frame<'_>, out: &mut impl Outputs) -> bool {
         let link = self.brokers.get(usize::from(broker.0)).and_then(BrokerLink::up);
@@ -500,7 +508,7 @@ impl Endpoint {
             }
             let Some(index) = self.brokers[broker].stream(message.stream) else { continue };
             let inbound = &mut self.inbound[index as usize];
-            let settle = inbound.contract.deadline + self.settings.failover + Span::secs(1);
+            let settle = self.settings.settle(&inbound.contract);
             let Arrival::Fresh { reordered } = inbound.tally.arrive(now, message.seq, settle) else {
                 continue;
             };

@@ -1,6 +1,6 @@
 //! What an endpoint is told at start.
 
-use contract::Span;
+use contract::{Contract, Span};
 
 /// The limits of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,5 +67,10 @@ impl Settings {
             failover: Span::millis(50),
             limits: Limits::default(),
         }
+    }
+
+    /// How long a missing message is waited for.
+    pub(crate) fn settle(&self, contract: &Contract) -> Span {
+        contract.deadline + self.failover + Span::secs(1)
     }
 }

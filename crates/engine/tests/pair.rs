@@ -1,5 +1,7 @@
 //! A pair of brokers and their clients on virtual time: what happens to messages when things go wrong.
 
+#![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
+
 mod world;
 
 use contract::{Contract, Span, TopicFilter};

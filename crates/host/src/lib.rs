@@ -1,1 +1,16 @@
+#![doc = include_str!("../README.md")]
 
+mod calibrate;
+mod clock;
+mod driver;
+mod network;
+mod poller;
+pub mod realtime;
+mod serve;
+
+pub use calibrate::{Calibration, calibrate};
+pub use clock::{now, random_number};
+pub use driver::Driver;
+pub use network::{HostError, Network};
+pub use poller::{Poller, Ready};
+pub use serve::{Serving, serve};

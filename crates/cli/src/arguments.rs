@@ -1,0 +1,312 @@
+//! What may be typed. Flags that mosquitto's users know mean the same here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use contract::{Contract, LinkClass, Loss, Span};
+use std::path::PathBuf;
+
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  verge broker a                              start one broker of the pair (and `verge broker b`)
+  verge sub -t 'turbine/#' -v                 print what comes
+  verge pub -t turbine/7/speed -m 12.5        publish one message
+  verge status --watch                        who reigns, are contracts kept
+  verge check verge.toml                      can these contracts be kept on this host
+  verge demo                                  see a broker being killed, and nothing lost
+
+Exit codes: 0 yes or done, 1 no (not admitted, broken, unprotected), 2 trouble (bad input, nobody there).";
+
+/// Industrial data on time, and within a stated number of losses.
+#[derive(Parser, Debug)]
+#[command(name = "verge", version, about, after_help = EXAMPLES, arg_required_else_help = true, disable_help_flag = true)]
+pub struct Arguments {
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::Help, global = true)]
+    help: Option<bool>,
+
+    /// The configuration file [default: ./verge.toml, then /etc/verge/verge.toml].
+    #[arg(long, short = 'c', global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Overrides one key of the configuration, as in --set detection.poll=5ms.
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// How to print results.
+    #[arg(long, short = 'o', global = true, value_enum, default_value_t)]
+    pub format: Format,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run one broker of the pair, until SIGTERM.
+    Broker {
+        /// Which of the configured brokers; without a configuration there are `a` and `b`.
+        name: Option<String>,
+    },
+    /// Publish messages.
+    #[command(alias = "publish")]
+    Pub(PublishArguments),
+    /// Print the messages of topics.
+    #[command(alias = "subscribe")]
+    Sub(SubscribeArguments),
+    /// Publish a recording: every column of a CSV file as a topic.
+    Replay(ReplayArguments),
+    /// Say whether the configured contracts can be kept on this host.
+    Check {
+        /// The configuration to check.
+        file: Option<PathBuf>,
+    },
+    /// Show both brokers, and whether contracts are kept.
+    Status {
+        #[command(flatten)]
+        brokers: BrokerArguments,
+        /// Show it again every second.
+        #[arg(long, short = 'w')]
+        watch: bool,
+        /// List every topic.
+        #[arg(long, short = 'a')]
+        all: bool,
+    },
+    /// Examine this host: what would delay messages, and how to mend it.
+    Doctor,
+    /// Give the reign to the backup, with nothing lost.
+    Handover {
+        #[command(flatten)]
+        brokers: BrokerArguments,
+    },
+    /// Kill a broker under load and see what is lost.
+    Demo(DemoArguments),
+    /// The configuration itself.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// One of the demo's clients.
+    #[command(hide = true)]
+    Worker {
+        #[command(flatten)]
+        brokers: BrokerArguments,
+        #[command(subcommand)]
+        role: WorkerRole,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ConfigCommand {
+    /// Print every effective value and where it came from.
+    Show,
+    /// Print a commented configuration with all defaults.
+    Default,
+    /// Say what is wrong with a configuration.
+    Check {
+        /// The configuration to check.
+        file: Option<PathBuf>,
+    },
+    /// Print the reference of all keys, as Markdown.
+    Reference,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum WorkerRole {
+    /// Publishes the workload of the source's table 3.2 until its input closes.
+    Publish {
+        #[arg(long)]
+        topics: u32,
+    },
+    /// Receives until its input closes.
+    Receive {
+        #[arg(long)]
+        filter: Vec<String>,
+    },
+}
+
+/// Where the brokers are.
+#[derive(Args, Debug, Clone, Default)]
+pub struct BrokerArguments {
+    /// A broker's host, or host:port; give it twice for a pair [default: the configured brokers].
+    #[arg(long, short = 'h', value_name = "HOST")]
+    pub host: Vec<String>,
+
+    /// The port where the host has none.
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 7571)]
+    pub port: u16,
+}
+
+impl BrokerArguments {
+    /// The addresses given, if any.
+    pub fn addresses(&self) -> Option<String> {
+        let one = |host: &String| match host.rsplit_once(':') {
+            Some((_, port)) if port.parse::<u16>().is_ok() => host.clone(),
+            _ => format!("{host}:{}", self.port),
+        };
+        let all: Vec<String> =
+            self.host.iter().flat_map(|hosts| hosts.split(',')).map(str::to_owned).collect();
+        (!all.is_empty()).then(|| all.iter().map(one).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A contract in flags. Without any, the brokers' configuration has it.
+#[derive(Args, Debug, Clone, Default)]
+pub struct ContractArguments {
+    /// The shortest time between two messages.
+    #[arg(long, value_name = "SPAN")]
+    pub period: Option<Span>,
+    /// From creation to arrival [default: the period].
+    #[arg(long, value_name = "SPAN")]
+    pub deadline: Option<Span>,
+    /// How many in a row may be lost, or `unbounded` [default: 0].
+    #[arg(long, value_name = "N", value_parser = parse_loss)]
+    pub loss: Option<Loss>,
+    /// How many of its newest messages the publisher keeps [default: 1].
+    #[arg(long, value_name = "N")]
+    pub retain: Option<u32>,
+    /// Where the subscribers are [default: edge].
+    #[arg(long, value_name = "CLASS")]
+    pub link: Option<LinkClass>,
+    /// Count a message as dispatched only when subscribers have confirmed it.
+    #[arg(long)]
+    pub confirm: bool,
+}
+
+impl ContractArguments {
+    /// Whether any flag was given.
+    pub fn is_given(&self) -> bool {
+        let terms = self.period.is_some() || self.deadline.is_some() || self.loss.is_some();
+        terms || self.retain.is_some() || self.link.is_some() || self.confirm
+    }
+
+    /// The contract, with this period where none was given.
+    pub fn contract(&self, period: Span) -> Contract {
+        let mut contract = Contract::every(self.period.unwrap_or(period));
+        contract.deadline = self.deadline.unwrap_or(contract.deadline);
+        contract.loss = self.loss.unwrap_or(contract.loss);
+        contract.retain =
+            self.retain.unwrap_or(if contract.loss == Loss::Unbounded { 0 } else { contract.retain });
+        contract.link = self.link.unwrap_or(contract.link);
+        contract.confirm = self.confirm;
+        contract
+    }
+}
+
+fn parse_loss(text: &str) -> Result<Loss, String> {
+    match text {
+        "unbounded" | "inf" => Ok(Loss::Unbounded),
+        number => number.parse().map(Loss::AtMost).map_err(|_| "a number, or `unbounded`".to_owned()),
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct PublishArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    #[command(flatten)]
+    pub contract: ContractArguments,
+    /// The topic.
+    #[arg(long, short = 't', value_name = "TOPIC")]
+    pub topic: String,
+    /// The message.
+    #[arg(long, short = 'm', value_name = "TEXT", conflicts_with_all = ["file", "lines"])]
+    pub message: Option<String>,
+    /// A file with the message.
+    #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "lines")]
+    pub file: Option<PathBuf>,
+    /// Every line of the standard input is a message.
+    #[arg(long, short = 'l')]
+    pub lines: bool,
+    /// How often to publish the message.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub repeat: u64,
+    /// The time between two repetitions [default: the contract's period].
+    #[arg(long, value_name = "SPAN")]
+    pub repeat_delay: Option<Span>,
+    /// The publisher's name, which must be its own [default: made up].
+    #[arg(long, short = 'i', value_name = "NAME")]
+    pub id: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct SubscribeArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    /// Topics, with `+` for one level and `#` for all that follow.
+    #[arg(long, short = 't', value_name = "FILTER", required = true)]
+    pub topic: Vec<String>,
+    /// Print the topic before each message.
+    #[arg(long, short = 'v')]
+    pub verbose: bool,
+    /// End after so many messages.
+    #[arg(long, short = 'C', value_name = "N")]
+    pub count: Option<u64>,
+    /// End after so long; exit code 1 if nothing came.
+    #[arg(long, short = 'W', value_name = "SECONDS")]
+    pub wait: Option<f64>,
+    /// The subscriber's name, which must be its own [default: made up].
+    #[arg(long, short = 'i', value_name = "NAME")]
+    pub id: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct ReplayArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    #[command(flatten)]
+    pub contract: ContractArguments,
+    /// The recording: CSV, also gzipped.
+    pub file: PathBuf,
+    /// The topic of a column; `{column}` and `{file}` are replaced.
+    #[arg(long, short = 't', default_value = "replay/{file}/{column}", value_name = "PATTERN")]
+    pub topic: String,
+    /// The column with the time [default: recognised by its name].
+    #[arg(long, value_name = "NAME")]
+    pub time_column: Option<String>,
+    /// The columns to publish [default: all].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// The character between cells [default: recognised].
+    #[arg(long, value_name = "CHAR")]
+    pub delimiter: Option<char>,
+    /// How many times faster than recorded.
+    #[arg(long, short = 's', default_value_t = 1.0, value_name = "FACTOR")]
+    pub speed: f64,
+    /// Begin again at the end, until stopped.
+    #[arg(long = "loop")]
+    pub again: bool,
+    /// End after so long.
+    #[arg(long, value_name = "SPAN")]
+    pub seconds: Option<Span>,
+    /// End when the standard input closes.
+    #[arg(long, hide = true)]
+    pub until_input_closes: bool,
+    /// The publisher's name, which must be its own [default: made up].
+    #[arg(long, short = 'i', value_name = "NAME")]
+    pub id: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct DemoArguments {
+    /// A recording to replay beside the workload: CSV, also gzipped [default: a small generated one].
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Topics of the workload of the source's table 3.2: 25, and a multiple of 3 more.
+    #[arg(long, default_value_t = 1525, value_name = "N")]
+    pub topics: u32,
+    /// How long it runs.
+    #[arg(long, default_value_t = 16, value_name = "SECONDS")]
+    pub seconds: u32,
+    /// Kill nothing and hand nothing over: measure the calm.
+    #[arg(long)]
+    pub calm: bool,
+}

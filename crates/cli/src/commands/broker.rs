@@ -1,0 +1,164 @@
+//! `verge broker`: one broker of the pair, until it is asked to end.
+
+use crate::config::{AdmissionConfig, BrokerAddress, Config};
+use crate::output::{Outcome, Trouble, yes};
+use contract::admission::Costs;
+use contract::{NodeId, Span, Supply};
+use crossbeam_channel::{Sender, bounded};
+use engine::{BrokerNode, Reporter};
+use host::realtime::{Wishes, ask};
+use host::{Serving, calibrate, now, random_number, serve};
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+
+/// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
+const USUAL_PRIORITY: u8 = 50;
+/// Lines that may wait to be printed; above it they are counted and left out.
+const LINES_MAX: usize = 4096;
+/// What costs are assumed where measuring fails.
+const ASSUMED: Span = Span::micros(5);
+
+/// Runs the broker of this name.
+pub fn run(config: &Config, name: Option<&str>) -> Outcome {
+    let (own, partner) = find(config, name)?;
+    let (lines, printer) = print_in_background(&own.name)?;
+    for sentence in ask(&wishes(config)) {
+        lines.say(&format!("note: {sentence}"));
+    }
+    let (costs, blocking) = costs(&config.admission);
+    lines.say(&format!(
+        "a message costs {} to take in, {} per subscriber, {} to copy",
+        costs.arrival, costs.dispatch, costs.replication
+    ));
+    let settings = settings(config, own, partner.is_some(), costs, blocking);
+    let serving =
+        Serving { clients: own.clients, pair: own.pair, partner: partner.map(|partner| partner.pair) };
+    let node = BrokerNode::new(settings, lines.clone());
+    let result = serve(node, &serving, |clients, pair| {
+        lines.say(&format!("clients at {clients}, partner at {pair}; process {}", std::process::id()));
+        warn_of_exposure(&lines, [clients, pair]);
+    });
+    if result.is_ok() {
+        lines.say("ended");
+    }
+    drop(lines);
+    // The printer ends when nobody can say anything any more.
+    let _ = printer.join();
+    result?;
+    Ok(yes(true))
+}
+
+/// There is no authentication yet, so whoever reaches the ports may publish.
+fn warn_of_exposure(lines: &Lines, addresses: [SocketAddr; 2]) {
+    if addresses.iter().any(|address| !address.ip().is_loopback()) {
+        lines.say(
+            "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
+             publish and subscribe. Keep it inside a network that you trust",
+        );
+    }
+}
+
+/// The broker to run, and its partner.
+fn find<'a>(
+    config: &'a Config,
+    name: Option<&str>,
+) -> Result<(&'a BrokerAddress, Option<&'a BrokerAddress>), Trouble> {
+    let names = config.brokers.iter().map(|broker| broker.name.as_str()).collect::<Vec<_>>().join(", ");
+    let own = match (name, config.brokers.as_slice()) {
+        (Some(name), brokers) => brokers
+            .iter()
+            .find(|broker| broker.name == name)
+            .ok_or_else(|| Trouble(format!("no broker `{name}` is configured: there are {names}")))?,
+        (None, [only]) => only,
+        (None, _) => {
+            return Err(Trouble(format!("which broker? Say `verge broker NAME` with one of {names}")));
+        }
+    };
+    Ok((own, config.brokers.iter().find(|broker| broker.name != own.name)))
+}
+
+fn wishes(config: &Config) -> Wishes {
+    let priority = config.realtime.priority.unwrap_or(USUAL_PRIORITY);
+    Wishes {
+        priority: (priority > 0).then_some(priority),
+        processors: config.realtime.processors.clone(),
+        lock_memory: config.realtime.lock_memory.unwrap_or(true),
+    }
+}
+
+/// The configured costs, and measured ones for those that are left to the host.
+pub fn costs(admission: &AdmissionConfig) -> (Costs, Span) {
+    let complete = (admission.arrival, admission.dispatch, admission.replication, admission.blocking);
+    if let (Some(arrival), Some(dispatch), Some(replication), Some(blocking)) = complete {
+        return (Costs { arrival, dispatch, replication }, blocking);
+    }
+    let measured = calibrate();
+    let assumed = Costs { arrival: ASSUMED, dispatch: ASSUMED, replication: ASSUMED };
+    let costs = measured.map_or(assumed, |measured| measured.costs);
+    let blocking = measured.map_or(Span::millis(5), |measured| measured.blocking);
+    let costs = Costs {
+        arrival: admission.arrival.unwrap_or(costs.arrival),
+        dispatch: admission.dispatch.unwrap_or(costs.dispatch),
+        replication: admission.replication.unwrap_or(costs.replication),
+    };
+    (costs, admission.blocking.unwrap_or(blocking))
+}
+
+/// The share as admission counts it.
+pub fn supply(admission: &AdmissionConfig, blocking: Span) -> Supply {
+    Supply { share_ppm: (admission.share * 1e6) as u32, blocking }
+}
+
+fn settings(
+    config: &Config,
+    own: &BrokerAddress,
+    has_peer: bool,
+    costs: Costs,
+    blocking: Span,
+) -> broker::Settings {
+    broker::Settings {
+        name: own.name.clone(),
+        node: NodeId(random_number()),
+        started: now(),
+        prefers_to_reign: own.starts_as_primary || !has_peer,
+        has_peer,
+        policy: config.policy,
+        delays: config.delays,
+        links: config.links.clone(),
+        costs,
+        supply: supply(&config.admission, blocking),
+        schedulability: config.admission.schedulability,
+        topics: config.topics.iter().map(|family| family.rule.clone()).collect(),
+        detection: config.detection,
+        limits: config.limits,
+    }
+}
+
+/// Lines for the operator. They are written by another thread, since a terminal that is stopped must not stop the data.
+#[derive(Clone)]
+struct Lines(Sender<String>);
+
+impl Lines {
+    fn say(&self, line: &str) {
+        // When the queue is full, the operator is not reading anyway.
+        let _ = self.0.try_send(line.to_owned());
+    }
+}
+
+impl Reporter for Lines {
+    fn report(&mut self, event: &broker::Event<'_>) {
+        self.say(&event.to_string());
+    }
+}
+
+fn print_in_background(name: &str) -> Result<(Lines, JoinHandle<()>), Trouble> {
+    let (sender, receiver) = bounded::<String>(LINES_MAX);
+    let name = name.to_owned();
+    let printer = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+        for line in receiver {
+            let time = jiff::Timestamp::from_nanosecond(i128::from(now().0)).unwrap_or_default();
+            eprintln!("{time:.3} {name}: {line}");
+        }
+    })?;
+    Ok((Lines(sender), printer))
+}

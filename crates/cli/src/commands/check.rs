@@ -1,0 +1,151 @@
+//! `verge check`: what the analysis makes of the configured contracts, on this host.
+
+use super::broker::{costs, supply};
+use crate::arguments::Format;
+use crate::config::{Config, TopicFamily};
+use crate::output::{Outcome, json, line, millis, table, yes};
+use contract::{Admission, Contract, Plan, Span};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Row {
+    filter: String,
+    streams: u32,
+    period_ms: f64,
+    deadline_ms: f64,
+    loss: String,
+    retain: u32,
+    link: String,
+    dispatch_deadline_ms: Option<f64>,
+    replication_deadline_ms: Option<f64>,
+    replicate: Option<bool>,
+    utilisation: f64,
+    admitted: bool,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Report {
+    admitted: bool,
+    utilisation: f64,
+    share: f64,
+    costs_us: [f64; 3],
+    topics: Vec<Row>,
+}
+
+/// Admits family after family, as a broker would.
+pub fn run(config: &Config, format: Format) -> Outcome {
+    let (costs, blocking) = costs(&config.admission);
+    let supply = supply(&config.admission, blocking);
+    let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply);
+    let rows: Vec<Row> = config.topics.iter().map(|family| admit(&mut admission, family)).collect();
+    let micros = |span: Span| span.0 as f64 / 1e3;
+    let report = Report {
+        admitted: rows.iter().all(|row| row.admitted),
+        utilisation: admission.utilisation(),
+        share: config.admission.share,
+        costs_us: [micros(costs.arrival), micros(costs.dispatch), micros(costs.replication)],
+        topics: rows,
+    };
+    match format {
+        Format::Json => json(&report)?,
+        Format::Table => show(&report)?,
+    }
+    Ok(yes(report.admitted))
+}
+
+fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
+    let contract = &family.rule.contract;
+    let before = admission.utilisation();
+    let plan = admission.plan(contract);
+    let mut admitted = 0;
+    let refusal = (0..family.streams).find_map(|_| {
+        let refusal = admission.admit(contract, 1).err();
+        admitted += u32::from(refusal.is_none());
+        refusal
+    });
+    let reason = match (&refusal, admitted) {
+        (None, _) => String::new(),
+        (Some(refusal), 0) => refusal.to_string(),
+        (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
+    };
+    row(family, contract, plan.ok(), admission.utilisation() - before, reason)
+}
+
+fn row(
+    family: &TopicFamily,
+    contract: &Contract,
+    plan: Option<Plan>,
+    utilisation: f64,
+    reason: String,
+) -> Row {
+    let finite = |span: Span| (!span.is_forever()).then(|| span.as_millis_f64());
+    Row {
+        filter: family.rule.filter.to_string(),
+        streams: family.streams,
+        period_ms: contract.period.as_millis_f64(),
+        deadline_ms: contract.deadline.as_millis_f64(),
+        loss: contract.loss.to_string(),
+        retain: contract.retain,
+        link: contract.link.to_string(),
+        dispatch_deadline_ms: plan.and_then(|plan| finite(plan.dispatch)),
+        replication_deadline_ms: plan.and_then(|plan| finite(plan.replication)),
+        replicate: plan.map(|plan| plan.replicate),
+        utilisation,
+        admitted: reason.is_empty(),
+        reason,
+    }
+}
+
+fn show(report: &Report) -> Result<(), crate::output::Trouble> {
+    if report.topics.is_empty() {
+        line("no [[topic]] is configured: publishers state their contracts themselves")?;
+    }
+    let headings = [
+        "topics",
+        "streams",
+        "T ms",
+        "D ms",
+        "L",
+        "N",
+        "link",
+        "D_d ms",
+        "D_r ms",
+        "replicate",
+        "CPU %",
+        "admitted",
+    ];
+    let mut shown = table(&headings, &[1, 2, 3, 4, 5, 7, 8, 10]);
+    let number = |value: Option<f64>| value.map_or("∞".to_owned(), |ms| millis(Span((ms * 1e6) as i64)));
+    for row in &report.topics {
+        let unknown = row.replicate.is_none();
+        let deadline = |value| if unknown { "-".to_owned() } else { number(value) };
+        shown.add_row([
+            row.filter.clone(),
+            row.streams.to_string(),
+            number(Some(row.period_ms)),
+            number(Some(row.deadline_ms)),
+            row.loss.clone(),
+            row.retain.to_string(),
+            row.link.clone(),
+            deadline(row.dispatch_deadline_ms),
+            deadline(row.replication_deadline_ms),
+            row.replicate.map_or("-", |replicate| if replicate { "yes" } else { "no" }).to_owned(),
+            format!("{:.3}", row.utilisation * 100.0),
+            if row.admitted { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+    if !report.topics.is_empty() {
+        line(&shown.to_string())?;
+    }
+    for row in report.topics.iter().filter(|row| !row.admitted) {
+        line(&format!("{}: {}", row.filter, row.reason))?;
+    }
+    let [arrival, dispatch, replication] = report.costs_us;
+    line(&format!(
+        "together {:.2} % of a processor, of {:.0} % that may be used; a message costs {arrival:.2} us to take in, \
+         {dispatch:.2} us per subscriber, {replication:.2} us to copy",
+        report.utilisation * 100.0,
+        report.share * 100.0
+    ))
+}

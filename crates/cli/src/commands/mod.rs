@@ -1,0 +1,54 @@
+//! The commands, one file each.
+
+mod broker;
+mod check;
+mod config;
+mod demo;
+mod doctor;
+mod handover;
+mod publish;
+mod replay;
+mod status;
+mod subscribe;
+mod worker;
+mod workload;
+
+use crate::arguments::{Arguments, BrokerArguments, Command};
+use crate::config::Config;
+use crate::output::{Outcome, Trouble};
+use std::path::Path;
+use verge::{Builder, Client};
+
+/// Runs the command that was typed.
+pub fn run(arguments: Arguments) -> Outcome {
+    let Arguments { config, set, format, command, .. } = arguments;
+    let load = |file: Option<&Path>| Ok::<_, Trouble>(Config::load(file.or(config.as_deref()), &set)?);
+    match command {
+        Command::Broker { name } => broker::run(&load(None)?, name.as_deref()),
+        Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
+        Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
+        Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
+        Command::Check { file } => check::run(&load(file.as_deref())?, format),
+        Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
+        Command::Doctor => doctor::run(&load(None)?, format),
+        Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
+        Command::Demo(arguments) => demo::run(&arguments, format),
+        Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
+        Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
+    }
+}
+
+/// A client of the brokers that were named, or else of the configured ones. Without waiting for a primary.
+fn start_client(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Result<Client, Trouble> {
+    let addresses = brokers.addresses().unwrap_or_else(|| config.client_addresses());
+    let builder: Builder = Client::builder().failover(config.delays.failover);
+    let builder = name.into_iter().fold(builder, Builder::name);
+    Ok(builder.start(&addresses)?)
+}
+
+/// The same, when a primary is found.
+fn connect(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Result<Client, Trouble> {
+    let client = start_client(config, brokers, name)?;
+    client.wait_for_primary()?;
+    Ok(client)
+}

@@ -1,0 +1,91 @@
+//! `verge pub`: publishes messages by hand.
+
+use super::connect;
+use crate::arguments::{Format, PublishArguments};
+use crate::config::Config;
+use crate::output::{Outcome, Trouble, json, yes};
+use contract::{Contract, Span};
+use serde::Serialize;
+use std::io::BufRead;
+use std::time::Duration;
+use verge::{Client, Error, Publisher};
+
+/// The contract of a topic that has none anywhere.
+fn without_contract() -> Contract {
+    Contract::every(Span::millis(1)).deadline(Span::secs(1)).best_effort()
+}
+
+#[derive(Serialize)]
+struct Published<'a> {
+    topic: &'a str,
+    messages: u64,
+}
+
+/// Publishes what was asked for.
+pub fn run(config: &Config, arguments: &PublishArguments, format: Format) -> Outcome {
+    let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
+    let publisher = match advertise(&client, arguments) {
+        Err(Error::Refused { topic, reason, .. }) => {
+            eprintln!("verge: the contract of `{topic}` was refused: {reason}");
+            return Ok(yes(false));
+        }
+        publisher => publisher?,
+    };
+    let messages =
+        if arguments.lines { publish_lines(&publisher)? } else { publish_repeated(&publisher, arguments)? };
+    if format == Format::Json {
+        json(&Published { topic: publisher.topic(), messages })?;
+    }
+    Ok(yes(true))
+}
+
+/// Asks for the contract in the flags, or for the configured one, or else carries the topic as best effort and says so.
+fn advertise(client: &Client, arguments: &PublishArguments) -> Result<Publisher, Error> {
+    if arguments.contract.is_given() {
+        return client.publisher(&arguments.topic, arguments.contract.contract(Span::secs(1)));
+    }
+    match client.publisher_by_configuration(&arguments.topic) {
+        Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
+            eprintln!("verge: `{}` has no contract, so it is carried as best effort", arguments.topic);
+            client.publisher(&arguments.topic, without_contract())
+        }
+        publisher => publisher,
+    }
+}
+
+fn publish_lines(publisher: &Publisher) -> Result<u64, Trouble> {
+    let mut messages = 0;
+    for line in std::io::stdin().lock().lines() {
+        publish(publisher, line?.as_bytes())?;
+        messages += 1;
+    }
+    Ok(messages)
+}
+
+fn publish_repeated(publisher: &Publisher, arguments: &PublishArguments) -> Result<u64, Trouble> {
+    let payload = match (&arguments.message, &arguments.file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(path)) => std::fs::read(path)
+            .map_err(|error| Trouble(format!("cannot read {}: {error}", path.display())))?,
+        (None, None) => return Err(Trouble("nothing to publish: give -m TEXT, -f FILE or -l".to_owned())),
+    };
+    let period = arguments.contract.period.filter(|period| !period.is_forever());
+    let delay = arguments.repeat_delay.or(period).unwrap_or(Span::secs(1));
+    for round in 0..arguments.repeat {
+        if round > 0 {
+            std::thread::sleep(Duration::from_nanos(delay.as_nanos_u64()));
+        }
+        publish(publisher, &payload)?;
+    }
+    Ok(arguments.repeat)
+}
+
+/// Publishes, waiting where the broker does not take messages fast enough.
+fn publish(publisher: &Publisher, payload: &[u8]) -> Result<(), Trouble> {
+    loop {
+        match publisher.publish(payload) {
+            Err(error) if error.is_retryable() => std::thread::sleep(Duration::from_millis(1)),
+            result => return Ok(result.map(drop)?),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! `verge status`: both brokers, and whether contracts are kept.
+
+use super::start_client;
+use crate::arguments::{BrokerArguments, Format};
+use crate::config::Config;
+use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use verge::{Client, NodeReport, Standing, StreamReport, TopicState};
+
+#[derive(Serialize)]
+struct Report {
+    protected: bool,
+    met: usize,
+    at_risk: usize,
+    broken: usize,
+    brokers: Vec<BrokerRow>,
+    topics: Vec<TopicRow>,
+}
+
+#[derive(Serialize)]
+struct BrokerRow {
+    address: String,
+    name: String,
+    role: &'static str,
+    epoch: u64,
+    protected: bool,
+    clients: u32,
+    streams: usize,
+    utilisation: f64,
+    latency_p50_ms: f64,
+    latency_p99_ms: f64,
+    latency_max_ms: f64,
+    uptime_s: f64,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct TopicRow {
+    topic: String,
+    publisher: String,
+    state: &'static str,
+    loss: String,
+    longest_run: u32,
+    lost: u64,
+    late: u64,
+    arrived: u64,
+    subscribers: u32,
+    replicated: bool,
+    latency_last_ms: f64,
+    latency_max_ms: f64,
+    deadline_ms: f64,
+}
+
+/// Topics shown without `--all`: the worst first.
+const TOPICS_SHOWN: usize = 15;
+/// How long brokers may take to be reached.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Shows the pair once, or again and again.
+pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, format: Format) -> Outcome {
+    let client = start_client(config, brokers, None)?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let report = look(&client, until)?;
+        let healthy = report.protected && report.broken == 0;
+        match format {
+            Format::Json => json(&report)?,
+            Format::Table => {
+                if watch {
+                    // Clears the screen and begins at its top.
+                    line("\x1b[2J\x1b[H")?;
+                }
+                show(&report, all)?;
+            }
+        }
+        if !watch {
+            if report.brokers.is_empty() {
+                let addresses =
+                    client.brokers().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                return Err(Trouble(format!(
+                    "no broker answers at {addresses}: start one with `verge broker a`"
+                )));
+            }
+            return Ok(yes(healthy));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Asks every broker. Waits until all have answered, or for as long as is left.
+fn look(client: &Client, until: Instant) -> Result<Report, Trouble> {
+    let mut reports: Vec<(String, NodeReport)> = Vec::new();
+    loop {
+        reports.clear();
+        for (index, address) in client.brokers().iter().enumerate() {
+            if let Some(report) = client.status(index, true)? {
+                reports.push((address.to_string(), report));
+            }
+        }
+        if reports.len() == client.brokers().len() || Instant::now() >= until {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let reigning = reports.iter().filter(|(_, report)| report.standing == Standing::Primary);
+    let primary = reigning.max_by_key(|(_, report)| report.epoch);
+    let mut topics: Vec<&StreamReport> = primary.iter().flat_map(|(_, report)| &report.streams).collect();
+    topics.sort_by_key(|stream| {
+        (std::cmp::Reverse(stream.state), std::cmp::Reverse(stream.longest_run), &stream.topic)
+    });
+    let count = |state| topics.iter().filter(|stream| stream.state == state).count();
+    Ok(Report {
+        protected: primary.is_some_and(|(_, report)| report.protected),
+        met: count(TopicState::Met),
+        at_risk: count(TopicState::AtRisk),
+        broken: count(TopicState::Broken),
+        topics: topics.iter().map(|stream| topic_row(stream)).collect(),
+        brokers: reports.iter().map(|(address, report)| broker_row(address, report)).collect(),
+    })
+}
+
+fn broker_row(address: &str, report: &NodeReport) -> BrokerRow {
+    let [p50, p99, max] = report.latency.map(|span| span.as_millis_f64());
+    BrokerRow {
+        address: address.to_owned(),
+        name: report.name.clone(),
+        role: match report.standing {
+            Standing::Primary => "primary",
+            Standing::Backup => "backup",
+            _ => "seeking",
+        },
+        epoch: report.epoch.0,
+        protected: report.protected,
+        clients: report.clients,
+        streams: report.streams.len(),
+        utilisation: report.utilisation,
+        latency_p50_ms: p50,
+        latency_p99_ms: p99,
+        latency_max_ms: max,
+        uptime_s: report.taken.since(report.started).as_millis_f64() / 1e3,
+        counters: report.counters.iter().copied().collect(),
+    }
+}
+
+fn topic_row(stream: &StreamReport) -> TopicRow {
+    TopicRow {
+        topic: stream.topic.clone(),
+        publisher: stream.publisher.clone(),
+        state: match stream.state {
+            TopicState::Met => "met",
+            TopicState::AtRisk => "at risk",
+            TopicState::Broken => "broken",
+        },
+        loss: stream.contract.loss.to_string(),
+        longest_run: stream.longest_run,
+        lost: stream.lost,
+        late: stream.late,
+        arrived: stream.arrived,
+        subscribers: stream.subscribers,
+        replicated: stream.replicate,
+        latency_last_ms: stream.latency[0].as_millis_f64(),
+        latency_max_ms: stream.latency[1].as_millis_f64(),
+        deadline_ms: stream.contract.deadline.as_millis_f64(),
+    }
+}
+
+fn show(report: &Report, all: bool) -> Result<(), Trouble> {
+    let ms = |value: f64| millis(contract::Span((value * 1e6) as i64));
+    let headings = [
+        "broker",
+        "address",
+        "role",
+        "epoch",
+        "clients",
+        "streams",
+        "CPU planned %",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "arrived",
+        "copied",
+        "late",
+        "dropped",
+        "up s",
+    ];
+    let mut brokers = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+    for row in &report.brokers {
+        let counter = |name| row.counters.get(name).copied().unwrap_or(0).to_string();
+        brokers.add_row([
+            row.name.clone(),
+            row.address.clone(),
+            row.role.to_owned(),
+            row.epoch.to_string(),
+            row.clients.to_string(),
+            row.streams.to_string(),
+            format!("{:.2}", row.utilisation * 100.0),
+            ms(row.latency_p50_ms),
+            ms(row.latency_p99_ms),
+            ms(row.latency_max_ms),
+            counter("arrived"),
+            counter("replicated"),
+            counter("late"),
+            counter("dropped"),
+            format!("{:.0}", row.uptime_s),
+        ]);
+    }
+    line(&brokers.to_string())?;
+    let shown = if all { report.topics.len() } else { report.topics.len().min(TOPICS_SHOWN) };
+    if shown > 0 {
+        let headings = [
+            "topic",
+            "publisher",
+            "state",
+            "L",
+            "longest run",
+            "lost",
+            "late",
+            "arrived",
+            "subscribers",
+            "last ms",
+            "max ms",
+            "D ms",
+        ];
+        let mut topics = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        for row in report.topics.iter().take(shown) {
+            topics.add_row([
+                row.topic.clone(),
+                row.publisher.clone(),
+                row.state.to_owned(),
+                row.loss.clone(),
+                row.longest_run.to_string(),
+                row.lost.to_string(),
+                row.late.to_string(),
+                row.arrived.to_string(),
+                row.subscribers.to_string(),
+                ms(row.latency_last_ms),
+                ms(row.latency_max_ms),
+                ms(row.deadline_ms),
+            ]);
+        }
+        line(&topics.to_string())?;
+    }
+    if shown < report.topics.len() {
+        line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
+    }
+    let protection = match (report.brokers.is_empty(), report.protected) {
+        (true, _) => "NO BROKER answers",
+        (false, true) => "protected: a crash of the primary is survived",
+        (false, false) => "UNPROTECTED: a crash now loses messages; start the other broker",
+    };
+    line(&format!(
+        "{protection}. Topics: {} met, {} at risk, {} broken.",
+        report.met, report.at_risk, report.broken
+    ))
+}

@@ -1,0 +1,239 @@
+//! The demo's clients: one that publishes the workload, and some that receive. They end when their input closes, and
+//! print what they saw as JSON.
+
+use super::connect;
+use super::workload::{Category, PAYLOAD_BYTES, categories};
+use crate::arguments::{BrokerArguments, WorkerRole};
+use crate::config::Config;
+use crate::output::{Outcome, Trouble, line, yes};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use verge::{Client, Delivery, Publisher, Reigning};
+
+/// What a worker says when it has begun.
+pub const READY: &str = "ready";
+
+/// What the publisher saw.
+#[derive(Serialize, Deserialize, Default)]
+pub struct PublishReport {
+    /// Messages numbered, by topic.
+    pub sent: Vec<(String, u64)>,
+    /// How long there was no primary, each time after the first.
+    pub outages_ms: Vec<f64>,
+    /// The largest delay of a batch behind its schedule.
+    pub behind_ms: f64,
+}
+
+/// What a receiver saw.
+#[derive(Serialize, Deserialize, Default)]
+pub struct ReceiveReport {
+    pub streams: Vec<StreamReport>,
+    /// Latencies by the first level of the topic.
+    pub latency: BTreeMap<String, LatencyReport>,
+    /// When messages of the most urgent category arrived, by topic, in nanoseconds since the Unix epoch.
+    pub arrivals: BTreeMap<String, Vec<u64>>,
+}
+
+/// One stream as it was received.
+#[derive(Serialize, Deserialize, Clone)]
+pub struct StreamReport {
+    pub topic: String,
+    pub received: u64,
+    pub duplicates: u64,
+    pub longest_run: u64,
+    pub next_seq: u64,
+    pub late: u64,
+    pub tolerates: Option<u64>,
+}
+
+/// Latencies in milliseconds.
+#[derive(Serialize, Deserialize, Clone, Default)]
+pub struct LatencyReport {
+    pub messages: u64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub p999_ms: f64,
+    pub max_ms: f64,
+}
+
+/// Runs the worker.
+pub fn run(config: &Config, brokers: &BrokerArguments, role: &WorkerRole) -> Outcome {
+    let over = watch_input()?;
+    match role {
+        WorkerRole::Publish { topics } => {
+            publish(&connect(config, brokers, Some("demo-publisher"))?, *topics, &over)?
+        }
+        WorkerRole::Receive { filter } => receive(&connect(config, brokers, None)?, filter, &over)?,
+    }
+    Ok(yes(true))
+}
+
+fn watch_input() -> Result<Arc<AtomicBool>, Trouble> {
+    let over = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&over);
+    std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        flag.store(true, Ordering::Relaxed);
+    })?;
+    Ok(over)
+}
+
+fn print(report: &impl Serialize) -> Result<(), Trouble> {
+    line(&serde_json::to_string(report).map_err(|error| Trouble(error.to_string()))?)
+}
+
+/// A batch of topics that are published together; ordered so that the next one due is the greatest.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Proxy {
+    due: std::cmp::Reverse<Instant>,
+    first: usize,
+    count: usize,
+    period: Duration,
+}
+
+fn publish(client: &Client, topics: u32, over: &AtomicBool) -> Result<(), Trouble> {
+    let outages = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&outages);
+    client.on_reign(move |reigning| {
+        if let Reigning::Primary { outage, .. } = reigning {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(outage.as_millis_f64());
+        }
+    })?;
+    let categories = categories(topics);
+    let names: Vec<(String, &Category)> = categories
+        .iter()
+        .flat_map(|category| (0..category.topics).map(move |index| (category.topic(index), category)))
+        .collect();
+    let publishers =
+        client.publishers(names.iter().map(|(name, category)| (name.as_str(), Some(category.contract))))?;
+    line(READY)?;
+    let mut proxies = plan(&categories);
+    let mut behind = Duration::ZERO;
+    while !over.load(Ordering::Relaxed) {
+        let Some(mut proxy) = proxies.pop() else { break };
+        let now = Instant::now();
+        if proxy.due.0 > now {
+            std::thread::sleep(proxy.due.0 - now);
+        }
+        behind = behind.max(Instant::now().saturating_duration_since(proxy.due.0));
+        publish_batch(client, &publishers[proxy.first..proxy.first + proxy.count])?;
+        // A publisher that was held up does not catch up with a burst: that would break its own contract.
+        proxy.due.0 = (proxy.due.0 + proxy.period).max(Instant::now() + proxy.period / 2);
+        proxies.push(proxy);
+    }
+    let sent =
+        publishers.iter().map(|publisher| (publisher.topic().to_owned(), publisher.published())).collect();
+    let outages_ms = outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    print(&PublishReport { sent, outages_ms, behind_ms: behind.as_secs_f64() * 1e3 })
+}
+
+/// The proxies of all categories, their first batches spread over their periods.
+fn plan(categories: &[Category]) -> BinaryHeap<Proxy> {
+    let begin = Instant::now() + Duration::from_millis(50);
+    let mut proxies = BinaryHeap::new();
+    let mut first = 0;
+    for category in categories {
+        let period = Duration::from_nanos(category.contract.period.as_nanos_u64());
+        let batches = category.topics.div_ceil(category.batch.max(1));
+        for batch in 0..batches {
+            let count = category.batch.min(category.topics - batch * category.batch) as usize;
+            let due = std::cmp::Reverse(begin + period * batch / batches.max(1));
+            proxies.push(Proxy { due, first, count, period });
+            first += count;
+        }
+    }
+    proxies
+}
+
+fn publish_batch(client: &Client, publishers: &[Publisher]) -> Result<(), Trouble> {
+    let payload = [0x5a; PAYLOAD_BYTES];
+    client.batch(|batch| {
+        for publisher in publishers {
+            match batch.publish(publisher, &payload) {
+                Err(error) if !error.is_retryable() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// What has come, as it comes.
+#[derive(Default)]
+struct Collected {
+    latency: BTreeMap<String, Histogram<u64>>,
+    arrivals: BTreeMap<String, Vec<u64>>,
+}
+
+/// Arrivals remembered per topic.
+const ARRIVALS_MAX: usize = 100_000;
+
+impl Collected {
+    fn take(&mut self, delivery: &Delivery<'_>) {
+        let group = delivery.topic.split('/').next().unwrap_or(delivery.topic);
+        if !self.latency.contains_key(group) {
+            let Ok(histogram) = Histogram::new_with_bounds(1, 60_000_000, 3) else { return };
+            self.latency.insert(group.to_owned(), histogram);
+        }
+        let micros = delivery.latency.as_nanos_u64() / 1_000;
+        if let Some(histogram) = self.latency.get_mut(group) {
+            histogram.saturating_record(micros);
+        }
+        if group == "c0" {
+            if !self.arrivals.contains_key(delivery.topic) {
+                self.arrivals.insert(delivery.topic.to_owned(), Vec::new());
+            }
+            if let Some(arrivals) =
+                self.arrivals.get_mut(delivery.topic).filter(|list| list.len() < ARRIVALS_MAX)
+            {
+                arrivals.push((delivery.created + delivery.latency).0);
+            }
+        }
+    }
+}
+
+fn receive(client: &Client, filters: &[String], over: &AtomicBool) -> Result<(), Trouble> {
+    let collected = Arc::new(Mutex::new(Collected::default()));
+    for filter in filters {
+        let sink = Arc::clone(&collected);
+        client.subscribe_with(filter, move |delivery| {
+            sink.lock().unwrap_or_else(PoisonError::into_inner).take(delivery);
+        })?;
+    }
+    line(READY)?;
+    while !over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let streams = client.accounts()?.into_iter().map(|account| StreamReport {
+        tolerates: match account.contract.loss {
+            verge::Loss::AtMost(most) => Some(u64::from(most)),
+            verge::Loss::Unbounded => None,
+        },
+        topic: account.topic,
+        received: account.received,
+        duplicates: account.duplicates,
+        longest_run: account.longest_run,
+        next_seq: account.next_seq,
+        late: account.late,
+    });
+    let collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
+    let ms = |micros: u64| micros as f64 / 1e3;
+    let latency = collected.latency.iter().map(|(group, histogram)| {
+        let report = LatencyReport {
+            messages: histogram.len(),
+            p50_ms: ms(histogram.value_at_quantile(0.5)),
+            p99_ms: ms(histogram.value_at_quantile(0.99)),
+            p999_ms: ms(histogram.value_at_quantile(0.999)),
+            max_ms: ms(histogram.max()),
+        };
+        (group.clone(), report)
+    });
+    let (streams, latency) = (streams.collect(), latency.collect());
+    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals.clone() })
+}

@@ -1,0 +1,210 @@
+//! The layers of a configuration: files, then the environment, then flags. The later wins, key by key.
+
+use super::problems::{File, Problem, Problems, Source};
+use super::schema::{self, KEYS, TOPIC_KEYS};
+use super::value::Raw;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// A value with where it came from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Given {
+    pub raw: Raw,
+    pub source: Source,
+}
+
+/// What was given, before it is understood.
+#[derive(Default)]
+pub struct Layers {
+    pub files: Vec<File>,
+    pub values: BTreeMap<String, Given>,
+    /// The tables of `[[topic]]`, in the order of the files, with the place of each.
+    pub topics: Vec<(Source, BTreeMap<String, Given>)>,
+    pub problems: Vec<Problem>,
+}
+
+/// The places where a configuration is looked for when none is named.
+const USUAL_FILES: [&str; 2] = ["verge.toml", "/etc/verge/verge.toml"];
+/// Environment variables begin with this; `VERGE_DETECTION__POLL` means `detection.poll`.
+const PREFIX: &str = "VERGE_";
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads all layers. `file` is the one that the user named, if any.
+pub fn read(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: &[String],
+) -> Result<Layers, Problems> {
+    let mut layers = Layers::default();
+    let usual = || USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file());
+    if let Some(path) = file.map(Path::to_path_buf).or_else(usual) {
+        layers.read_file(&path)?;
+        layers.read_fragments(&path)?;
+    }
+    for (name, text) in environment {
+        let Some(rest) = name.strip_prefix(PREFIX).filter(|rest| rest.contains("__")) else { continue };
+        let path = rest.to_lowercase().replace("__", ".");
+        layers.take(path, Raw::from_plain(&text), Source::Environment(name.clone()));
+    }
+    for flag in flags {
+        match flag.split_once('=') {
+            Some((path, text)) => {
+                layers.take(path.trim().to_owned(), Raw::from_plain(text.trim()), Source::Flag(flag.clone()));
+            }
+            None => layers.problems.push(Problem {
+                source: Source::Flag(flag.clone()),
+                message: format!("`{flag}` sets nothing"),
+                remedy: "write --set key=value, as in --set detection.poll=5ms".to_owned(),
+            }),
+        }
+    }
+    Ok(layers)
+}
+
+impl Layers {
+    /// Files of `conf.d` beside the main file, in the order of their names.
+    fn read_fragments(&mut self, main: &Path) -> Result<(), Problems> {
+        let folder = main.parent().unwrap_or(Path::new(".")).join("conf.d");
+        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        paths.sort();
+        paths.iter().try_for_each(|path| self.read_file(path))
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), Problems> {
+        let too_large = || std::io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"));
+        let size = std::fs::metadata(path).map_err(|error| Problems::unreadable(path, &error))?.len();
+        if size > FILE_BYTES_MAX {
+            return Err(Problems::unreadable(path, &too_large()));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| Problems::unreadable(path, &error))?;
+        let index = self.files.len();
+        let (table, errors) = DeTable::parse_recoverable(&text);
+        for error in errors {
+            self.problems.push(Problem {
+                source: Source::File(index, error.span().unwrap_or(0..0)),
+                message: format!("this is not TOML: {}", error.message()),
+                remedy: "mend the syntax here".to_owned(),
+            });
+        }
+        self.read_table(index, "", table.get_ref());
+        self.files.push(File { path: path.to_path_buf(), text });
+        Ok(())
+    }
+
+    fn read_table(&mut self, file: usize, prefix: &str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let path = if prefix.is_empty() {
+                name.get_ref().to_string()
+            } else {
+                format!("{prefix}.{}", name.get_ref())
+            };
+            let source = Source::File(file, name.span());
+            match value.get_ref() {
+                DeValue::Array(items) if path == "topic" => {
+                    for item in items {
+                        self.read_topic(file, item.span(), item.get_ref());
+                    }
+                }
+                DeValue::Table(inner) if schema::find(&path).is_none() && is_section(&path) => {
+                    self.read_table(file, &path, inner);
+                }
+                value if schema::find(&path).is_some() => {
+                    let span = table
+                        .get_key_value(name.get_ref().as_ref())
+                        .map_or(name.span(), |(_, value)| value.span());
+                    self.take(path, Raw::new(value), Source::File(file, span));
+                }
+                _ => self.unknown(&path, source),
+            }
+        }
+    }
+
+    fn read_topic(&mut self, file: usize, span: std::ops::Range<usize>, item: &DeValue<'_>) {
+        let Some(table) = item.as_table() else {
+            self.problems.push(Problem {
+                source: Source::File(file, span),
+                message: "a topic must be a table".to_owned(),
+                remedy: "write [[topic]] on a line of its own, and its keys below".to_owned(),
+            });
+            return;
+        };
+        let mut topic = BTreeMap::new();
+        for (name, value) in table {
+            let name_text: &str = name.get_ref();
+            if TOPIC_KEYS.iter().any(|key| key.path == name_text) {
+                let source = Source::File(file, value.span());
+                topic.insert(name_text.to_owned(), Given { raw: Raw::new(value.get_ref()), source });
+            } else {
+                let known = TOPIC_KEYS.iter().map(|key| key.path);
+                self.problems.push(unknown_problem(name_text, Source::File(file, name.span()), known));
+            }
+        }
+        self.topics.push((Source::File(file, span), topic));
+    }
+
+    fn take(&mut self, path: String, raw: Raw, source: Source) {
+        if schema::find(&path).is_some() {
+            self.values.insert(path, Given { raw, source });
+        } else {
+            self.unknown(&path, source);
+        }
+    }
+
+    fn unknown(&mut self, path: &str, source: Source) {
+        let sections = [
+            "brokers",
+            "network",
+            "link",
+            "detection",
+            "scheduling",
+            "admission",
+            "realtime",
+            "limits",
+            "topic",
+        ];
+        let last = path.rsplit('.').next().unwrap_or(path);
+        let parent = path.strip_suffix(last).unwrap_or("");
+        let siblings = KEYS.iter().filter_map(|key| {
+            let (section, name) = key.path.rsplit_once('.')?;
+            let same = schema_section(section, parent.trim_end_matches('.'));
+            same.then_some(name)
+        });
+        let known: Vec<&str> = if parent.is_empty() { sections.to_vec() } else { siblings.collect() };
+        self.problems.push(unknown_problem(path, source, known));
+    }
+}
+
+fn unknown_problem<'a>(path: &str, source: Source, known: impl IntoIterator<Item = &'a str>) -> Problem {
+    let known: Vec<&str> = known.into_iter().collect();
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let remedy = match schema::nearest(last, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "there is no such section; see `verge config default`".to_owned(),
+        None => format!("known here: {}", known.join(", ")),
+    };
+    Problem { source, message: format!("unknown key `{path}`"), remedy }
+}
+
+fn schema_section(pattern: &str, path: &str) -> bool {
+    let (mut wanted, mut given) = (pattern.split('.'), path.split('.'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted == "*" || wanted == given => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether keys may be below this path.
+fn is_section(path: &str) -> bool {
+    let depth = path.split('.').count();
+    KEYS.iter().any(|key| {
+        let section: Vec<&str> = key.path.split('.').take(depth).collect();
+        key.path.split('.').count() > depth && schema_section(&section.join("."), path)
+    })
+}

@@ -1,0 +1,557 @@
+//! The configuration: one file for all roles, layered with `conf.d`, environment and flags.
+//!
+//! Two stages: what was given ([`layers`]), and what it means ([`Config`]), checked and complete. All problems are
+//! found before any is reported.
+
+mod layers;
+mod problems;
+pub mod schema;
+mod value;
+
+use broker::{Detection, Limits, Policy, TopicRule};
+use contract::timing::LinkDelay;
+use contract::{Contract, Delays, LinkClass, Links, Loss, Span};
+use layers::{Given, Layers};
+pub use problems::{Problem, Problems, Source};
+use schema::{KEYS, TOPIC_KEYS};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use value::{Raw, Value, understand};
+
+/// One broker of the pair.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BrokerAddress {
+    pub name: String,
+    pub clients: SocketAddr,
+    pub pair: SocketAddr,
+    pub starts_as_primary: bool,
+}
+
+/// What admission counts with; `None` for what is measured at start.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AdmissionConfig {
+    pub schedulability: bool,
+    pub share: f64,
+    pub arrival: Option<Span>,
+    pub dispatch: Option<Span>,
+    pub replication: Option<Span>,
+    pub blocking: Option<Span>,
+}
+
+/// What the data thread asks of the host; `None` for as much as it gets.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RealtimeConfig {
+    pub priority: Option<u8>,
+    pub processors: Vec<usize>,
+    pub lock_memory: Option<bool>,
+}
+
+/// The contract of a family of topics, and how many streams it is expected to have.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TopicFamily {
+    pub rule: TopicRule,
+    pub streams: u32,
+}
+
+/// A complete configuration, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub brokers: Vec<BrokerAddress>,
+    pub delays: Delays,
+    pub links: Links,
+    pub detection: Detection,
+    pub policy: Policy,
+    pub admission: AdmissionConfig,
+    pub realtime: RealtimeConfig,
+    pub limits: Limits,
+    pub topics: Vec<TopicFamily>,
+    /// Every effective value as it would be written, with where it came from.
+    pub effective: Vec<(String, String, String)>,
+}
+
+/// The pair that exists without being configured: both brokers on this host.
+const DEFAULT_BROKERS: [(&str, &str); 6] = [
+    ("brokers.a.clients", "\"127.0.0.1:7571\""),
+    ("brokers.a.pair", "\"127.0.0.1:7573\""),
+    ("brokers.a.start_as", "\"primary\""),
+    ("brokers.b.clients", "\"127.0.0.1:7581\""),
+    ("brokers.b.pair", "\"127.0.0.1:7583\""),
+    ("brokers.b.start_as", "\"backup\""),
+];
+const DEFAULT_LINKS: [(&str, &str); 4] = [
+    ("link.edge.broker_to_subscriber", "\"1ms\""),
+    ("link.edge.confirmation", "\"10ms\""),
+    ("link.cloud.broker_to_subscriber", "\"20ms\""),
+    ("link.cloud.confirmation", "\"100ms\""),
+];
+
+impl Config {
+    /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
+    pub fn load(file: Option<&Path>, flags: &[String]) -> Result<Config, Problems> {
+        Config::load_from(file, std::env::vars(), flags)
+    }
+
+    fn load_from(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        flags: &[String],
+    ) -> Result<Config, Problems> {
+        let layers = layers::read(file, environment, flags)?;
+        let mut reader = Understanding::new(layers);
+        let config = reader.config();
+        match config {
+            Some(config) if reader.layers.problems.is_empty() => Ok(config),
+            _ => {
+                let mut list = reader.layers.problems;
+                list.sort_by_key(|problem| match &problem.source {
+                    Source::File(file, span) => (*file, span.start),
+                    _ => (usize::MAX, 0),
+                });
+                Err(Problems { files: reader.layers.files, list })
+            }
+        }
+    }
+
+    /// The addresses of all brokers for clients, as `host:port,host:port`.
+    pub fn client_addresses(&self) -> String {
+        self.brokers.iter().map(|broker| broker.clients.to_string()).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Turns what was given into what it means, collecting problems.
+struct Understanding {
+    layers: Layers,
+    values: BTreeMap<String, Value>,
+    effective: Vec<(String, String, String)>,
+}
+
+impl Understanding {
+    fn new(layers: Layers) -> Understanding {
+        let mut this = Understanding { layers, values: BTreeMap::new(), effective: Vec::new() };
+        this.fill_defaults();
+        let given = this.layers.values.clone();
+        for key in KEYS {
+            let of_key = given
+                .iter()
+                .filter(|(path, _)| schema::find(path).is_some_and(|known| known.path == key.path));
+            for (path, given) in of_key {
+                match understand(key.kind, &given.raw) {
+                    Ok(value) => {
+                        this.values.insert(path.clone(), value);
+                    }
+                    Err(message) => {
+                        this.problem(&given.source, format!("{path}: {message}"), key.doc.to_owned())
+                    }
+                }
+                let origin = this.origin(&given.source);
+                this.effective.push((path.clone(), given.raw.to_string(), origin));
+            }
+        }
+        this
+    }
+
+    /// What nobody gave has its default; names that somebody began must be complete.
+    fn fill_defaults(&mut self) {
+        let has = |layers: &Layers, prefix: &str| layers.values.keys().any(|path| path.starts_with(prefix));
+        if !has(&self.layers, "brokers.") {
+            self.defaults(&DEFAULT_BROKERS);
+        }
+        self.defaults(&DEFAULT_LINKS);
+        let names = |section: &str| -> Vec<String> {
+            let mut names: Vec<String> = self
+                .layers
+                .values
+                .keys()
+                .filter_map(|path| {
+                    path.strip_prefix(section)?.strip_prefix('.')?.split('.').next().map(str::to_owned)
+                })
+                .collect();
+            names.dedup();
+            names
+        };
+        let named: Vec<(&str, Vec<String>)> = vec![("brokers", names("brokers")), ("link", names("link"))];
+        for key in KEYS {
+            let Some((section, name)) = key.path.split_once(".*.") else {
+                self.defaults(&[(key.path, key.default)]);
+                continue;
+            };
+            for given in named.iter().filter(|(known, _)| *known == section).flat_map(|(_, names)| names) {
+                let path = format!("{section}.{given}.{name}");
+                if !key.default.is_empty() {
+                    self.defaults(&[(&path, key.default)]);
+                } else if !self.layers.values.contains_key(&path) {
+                    let place = self
+                        .layers
+                        .values
+                        .iter()
+                        .find(|(p, _)| p.starts_with(&format!("{section}.{given}.")));
+                    let source = place.map_or(Source::Default, |(_, given)| given.source.clone());
+                    self.problem(&source, format!("[{section}.{given}] lacks `{name}`"), key.doc.to_owned());
+                }
+            }
+        }
+    }
+
+    fn defaults(&mut self, values: &[(&str, &str)]) {
+        for (path, text) in values {
+            let given = || Given { raw: Raw::from_plain(text), source: Source::Default };
+            self.layers.values.entry((*path).to_owned()).or_insert_with(given);
+        }
+    }
+
+    fn problem(&mut self, source: &Source, message: String, remedy: String) {
+        self.layers.problems.push(Problem { source: source.clone(), message, remedy });
+    }
+
+    fn origin(&self, source: &Source) -> String {
+        match source {
+            Source::Default => "default".to_owned(),
+            Source::File(index, span) => match self.layers.files.get(*index) {
+                Some(file) => format!("{}:{}", file.path.display(), file.position(span.start).0),
+                None => "file".to_owned(),
+            },
+            Source::Environment(name) => format!("environment {name}"),
+            Source::Flag(_) => "flag --set".to_owned(),
+        }
+    }
+
+    fn source(&self, path: &str) -> Source {
+        self.layers.values.get(path).map_or(Source::Default, |given| given.source.clone())
+    }
+
+    fn span(&self, path: &str) -> Span {
+        match self.values.get(path) {
+            Some(Value::Span(span)) => *span,
+            _ => Span::ZERO,
+        }
+    }
+
+    fn optional_span(&self, path: &str) -> Option<Span> {
+        match self.values.get(path) {
+            Some(Value::Span(span)) => Some(*span),
+            _ => None,
+        }
+    }
+
+    fn integer(&self, path: &str) -> i64 {
+        match self.values.get(path) {
+            Some(Value::Integer(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    fn size(&self, path: &str) -> usize {
+        usize::try_from(self.integer(path)).unwrap_or(0)
+    }
+
+    fn config(&mut self) -> Option<Config> {
+        let links = self.links();
+        let config = Config {
+            brokers: self.brokers(),
+            delays: Delays {
+                failover: self.span("network.failover"),
+                broker_to_broker: self.span("network.broker_to_broker"),
+                publisher_to_broker: self.span("network.publisher_to_broker"),
+            },
+            detection: self.detection(),
+            policy: match self.values.get("scheduling.policy") {
+                Some(Value::Word(word)) if word == "fcfs" => Policy::Fcfs,
+                Some(Value::Word(word)) if word == "fcfs-minus" => Policy::FcfsMinus,
+                _ => Policy::Frame,
+            },
+            admission: self.admission(),
+            realtime: self.realtime(),
+            limits: self.limits(),
+            topics: self.topics(&links),
+            links,
+            effective: std::mem::take(&mut self.effective),
+        };
+        self.check_relations(&config);
+        Some(config)
+    }
+
+    fn brokers(&mut self) -> Vec<BrokerAddress> {
+        let names: Vec<String> = self
+            .values
+            .keys()
+            .filter_map(|path| path.strip_prefix("brokers.")?.strip_suffix(".clients").map(str::to_owned))
+            .collect();
+        let address = |path: String| match self.values.get(&path) {
+            Some(Value::Address(address)) => Some(*address),
+            _ => None,
+        };
+        let broker = |name: &String| {
+            let role = self.values.get(&format!("brokers.{name}.start_as"));
+            Some(BrokerAddress {
+                clients: address(format!("brokers.{name}.clients"))?,
+                pair: address(format!("brokers.{name}.pair"))?,
+                starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
+                name: name.clone(),
+            })
+        };
+        names.iter().filter_map(broker).collect()
+    }
+
+    fn links(&self) -> Links {
+        let names = self.values.keys().filter_map(|path| {
+            path.strip_prefix("link.")?.strip_suffix(".broker_to_subscriber").map(str::to_owned)
+        });
+        let class = |name: String| {
+            let class: LinkClass = name.parse().ok()?;
+            let delay = LinkDelay {
+                to_subscriber: self.span(&format!("link.{name}.broker_to_subscriber")),
+                confirmation: self.span(&format!("link.{name}.confirmation")),
+            };
+            Some((class, delay))
+        };
+        Links::new(names.filter_map(class))
+    }
+
+    fn detection(&self) -> Detection {
+        Detection {
+            poll: self.span("detection.poll"),
+            misses: self.integer("detection.misses") as u32,
+            connect: self.span("detection.connect"),
+            retry: self.span("detection.retry"),
+            seek_preferred: self.span("detection.seek_primary"),
+            seek_other: self.span("detection.seek_backup"),
+        }
+    }
+
+    fn admission(&self) -> AdmissionConfig {
+        AdmissionConfig {
+            schedulability: self.values.get("admission.schedulability") == Some(&Value::Switch(true)),
+            share: match self.values.get("admission.share") {
+                Some(Value::Share(share)) => *share,
+                _ => 1.0,
+            },
+            arrival: self.optional_span("admission.arrival_cost"),
+            dispatch: self.optional_span("admission.dispatch_cost"),
+            replication: self.optional_span("admission.replication_cost"),
+            blocking: self.optional_span("admission.blocking"),
+        }
+    }
+
+    fn realtime(&self) -> RealtimeConfig {
+        RealtimeConfig {
+            priority: match self.values.get("realtime.priority") {
+                Some(Value::Integer(priority)) => Some(*priority as u8),
+                _ => None,
+            },
+            processors: match self.values.get("realtime.processors") {
+                Some(Value::Integers(list)) => list.iter().map(|cpu| *cpu as usize).collect(),
+                _ => Vec::new(),
+            },
+            lock_memory: match self.values.get("realtime.lock_memory") {
+                Some(Value::Switch(switch)) => Some(*switch),
+                _ => None,
+            },
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            links: self.size("limits.connections"),
+            streams: self.size("limits.streams"),
+            sessions: self.size("limits.sessions"),
+            filters_per_session: self.size("limits.filters_per_session"),
+            jobs: self.size("limits.jobs"),
+            ring_slots_min: self.size("limits.ring_slots_min"),
+            ring_slots_max: self.size("limits.ring_slots_max"),
+            backup_slots: self.size("limits.backup_slots"),
+            store_bytes: self.size("limits.store"),
+            subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
+            deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
+            sync_backlog_bytes: self.size("limits.sync_backlog"),
+            greeting: self.span("limits.greeting"),
+            silence: self.span("limits.silence"),
+            session_linger: self.span("limits.session_linger"),
+            stream_linger: self.span("limits.stream_linger"),
+            drain: self.span("limits.drain"),
+        }
+    }
+
+    fn topics(&mut self, links: &Links) -> Vec<TopicFamily> {
+        let given = self.layers.topics.clone();
+        given.iter().filter_map(|(place, topic)| self.topic(place, topic, links)).collect()
+    }
+
+    fn topic(
+        &mut self,
+        place: &Source,
+        topic: &BTreeMap<String, Given>,
+        links: &Links,
+    ) -> Option<TopicFamily> {
+        let mut values = BTreeMap::new();
+        let before = self.layers.problems.len();
+        for key in TOPIC_KEYS {
+            match topic.get(key.path).map(|given| (given, understand(key.kind, &given.raw))) {
+                Some((_, Ok(value))) => {
+                    values.insert(key.path, value);
+                }
+                Some((given, Err(message))) => {
+                    self.problem(&given.source, format!("{}: {message}", key.path), key.doc.to_owned());
+                }
+                None if key.default.is_empty() => {
+                    self.problem(place, format!("this topic lacks `{}`", key.path), key.doc.to_owned());
+                }
+                None => {}
+            }
+        }
+        if self.layers.problems.len() > before {
+            return None;
+        }
+        let (Some(Value::Filter(filter)), Some(Value::Span(period))) =
+            (values.remove("filter"), values.remove("period"))
+        else {
+            return None;
+        };
+        let mut contract = Contract::every(period);
+        let mut streams = 1;
+        for (name, value) in values {
+            match (name, value) {
+                ("deadline", Value::Span(deadline)) => contract.deadline = deadline,
+                ("loss", Value::Loss(loss)) => contract.loss = loss,
+                ("retain", Value::Integer(retain)) => contract.retain = retain as u32,
+                ("link", Value::Link(link)) => contract.link = link,
+                ("priority", Value::Integer(priority)) => contract.priority = priority as u8,
+                ("streams", Value::Integer(count)) => streams = count as u32,
+                ("confirm", Value::Switch(confirm)) => contract.confirm = confirm,
+                _ => {}
+            }
+        }
+        if contract.loss == Loss::Unbounded && !topic.contains_key("retain") {
+            contract.retain = 0;
+        }
+        if let Err(error) = contract.check() {
+            self.problem(place, error.to_string(), "mend this topic".to_owned());
+            return None;
+        }
+        if links.delay(contract.link).is_none() {
+            let source = topic.get("link").map_or(place.clone(), |given| given.source.clone());
+            let message = format!("the link class `{}` is not configured", contract.link);
+            self.problem(&source, message, format!("add [link.{}] or use edge or cloud", contract.link));
+            return None;
+        }
+        self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
+        Some(TopicFamily { rule: TopicRule { filter, contract }, streams })
+    }
+
+    /// Values that contradict each other; both keys are named.
+    fn check_relations(&mut self, config: &Config) {
+        let detection = &config.detection;
+        let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
+        if detected > config.delays.failover {
+            let message = format!(
+                "network.failover ({}) is shorter than a failure takes to be detected: detection.poll x \
+                 (detection.misses + 1) + detection.connect = {detected}",
+                config.delays.failover
+            );
+            let source = [self.source("network.failover"), self.source("detection.poll")];
+            let source =
+                source.into_iter().find(|source| *source != Source::Default).unwrap_or(Source::Default);
+            self.problem(&source, message, "lengthen network.failover, or poll more often".to_owned());
+        }
+        if config.limits.ring_slots_min > config.limits.ring_slots_max {
+            let source = self.source("limits.ring_slots_min");
+            let message = "limits.ring_slots_min is above limits.ring_slots_max".to_owned();
+            self.problem(&source, message, "exchange them".to_owned());
+        }
+        if config.brokers.len() > 2 {
+            let extra = format!("brokers.{}.clients", config.brokers[2].name);
+            let source = self.source(&extra);
+            let message = format!("{} brokers are configured, and a pair has two", config.brokers.len());
+            self.problem(&source, message, "remove one".to_owned());
+        }
+        let mut seen: BTreeMap<SocketAddr, String> = BTreeMap::new();
+        for broker in &config.brokers {
+            for (key, address) in [("clients", broker.clients), ("pair", broker.pair)] {
+                let path = format!("brokers.{}.{key}", broker.name);
+                if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {
+                    let source = self.source(&path);
+                    let message = format!("{path} and {other} are both {address}");
+                    self.problem(&source, message, "give each its own port".to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// The commented default configuration.
+pub fn default_text() -> String {
+    let mut text = String::from(
+        "# Verge. One file for all roles; every key has a default, so that an empty file is valid.\n\
+         # Durations have units: ns, us, ms, s, min, h.\n",
+    );
+    let mut section = String::new();
+    for key in KEYS {
+        let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        if head != section {
+            section = head.to_owned();
+            let shown = head.replace("brokers.*", "brokers.a").replace("link.*", "link.radio");
+            text.push_str(&format!("\n# [{shown}]\n"));
+        }
+        let default = match key.path {
+            "brokers.*.clients" => "\"127.0.0.1:7571\"",
+            "brokers.*.pair" => "\"127.0.0.1:7573\"",
+            "link.*.broker_to_subscriber" => "\"5ms\"",
+            "link.*.confirmation" => "\"50ms\"",
+            _ => key.default,
+        };
+        text.push_str(&format!("# {}\n# {name} = {default}\n", key.doc));
+    }
+    text.push_str("\n# [[topic]]\n");
+    for key in TOPIC_KEYS {
+        let default = match key.path {
+            "filter" => "\"turbine/+/vibration\"",
+            "period" | "deadline" => "\"50ms\"",
+            _ => key.default,
+        };
+        text.push_str(&format!("# {}\n# {} = {default}\n", key.doc, key.path));
+    }
+    text
+}
+
+/// The reference for people, as Markdown.
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Configuration\n\n\
+         One file, `verge.toml`, serves all roles: both brokers, and the clients, which take the brokers' addresses from it.\n\
+         It is looked for at `--config FILE`, then `./verge.toml`, then `/etc/verge/verge.toml`. Files of `conf.d/*.toml`\n\
+         beside it are read after it, in the order of their names. Environment variables (`VERGE_DETECTION__POLL=5ms`) win\n\
+         over files, `--set detection.poll=5ms` wins over everything. `verge config show` prints every effective value and\n\
+         where it came from; `verge config default` prints a commented file; `verge check` prints what the analysis makes of\n\
+         the topics.\n\n\
+         Every key has a default: without a file, the pair is `a` (clients 127.0.0.1:7571, pair 127.0.0.1:7573, starts as\n\
+         primary) and `b` (7581, 7583, backup), both on this host.\n\n\
+         This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",
+    );
+    let mut section = "";
+    for key in KEYS {
+        let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        if head != section {
+            section = head;
+            text.push_str(&format!(
+                "\n## `[{}]`\n\n| key | takes | default | meaning |\n|---|---|---|---|\n",
+                head.replace('*', "NAME")
+            ));
+        }
+        text.push_str(&row(name, key));
+    }
+    text.push_str("\n## `[[topic]]`\n\nContracts for families of topics. A publisher may also state its contract itself.\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+    TOPIC_KEYS.iter().for_each(|key| text.push_str(&row(key.path, key)));
+    text
+}
+
+fn row(name: &str, key: &schema::Key) -> String {
+    let default = match key.default {
+        "" => "required".to_owned(),
+        "the period" => "the period".to_owned(),
+        default => format!("`{default}`"),
+    };
+    format!("| `{name}` | {} | {default} | {} |\n", key.kind.describe(), key.doc)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! What is wrong with a configuration: everything at once, each with its place and a remedy.
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Where a value came from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Source {
+    /// Nobody said anything.
+    Default,
+    /// A file: its number among those read, and the place in it.
+    File(usize, Range<usize>),
+    /// An environment variable.
+    Environment(String),
+    /// `--set` on the command line.
+    Flag(String),
+}
+
+/// A file that was read.
+pub struct File {
+    pub path: PathBuf,
+    pub text: String,
+}
+
+impl File {
+    /// Line and column of a place, counted from one.
+    pub fn position(&self, at: usize) -> (usize, usize) {
+        let before = self.text.get(..at.min(self.text.len())).unwrap_or(&self.text);
+        let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        (line, column)
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Problem {
+    pub source: Source,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Everything that is wrong.
+pub struct Problems {
+    pub files: Vec<File>,
+    pub list: Vec<Problem>,
+}
+
+impl Problems {
+    /// A file that could not be read at all.
+    pub fn unreadable(path: &Path, error: &std::io::Error) -> Problems {
+        let message = format!("cannot read {}: {error}", path.display());
+        let remedy = "give the path of an existing file with --config".to_owned();
+        Problems { files: Vec::new(), list: vec![Problem { source: Source::Default, message, remedy }] }
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.list {
+            match &problem.source {
+                Source::File(index, span) if *index < self.files.len() => {
+                    let file = &self.files[*index];
+                    let path = file.path.display().to_string();
+                    let end = span.end.min(file.text.len());
+                    let span = span.start.min(end)..end;
+                    let snippet = Snippet::source(&file.text)
+                        .path(path)
+                        .annotation(AnnotationKind::Primary.span(span).label(&problem.remedy));
+                    let report = &[Level::ERROR.primary_title(&problem.message).element(snippet)];
+                    writeln!(f, "{}\n", Renderer::plain().render(report))?;
+                }
+                Source::Environment(name) => {
+                    writeln!(
+                        f,
+                        "error: {}\n  --> environment variable {name}\n   = {}\n",
+                        problem.message, problem.remedy
+                    )?;
+                }
+                Source::Flag(flag) => {
+                    writeln!(f, "error: {}\n  --> --set {flag}\n   = {}\n", problem.message, problem.remedy)?;
+                }
+                _ => writeln!(f, "error: {}\n   = {}\n", problem.message, problem.remedy)?,
+            }
+        }
+        let count = self.list.len();
+        write!(f, "{count} problem{} in the configuration", if count == 1 { "" } else { "s" })
+    }
+}

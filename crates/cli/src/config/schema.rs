@@ -1,0 +1,368 @@
+//! Every key of the configuration: its path, what it may hold, its default, and a line of documentation. The reference
+//! `docs/configuration.md`, `verge config default` and the check for unknown keys all come from this table.
+
+/// What a key may hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// A span with its unit.
+    Duration,
+    /// A span, or `auto` to measure it on this host.
+    DurationOrAuto,
+    /// `host:port`.
+    Address,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// A whole number in this range, or `auto`.
+    IntegerOrAuto(i64, i64),
+    /// A number of bytes, plain or with a unit (`64KiB`, `1MiB`, `1GiB`).
+    Bytes,
+    /// A number above 0 and up to 1.
+    Share,
+    /// `true` or `false`.
+    Switch,
+    /// `true`, `false` or `auto`.
+    SwitchOrAuto,
+    /// A list of whole numbers.
+    Integers,
+    /// A topic filter.
+    Filter,
+    /// A number of losses, or `unbounded`.
+    Loss,
+    /// The name of a link class.
+    Link,
+}
+
+impl Kind {
+    /// What to write, for people.
+    pub fn describe(self) -> String {
+        match self {
+            Kind::Duration => "duration, such as \"50ms\"".to_owned(),
+            Kind::DurationOrAuto => "duration, or \"auto\"".to_owned(),
+            Kind::Address => "\"host:port\"".to_owned(),
+            Kind::Choice(words) => {
+                words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
+            }
+            Kind::Integer(min, max) => format!("whole number from {min} to {max}"),
+            Kind::IntegerOrAuto(min, max) => format!("whole number from {min} to {max}, or \"auto\""),
+            Kind::Bytes => "bytes, such as 65536 or \"64KiB\"".to_owned(),
+            Kind::Share => "number above 0 and up to 1".to_owned(),
+            Kind::Switch => "true or false".to_owned(),
+            Kind::SwitchOrAuto => "true, false or \"auto\"".to_owned(),
+            Kind::Integers => "list of whole numbers".to_owned(),
+            Kind::Filter => "topic filter, such as \"turbine/+/speed\"".to_owned(),
+            Kind::Loss => "whole number, or \"unbounded\"".to_owned(),
+            Kind::Link => "name of a link class".to_owned(),
+        }
+    }
+}
+
+/// One key.
+pub struct Key {
+    /// Its path; `*` stands for a name that the user chooses.
+    pub path: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// Its default as it would be written, or nothing where it must be given.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
+    Key { path, kind, default, doc }
+}
+
+/// All keys, in the order in which they are documented.
+pub const KEYS: &[Key] = &[
+    key("brokers.*.clients", Kind::Address, "", "Where clients reach this broker."),
+    key("brokers.*.pair", Kind::Address, "", "Where its partner reaches this broker."),
+    key(
+        "brokers.*.start_as",
+        Kind::Choice(&["primary", "backup"]),
+        "\"backup\"",
+        "Which one reigns where neither does yet. Only a preference: a broker that finds a reigning partner stands by.",
+    ),
+    key(
+        "network.failover",
+        Kind::Duration,
+        "\"50ms\"",
+        "x: from the failure of the primary until every publisher sends to the backup. An upper bound.",
+    ),
+    key(
+        "network.publisher_to_broker",
+        Kind::Duration,
+        "\"1ms\"",
+        "dPB: from creation to arrival at the broker, jitter of the publisher included. An upper bound; at run time it is measured for each message.",
+    ),
+    key(
+        "network.broker_to_broker",
+        Kind::Duration,
+        "\"50us\"",
+        "dBB: from the primary to the backup. An upper bound.",
+    ),
+    key(
+        "link.*.broker_to_subscriber",
+        Kind::Duration,
+        "",
+        "dBS: from the broker to subscribers of this class. A lower bound. `edge` (1ms) and `cloud` (20ms) exist without being configured.",
+    ),
+    key(
+        "link.*.confirmation",
+        Kind::Duration,
+        "",
+        "From dispatch until a subscriber's confirmation is back. An upper bound, for confirmed topics. `edge` 10ms, `cloud` 100ms.",
+    ),
+    key(
+        "detection.poll",
+        Kind::Duration,
+        "\"10ms\"",
+        "The time between two polls of the primary by its backup.",
+    ),
+    key(
+        "detection.misses",
+        Kind::Integer(1, 100),
+        "2",
+        "How many polls in a row may stay unanswered before the backup takes over.",
+    ),
+    key(
+        "detection.connect",
+        Kind::Duration,
+        "\"10ms\"",
+        "How long a broker's attempt to reach its partner may take.",
+    ),
+    key(
+        "detection.retry",
+        Kind::Duration,
+        "\"100ms\"",
+        "The time between two attempts to reach the partner.",
+    ),
+    key(
+        "detection.seek_primary",
+        Kind::Duration,
+        "\"500ms\"",
+        "How long a broker that starts as primary looks for its partner before it reigns alone.",
+    ),
+    key("detection.seek_backup", Kind::Duration, "\"3s\"", "The same for a broker that starts as backup."),
+    key(
+        "scheduling.policy",
+        Kind::Choice(&["frame", "fcfs", "fcfs-minus"]),
+        "\"frame\"",
+        "frame: earliest deadline first, copies only where a contract needs them. fcfs and fcfs-minus are baselines for measurements: first come first served, everything copied, with and without pruning.",
+    ),
+    key(
+        "admission.schedulability",
+        Kind::Switch,
+        "true",
+        "Whether a set of topics that could not be served in time is refused.",
+    ),
+    key(
+        "admission.share",
+        Kind::Share,
+        "0.8",
+        "The share of one processor that all topics together may take.",
+    ),
+    key(
+        "admission.arrival_cost",
+        Kind::DurationOrAuto,
+        "\"auto\"",
+        "Processor time to take one message in. auto: measured at start.",
+    ),
+    key(
+        "admission.dispatch_cost",
+        Kind::DurationOrAuto,
+        "\"auto\"",
+        "Processor time to dispatch one message to one subscriber. auto: measured at start.",
+    ),
+    key(
+        "admission.replication_cost",
+        Kind::DurationOrAuto,
+        "\"auto\"",
+        "Processor time to copy one message to the backup. auto: measured at start.",
+    ),
+    key(
+        "admission.blocking",
+        Kind::DurationOrAuto,
+        "\"auto\"",
+        "The longest time for which an urgent message waits because something else has begun. auto: measured at start.",
+    ),
+    key(
+        "realtime.priority",
+        Kind::IntegerOrAuto(0, 99),
+        "\"auto\"",
+        "Priority of the data thread under SCHED_FIFO; 0 for ordinary scheduling. auto: 50 where the host allows it.",
+    ),
+    key(
+        "realtime.processors",
+        Kind::Integers,
+        "[]",
+        "Processors that the data thread stays on; empty for any.",
+    ),
+    key(
+        "realtime.lock_memory",
+        Kind::SwitchOrAuto,
+        "\"auto\"",
+        "Whether memory is kept resident. auto: where the host allows it.",
+    ),
+    key("limits.connections", Kind::Integer(4, 1_000_000), "16384", "Connections of one broker."),
+    key(
+        "limits.streams",
+        Kind::Integer(1, 4_000_000),
+        "65536",
+        "Streams of one broker: one per topic and publisher.",
+    ),
+    key("limits.sessions", Kind::Integer(1, 1_000_000), "4096", "Subscribing clients of one broker."),
+    key("limits.filters_per_session", Kind::Integer(1, 65_536), "256", "Filters of one subscribing client."),
+    key(
+        "limits.jobs",
+        Kind::Integer(16, 100_000_000),
+        "1048576",
+        "Jobs that may wait. Above it, arriving messages are dropped and counted as overrun.",
+    ),
+    key("limits.ring_slots_min", Kind::Integer(2, 65_536), "8", "Messages kept per stream at least."),
+    key(
+        "limits.ring_slots_max",
+        Kind::Integer(2, 131_072),
+        "4096",
+        "Messages kept per stream at most. A contract that needs more is refused.",
+    ),
+    key("limits.backup_slots", Kind::Integer(2, 65_536), "10", "Copies kept per replicated stream at least."),
+    key("limits.store", Kind::Bytes, "\"1GiB\"", "Payload of all kept messages."),
+    key(
+        "limits.subscriber_backlog",
+        Kind::Bytes,
+        "\"1MiB\"",
+        "What may wait on a subscriber's connection before its messages are deferred.",
+    ),
+    key(
+        "limits.deferred_per_subscriber",
+        Kind::Integer(1, 10_000_000),
+        "16384",
+        "Messages deferred for one subscriber. Above it, its oldest are dropped and counted as its losses.",
+    ),
+    key(
+        "limits.sync_backlog",
+        Kind::Bytes,
+        "\"128KiB\"",
+        "What may wait for the partner while it is brought up to date.",
+    ),
+    key("limits.greeting", Kind::Duration, "\"2s\"", "How long a new connection may take to say who it is."),
+    key(
+        "limits.silence",
+        Kind::Duration,
+        "\"5s\"",
+        "How long a client may be silent before its connection is taken for dead.",
+    ),
+    key(
+        "limits.session_linger",
+        Kind::Duration,
+        "\"5s\"",
+        "How long a subscriber without connection is remembered.",
+    ),
+    key(
+        "limits.stream_linger",
+        Kind::Duration,
+        "\"1min\"",
+        "How long a stream is remembered whose publisher is gone.",
+    ),
+    key(
+        "limits.drain",
+        Kind::Duration,
+        "\"2s\"",
+        "How long a broker that ends waits for its publishers to move to the partner.",
+    ),
+];
+
+/// The keys of one `[[topic]]`.
+pub const TOPIC_KEYS: &[Key] = &[
+    key(
+        "filter",
+        Kind::Filter,
+        "",
+        "The topics meant: `+` for one level, `#` for all that follow. The first filter that matches governs.",
+    ),
+    key(
+        "period",
+        Kind::Duration,
+        "",
+        "T: the shortest time between two messages of one publisher. \"inf\" for a rare message.",
+    ),
+    key("deadline", Kind::Duration, "the period", "D: from creation to arrival at every subscriber."),
+    key("loss", Kind::Loss, "0", "L: how many messages in a row may be lost."),
+    key(
+        "retain",
+        Kind::Integer(0, 65_536),
+        "1",
+        "N: how many of its newest messages a publisher keeps, to send them again after a failover.",
+    ),
+    key("link", Kind::Link, "\"edge\"", "Where the subscribers are."),
+    key("priority", Kind::Integer(0, 255), "0", "Decides between equal deadlines; the higher goes first."),
+    key(
+        "streams",
+        Kind::Integer(1, 4_000_000),
+        "1",
+        "How many streams these topics will have together. Only `verge check` counts with it.",
+    ),
+    key(
+        "confirm",
+        Kind::Switch,
+        "false",
+        "Whether a message counts as dispatched only when its subscribers have confirmed it: survives the power loss of a host, not only the death of a process.",
+    ),
+];
+
+/// The key for a path in which names stand in the place of `*`.
+pub fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| matches(key.path, path))
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let (mut wanted, mut given) = (pattern.split('.'), path.split('.'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted == "*" || wanted == given => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The known name that is most like a mistyped one, if one is near.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.into_iter().map(|candidate| (distance(name, candidate), candidate));
+    scored.min().filter(|(distance, _)| *distance <= 1 + name.len() / 4).map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be changed, added or removed.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_users_own_choice_are_found() {
+        assert_eq!(find("brokers.a.clients").map(|key| key.path), Some("brokers.*.clients"));
+        assert!(find("brokers.a").is_none() && find("brokers.a.b.clients").is_none());
+    }
+
+    #[test]
+    fn a_mistyped_name_is_recognised() {
+        assert_eq!(nearest("perod", ["filter", "period", "loss"]), Some("period"));
+        assert_eq!(nearest("xyzzy", ["filter", "period", "loss"]), None);
+    }
+}

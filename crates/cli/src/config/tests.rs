@@ -1,0 +1,162 @@
+use super::*;
+use std::path::PathBuf;
+
+/// A file that is removed with its folder.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Scratch {
+        let folder = std::env::temp_dir().join(format!("verge-config-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("verge.toml"), text).unwrap();
+        Scratch(folder)
+    }
+
+    fn load(&self, environment: &[(&str, &str)], flags: &[&str]) -> Result<Config, String> {
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Config::load_from(Some(&self.0.join("verge.toml")), environment, &flags)
+            .map_err(|problems| problems.to_string())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn an_empty_file_is_a_pair_on_this_host() {
+    let config = Scratch::new("empty", "").load(&[], &[]).unwrap();
+    assert_eq!(config.client_addresses(), "127.0.0.1:7571,127.0.0.1:7581");
+    assert_eq!(config.delays, Delays::default());
+    assert_eq!(config.detection, Detection::default());
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.links, Links::new(Links::default().iter().rev_copied()));
+}
+
+trait RevCopied<T> {
+    fn rev_copied(self) -> Vec<T>;
+}
+
+impl<'a, T: Copy + 'a, I: Iterator<Item = &'a T>> RevCopied<T> for I {
+    /// Classes are read in the order of their names.
+    fn rev_copied(self) -> Vec<T> {
+        let mut all: Vec<T> = self.copied().collect();
+        all.reverse();
+        all
+    }
+}
+
+#[test]
+fn all_problems_are_shown_at_once_with_place_and_remedy() {
+    let text = "\
+[network]
+failover = \"10ms\"
+[detection]
+pol = \"5ms\"
+misses = 0
+[[topic]]
+filter = \"a/#/b\"
+period = 50
+[[topic]]
+filter = \"a\"
+period = \"50ms\"
+perod = \"50ms\"
+link = \"radio\"
+[nonsense]
+x = 1
+";
+    let report = Scratch::new("problems", text)
+        .load(&[("VERGE_LIMITS__STREAMS", "many")], &["limits.jobs"])
+        .unwrap_err();
+    for expected in [
+        "verge.toml:4:1",
+        "unknown key `detection.pol`",
+        "did you mean `poll`?",
+        "verge.toml:5:10",
+        "whole number from 1 to 100",
+        "verge.toml:7:10",
+        "`#` may only be the last level",
+        "verge.toml:8:10",
+        "write for example \"50ms\"",
+        "verge.toml:12:1",
+        "did you mean `period`?",
+        "unknown key `nonsense`",
+        "environment variable VERGE_LIMITS__STREAMS",
+        "--set limits.jobs",
+        "network.failover (10ms) is shorter",
+    ] {
+        assert!(report.contains(expected), "lacks {expected:?}:\n{report}");
+    }
+    assert!(report.ends_with("problems in the configuration"), "{report}");
+}
+
+#[test]
+fn broken_syntax_is_shown_where_it_is() {
+    let report = Scratch::new("syntax", "[network]\nfailover = = 3\n").load(&[], &[]).unwrap_err();
+    assert!(report.contains("verge.toml:2:") && report.contains("not TOML"), "{report}");
+}
+
+#[test]
+fn a_half_configured_broker_is_named() {
+    let report =
+        Scratch::new("half", "[brokers.left]\nclients = \"127.0.0.1:1\"\n").load(&[], &[]).unwrap_err();
+    assert!(report.contains("[brokers.left] lacks `pair`"), "{report}");
+}
+
+#[test]
+fn the_same_port_twice_is_named() {
+    let text = "[brokers.a]\nclients = \"127.0.0.1:1\"\npair = \"127.0.0.1:1\"\n";
+    let report = Scratch::new("port", text).load(&[], &[]).unwrap_err();
+    assert!(report.contains("brokers.a.pair and brokers.a.clients are both 127.0.0.1:1"), "{report}");
+}
+
+#[test]
+fn flags_win_over_the_environment_which_wins_over_files() {
+    let scratch = Scratch::new("layers", "[detection]\npoll = \"9ms\"\nmisses = 3\nconnect = \"1ms\"\n");
+    let fragments = scratch.0.join("conf.d");
+    std::fs::create_dir_all(&fragments).unwrap();
+    std::fs::write(fragments.join("10-site.toml"), "[detection]\nmisses = 4\n").unwrap();
+    let config = scratch.load(&[("VERGE_DETECTION__POLL", "8ms")], &["detection.poll=7ms"]).unwrap();
+    assert_eq!(config.detection.poll, Span::millis(7));
+    assert_eq!(config.detection.misses, 4);
+    let shown = |key: &str| config.effective.iter().find(|(path, ..)| path == key).unwrap().2.clone();
+    assert_eq!(shown("detection.poll"), "flag --set");
+    assert!(shown("detection.misses").ends_with("10-site.toml:2"));
+    assert!(shown("detection.connect").ends_with("verge.toml:4"));
+    assert_eq!(shown("detection.retry"), "default");
+}
+
+#[test]
+fn a_topic_has_the_defaults_of_its_contract() {
+    let config = Scratch::new("topic", "[[topic]]\nfilter = \"a/+\"\nperiod = \"50ms\"\nretain = 2\n")
+        .load(&[], &[])
+        .unwrap();
+    assert_eq!(config.topics[0].rule.contract, Contract::every(Span::millis(50)).retain(2));
+    let text = "[[topic]]\nfilter = \"a\"\nperiod = \"1s\"\nloss = \"unbounded\"\n";
+    let config = Scratch::new("effort", text).load(&[], &[]).unwrap();
+    assert_eq!(config.topics[0].rule.contract, Contract::every(Span::secs(1)).best_effort());
+}
+
+#[test]
+fn the_commented_default_is_valid_when_its_comments_are_taken_away() {
+    let text: String = default_text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| line.contains(" = ") || line.starts_with('['))
+        .filter(|line| !line.ends_with("= the period"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let config =
+        Scratch::new("default", &text).load(&[], &[]).unwrap_or_else(|report| panic!("{report}\n{text}"));
+    assert_eq!(config.topics.len(), 1);
+}
+
+#[test]
+fn the_reference_is_true() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let written = std::fs::read_to_string(page).unwrap_or_default();
+    assert!(written == reference(), "run `verge config reference > docs/configuration.md`");
+}

@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+
+mod arguments;
+mod commands;
+mod config;
+mod doctor;
+mod output;
+mod recording;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = arguments::Arguments::parse();
+    match commands::run(arguments) {
+        Ok(code) => code,
+        Err(trouble) => {
+            eprintln!("{trouble}");
+            ExitCode::from(output::TROUBLE)
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Recordings: files of sensor data, read row by row for a replay.
+//!
+//! A recording is a CSV file, plain or packed with gzip, with the column names in its first line. It is
+//! streamed: whatever the size of the file, the memory is bounded by [`MAX_LINE_BYTES`] and [`MAX_COLUMNS`].
+//! Field data is never clean, so what can be passed over is counted in [`Flaws`] instead of ending a replay
+//! half way, and only a file that cannot be understood at all is a [`RecordingError`].
+
+mod error;
+mod flaws;
+mod layout;
+mod source;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod time_format;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use csv::StringRecord;
+
+pub use error::RecordingError;
+pub use flaws::{FlawKind, Flaws};
+use layout::{Layout, is_missing, push_number};
+use source::Records;
+pub use survey::Survey;
+
+/// The time between two rows of a file without a time column.
+const NS_PER_ROW: i64 = 1_000_000_000;
+
+/// What a person may say about a recording where the file does not speak for itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The column that holds the time. By default, the first that is named like one (`time`, `timestamp`,
+    /// `datetime`, `date`, `dttm`, `ts`, `date_time`) and holds times, or whose first value is a date with a
+    /// time of day.
+    pub time_column: Option<String>,
+    /// The columns to read, in this order. By default, all but the time column.
+    pub columns: Vec<String>,
+    /// The character between cells. By default, the one of `,`, `;`, tab and `|` that fits the first lines.
+    pub delimiter: Option<u8>,
+}
+
+/// What the cells of a column are, and so what their topic carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Finite numbers. Where `;` parts the cells a decimal comma is understood, and handed out as a point.
+    Number,
+    /// Anything else. A column without values in its first rows counts as text, because that refuses nothing.
+    Text,
+}
+
+/// One selected column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The name from the header, without surrounding blanks. It is distinct within the file: an unnamed
+    /// column is called `column_3` by its place, and the second `kw` is called `kw_2`.
+    pub name: String,
+    /// What the first [`SAMPLE_ROWS`] rows show the cells to be.
+    pub kind: Kind,
+}
+
+/// One row, valid until the next is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// The time in nanoseconds since the Unix epoch, never earlier than that of the row before. Without a
+    /// time column it is the index of the row in seconds; see [`Recording::has_time`].
+    pub time_ns: i64,
+    /// The line of the file at which the row begins, counted from one.
+    pub line: u64,
+    text: &'a str,
+    cells: &'a [Option<Range<usize>>],
+}
+
+impl<'a> Row<'a> {
+    /// The cells in the order of [`Recording::columns`], without surrounding blanks. `None` stands for a cell
+    /// that is missing or refused. The cells of a number column can be parsed as `f64`.
+    pub fn cells(&self) -> impl ExactSizeIterator<Item = Option<&'a str>> + use<'a> {
+        let text = self.text;
+        self.cells.iter().map(move |cell| cell.clone().map(|range| &text[range]))
+    }
+
+    /// One cell by the index of its column; `None` also beyond the last.
+    pub fn cell(&self, column: usize) -> Option<&'a str> {
+        self.cells.get(column)?.clone().map(|range| &self.text[range])
+    }
+}
+
+/// A recording being read. Its buffers are reused from row to row.
+pub struct Recording {
+    path: PathBuf,
+    layout: Layout,
+    columns: Vec<Column>,
+    records: Records,
+    record: StringRecord,
+    text: String,
+    cells: Vec<Option<Range<usize>>>,
+    rows: i64,
+    last_ns: i64,
+    flaws: Flaws,
+    ended: bool,
+}
+
+impl Recording {
+    /// Opens a file and looks at its first rows to learn the delimiter, the columns and the time.
+    pub fn open(path: &Path, options: &Options) -> Result<Recording, RecordingError> {
+        let mut layout = Layout::find(path, options)?;
+        let columns = std::mem::take(&mut layout.columns);
+        let records = Records::open(path, layout.delimiter)?;
+        let mut recording = Recording {
+            path: path.to_owned(),
+            layout,
+            columns,
+            records,
+            record: StringRecord::new(),
+            text: String::new(),
+            cells: Vec::new(),
+            rows: 0,
+            last_ns: i64::MIN,
+            flaws: Flaws::default(),
+            ended: false,
+        };
+        recording.skip_header()?;
+        Ok(recording)
+    }
+
+    /// The selected columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether the file has a time column. Otherwise each row counts as one second, which is worth telling
+    /// the person who waits for the replay.
+    pub fn has_time(&self) -> bool {
+        self.layout.time.is_some()
+    }
+
+    /// The name of the time column, if there is one.
+    pub fn time_column(&self) -> Option<&str> {
+        self.layout.time.as_ref().map(|(_, name)| name.as_str())
+    }
+
+    /// Reads the next row, or `None` at the end. After an error the recording has ended, too.
+    pub fn next_row(&mut self) -> Result<Option<Row<'_>>, RecordingError> {
+        if self.ended {
+            return Ok(None);
+        }
+        self.ended = true;
+        while let Some(line) = self.records.read(&mut self.record)? {
+            if self.take_time(line) {
+                self.ended = false;
+                self.check_width(line);
+                self.take_cells(line);
+                let (time_ns, text, cells) = (self.last_ns, &self.text, &self.cells);
+                return Ok(Some(Row { time_ns, line, text, cells }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was wrong since the file was opened or rewound.
+    pub fn flaws(&self) -> &Flaws {
+        &self.flaws
+    }
+
+    /// How many bytes of the file have been used, and how many it has, both as packed: for a progress bar.
+    pub fn progress(&self) -> (u64, u64) {
+        self.records.progress()
+    }
+
+    /// Goes back to the first row. The flaws are counted anew, because every pass meets the same ones.
+    pub fn rewind(&mut self) -> Result<(), RecordingError> {
+        self.ended = true;
+        self.records = Records::open(&self.path, self.layout.delimiter)?;
+        self.skip_header()?;
+        self.flaws = Flaws::default();
+        self.rows = 0;
+        self.last_ns = i64::MIN;
+        self.ended = false;
+        Ok(())
+    }
+
+    fn skip_header(&mut self) -> Result<(), RecordingError> {
+        self.records.read(&mut self.record)?;
+        if self.record != self.layout.header {
+            return Err(RecordingError::Changed { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    /// Advances the time to that of the present row. False if the row has none.
+    fn take_time(&mut self, line: u64) -> bool {
+        let Some((place, name)) = &self.layout.time else {
+            self.last_ns = self.rows.saturating_mul(NS_PER_ROW);
+            self.rows += 1;
+            return true;
+        };
+        let text = self.record.get(*place).unwrap_or_default().trim();
+        let Some(time_ns) = time_format::parse(text) else {
+            self.flaws.note(FlawKind::UnreadableTime, line, Some(name), text);
+            return false;
+        };
+        if time_ns < self.last_ns {
+            self.flaws.note(FlawKind::OutOfOrder, line, Some(name), text);
+        }
+        self.last_ns = self.last_ns.max(time_ns);
+        true
+    }
+
+    /// A delimiter at the end of the line makes an empty cell too many, and no flaw.
+    fn check_width(&mut self, line: u64) {
+        let (cells, columns) = (self.record.len(), self.layout.header.len());
+        let surplus = self.record.iter().skip(columns).any(|cell| !cell.trim().is_empty());
+        if cells < columns || surplus {
+            let kind = if surplus { FlawKind::LongRow } else { FlawKind::ShortRow };
+            self.flaws.note(kind, line, None, format_args!("{cells} cells for {columns} columns"));
+        }
+    }
+
+    /// Copies the selected cells into one text, where a decimal comma can become a point without a `String`
+    /// for each cell.
+    fn take_cells(&mut self, line: u64) {
+        self.text.clear();
+        self.cells.clear();
+        let decimal_comma = self.layout.decimal_comma();
+        for (column, &place) in self.columns.iter().zip(&self.layout.places) {
+            let start = self.text.len();
+            let flaw = match self.record.get(place).map(str::trim) {
+                None => {
+                    self.cells.push(None);
+                    continue;
+                }
+                Some(cell) if is_missing(cell) => Some((FlawKind::MissingCell, cell)),
+                Some(cell) if column.kind == Kind::Text => {
+                    self.text.push_str(cell);
+                    None
+                }
+                Some(cell) if push_number(&mut self.text, cell, decimal_comma) => None,
+                Some(cell) => Some((FlawKind::NotANumber, cell)),
+            };
+            if let Some((kind, cell)) = flaw {
+                self.flaws.note(kind, line, Some(&column.name), cell);
+            }
+            self.cells.push(flaw.is_none().then_some(start..self.text.len()));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The bytes of a recording: unpacked, cut into lines, and put together as records.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use csv::StringRecord;
+use flate2::bufread::MultiGzDecoder;
+
+use super::RecordingError;
+
+/// The longest row in bytes, over all its lines. It bounds the memory for a file without line ends, and for
+/// one with a quote that is never closed.
+pub const MAX_LINE_BYTES: usize = 1 << 20;
+
+const BUFFER_BYTES: usize = 64 << 10;
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+
+/// Formats that people take for a recording, by the bytes they begin with.
+const FOREIGN_FORMATS: [(&[u8], &str); 6] = [
+    (b"PK\x03\x04", "an Excel workbook or a zip archive"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd"),
+    (b"\xfd7zXZ", "packed with xz"),
+    (b"BZh", "packed with bzip2"),
+];
+
+/// A file as lines that all end in one `\n`, whether it was packed, and whichever line ends it uses. As a
+/// [`Read`] it hands out one line at a time, so that a CSV reader on top of it never runs ahead and the line
+/// of each record is known exactly.
+pub(super) struct Lines {
+    path: PathBuf,
+    input: Box<dyn BufRead + Send>,
+    gzip: bool,
+    consumed: Arc<AtomicU64>,
+    size: u64,
+    line: Vec<u8>,
+    handed_out: usize,
+    number: u64,
+    after_cr: bool,
+    record_line: Option<u64>,
+    record_bytes: usize,
+    /// Whether the file ended inside of a record, which only an open quote can cause.
+    cut_off: bool,
+}
+
+impl Lines {
+    pub(super) fn open(path: &Path) -> Result<Lines, RecordingError> {
+        let cannot_open = |cause| RecordingError::Open { path: path.to_owned(), cause };
+        // Asked before opening, because opening a pipe without a writer would wait for ever.
+        let metadata = fs::metadata(path).map_err(cannot_open)?;
+        if !metadata.is_file() {
+            return Err(RecordingError::NotAFile { path: path.to_owned() });
+        }
+        let file = File::open(path).map_err(cannot_open)?;
+        let consumed = Arc::new(AtomicU64::new(0));
+        let input = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut input = Counted { input, consumed: Arc::clone(&consumed) };
+        let start = input.fill_buf().map_err(cannot_open)?;
+        let foreign = FOREIGN_FORMATS.iter().find(|(magic, _)| start.starts_with(magic));
+        if let Some(&(_, format)) = foreign {
+            return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
+        }
+        let gzip = start.starts_with(GZIP_MAGIC);
+        let input: Box<dyn BufRead + Send> = if gzip {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(input)))
+        } else {
+            Box::new(input)
+        };
+        Ok(Lines {
+            path: path.to_owned(),
+            input,
+            gzip,
+            consumed,
+            size: metadata.len(),
+            line: Vec::new(),
+            handed_out: 0,
+            number: 0,
+            after_cr: false,
+            record_line: None,
+            record_bytes: 0,
+            cut_off: false,
+        })
+    }
+
+    /// Reads the next line that can belong to a record. Blank lines are passed over between records and kept
+    /// inside of one, where they are part of a quoted cell.
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, RecordingError> {
+        self.handed_out = 0;
+        loop {
+            self.line.clear();
+            if !self.fill_line()? {
+                self.cut_off = self.record_line.is_some();
+                return Ok(None);
+            }
+            self.number += 1;
+            if self.number == 1 && self.line.starts_with(UTF8_BOM) {
+                self.line.drain(..UTF8_BOM.len());
+            }
+            if self.line.contains(&0) {
+                return Err(RecordingError::NotText { path: self.path.clone(), line: self.number });
+            }
+            if self.record_line.is_some() || self.line.iter().any(|byte| !matches!(byte, b' ' | b'\n')) {
+                break;
+            }
+        }
+        self.record_line.get_or_insert(self.number);
+        self.record_bytes += self.line.len();
+        Ok(Some(&self.line))
+    }
+
+    /// Starts a record with the next line: the limit on bytes applies anew.
+    pub(super) fn begin_record(&mut self) {
+        self.record_line = None;
+        self.record_bytes = 0;
+    }
+
+    /// Appends bytes up to the next line end, which may be `\n`, `\r\n` or `\r`. False at the end of the
+    /// file.
+    fn fill_line(&mut self) -> Result<bool, RecordingError> {
+        loop {
+            let available = match self.input.fill_buf() {
+                Ok(available) => available,
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
+                Err(cause) => return Err(self.cannot_read(cause)),
+            };
+            let Some(&first) = available.first() else {
+                let unfinished = !self.line.is_empty();
+                if unfinished {
+                    self.line.push(b'\n');
+                }
+                return Ok(unfinished);
+            };
+            if std::mem::take(&mut self.after_cr) && first == b'\n' {
+                self.input.consume(1);
+                continue;
+            }
+            let end = available.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let taken = end.unwrap_or(available.len());
+            if self.record_bytes + self.line.len() + taken > MAX_LINE_BYTES {
+                let line = self.record_line.unwrap_or(self.number + 1);
+                return Err(RecordingError::LineTooLong { path: self.path.clone(), line });
+            }
+            self.line.extend_from_slice(&available[..taken]);
+            if let Some(end) = end {
+                self.after_cr = available[end] == b'\r';
+                self.input.consume(end + 1);
+                self.line.push(b'\n');
+                return Ok(true);
+            }
+            self.input.consume(taken);
+        }
+    }
+
+    fn cannot_read(&self, cause: io::Error) -> RecordingError {
+        let (path, line) = (self.path.clone(), self.number + 1);
+        match cause.kind() {
+            ErrorKind::UnexpectedEof if self.gzip => RecordingError::TruncatedGzip { path, line },
+            ErrorKind::InvalidData | ErrorKind::InvalidInput if self.gzip => {
+                RecordingError::DamagedGzip { path, line, cause }
+            }
+            _ => RecordingError::Read { path, line, cause },
+        }
+    }
+}
+
+impl Read for Lines {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.handed_out == self.line.len() && self.next().map_err(io::Error::other)?.is_none() {
+            return Ok(0);
+        }
+        let rest = &self.line[self.handed_out..];
+        let length = rest.len().min(out.len());
+        out[..length].copy_from_slice(&rest[..length]);
+        self.handed_out += length;
+        Ok(length)
+    }
+}
+
+/// The rows of a file, the header included, each split into cells.
+pub(super) struct Records {
+    csv: csv::Reader<Lines>,
+}
+
+impl Records {
+    pub(super) fn open(path: &Path, delimiter: u8) -> Result<Records, RecordingError> {
+        let lines = Lines::open(path)?;
+        let mut builder = csv::ReaderBuilder::new();
+        let csv = builder.delimiter(delimiter).has_headers(false).flexible(true).from_reader(lines);
+        Ok(Records { csv })
+    }
+
+    /// Reads the next row into `record`, whose memory is reused, and returns the line it begins at.
+    pub(super) fn read(&mut self, record: &mut StringRecord) -> Result<Option<u64>, RecordingError> {
+        self.csv.get_mut().begin_record();
+        let read = self.csv.read_record(record);
+        let lines = self.csv.get_ref();
+        let line = lines.record_line.unwrap_or(lines.number);
+        let cause = match read {
+            Ok(_) if lines.cut_off => {
+                return Err(RecordingError::UnclosedQuote { path: lines.path.clone(), line });
+            }
+            Ok(more) => return Ok(more.then_some(line)),
+            Err(error) => error.into_kind(),
+        };
+        let path = lines.path.clone();
+        Err(match cause {
+            csv::ErrorKind::Utf8 { .. } => RecordingError::NotText { path, line },
+            csv::ErrorKind::Io(cause) => match cause.downcast() {
+                Ok(error) => error,
+                Err(cause) => RecordingError::Read { path, line, cause },
+            },
+            kind => RecordingError::Read { path, line, cause: io::Error::other(format!("{kind:?}")) },
+        })
+    }
+
+    /// How many bytes of the file have been used, and how many it has.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let lines = self.csv.get_ref();
+        (lines.consumed.load(Ordering::Relaxed).min(lines.size), lines.size)
+    }
+}
+
+/// Counts what is taken from the file rather than what is buffered, so that progress is exact for small files
+/// too. The count is shared because a gzip decoder hides its input.
+struct Counted {
+    input: BufReader<File>,
+    consumed: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(out)?;
+        self.consumed.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.input.consume(length);
+        self.consumed.fetch_add(length as u64, Ordering::Relaxed);
+    }
+}

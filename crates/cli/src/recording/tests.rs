@@ -1,0 +1,620 @@
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::time_format::parse;
+use super::*;
+
+/// A file of its own for each test, gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(contents: impl AsRef<[u8]>) -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("verge-recording-{}-{number}.csv", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, contents).unwrap();
+        Scratch(path)
+    }
+
+    fn open(&self) -> Recording {
+        Recording::open(&self.0, &Options::default()).unwrap()
+    }
+
+    fn open_with(&self, options: &Options) -> Recording {
+        Recording::open(&self.0, options).unwrap()
+    }
+
+    fn survey(&self) -> Survey {
+        Recording::survey(&self.0, &Options::default()).unwrap()
+    }
+
+    fn error(&self) -> RecordingError {
+        self.error_with(&Options::default())
+    }
+
+    fn error_with(&self, options: &Options) -> RecordingError {
+        Recording::survey(&self.0, options).unwrap_err()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn gzip(contents: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(contents.as_ref()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Every row as its line, its time in seconds, and its cells with `_` for `None`.
+fn rows(recording: &mut Recording) -> Vec<String> {
+    let mut rows = Vec::new();
+    while let Some(row) = recording.next_row().unwrap() {
+        let cells: Vec<_> = row.cells().map(|cell| cell.unwrap_or("_")).collect();
+        rows.push(format!("{} {} {}", row.line, row.time_ns as f64 / 1e9, cells.join(" ")));
+    }
+    rows
+}
+
+fn names(recording: &Recording) -> Vec<&str> {
+    recording.columns().iter().map(|column| column.name.as_str()).collect()
+}
+
+fn kinds(recording: &Recording) -> Vec<Kind> {
+    recording.columns().iter().map(|column| column.kind).collect()
+}
+
+fn columns(names: &[&str]) -> Options {
+    Options { columns: names.iter().map(|&name| name.to_owned()).collect(), ..Options::default() }
+}
+
+fn time_column(name: &str) -> Options {
+    Options { time_column: Some(name.to_owned()), ..Options::default() }
+}
+
+const SMALL: &str = "time,kw,state\n1000,1.5,on\n1001,2.5,off\n";
+
+#[test]
+fn a_row_has_a_time_a_line_and_its_cells() {
+    let file = Scratch::new(SMALL);
+    let mut recording = file.open();
+    assert_eq!(names(&recording), ["kw", "state"]);
+    assert_eq!(kinds(&recording), [Kind::Number, Kind::Text]);
+    assert_eq!(recording.time_column(), Some("time"));
+    let row = recording.next_row().unwrap().unwrap();
+    assert_eq!((row.time_ns, row.line), (1_000_000_000_000, 2));
+    assert_eq!((row.cell(0), row.cell(1), row.cell(2)), (Some("1.5"), Some("on"), None));
+    assert_eq!(row.cells().len(), 2);
+    assert_eq!(rows(&mut recording), ["3 1001 2.5 off"]);
+    assert!(recording.next_row().unwrap().is_none());
+    assert!(recording.flaws().is_empty());
+}
+
+#[test]
+fn gzip_is_recognised_by_its_contents_and_not_by_the_name() {
+    let file = Scratch::new(gzip(SMALL));
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording), ["2 1000 1.5 on", "3 1001 2.5 off"]);
+    let size = fs::metadata(&file.0).unwrap().len();
+    assert_eq!(recording.progress(), (size, size));
+}
+
+#[test]
+fn gzip_members_one_after_the_other_are_one_recording() {
+    let file = Scratch::new([gzip(SMALL), gzip("1002,3.5,on\n")].concat());
+    assert_eq!(file.survey().rows, 3);
+}
+
+#[test]
+fn every_delimiter_is_detected() {
+    for delimiter in [",", ";", "\t", "|"] {
+        let file = Scratch::new(SMALL.replace(',', delimiter));
+        assert_eq!(rows(&mut file.open()), ["2 1000 1.5 on", "3 1001 2.5 off"], "{delimiter:?}");
+    }
+}
+
+#[test]
+fn decimal_commas_do_not_pass_for_delimiters() {
+    let file =
+        Scratch::new("time;power, kw;wind, m/s\n01.02.2015 00:00:00;1,5;2,5\n01.02.2015 00:00:01;-3,5;4\n");
+    let mut recording = file.open();
+    assert_eq!(kinds(&recording), [Kind::Number, Kind::Number]);
+    assert_eq!(rows(&mut recording), ["2 1422748800 1.5 2.5", "3 1422748801 -3.5 4"]);
+}
+
+#[test]
+fn delimiters_inside_of_quotes_do_not_count() {
+    let file = Scratch::new("time|\"a;b;c\"|d\n1|\"2;3;4\"|5\n");
+    let mut recording = file.open();
+    assert_eq!(names(&recording), ["a;b;c", "d"]);
+    assert_eq!(rows(&mut recording), ["2 1 2;3;4 5"]);
+}
+
+#[test]
+fn a_given_delimiter_overrides_the_detected_one() {
+    let file = Scratch::new(SMALL);
+    let recording = file.open_with(&Options { delimiter: Some(b';'), ..Options::default() });
+    assert_eq!(names(&recording), ["time,kw,state"]);
+    let error = file.error_with(&Options { delimiter: Some(b'\n'), ..Options::default() });
+    assert!(matches!(error, RecordingError::BadDelimiter { delimiter: '\n' }), "{error}");
+}
+
+#[test]
+fn byte_order_mark_line_ends_and_blank_lines_do_not_matter() {
+    for end in ["\n", "\r\n", "\r"] {
+        let contents = "\u{feff}\ntime,kw\n\n1,2\n   \n3,\"4\n5\"\n6,7".replace('\n', end);
+        let file = Scratch::new(contents);
+        let mut recording = file.open();
+        assert_eq!(names(&recording), ["kw"]);
+        assert_eq!(rows(&mut recording), ["4 1 2", "6 3 4\n5", "8 6 7"], "{end:?}");
+    }
+}
+
+#[test]
+fn columns_are_selected_in_the_order_asked_for() {
+    let file = Scratch::new(SMALL);
+    let mut recording = file.open_with(&columns(&["state", "kw", "state"]));
+    assert_eq!(names(&recording), ["state", "kw"]);
+    assert_eq!(rows(&mut recording), ["2 1000 on 1.5", "3 1001 off 2.5"]);
+}
+
+#[test]
+fn an_unknown_column_is_an_error_that_lists_the_columns() {
+    let file = Scratch::new(SMALL);
+    for options in [columns(&["wind"]), time_column("wind")] {
+        let error = file.error_with(&options).to_string();
+        assert!(error.contains("no column \"wind\"; it has: time, kw, state"), "{error}");
+    }
+}
+
+#[test]
+fn an_error_lists_no_more_columns_than_a_person_reads() {
+    let header: Vec<_> = (0..500).map(|number| format!("c{number}")).collect();
+    let file = Scratch::new(format!("{}\n1\n", header.join(",")));
+    let error = file.error_with(&columns(&["wind"])).to_string();
+    assert!(error.contains("c39 and 460 more"), "{error}");
+}
+
+#[test]
+fn unnamed_and_repeated_columns_get_distinct_names() {
+    let file = Scratch::new(",kw, kw ,kw_2,kw\n1,2,3,4,5\n");
+    assert_eq!(names(&file.open()), ["column_1", "kw", "kw_3", "kw_2", "kw_4"]);
+}
+
+#[test]
+fn a_delimiter_at_the_end_of_every_line_makes_no_column_and_no_flaw() {
+    for header in ["time;kw;", "time;kw"] {
+        let file = Scratch::new(format!("{header}\n1;2;\n3;4;\n"));
+        let mut recording = file.open_with(&Options { delimiter: Some(b';'), ..Options::default() });
+        assert_eq!(names(&recording), ["kw"]);
+        assert_eq!(rows(&mut recording), ["2 1 2", "3 3 4"]);
+        assert!(recording.flaws().is_empty(), "{:?}", recording.flaws());
+    }
+}
+
+#[test]
+fn the_time_column_is_found_by_its_name_in_any_case() {
+    for name in ["time", "Timestamp", "DATETIME", "date", "dttm", "ts", "Date_Time"] {
+        let file = Scratch::new(format!("kw,{name}\n5,1000\n"));
+        assert_eq!(file.open().time_column(), Some(name));
+    }
+}
+
+#[test]
+fn the_time_column_is_found_by_its_first_value() {
+    let file = Scratch::new("kw,when\nNA,\n5,2015-01-01 00:00:00\n");
+    assert_eq!(file.open().time_column(), Some("when"));
+}
+
+#[test]
+fn a_column_that_is_only_named_like_the_time_gives_way_to_one_that_holds_it() {
+    let file = Scratch::new("time,when\nnight,2015-01-01 00:00:00\n");
+    assert_eq!(file.open().time_column(), Some("when"));
+}
+
+#[test]
+fn a_given_time_column_overrides_the_found_one() {
+    let file = Scratch::new("time,other\n1,1000\n");
+    let mut recording = file.open_with(&time_column("other"));
+    assert_eq!(rows(&mut recording), ["2 1000 1"]);
+}
+
+#[test]
+fn a_time_column_without_times_is_an_error_that_names_the_readable_forms() {
+    let file = Scratch::new("date,time,kw\n2015-01-01,\"00:10:00\",1\n");
+    let error = file.error().to_string();
+    assert!(error.contains("line 2, column \"date\": \"2015-01-01\" is no time"), "{error}");
+    assert!(error.contains("DD.MM.YYYY"), "{error}");
+    let error = Scratch::new("time,kw\n,1\n").error();
+    assert!(matches!(error, RecordingError::EmptyTimeColumn { .. }), "{error}");
+}
+
+#[test]
+fn without_a_time_column_each_row_counts_as_a_second() {
+    let file = Scratch::new("a,b\n5,6\n7,8\n");
+    let mut recording = file.open();
+    assert!(!recording.has_time());
+    assert_eq!(rows(&mut recording), ["2 0 5 6", "3 1 7 8"]);
+}
+
+#[test]
+fn every_common_way_to_write_a_time_is_read() {
+    const SECOND: i64 = 1_000_000_000;
+    let noon = 1_420_113_600 * SECOND;
+    let same = [
+        "2015-01-01 12:00:00",
+        "2015-01-01T12:00:00Z",
+        "2015-01-01T12:00:00.000000000+00:00",
+        "2015-01-01 13:00:00 +0100",
+        "2015-01-01T06:30:00-05:30",
+        "2015-01-01 12:00:00 UTC",
+        "2015/1/1 12:00",
+        "01.01.2015 12:00:00",
+        "1.1.2015 12:00",
+        "01/01/2015 12:00",
+        "1/1/2015 12:00:00",
+        "1420113600",
+        "1420113600.0",
+        "1.4201136e9",
+        "1420113600000",
+        "1420113600000000",
+        "1420113600000000000",
+    ];
+    for text in same {
+        assert_eq!(parse(text), Some(noon), "{text}");
+    }
+    assert_eq!(parse("31.12.2014 23:59:59,5"), Some(1_420_070_399 * SECOND + SECOND / 2));
+    assert_eq!(parse("12/31/2014 23:59"), Some(1_420_070_340 * SECOND));
+    assert_eq!(parse("2015-01-01 12:00:00.1234567899"), Some(noon + 123_456_789));
+    assert_eq!(parse("1420113600.123456789"), Some(noon + 123_456_789));
+    assert_eq!(parse("1420113600000.25"), Some(noon + 250_000));
+    assert_eq!((parse("0"), parse("-1.5"), parse("0.001")), (Some(0), Some(-1_500_000_000), Some(1_000_000)));
+}
+
+#[test]
+fn what_is_no_time_is_refused() {
+    let refused = [
+        "",
+        "noon",
+        "-",
+        ".",
+        "+",
+        "1.2.3",
+        "1e",
+        "e9",
+        "1e300",
+        "inf",
+        "2015-01-01",
+        "12:00:00",
+        "2015-02-29 00:00:00",
+        "2015-13-01 00:00:00",
+        "16/12/2006 17:24:00",
+        "2015-01-01 24:00:00",
+        "2015-01-01 12:60:00",
+        "2015-01-01 12:00:00 CET",
+        "2015-01-01 12:00:00+99:00",
+        "2015-01-01 12:00:00+01:75",
+        "2015-01-01 12:00:00.",
+        "2015-01.01 12:00:00",
+        "01.01.15 12:00:00",
+        "9999-01-01 00:00:00",
+        "99999999999999999999",
+        "9223372036854775808",
+        "2015-01-01 12:00:00 €",
+    ];
+    for text in refused {
+        assert_eq!(parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn missing_markers_are_no_values_and_counted() {
+    let file = Scratch::new("time,kw\n1,\n2,NA\n3,n/a\n4,NaN\n5,NULL\n6,-\n7,?\n8, \n9,-1\n");
+    let mut recording = file.open();
+    assert_eq!(kinds(&recording), [Kind::Number]);
+    assert_eq!(rows(&mut recording)[6..], ["8 7 _", "9 8 _", "10 9 -1"]);
+    let flaws = recording.flaws();
+    assert_eq!(flaws.count(FlawKind::MissingCell), 8);
+    assert_eq!(flaws.first(FlawKind::MissingCell).len(), DESCRIBED_FLAWS);
+    assert_eq!(flaws.first(FlawKind::MissingCell)[1].to_string(), "line 3, column \"kw\": \"NA\"");
+}
+
+#[test]
+fn a_cell_that_is_no_number_is_refused_and_the_row_goes_on() {
+    let good: String = (0..SAMPLE_ROWS).map(|second| format!("{second},1,2\n")).collect();
+    let file = Scratch::new(format!("time,a,b\n{good}200,#ERR,3\n201,inf,4\n"));
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording)[SAMPLE_ROWS..], ["102 200 _ 3", "103 201 _ 4"]);
+    assert_eq!(recording.flaws().count(FlawKind::NotANumber), 2);
+    let first = &recording.flaws().first(FlawKind::NotANumber)[0];
+    assert_eq!(first.to_string(), "line 102, column \"a\": \"#ERR\"");
+}
+
+#[test]
+fn a_column_without_values_in_the_sample_refuses_nothing_later() {
+    let silent: String = (0..SAMPLE_ROWS).map(|second| format!("{second},1,\n")).collect();
+    let file = Scratch::new(format!("time,a,alarm\n{silent}200,1,oil pressure\n"));
+    assert_eq!(rows(&mut file.open())[SAMPLE_ROWS], "102 200 1 oil pressure");
+}
+
+#[test]
+fn a_comma_is_no_decimal_point_where_it_parts_the_cells() {
+    let file = Scratch::new("time,kw\n1,\"1,5\"\n");
+    assert_eq!(kinds(&file.open()), [Kind::Text]);
+}
+
+#[test]
+fn a_row_that_goes_back_in_time_takes_the_time_before_it() {
+    let file = Scratch::new("time,kw\n10,1\n8,2\n9,3\n11,4\n");
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording), ["2 10 1", "3 10 2", "4 10 3", "5 11 4"]);
+    assert_eq!(recording.flaws().count(FlawKind::OutOfOrder), 2);
+    assert!(FlawKind::OutOfOrder.remedy().contains("sort the file"));
+}
+
+#[test]
+fn a_row_with_an_unreadable_time_is_skipped_and_counted() {
+    let file = Scratch::new("time,kw\n1,1\nnoon,2\n,3\n4,4\n");
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording), ["2 1 1", "5 4 4"]);
+    assert_eq!(recording.flaws().count(FlawKind::UnreadableTime), 2);
+}
+
+#[test]
+fn short_and_long_rows_are_read_as_far_as_they_go() {
+    let file = Scratch::new("time,a,b\n1,2,3\n4,5\n6,7,8,9\n");
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording), ["2 1 2 3", "3 4 5 _", "4 6 7 8"]);
+    let flaws = recording.flaws();
+    assert_eq!(flaws.first(FlawKind::ShortRow)[0].to_string(), "line 3: 2 cells for 3 columns");
+    assert_eq!(flaws.first(FlawKind::LongRow)[0].to_string(), "line 4: 4 cells for 3 columns");
+    assert_eq!(flaws.count(FlawKind::MissingCell), 0);
+}
+
+#[test]
+fn long_cells_are_shortened_in_descriptions() {
+    let good: String = (0..SAMPLE_ROWS).map(|second| format!("{second},1\n")).collect();
+    let file = Scratch::new(format!("time,a\n{good}200,{}\n", "é".repeat(5000)));
+    let flaws = file.survey().flaws;
+    assert_eq!(flaws.first(FlawKind::NotANumber)[0].text.chars().count(), 61);
+}
+
+#[test]
+fn rewinding_starts_over_with_fresh_flaws() {
+    for contents in [b"kw,time\n1,5\nNA,4\n".to_vec(), gzip("kw,time\n1,5\nNA,4\n")] {
+        let file = Scratch::new(contents);
+        let mut recording = file.open();
+        let first = rows(&mut recording);
+        let flaws = recording.flaws().clone();
+        recording.rewind().unwrap();
+        assert!(recording.flaws().is_empty());
+        assert_eq!(rows(&mut recording), first);
+        assert_eq!(recording.flaws(), &flaws);
+    }
+}
+
+#[test]
+fn rewinding_notices_a_file_with_other_columns() {
+    let file = Scratch::new(SMALL);
+    let mut recording = file.open();
+    fs::write(&file.0, "time,wind\n1,2\n").unwrap();
+    let error = recording.rewind().unwrap_err();
+    assert!(matches!(error, RecordingError::Changed { .. }), "{error}");
+    assert!(recording.next_row().unwrap().is_none());
+}
+
+#[test]
+fn progress_grows_from_row_to_row_up_to_the_size() {
+    let file = Scratch::new(SMALL);
+    let mut recording = file.open();
+    let start = recording.progress().0;
+    recording.next_row().unwrap();
+    let middle = recording.progress().0;
+    rows(&mut recording);
+    let (end, size) = recording.progress();
+    assert!(start < middle && middle < end, "{start} {middle} {end}");
+    assert_eq!((end, size), (SMALL.len() as u64, SMALL.len() as u64));
+}
+
+#[test]
+fn a_survey_tells_the_extent_of_a_recording() {
+    let file = Scratch::new("time;kw;state\n10;1,25;on\n20;2;off\n20;NA;off\n30;3;standby\n32;3;on\n");
+    let survey = file.survey();
+    assert_eq!((survey.rows, survey.has_time), (5, true));
+    assert_eq!((survey.first_ns, survey.last_ns), (Some(10_000_000_000), Some(32_000_000_000)));
+    assert_eq!(survey.smallest_step_ns, Some(2_000_000_000));
+    assert_eq!(survey.median_step_ns, Some(2_000_000_000));
+    assert_eq!(survey.longest_cells, [4, 7]);
+    assert_eq!(survey.columns[0], Column { name: "kw".to_owned(), kind: Kind::Number });
+    assert_eq!(survey.flaws.count(FlawKind::MissingCell), 1);
+}
+
+#[test]
+fn a_survey_of_a_single_row_has_no_steps() {
+    let survey = Scratch::new("time,kw\n1,2\n").survey();
+    assert_eq!((survey.smallest_step_ns, survey.median_step_ns), (None, None));
+}
+
+#[test]
+fn the_median_step_holds_for_more_steps_than_are_kept() {
+    let mut contents = "time,a\n".to_owned();
+    let mut time = 0;
+    for row in 0..3 * MAX_KEPT_STEPS {
+        time += if row % 10 == 0 { 7 } else { 2 };
+        contents.push_str(&format!("{time},1\n"));
+    }
+    let survey = Scratch::new(gzip(contents)).survey();
+    assert_eq!(survey.rows, 3 * MAX_KEPT_STEPS as u64);
+    assert_eq!((survey.smallest_step_ns, survey.median_step_ns), (Some(2_000_000_000), Some(2_000_000_000)));
+}
+
+#[test]
+fn a_first_line_of_data_is_an_error_with_a_remedy() {
+    for first in ["1,2.5,NA", "2015-01-01 00:00:00,2.5,on", "1420113600,-3,1e5"] {
+        let error = Scratch::new(format!("{first}\n1,2,3\n")).error();
+        assert!(matches!(error, RecordingError::NoHeader { line: 1, .. }), "{error}");
+        assert!(error.to_string().contains("names of the columns first"), "{error}");
+    }
+}
+
+#[test]
+fn files_without_rows_are_errors() {
+    for empty in ["", "\n\n  \r\n", "\u{feff}"] {
+        let error = Scratch::new(empty).error();
+        assert!(matches!(error, RecordingError::Empty { .. }), "{empty:?}: {error}");
+    }
+    let error = Scratch::new(gzip("")).error();
+    assert!(matches!(error, RecordingError::Empty { .. }), "{error}");
+    let error = Scratch::new("time,kw\n\n").error();
+    assert!(matches!(error, RecordingError::OnlyHeader { .. }), "{error}");
+    let error = Scratch::new("time\n1\n").error();
+    assert!(matches!(error, RecordingError::NoColumns { .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_file_is_an_error() {
+    let directory = Recording::open(&std::env::temp_dir(), &Options::default()).err().unwrap();
+    assert!(matches!(directory, RecordingError::NotAFile { .. }), "{directory}");
+    let absent = std::env::temp_dir().join("verge-recording-absent.csv");
+    let absent = Recording::open(&absent, &Options::default()).err().unwrap();
+    assert!(matches!(absent, RecordingError::Open { .. }), "{absent}");
+}
+
+#[test]
+fn binary_files_are_errors() {
+    let utf16: Vec<u8> = SMALL.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for contents in [utf16, b"\x7fELF\x02\x01\x01\0\0".to_vec(), b"time,\xb0C\n1,2\n".to_vec()] {
+        let error = Scratch::new(contents).error();
+        assert!(matches!(error, RecordingError::NotText { line: 1, .. }), "{error}");
+    }
+    let error = Scratch::new(b"time,state\n1,on\n2,\xff\n").error();
+    assert!(matches!(error, RecordingError::NotText { line: 3, .. }), "{error}");
+    let error = Scratch::new(b"PK\x03\x04rest").error();
+    assert!(error.to_string().contains("an Excel workbook or a zip archive"), "{error}");
+}
+
+#[test]
+fn an_oversized_row_is_an_error_with_its_line() {
+    let long = Scratch::new(format!("time,a\n1,2\n3,{}\n", "x".repeat(MAX_LINE_BYTES)));
+    let unclosed = Scratch::new(format!("time,a\n1,2\n3,\"{}", "4,5\n".repeat(MAX_LINE_BYTES)));
+    let endless = Scratch::new(gzip(vec![b'x'; 8 * MAX_LINE_BYTES]));
+    for (file, expected) in [(long, 3), (unclosed, 3), (endless, 1)] {
+        let error = file.error();
+        assert!(matches!(error, RecordingError::LineTooLong { line, .. } if line == expected), "{error}");
+    }
+}
+
+#[test]
+fn an_open_quote_is_an_error_instead_of_swallowing_the_rest() {
+    for end in ["", "\n", "\r\n"] {
+        let file = Scratch::new(format!("time,a\n1,on\n2,\"off\n3,on\n4,on{end}"));
+        let error = file.error();
+        assert!(matches!(error, RecordingError::UnclosedQuote { line: 3, .. }), "{error}");
+        let closed = Scratch::new(format!("time,a\n1,on\n2,\"off\n3\"\n4,\"on\"{end}"));
+        assert_eq!(closed.survey().rows, 3);
+    }
+}
+
+#[test]
+fn a_row_just_below_the_limit_and_many_blank_lines_are_read() {
+    let cell = "x".repeat(MAX_LINE_BYTES - 2 * "1,\n".len());
+    let blank = "\n".repeat(2 * MAX_LINE_BYTES);
+    let survey = Scratch::new(format!("time,a\n1,{cell}\n{blank}2,x\n")).survey();
+    assert_eq!((survey.rows, survey.longest_cells[0]), (2, cell.len()));
+}
+
+#[test]
+fn too_many_columns_are_an_error() {
+    let header = "a,".repeat(MAX_COLUMNS);
+    let error = Scratch::new(format!("{header}a\n1\n")).error();
+    assert!(
+        matches!(error, RecordingError::TooManyColumns { count, .. } if count == MAX_COLUMNS + 1),
+        "{error}"
+    );
+    let most = Scratch::new(format!("{}\n1\n", header.trim_end_matches(',')));
+    assert_eq!(most.open().columns().len(), MAX_COLUMNS);
+}
+
+#[test]
+fn a_truncated_gzip_gives_its_whole_lines_and_then_an_error() {
+    let contents: String = (0..20_000).map(|row| format!("{row},{}\n", row * row % 977)).collect();
+    let packed = gzip(format!("time,a\n{contents}"));
+    let file = Scratch::new(&packed[..packed.len() / 2]);
+    let mut recording = file.open();
+    let mut rows = 0;
+    let error = loop {
+        match recording.next_row() {
+            Ok(row) => rows += u64::from(row.unwrap().line > 0),
+            Err(error) => break error,
+        }
+    };
+    assert!(rows > 1000, "{rows}");
+    assert!(
+        matches!(error, RecordingError::TruncatedGzip { line, .. } if line == rows + 2),
+        "{rows} {error}"
+    );
+    assert!(recording.next_row().unwrap().is_none());
+    for length in 2..30 {
+        let error = Scratch::new(&packed[..length]).error();
+        assert!(matches!(error, RecordingError::TruncatedGzip { .. }), "{length}: {error}");
+    }
+}
+
+#[test]
+fn a_damaged_gzip_is_an_error() {
+    let mut packed = gzip(SMALL.repeat(100));
+    let checksum = packed.len() - 6;
+    packed[checksum] ^= 0xff;
+    let error = Scratch::new(packed).error();
+    assert!(matches!(error, RecordingError::DamagedGzip { .. }), "{error}");
+}
+
+#[test]
+fn errors_read_as_parts_of_a_sentence_and_name_the_file() {
+    let texts = ["", "time,kw\n", "1,2\n", "time\n1\n", "time,kw\nnoon,1\n", "a\0b", "PAR1"];
+    for text in texts {
+        let file = Scratch::new(text);
+        let message = file.error().to_string();
+        assert!(message.contains(file.0.to_str().unwrap()), "{message}");
+        assert!(message.contains(';') && !message.ends_with('.') && !message.contains("  "), "{message}");
+    }
+}
+
+#[test]
+fn mangled_files_never_cause_a_panic() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let plain =
+        b"time;a;\"b\nc\"\n2015-01-01 00:00:00,5+01:00;1,5;on\n1420113600.5;-;\"o;ff\"\r\n1e9;2;x\n".to_vec();
+    let spice = b"\n\r\",;\t|.:-+/TZe0912\0\xff\xc3 ?";
+    for round in 0..600 {
+        let mut contents = if round % 3 == 0 { gzip(&plain) } else { plain.clone() };
+        for _ in 0..=random(6) {
+            let place = random(contents.len());
+            match random(3) {
+                0 => contents[place] = spice[random(spice.len())],
+                1 => contents.insert(place, spice[random(spice.len())]),
+                _ => contents.truncate(place.max(1)),
+            }
+        }
+        let file = Scratch::new(&contents);
+        let delimiter = [None, Some(b';'), Some(b'T')][random(3)];
+        let _ = Recording::survey(&file.0, &Options { delimiter, ..Options::default() });
+        let _ = parse(&String::from_utf8_lossy(&contents[..random(contents.len())]));
+        let _ = parse(&String::from_utf8_lossy(&contents[contents.len() / 3..]));
+    }
+}

@@ -1,0 +1,144 @@
+//! How recordings write the time: dates with a time of day in three orders, and numbers since 1970.
+
+use jiff::civil::{Date, Time};
+use jiff::tz::Offset;
+
+/// What to tell a person whose times could not be read.
+pub(super) const READABLE_FORMS: &str = "times are readable as YYYY-MM-DD HH:MM:SS, \
+    DD.MM.YYYY HH:MM:SS, MM/DD/YYYY HH:MM or a number of seconds, ms, µs or ns since 1970";
+
+const NS_PER_SECOND: i128 = 1_000_000_000;
+
+/// Reads a time in any known form, in nanoseconds since the Unix epoch. `None` also stands for times that do
+/// not fit (before 1677 or after 2262).
+pub(super) fn parse(text: &str) -> Option<i64> {
+    civil(text).or_else(|| unix(text))
+}
+
+/// Reads a date with a time of day. Without a zone it is taken as UTC, because a recording is replayed by its
+/// steps and a guessed local zone would tear them apart twice a year.
+///
+/// This is the only form that tells by itself that a column holds times: a bare number could be any sensor.
+pub(super) fn civil(text: &str) -> Option<i64> {
+    let rest = &mut text.as_bytes();
+    let date = date(rest)?;
+    match rest.split_off_first()? {
+        b'T' | b't' => {}
+        b' ' => *rest = rest.trim_ascii_start(),
+        _ => return None,
+    }
+    let time = time_of_day(rest)?;
+    let offset = offset(rest.trim_ascii_start())?;
+    let timestamp = offset.to_timestamp(date.to_datetime(time)).ok()?;
+    i64::try_from(timestamp.as_nanosecond()).ok()
+}
+
+/// The separator and the place of the year decide the order: `-` and a leading year are ISO, `.` is the
+/// European order, `/` with the year last is the American one.
+fn date(rest: &mut &[u8]) -> Option<Date> {
+    let (first, first_digits) = digits(rest, 4)?;
+    let separator = *rest.split_off_first()?;
+    let (second, _) = digits(rest, 2)?;
+    skip(rest, separator)?;
+    let (third, third_digits) = digits(rest, 4)?;
+    let (year, month, day) = match (separator, first_digits, third_digits) {
+        (b'-' | b'/', 4, 1..=2) => (first, second, third),
+        (b'.', 1..=2, 4) => (third, second, first),
+        (b'/', 1..=2, 4) => (third, first, second),
+        _ => return None,
+    };
+    Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+}
+
+/// Seconds and their fraction may be left out, as spreadsheets like to do.
+fn time_of_day(rest: &mut &[u8]) -> Option<Time> {
+    let (hour, _) = digits(rest, 2)?;
+    skip(rest, b':')?;
+    let (minute, _) = digits(rest, 2)?;
+    let (mut second, mut nanosecond) = (0, 0);
+    if skip(rest, b':').is_some() {
+        (second, _) = digits(rest, 2)?;
+        if skip(rest, b'.').or_else(|| skip(rest, b',')).is_some() {
+            let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            nanosecond = billionths(rest.split_off(..length)?)?;
+        }
+    }
+    let [hour, minute, second] = [hour, minute, second].map(|part| i8::try_from(part).ok());
+    Time::new(hour?, minute?, second?, nanosecond).ok()
+}
+
+/// Nothing, `Z`, `UTC`, or an offset as `+01`, `+0100` or `+01:00`.
+fn offset(mut rest: &[u8]) -> Option<Offset> {
+    let sign = match rest {
+        b"" | b"Z" | b"z" | b"UTC" => return Some(Offset::UTC),
+        [b'+', ..] => 1,
+        [b'-', ..] => -1,
+        _ => return None,
+    };
+    rest.split_off_first()?;
+    let (hours, _) = digits(&mut rest, 2)?;
+    let mut minutes = 0;
+    if !rest.is_empty() {
+        let _ = skip(&mut rest, b':');
+        (minutes, _) = digits(&mut rest, 2)?;
+    }
+    let whole = rest.is_empty() && minutes < 60;
+    whole.then(|| Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()).flatten()
+}
+
+/// Reads a number since 1970 in the unit its magnitude gives away. Digits are kept exact: as an `f64`,
+/// seconds of today would be good to a quarter of a microsecond only.
+fn unix(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, fraction) = digits.split_once(['.', ',']).unwrap_or((digits, ""));
+    if whole.is_empty() || ![whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit())) {
+        return scientific(text);
+    }
+    let whole: i64 = whole.parse().ok()?;
+    let unit = ns_per_unit(whole.unsigned_abs());
+    let fraction = if fraction.is_empty() { 0 } else { billionths(fraction.as_bytes())? };
+    let ns = i128::from(whole) * unit + i128::from(fraction) * unit / NS_PER_SECOND;
+    i64::try_from(if negative { -ns } else { ns }).ok()
+}
+
+/// Reads `1.58e9`, the way some exporters write large numbers.
+fn scientific(text: &str) -> Option<i64> {
+    if !text.contains(['e', 'E']) {
+        return None;
+    }
+    let value: f64 = text.parse().ok().filter(|value: &f64| value.abs() < i64::MAX as f64)?;
+    let ns = value * ns_per_unit(value.abs() as u64) as f64;
+    (ns.abs() < i64::MAX as f64).then_some(ns.round() as i64)
+}
+
+/// Seconds reach to the year 2286 and every finer unit begins in early 1970, so the ranges do not overlap for
+/// any date a recording can have.
+fn ns_per_unit(magnitude: u64) -> i128 {
+    match magnitude {
+        0..10_000_000_000 => NS_PER_SECOND,
+        10_000_000_000..10_000_000_000_000 => 1_000_000,
+        10_000_000_000_000..10_000_000_000_000_000 => 1_000,
+        _ => 1,
+    }
+}
+
+/// The digits after a decimal point as billionths; further digits are below the resolution and dropped.
+fn billionths(fraction: &[u8]) -> Option<i32> {
+    let (value, length) = digits(&mut &fraction[..fraction.len().min(9)], 9)?;
+    Some(value * 10_i32.pow(9 - u32::try_from(length).ok()?))
+}
+
+/// Takes one to `most` digits off the front, and says how many there were.
+fn digits(rest: &mut &[u8], most: usize) -> Option<(i32, usize)> {
+    let length = rest.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
+    let taken = rest.split_off(..length).filter(|taken| !taken.is_empty())?;
+    Some((taken.iter().fold(0, |value, byte| value * 10 + i32::from(byte - b'0')), length))
+}
+
+fn skip(rest: &mut &[u8], byte: u8) -> Option<()> {
+    *rest = rest.strip_prefix(&[byte])?;
+    Some(())
+}

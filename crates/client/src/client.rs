@@ -1,0 +1,554 @@
+//! The client: a thread of its own that reads, and a lock under which callers write.
+
+use crate::Error;
+use crate::events::{Events, Handler};
+use crate::publisher::{Batch, Publisher};
+use crate::subscription::{Account, Message, Subscription, queue};
+use contract::{Contract, Epoch, Span, Time, TopicFilter};
+use endpoint::{Delivery, PublicationState, Reigning, Settings};
+use engine::ClientNode;
+use host::{Driver, HostError, Network, Poller};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+use wire::{Frame, NodeStatus, PeerIndex, Standing, StreamStatus, TopicState};
+
+/// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
+/// and subscription made from it.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+    _life: Arc<Life>,
+}
+
+/// What the client's thread and its callers share.
+pub(crate) struct Shared {
+    driver: Mutex<Driver<ClientNode<Events>>>,
+    changed: Condvar,
+    thread: OnceLock<ThreadId>,
+    ended: AtomicBool,
+    patience: Duration,
+    brokers: Vec<SocketAddr>,
+}
+
+/// Ends the thread when the last user is gone.
+struct Life {
+    shared: Arc<Shared>,
+    waker: UnixStream,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Settings of a client.
+pub struct Builder {
+    name: Option<String>,
+    patience: Duration,
+    failover: Span,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder { name: None, patience: Duration::from_secs(5), failover: Span::millis(50) }
+    }
+}
+
+/// Messages that wait for an application which iterates.
+const QUEUE_MESSAGES: usize = 16_384;
+/// Rows of streams asked for at once.
+const ROWS: u32 = 256;
+
+impl Builder {
+    /// The client's name, which must be its own. A client that comes back under its name comes back to its streams.
+    /// Without one, a name is made up.
+    pub fn name(mut self, name: &str) -> Builder {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// How long a call may wait for a broker.
+    pub fn patience(mut self, patience: Duration) -> Builder {
+        self.patience = patience;
+        self
+    }
+
+    /// The fail-over time of the deployment; see [`endpoint::Settings::failover`].
+    pub fn failover(mut self, failover: Span) -> Builder {
+        self.failover = failover;
+        self
+    }
+
+    /// Connects to brokers, given as `host:port`, several divided by commas. Returns when a primary is found.
+    pub fn connect(self, brokers: &str) -> Result<Client, Error> {
+        let client = self.start(brokers)?;
+        client.wait_for_primary()?;
+        Ok(client)
+    }
+
+    /// The same without waiting for a primary.
+    pub fn start(self, brokers: &str) -> Result<Client, Error> {
+        let brokers = resolve(brokers)?;
+        let now = host::now();
+        let name = self.name.unwrap_or_else(|| format!("client-{:016x}", host::random_number()));
+        let mut settings = Settings::new(&name, now.0, brokers.len() as u8);
+        settings.failover = self.failover;
+        let node = ClientNode::new(settings, now, Events::default());
+        let system = |error: HostError| Error::System(error.to_string());
+        let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
+        let (waker, sleeper) = UnixStream::pair().map_err(|error| Error::System(error.to_string()))?;
+        driver.wake_on(&sleeper).map_err(system)?;
+        let poller = driver.poller();
+        let shared = Arc::new(Shared {
+            driver: Mutex::new(driver),
+            changed: Condvar::new(),
+            thread: OnceLock::new(),
+            ended: AtomicBool::new(false),
+            patience: self.patience,
+            brokers,
+        });
+        let running = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("verge-client".to_owned())
+            .spawn(move || {
+                let _sleeper = sleeper;
+                running.run(&poller);
+            })
+            .map_err(|error| Error::System(error.to_string()))?;
+        let life = Life { shared: Arc::clone(&shared), waker, thread: Mutex::new(Some(thread)) };
+        Ok(Client { shared, _life: Arc::new(life) })
+    }
+}
+
+impl Client {
+    /// Connects with the usual settings; see [`Builder::connect`].
+    pub fn connect(brokers: &str) -> Result<Client, Error> {
+        Builder::default().connect(brokers)
+    }
+
+    /// Settings to be changed before connecting.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Waits until a primary is found.
+    pub fn wait_for_primary(&self) -> Result<(), Error> {
+        let found = self.shared.wait(|node| node.endpoint().has_primary().then_some(()))?;
+        found.ok_or_else(|| self.shared.no_primary())
+    }
+
+    /// Begins to publish a topic under a contract. Returns when the primary has admitted it.
+    pub fn publisher(&self, topic: &str, contract: Contract) -> Result<Publisher, Error> {
+        self.publishers([(topic, Some(contract))]).and_then(first)
+    }
+
+    /// Begins to publish a topic whose contract is in the brokers' configuration.
+    pub fn publisher_by_configuration(&self, topic: &str) -> Result<Publisher, Error> {
+        self.publishers([(topic, None)]).and_then(first)
+    }
+
+    /// Begins to publish many topics, asking for all before waiting for the first answer.
+    pub fn publishers<'a>(
+        &self,
+        topics: impl IntoIterator<Item = (&'a str, Option<Contract>)>,
+    ) -> Result<Vec<Publisher>, Error> {
+        let publishers = self.shared.with(|node, net| {
+            let one = |(topic, contract): (&str, Option<Contract>)| {
+                let advertised = node.with(net, |endpoint, out| endpoint.advertise(topic, contract, out));
+                let number = advertised.map_err(|error| Error::Topic(error.to_string()))?;
+                let number = number.ok_or(Error::Limit("publications"))?;
+                Ok(Publisher { client: self.clone(), number, topic: topic.to_owned() })
+            };
+            topics.into_iter().map(one).collect::<Vec<Result<Publisher, Error>>>()
+        })?;
+        // Not collected inside: a publisher that is dropped there could not give its stream back.
+        let publishers: Vec<Publisher> = publishers.into_iter().collect::<Result<_, _>>()?;
+        for publisher in &publishers {
+            let number = publisher.number;
+            let state = self.shared.wait(|node| match node.endpoint().publication_state(number) {
+                Some(PublicationState::Waiting) | None => None,
+                Some(state) => Some(state.clone()),
+            })?;
+            match state {
+                Some(PublicationState::Refused(reason, remedies)) => {
+                    return Err(Error::Refused { topic: publisher.topic.clone(), reason, remedies });
+                }
+                Some(_) => {}
+                None => return Err(self.shared.no_primary()),
+            }
+        }
+        Ok(publishers)
+    }
+
+    /// Publishes several messages with one write.
+    pub fn batch<T>(&self, act: impl FnOnce(&mut Batch<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.shared.batch(act)
+    }
+
+    /// Receives the topics of a filter, as an iterator.
+    pub fn subscribe(&self, filter: &str) -> Result<Subscription, Error> {
+        let (sender, receiver) = crossbeam_channel::bounded::<Message>(QUEUE_MESSAGES);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let handler = queue(sender, receiver.clone(), Arc::clone(&dropped));
+        let number = self.subscribe_with(filter, handler)?;
+        Ok(Subscription { client: self.clone(), number, receiver, dropped })
+    }
+
+    /// Receives the topics of a filter with a function, which is called on the client's thread, without a copy of the
+    /// message being made. It must be quick, and may not call the client. Returns the subscription's number.
+    pub fn subscribe_with(
+        &self,
+        filter: &str,
+        handler: impl FnMut(&Delivery<'_>) + Send + 'static,
+    ) -> Result<u32, Error> {
+        let parsed: TopicFilter = filter.parse().map_err(|error| Error::Topic(format!("{error}")))?;
+        let handler: Handler = Box::new(handler);
+        let number = self.shared.with(|node, net| {
+            let number = node.with(net, |endpoint, out| endpoint.subscribe(&parsed, out))?;
+            node.application().handlers.insert(number, handler);
+            Some(number)
+        })?;
+        let number = number.ok_or(Error::Limit("subscriptions"))?;
+        match self.shared.wait(|node| node.application().subscribed.get(&number).cloned())? {
+            Some(Ok(())) => Ok(number),
+            Some(Err(reason)) => Err(Error::SubscriptionRefused { filter: filter.to_owned(), reason }),
+            None => Err(self.shared.no_primary()),
+        }
+    }
+
+    /// Hears of every change of the primary, on the client's thread.
+    pub fn on_reign(&self, handler: impl FnMut(Reigning) + Send + 'static) -> Result<(), Error> {
+        self.shared.with(|node, _| node.application().on_reign = Some(Box::new(handler)))
+    }
+
+    /// The accounts of all streams received so far.
+    pub fn accounts(&self) -> Result<Vec<Account>, Error> {
+        self.shared.with(|node, net| {
+            node.with(net, |endpoint, _| endpoint.judge_gaps(host::now()));
+            node.endpoint().streams().map(|stream| Account::new(&stream)).collect()
+        })
+    }
+
+    /// The addresses of the brokers.
+    pub fn brokers(&self) -> &[SocketAddr] {
+        &self.shared.brokers
+    }
+
+    /// The snapshot of one broker, by its place among the addresses; `None` if it is not connected. With `streams`,
+    /// all its streams as well.
+    pub fn status(&self, broker: usize, streams: bool) -> Result<Option<NodeReport>, Error> {
+        let index = broker as u8;
+        self.shared.with(|node, _| {
+            node.application().snapshots.remove(&index);
+            node.application().rows.remove(&index);
+            node.application().row_answers.remove(&index);
+        })?;
+        let mut first_stream = 0;
+        let mut answers = 0;
+        loop {
+            let rows = if streams { ROWS } else { 0 };
+            let asked = Frame::StatusRequest { first_stream, rows };
+            if !self.request(index, &asked)? {
+                return Ok(None);
+            }
+            answers += u64::from(streams);
+            let report = self.shared.wait(|node| {
+                let events = node.application();
+                let complete = events.row_answers.get(&index).copied().unwrap_or(0) >= answers;
+                events.snapshots.get(&index).filter(|_| complete).cloned()
+            })?;
+            let Some(mut report) = report else { return Err(Error::NoAnswer(self.shared.patience())) };
+            first_stream += rows;
+            if !streams || first_stream >= report.stream_slots {
+                report.streams =
+                    self.shared.with(|node, _| node.application().rows.remove(&index))?.unwrap_or_default();
+                return Ok(Some(report));
+            }
+        }
+    }
+
+    /// Asks the primary to give the reign to its backup. Returns the new epoch.
+    pub fn handover(&self) -> Result<Epoch, Error> {
+        self.wait_for_primary()?;
+        self.shared.with(|node, _| node.application().handover = None)?;
+        let primary = (0..self.shared.brokers.len()).find(|broker| {
+            matches!(self.status(*broker, false), Ok(Some(report)) if report.standing == Standing::Primary)
+        });
+        let Some(primary) = primary else { return Err(self.shared.no_primary()) };
+        self.request(primary as u8, &Frame::Handover)?;
+        match self.shared.wait(|node| node.application().handover.take())? {
+            Some(Ok(epoch)) => Ok(epoch),
+            Some(Err(reason)) => Err(Error::Handover(reason)),
+            None => Err(Error::NoAnswer(self.shared.patience())),
+        }
+    }
+
+    fn request(&self, broker: u8, frame: &Frame<'_>) -> Result<bool, Error> {
+        self.shared
+            .with(|node, net| node.with(net, |endpoint, out| endpoint.request(PeerIndex(broker), frame, out)))
+    }
+}
+
+impl Shared {
+    /// The client's own thread.
+    fn run(&self, poller: &Poller) {
+        self.thread.get_or_init(|| std::thread::current().id());
+        let mut ready = Vec::new();
+        while !self.ended.load(Ordering::Acquire) {
+            let patience = lock(&self.driver).patience();
+            if poller.wait(patience, &mut ready).is_err() {
+                break;
+            }
+            if ready.iter().any(host::Ready::is_waker) {
+                break;
+            }
+            let mut driver = lock(&self.driver);
+            let before = driver.with_unsent(|node, _| node.application().heard);
+            driver.turn(&ready);
+            let after = driver.with_unsent(|node, _| node.application().heard);
+            drop(driver);
+            if after != before {
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// Does something with the node, and sends what it writes.
+    pub(crate) fn with<T>(
+        &self,
+        act: impl FnOnce(&mut ClientNode<Events>, &mut Network) -> T,
+    ) -> Result<T, Error> {
+        self.refuse_inside_handler()?;
+        Ok(lock(&self.driver).with(act))
+    }
+
+    pub(crate) fn batch<T>(&self, act: impl FnOnce(&mut Batch<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.with(|node, net| act(&mut Batch { node, net }))?
+    }
+
+    /// Waits until `look` finds something. `None` when the patience is over.
+    fn wait<T>(
+        &self,
+        mut look: impl FnMut(&mut ClientNode<Events>) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        self.refuse_inside_handler()?;
+        let until = Instant::now() + self.patience;
+        let mut driver = lock(&self.driver);
+        loop {
+            if let Some(found) = driver.with_unsent(|node, _| look(node)) {
+                return Ok(Some(found));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            driver = self.changed.wait_timeout(driver, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn refuse_inside_handler(&self) -> Result<(), Error> {
+        let inside = self.thread.get() == Some(&std::thread::current().id());
+        if inside { Err(Error::InsideHandler) } else { Ok(()) }
+    }
+
+    fn patience(&self) -> Span {
+        Span::nanos(i64::try_from(self.patience.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    fn no_primary(&self) -> Error {
+        let describe = |node: &mut ClientNode<Events>, _: &mut Network| {
+            let connected: Vec<PeerIndex> = node.endpoint().connected().collect();
+            let troubles = &node.application().troubles;
+            let one = |(index, address): (usize, &SocketAddr)| {
+                let stands_by = connected.contains(&PeerIndex(index as u8));
+                let trouble = troubles.get(&(index as u8)).map_or("does not answer", String::as_str);
+                format!(
+                    "{address} {}",
+                    if stands_by { "stands by and waits for its partner" } else { trouble }
+                )
+            };
+            self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
+        };
+        match self.with(describe) {
+            Ok(brokers) => Error::NoPrimary { waited: self.patience(), brokers },
+            Err(error) => error,
+        }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.waker, b"!");
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // The thread only ends; that it panicked has been printed, and there is nobody left to tell.
+            let _ = thread.join();
+        }
+        let mut driver = lock(&self.shared.driver);
+        driver.with(|node, net| node.with(net, |endpoint, out| endpoint.say_farewell(out)));
+        driver.with_unsent(|node, _| node.application().handlers.clear());
+    }
+}
+
+/// A handler that panicked leaves nothing half done in the driver, so its lock is taken all the same.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn first(publishers: Vec<Publisher>) -> Result<Publisher, Error> {
+    publishers.into_iter().next().ok_or(Error::Limit("publications"))
+}
+
+/// Most brokers that a client may be given.
+const BROKERS_MAX: usize = 8;
+
+/// Reads addresses, `host:port`, several divided by commas.
+pub fn resolve(brokers: &str) -> Result<Vec<SocketAddr>, Error> {
+    let one = |text: &str| {
+        let failed = |reason: String| Error::Address { text: text.to_owned(), reason };
+        let mut addresses = text.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+        addresses.next().ok_or_else(|| failed("the name has no address".to_owned()))
+    };
+    let addresses: Vec<SocketAddr> = brokers
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(one)
+        .collect::<Result<_, _>>()?;
+    match addresses.len() {
+        0 => Err(Error::Address { text: brokers.to_owned(), reason: "it is empty".to_owned() }),
+        1..=BROKERS_MAX => Ok(addresses),
+        _ => Err(Error::Limit("brokers")),
+    }
+}
+
+/// The snapshot of a broker.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// What it is in its pair.
+    pub standing: Standing,
+    /// The epoch that it knows of.
+    pub epoch: Epoch,
+    /// Whether a crash of the primary would now be survived within every contract.
+    pub protected: bool,
+    /// When its process started, and when the snapshot was taken.
+    pub started: Time,
+    /// See `started`.
+    pub taken: Time,
+    /// Connected clients.
+    pub clients: u32,
+    /// The share of one processor that admission counts with.
+    pub utilisation: f64,
+    /// Entries of its table, free ones included.
+    pub stream_slots: u32,
+    /// All counters, by name.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Median, 99th percentile and largest time from creation to dispatch.
+    pub latency: [Span; 3],
+    /// Its streams, where they were asked for.
+    pub streams: Vec<StreamReport>,
+}
+
+impl NodeReport {
+    pub(crate) fn new(status: &NodeStatus<'_>) -> NodeReport {
+        NodeReport {
+            name: status.name.to_owned(),
+            standing: status.standing,
+            epoch: status.reign.epoch,
+            protected: status.protected,
+            started: status.started,
+            taken: status.taken,
+            clients: status.clients,
+            utilisation: f64::from(status.utilisation_ppm) / 1e6,
+            stream_slots: status.streams,
+            counters: vec![
+                ("arrived", status.arrived),
+                ("dispatched", status.dispatched),
+                ("replicated", status.replicated),
+                ("pruned", status.pruned),
+                ("duplicates", status.duplicates),
+                ("late", status.late),
+                ("overrun", status.overrun),
+                ("dropped", status.dropped),
+                ("rate_violations", status.rate_violations),
+                ("clock_ahead", status.clock_ahead),
+                ("refused", status.refused),
+                ("promotions", status.promotions),
+                ("queued", u64::from(status.queued)),
+            ],
+            latency: status.latency,
+            streams: Vec::new(),
+        }
+    }
+
+    /// A counter by its name.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
+    }
+}
+
+/// One stream of a broker.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StreamReport {
+    /// Its topic.
+    pub topic: String,
+    /// Its publisher.
+    pub publisher: String,
+    /// Its contract.
+    pub contract: Contract,
+    /// Whether its messages are copied to the backup.
+    pub replicate: bool,
+    /// Whether the contract is kept, as far as the broker can tell.
+    pub state: TopicState,
+    /// Subscribers of its topic.
+    pub subscribers: u32,
+    /// Messages that arrived.
+    pub arrived: u64,
+    /// Messages that never arrived or were overwritten.
+    pub lost: u64,
+    /// The longest run of those.
+    pub longest_run: u32,
+    /// Messages dispatched after their deadline.
+    pub late: u64,
+    /// The latest and the largest time from creation to dispatch.
+    pub latency: [Span; 2],
+}
+
+impl StreamReport {
+    pub(crate) fn new(row: &StreamStatus<'_>) -> StreamReport {
+        StreamReport {
+            topic: row.topic.to_owned(),
+            publisher: row.publisher.to_owned(),
+            contract: row.contract,
+            replicate: row.replicate,
+            state: row.state,
+            subscribers: row.subscribers,
+            arrived: row.arrived,
+            lost: row.lost,
+            longest_run: row.longest_run,
+            late: row.late,
+            latency: row.latency,
+        }
+    }
+}
+
+impl Account {
+    fn new(stream: &endpoint::StreamAccount<'_>) -> Account {
+        Account {
+            topic: stream.topic.to_owned(),
+            publisher: stream.publisher.to_owned(),
+            contract: *stream.contract,
+            received: stream.tally.received(),
+            duplicates: stream.tally.duplicates(),
+            lost: stream.tally.lost(),
+            longest_run: stream.tally.longest_run(),
+            late: stream.late,
+            next_seq: stream.tally.next_seq(),
+        }
+    }
+}

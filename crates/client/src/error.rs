@@ -1,0 +1,106 @@
+//! What can go wrong, for the caller.
+
+use contract::{Remedies, Span};
+use endpoint::PublishError;
+use std::fmt;
+
+/// Why a request of a client was not met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// An address that is none.
+    Address {
+        /// As it was given.
+        text: String,
+        /// Why.
+        reason: String,
+    },
+    /// No primary within the time.
+    NoPrimary {
+        /// How long was waited.
+        waited: Span,
+        /// What each broker did, in words.
+        brokers: String,
+    },
+    /// No answer within the time.
+    NoAnswer(Span),
+    /// A topic name or filter that is none.
+    Topic(String),
+    /// The broker refused the contract.
+    Refused {
+        /// The topic.
+        topic: String,
+        /// Why, with what would be admitted.
+        reason: String,
+        /// The smallest changes that would be admitted.
+        remedies: Remedies,
+    },
+    /// The broker refused the subscription.
+    SubscriptionRefused {
+        /// The filter.
+        filter: String,
+        /// Why.
+        reason: String,
+    },
+    /// The message was not accepted.
+    NotPublished(PublishError),
+    /// A limit of this client.
+    Limit(&'static str),
+    /// The client was called from inside one of its own handlers, which hold it.
+    InsideHandler,
+    /// The system refused something that a client needs.
+    System(String),
+    /// A broker refused a handover.
+    Handover(String),
+}
+
+impl Error {
+    /// Whether the same call may succeed later, without anything else being changed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Error::NoPrimary { .. }
+                | Error::NoAnswer(_)
+                | Error::NotPublished(PublishError::Overloaded | PublishError::NotAdmitted)
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Address { text, reason } => {
+                write!(f, "`{text}` is no address ({reason}): write host:port, as in 127.0.0.1:7571")
+            }
+            Error::NoPrimary { waited, brokers } => {
+                write!(
+                    f,
+                    "no primary broker was found within {waited}: {brokers}; start one with `verge broker a`"
+                )
+            }
+            Error::NoAnswer(waited) => write!(f, "the broker did not answer within {waited}"),
+            Error::Topic(reason) => f.write_str(reason),
+            Error::Refused { topic, reason, .. } => {
+                write!(f, "the contract of `{topic}` was refused: {reason}")
+            }
+            Error::SubscriptionRefused { filter, reason } => {
+                write!(f, "the subscription `{filter}` was refused: {reason}")
+            }
+            Error::NotPublished(error) => write!(f, "not published: {error}"),
+            Error::Limit(which) => write!(f, "the client's limit of {which} is reached"),
+            Error::InsideHandler => {
+                write!(f, "a handler may not call its own client: hand the message to another thread")
+            }
+            Error::System(reason) => f.write_str(reason),
+            Error::Handover(reason) => write!(f, "no handover: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<PublishError> for Error {
+    fn from(error: PublishError) -> Error {
+        Error::NotPublished(error)
+    }
+}

@@ -1,0 +1,84 @@
+//! What the client's own thread hears, and those who wait for it.
+
+use crate::client::{NodeReport, StreamReport};
+use contract::Epoch;
+use endpoint::{Delivery, PublicationState, Reigning};
+use engine::Application;
+use std::collections::BTreeMap;
+use wire::{Farewell, Frame, PeerIndex};
+
+/// Called for every message of a subscription, on the client's own thread.
+pub(crate) type Handler = Box<dyn FnMut(&Delivery<'_>) + Send>;
+/// Called when the primary changes.
+pub(crate) type ReignHandler = Box<dyn FnMut(Reigning) + Send>;
+
+/// The client's side of its endpoint.
+#[derive(Default)]
+pub(crate) struct Events {
+    pub(crate) handlers: BTreeMap<u32, Handler>,
+    pub(crate) on_reign: Option<ReignHandler>,
+    pub(crate) subscribed: BTreeMap<u32, Result<(), String>>,
+    /// Counts what has been heard, so that those who wait see that something has changed.
+    pub(crate) heard: u64,
+    pub(crate) snapshots: BTreeMap<u8, NodeReport>,
+    pub(crate) rows: BTreeMap<u8, Vec<StreamReport>>,
+    /// Answers to requests for rows, counted per broker.
+    pub(crate) row_answers: BTreeMap<u8, u64>,
+    pub(crate) handover: Option<Result<Epoch, String>>,
+    /// What each broker last did, for the message when none is found.
+    pub(crate) troubles: BTreeMap<u8, String>,
+}
+
+impl Application for Events {
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        for subscription in delivery.subscriptions {
+            if let Some(handler) = self.handlers.get_mut(subscription) {
+                handler(delivery);
+            }
+        }
+    }
+
+    fn judged(&mut self, _publication: u32, _state: &PublicationState) {
+        self.heard += 1;
+    }
+
+    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+        self.heard += 1;
+        self.subscribed.insert(subscription, result.map_err(str::to_owned));
+    }
+
+    fn reigning(&mut self, reigning: Reigning) {
+        self.heard += 1;
+        if let Some(handler) = &mut self.on_reign {
+            handler(reigning);
+        }
+    }
+
+    fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
+        self.heard += 1;
+        self.troubles.insert(broker.0, format!("closed the connection: {}", farewell.text));
+    }
+
+    fn unreachable(&mut self, broker: PeerIndex, refused: bool) {
+        self.heard += 1;
+        let trouble = if refused { "nobody listens there" } else { "does not answer" };
+        self.troubles.insert(broker.0, trouble.to_owned());
+    }
+
+    fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>) {
+        self.heard += 1;
+        match frame {
+            Frame::NodeStatus(status) => {
+                self.snapshots.insert(broker.0, NodeReport::new(status));
+            }
+            Frame::StreamStatuses(rows) => {
+                self.rows.entry(broker.0).or_default().extend(rows.map(|row| StreamReport::new(&row)));
+                *self.row_answers.entry(broker.0).or_default() += 1;
+            }
+            Frame::HandoverReply { done, epoch, text } => {
+                self.handover = Some(if *done { Ok(*epoch) } else { Err((*text).to_owned()) });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Publishing.
+
+use crate::Error;
+use crate::client::Client;
+
+/// Publishes one topic. Dropping it ends the stream.
+pub struct Publisher {
+    pub(crate) client: Client,
+    pub(crate) number: u32,
+    pub(crate) topic: String,
+}
+
+impl Publisher {
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Publishes a message, created now, and returns its number in the stream. It is written to the primary's
+    /// connection before this returns, and retained as the contract says; while there is no primary it is retained
+    /// only.
+    pub fn publish(&self, payload: &[u8]) -> Result<u64, Error> {
+        self.client.batch(|batch| batch.publish(self, payload))
+    }
+
+    /// How many messages have been numbered.
+    pub fn published(&self) -> u64 {
+        self.client.shared.with(|node, _| node.endpoint().published(self.number)).unwrap_or(0)
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        // Inside a handler the client cannot be called; the broker forgets the stream when the connection ends.
+        let _ = self
+            .client
+            .shared
+            .with(|node, net| node.with(net, |endpoint, out| endpoint.withdraw(self.number, out)));
+    }
+}
+
+/// Several messages that leave with one write.
+pub struct Batch<'a> {
+    pub(crate) node: &'a mut engine::ClientNode<crate::events::Events>,
+    pub(crate) net: &'a mut host::Network,
+}
+
+impl Batch<'_> {
+    /// Adds a message of one of the client's publishers, created now.
+    pub fn publish(&mut self, publisher: &Publisher, payload: &[u8]) -> Result<u64, Error> {
+        let now = host::now();
+        let number = publisher.number;
+        Ok(self.node.with(self.net, |endpoint, out| endpoint.publish(now, number, payload, out))?)
+    }
+}

@@ -1,0 +1,208 @@
+//! What a message costs on this host, measured before the first contract is given.
+//!
+//! The shipped broker, through the shipped wire format and real sockets, carries messages to one subscriber, to two,
+//! and to one with copies to a backup; differences give the cost of each step. Messages come in batches of sixteen, as
+//! they do when a host has much to do, which is when the costs matter.
+
+use contract::admission::Costs;
+use contract::{Contract, NodeId, Span, Time};
+use engine::{BrokerNode, Node, Reporter};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::os::unix::net::UnixStream;
+use wire::{
+    Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind,
+    Outbox, PeerIndex, Register, Standing,
+};
+
+/// The costs, and the longest time for which the loop looks at nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// Per message and step.
+    pub costs: Costs,
+    /// Reading as much as is read from one connection at once, and one portion of jobs.
+    pub blocking: Span,
+}
+
+const BATCH: u64 = 16;
+const ROUNDS: usize = 120;
+const PAYLOAD: [u8; 64] = [7; 64];
+/// Messages that fit into one read, at their smallest.
+const MESSAGES_PER_READ: i64 = 64 * 1024 / 40;
+/// Jobs of one portion.
+const JOBS_PER_PORTION: i64 = 64;
+/// What is measured is multiplied by this: an idle host at start is kinder than a busy one later.
+const HEADROOM: i64 = 2;
+
+/// Measures. Takes some milliseconds.
+pub fn calibrate() -> Option<Calibration> {
+    let one = measure(1, false)?;
+    let two = measure(2, false)?;
+    let copied = measure(1, true)?;
+    let least = Span::nanos(50);
+    let dispatch = (two - one).max(least);
+    let replication = (copied - one).max(least);
+    let arrival = (one - dispatch).max(least);
+    let scale = |span: Span| Span(span.0 * HEADROOM);
+    let costs = Costs { arrival: scale(arrival), dispatch: scale(dispatch), replication: scale(replication) };
+    let blocking = Span(costs.arrival.0 * MESSAGES_PER_READ + costs.dispatch.0 * JOBS_PER_PORTION);
+    Some(Calibration { costs, blocking })
+}
+
+/// The median time per message.
+fn measure(subscribers: u32, copies: bool) -> Option<Span> {
+    let mut bench = Bench::new(subscribers, copies)?;
+    let mut rounds: Vec<i64> = Vec::with_capacity(ROUNDS);
+    for round in 0..ROUNDS {
+        let taken = bench.round(round as u64 * BATCH)?;
+        rounds.push(taken.0 / BATCH as i64);
+    }
+    rounds.sort_unstable();
+    rounds.get(ROUNDS / 2).map(|nanos| Span(*nanos))
+}
+
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _event: &broker::Event<'_>) {}
+}
+
+/// Socket pairs in the place of connections, and the broker between them.
+struct Pipes {
+    outboxes: Vec<Outbox>,
+    sockets: Vec<(UnixStream, UnixStream)>,
+}
+
+impl Effects for Pipes {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        self.outboxes[link.0 as usize].push(frame);
+    }
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        self.outboxes[link.0 as usize].push_message(kind, message);
+    }
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        self.outboxes[link.0 as usize].push_mark(kind, mark);
+    }
+    fn backlog(&self, link: LinkId) -> usize {
+        self.outboxes[link.0 as usize].len()
+    }
+    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
+    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
+}
+
+impl Pipes {
+    /// Sends what was written, and takes it out at the other end.
+    fn flush(&mut self, buffer: &mut [u8]) -> Option<()> {
+        for (outbox, (near, far)) in self.outboxes.iter_mut().zip(&self.sockets) {
+            if !outbox.is_empty() {
+                let sent = send(near, outbox.unsent(), SendFlags::DONTWAIT).ok()?;
+                outbox.consume(sent);
+                recv(far, &mut *buffer, RecvFlags::DONTWAIT).ok()?;
+            }
+        }
+        Some(())
+    }
+}
+
+struct Bench {
+    node: BrokerNode<Silent>,
+    pipes: Pipes,
+    buffer: Vec<u8>,
+    publisher: Outbox,
+}
+
+const PUBLISHER: LinkId = LinkId(0);
+const BACKUP: LinkId = LinkId(1);
+
+impl Bench {
+    fn new(subscribers: u32, copies: bool) -> Option<Bench> {
+        let now = crate::now();
+        let policy = if copies { broker::Policy::Fcfs } else { broker::Policy::Frame };
+        let settings = broker::Settings {
+            name: "calibration".to_owned(),
+            node: NodeId(1),
+            started: now,
+            prefers_to_reign: true,
+            has_peer: false,
+            policy,
+            delays: Default::default(),
+            links: Default::default(),
+            costs: Costs { arrival: Span(1), dispatch: Span(1), replication: Span(1) },
+            supply: contract::Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
+            schedulability: false,
+            topics: Vec::new(),
+            detection: Default::default(),
+            limits: Default::default(),
+        };
+        let links = 2 + subscribers;
+        let pairs = (0..links).map(|_| UnixStream::pair().ok());
+        let pipes = Pipes {
+            outboxes: (0..links).map(|_| Outbox::default()).collect(),
+            sockets: pairs.collect::<Option<Vec<_>>>()?,
+        };
+        let mut bench = Bench {
+            node: BrokerNode::new(settings, Silent),
+            pipes,
+            buffer: vec![0; 256 << 10],
+            publisher: Outbox::default(),
+        };
+        bench.node.handle_timeout(now, &mut bench.pipes);
+        bench.enter(now, PUBLISHER, Standing::Orphaned, "publisher");
+        let contract = Contract::every(Span::millis(1)).deadline(Span::secs(1)).tolerate(100);
+        bench.feed(
+            now,
+            PUBLISHER,
+            &Frame::Register(Register { stream: 0, contract: Some(contract), topic: "t" }),
+        );
+        for index in 0..subscribers {
+            let link = LinkId(2 + index);
+            bench.enter(now, link, Standing::Orphaned, &format!("subscriber {index}"));
+            bench.feed(now, link, &Frame::Subscribe { number: 0, filter: "t" });
+        }
+        if copies {
+            bench.enter(now, BACKUP, Standing::Backup, "backup");
+            bench.feed(now, BACKUP, &Frame::Join);
+        }
+        bench.pipes.flush(&mut bench.buffer)?;
+        Some(bench)
+    }
+
+    fn enter(&mut self, now: Time, link: LinkId, standing: Standing, name: &str) {
+        self.node.handle_link(now, link, LinkChange::Accepted, &mut self.pipes);
+        let hello = Hello {
+            standing,
+            prefers_to_reign: false,
+            reign: Default::default(),
+            node: NodeId(u64::from(link.0) + 100),
+            incarnation: 1,
+            name,
+        };
+        self.feed(now, link, &Frame::Hello(hello));
+    }
+
+    fn feed(&mut self, now: Time, link: LinkId, frame: &Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        self.node.handle_bytes(now, link, &bytes, &mut self.pipes);
+    }
+
+    /// One batch through the broker, from the publisher's socket to the others.
+    fn round(&mut self, first: u64) -> Option<Span> {
+        let created = crate::now();
+        for seq in first..first + BATCH {
+            let message = Message { stream: 0, flags: MessageFlags::NONE, seq, created, payload: &PAYLOAD };
+            self.publisher.push_message(MessageKind::Publish, &message);
+        }
+        let (near, far) = self.pipes.sockets.first()?;
+        let sent = send(far, self.publisher.unsent(), SendFlags::DONTWAIT).ok()?;
+        self.publisher.consume(sent);
+
+        let begun = crate::now();
+        let (_, read) = recv(near, &mut self.buffer[..], RecvFlags::DONTWAIT).ok()?;
+        let bytes = std::mem::take(&mut self.buffer);
+        self.node.handle_bytes(begun, PUBLISHER, &bytes[..read], &mut self.pipes);
+        self.buffer = bytes;
+        while self.node.run(crate::now(), &mut self.pipes) {}
+        self.pipes.flush(&mut self.buffer)?;
+        Some(crate::now().since(begun))
+    }
+}

@@ -1,0 +1,219 @@
+//! The loop around a node: wait, read, run, send.
+
+use crate::clock::now;
+use crate::network::{HostError, Network, News};
+use crate::poller::{Poller, Ready, WAKERS};
+use contract::{Span, Time};
+use engine::Node;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use wire::LinkChange;
+
+/// A node with its connections and listeners.
+pub struct Driver<N> {
+    node: N,
+    network: Network,
+    listeners: Vec<Listener>,
+    /// The node has work that did not fit into its last portion.
+    busy: bool,
+}
+
+struct Listener {
+    socket: OwnedFd,
+    /// No descriptor was left; try again then.
+    paused_until: Time,
+}
+
+/// Numbers of listeners begin here; connections are below, wakers above.
+const LISTENERS: u64 = 1 << 40;
+/// Connections that may wait to be accepted.
+const LISTEN_BACKLOG: i32 = 1024;
+/// Connections accepted before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+/// Portions of work before sockets are looked at again.
+const PORTIONS_PER_TURN: usize = 16;
+/// How long accepting rests when no descriptor is left.
+const ACCEPT_REST: Span = Span::millis(100);
+
+impl<N: Node> Driver<N> {
+    /// A driver for a node that may dial these peers.
+    pub fn new(node: N, peers: Vec<SocketAddr>) -> Result<Driver<N>, HostError> {
+        let poller =
+            Poller::new().map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
+        let network = Network::new(Arc::new(poller), peers);
+        Ok(Driver { node, network, listeners: Vec::new(), busy: false })
+    }
+
+    /// Listens on an address. Returns the address in fact, whose port the system has chosen if it was zero.
+    pub fn listen(&mut self, address: SocketAddr) -> Result<SocketAddr, HostError> {
+        let failed = |reason| match reason {
+            Errno::ADDRINUSE => HostError::AddressInUse(address),
+            reason => HostError::Listen { address, reason },
+        };
+        let socket = open_listener(&address).map_err(failed)?;
+        self.network.poller.add(&socket, LISTENERS + self.listeners.len() as u64, false).map_err(failed)?;
+        let actual = net::getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
+        self.listeners.push(Listener { socket, paused_until: Time::ZERO });
+        Ok(actual.unwrap_or(address))
+    }
+
+    /// Wakes the driver when this becomes readable; what is there to read is the caller's.
+    pub fn wake_on(&mut self, waker: impl AsFd) -> Result<(), HostError> {
+        let failed = |reason| HostError::System { what: "cannot wait for signals", reason };
+        self.network.poller.add(waker, WAKERS, false).map_err(failed)
+    }
+
+    /// The node.
+    pub fn node(&self) -> &N {
+        &self.node
+    }
+
+    /// What waits for the sockets; may be used by another thread while the driver is not.
+    pub fn poller(&self) -> Arc<Poller> {
+        Arc::clone(&self.network.poller)
+    }
+
+    /// Asks the node for something, and sends what it writes.
+    pub fn with<T>(&mut self, act: impl FnOnce(&mut N, &mut Network) -> T) -> T {
+        let result = act(&mut self.node, &mut self.network);
+        self.network.flush();
+        result
+    }
+
+    /// The same without sending yet, for several requests in a row.
+    pub fn with_unsent<T>(&mut self, act: impl FnOnce(&mut N, &mut Network) -> T) -> T {
+        act(&mut self.node, &mut self.network)
+    }
+
+    /// How long to wait for sockets.
+    pub fn patience(&self) -> Span {
+        if self.busy || !self.network.news.is_empty() || !self.network.dials.is_empty() {
+            return Span::ZERO;
+        }
+        let paused =
+            self.listeners.iter().map(|listener| listener.paused_until).filter(|at| *at != Time::ZERO).min();
+        let next =
+            self.node.next_deadline().min(self.network.next_expiry()).min(paused.unwrap_or(Time::NEVER));
+        if next == Time::NEVER { Span::FOREVER } else { next.since(now()).max(Span::ZERO) }
+    }
+
+    /// Whether everything that the node wrote has left.
+    pub fn is_flushed(&self) -> bool {
+        self.network.is_flushed()
+    }
+
+    /// One turn of the loop, for what has become ready.
+    pub fn turn(&mut self, ready: &[Ready]) {
+        for event in ready {
+            match event.token {
+                WAKERS.. => {}
+                LISTENERS.. => self.accept((event.token - LISTENERS) as usize),
+                token => self.serve(token as u32, event),
+            }
+        }
+        let mut portions = 0;
+        self.busy = true;
+        while self.busy && portions < PORTIONS_PER_TURN {
+            self.busy = self.node.run(now(), &mut self.network);
+            portions += 1;
+        }
+        let time = now();
+        self.network.expire(time);
+        self.tell_news();
+        if self.node.next_deadline() <= time {
+            self.node.handle_timeout(time, &mut self.network);
+        }
+        for (peer, within) in std::mem::take(&mut self.network.dials) {
+            self.network.connect(time, peer, within);
+        }
+        self.resume_listeners(time);
+        self.network.flush();
+    }
+
+    /// Waits and turns, once.
+    pub fn wait_and_turn(&mut self, ready: &mut Vec<Ready>) -> Result<(), HostError> {
+        let patience = self.patience();
+        let waited = self.network.poller.wait(patience, ready);
+        waited.map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
+        self.turn(ready);
+        Ok(())
+    }
+
+    fn serve(&mut self, index: u32, event: &Ready) {
+        if event.writable {
+            self.network.write_ready(index);
+        }
+        if event.readable {
+            let node = &mut self.node;
+            let link = wire::LinkId(index);
+            self.network.read(index, |bytes, network| node.handle_bytes(now(), link, bytes, network));
+            // The first portion of the work at once: what is urgent should not wait for the other sockets.
+            self.node.run(now(), &mut self.network);
+        }
+        self.tell_news();
+    }
+
+    fn tell_news(&mut self) {
+        // Telling may make more news.
+        while !self.network.news.is_empty() {
+            for news in std::mem::take(&mut self.network.news) {
+                let (node, network) = (&mut self.node, &mut self.network);
+                match news {
+                    News::Dialed(link, peer) => {
+                        node.handle_link(now(), link, LinkChange::Dialed(peer), network)
+                    }
+                    News::DialFailed(peer, refused) => node.handle_dial_failed(now(), peer, refused, network),
+                    News::Closed(link) => node.handle_link(now(), link, LinkChange::Closed, network),
+                    News::Drained(link) => node.handle_link(now(), link, LinkChange::Drained, network),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(listener) = self.listeners.get_mut(listener) else { return };
+            match net::accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    if let Ok(link) = self.network.accept(socket) {
+                        self.node.handle_link(now(), link, LinkChange::Accepted, &mut self.network);
+                    }
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // Waiting connections stay in the kernel's queue; without a rest we would spin on them.
+                    self.network.poller.remove(&listener.socket);
+                    listener.paused_until = now() + ACCEPT_REST;
+                    return;
+                }
+                Err(Errno::AGAIN) => return,
+                // The connection was gone before it was taken.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn resume_listeners(&mut self, time: Time) {
+        for (index, listener) in self.listeners.iter_mut().enumerate() {
+            if listener.paused_until != Time::ZERO && time >= listener.paused_until {
+                listener.paused_until = Time::ZERO;
+                if self.network.poller.add(&listener.socket, LISTENERS + index as u64, false).is_err() {
+                    listener.paused_until = time + ACCEPT_REST;
+                }
+            }
+        }
+    }
+}
+
+fn open_listener(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket =
+        net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    // A restarted broker must not wait for the connections of its earlier life to be forgotten.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    net::bind(&socket, address)?;
+    net::listen(&socket, LISTEN_BACKLOG)?;
+    Ok(socket)
+}

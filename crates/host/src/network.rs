@@ -1,0 +1,374 @@
+//! Connections and their output buffers. Cores encode straight into them through [`Effects`].
+
+use crate::poller::Poller;
+use contract::{Span, Time};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wire::{Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Outbox, PeerIndex};
+
+/// Why a driver cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The address to listen on is taken.
+    #[error(
+        "{0} is in use: another program, or another broker, listens there; stop it or choose another port"
+    )]
+    AddressInUse(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's word.
+        reason: Errno,
+    },
+    /// Something else that the system refused.
+    #[error("{what}: {reason}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's word.
+        reason: Errno,
+    },
+}
+
+/// All connections of one node.
+pub struct Network {
+    pub(crate) poller: Arc<Poller>,
+    peers: Vec<SocketAddr>,
+    slots: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    /// Connections with something to send, each once.
+    dirty: Vec<u32>,
+    /// What the node must still be told.
+    pub(crate) news: Vec<News>,
+    /// Connections that are being made or being closed, which have a time limit.
+    watched: Vec<u32>,
+    pub(crate) dials: Vec<(PeerIndex, Span)>,
+    scratch: Vec<u8>,
+}
+
+/// Something that the node must be told, once it is not busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum News {
+    Dialed(LinkId, PeerIndex),
+    DialFailed(PeerIndex, bool),
+    Closed(LinkId),
+    Drained(LinkId),
+}
+
+struct Connection {
+    socket: OwnedFd,
+    phase: Phase,
+    outbox: Outbox,
+    /// The beginning of a frame whose end has not come.
+    partial: Vec<u8>,
+    dirty: bool,
+    waits_to_write: bool,
+    congested: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Connecting { peer: PeerIndex, until: Time },
+    Open,
+    Closing { until: Time },
+}
+
+/// Bytes read from one connection before others have their turn.
+const READ_BYTES: usize = 64 << 10;
+/// A backlog above this, gone down to it, is reported as drained.
+const DRAINED_BYTES: usize = 64 << 10;
+/// A peer for which so much waits has stopped reading; its connection is given up.
+const OUTBOX_BYTES_MAX: usize = 64 << 20;
+/// How long a connection that is closed may take to send the rest.
+const CLOSING_TIME: Span = Span::secs(1);
+
+impl Network {
+    /// No connections yet; `peers` are the addresses that the node may dial.
+    pub fn new(poller: Arc<Poller>, peers: Vec<SocketAddr>) -> Network {
+        Network {
+            poller,
+            peers,
+            slots: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            news: Vec::new(),
+            watched: Vec::new(),
+            dials: Vec::new(),
+            scratch: vec![
+                0;
+                READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
+            ],
+        }
+    }
+
+    /// Takes a connection that somebody made.
+    pub(crate) fn accept(&mut self, socket: OwnedFd) -> Result<LinkId, Errno> {
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        self.insert(socket, Phase::Open)
+    }
+
+    /// Begins to connect to a peer.
+    pub(crate) fn connect(&mut self, now: Time, peer: PeerIndex, within: Span) {
+        let Some(address) = self.peers.get(usize::from(peer.0)).copied() else { return };
+        match self.start_connecting(&address, peer, now + within) {
+            Ok(index) => self.watched.push(index),
+            Err(error) => self.news.push(News::DialFailed(peer, error == Errno::CONNREFUSED)),
+        }
+    }
+
+    fn start_connecting(&mut self, address: &SocketAddr, peer: PeerIndex, until: Time) -> Result<u32, Errno> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        match net::connect(&socket, address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        let link = self.insert(socket, Phase::Connecting { peer, until })?;
+        let connection = self.slots[link.0 as usize].as_mut().ok_or(Errno::BADF)?;
+        connection.waits_to_write = true;
+        self.poller.change(&connection.socket, u64::from(link.0), true)?;
+        Ok(link.0)
+    }
+
+    fn insert(&mut self, socket: OwnedFd, phase: Phase) -> Result<LinkId, Errno> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        if let Err(error) = self.poller.add(&socket, u64::from(index), false) {
+            self.free.push(index);
+            return Err(error);
+        }
+        self.slots[index as usize] = Some(Connection {
+            socket,
+            phase,
+            outbox: Outbox::default(),
+            partial: Vec::new(),
+            dirty: false,
+            waits_to_write: false,
+            congested: false,
+        });
+        Ok(LinkId(index))
+    }
+
+    fn get(&mut self, index: u32) -> Option<&mut Connection> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Reads once and hands over what is there; `handle` returns how much of it was consumed.
+    pub(crate) fn read(&mut self, index: u32, handle: impl FnOnce(&[u8], &mut Network) -> usize) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        if let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) {
+            let kept = connection.partial.len();
+            scratch[..kept].copy_from_slice(&connection.partial);
+            connection.partial.clear();
+            let room = &mut scratch[kept..kept + READ_BYTES];
+            match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => self.drop_connection(index),
+                Ok((_, read)) => {
+                    let bytes = &scratch[..kept + read];
+                    let used = handle(bytes, self);
+                    self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+                }
+                Err(Errno::AGAIN | Errno::INTR) => self.keep_partial(index, &scratch[..kept]),
+                Err(_) => self.drop_connection(index),
+            }
+        } else if self.get(index).is_some_and(|connection| matches!(connection.phase, Phase::Closing { .. }))
+        {
+            self.drain_closing(index, &mut scratch);
+        }
+        self.scratch = scratch;
+    }
+
+    fn keep_partial(&mut self, index: u32, rest: &[u8]) {
+        if let Some(connection) = self.get(index) {
+            connection.partial.extend_from_slice(rest);
+        }
+    }
+
+    /// What a peer still sends while we close is read and thrown away, or the farewell would be lost with a reset.
+    fn drain_closing(&mut self, index: u32, scratch: &mut [u8]) {
+        let Some(connection) = self.get(index) else { return };
+        match net::recv(&connection.socket, scratch, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => self.drop_connection(index),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.drop_connection(index),
+        }
+    }
+
+    /// The socket has room, or its connection attempt has ended.
+    pub(crate) fn write_ready(&mut self, index: u32) {
+        let Some(connection) = self.get(index) else { return };
+        let Phase::Connecting { peer, .. } = connection.phase else {
+            return self.flush_one(index);
+        };
+        match sockopt::socket_error(&connection.socket) {
+            Ok(Ok(())) => {
+                connection.phase = Phase::Open;
+                self.watched.retain(|other| *other != index);
+                self.news.push(News::Dialed(LinkId(index), peer));
+                self.flush_one(index);
+            }
+            Ok(Err(error)) | Err(error) => {
+                self.remove(index);
+                self.news.push(News::DialFailed(peer, error == Errno::CONNREFUSED));
+            }
+        }
+    }
+
+    /// Sends what the node has written, one write per connection.
+    pub(crate) fn flush(&mut self) {
+        while let Some(index) = self.dirty.pop() {
+            if let Some(connection) = self.get(index) {
+                connection.dirty = false;
+                if !matches!(connection.phase, Phase::Connecting { .. }) {
+                    self.flush_one(index);
+                }
+            }
+        }
+    }
+
+    fn flush_one(&mut self, index: u32) {
+        let poller = Arc::clone(&self.poller);
+        let Some(connection) = self.get(index) else { return };
+        while !connection.outbox.is_empty() {
+            match net::send(
+                &connection.socket,
+                connection.outbox.unsent(),
+                SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+            ) {
+                Ok(sent) => connection.outbox.consume(sent),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(_) => return self.drop_connection(index),
+            }
+        }
+        let waiting = connection.outbox.len();
+        let wants_to_write = waiting > 0;
+        if wants_to_write != connection.waits_to_write {
+            connection.waits_to_write = wants_to_write;
+            if poller.change(&connection.socket, u64::from(index), wants_to_write).is_err() {
+                return self.drop_connection(index);
+            }
+        }
+        let drained = connection.congested && waiting <= DRAINED_BYTES;
+        connection.congested = waiting > DRAINED_BYTES;
+        if waiting == 0 && matches!(connection.phase, Phase::Closing { .. }) {
+            // The peer reads the farewell, closes, and we learn of it by reading.
+            let _ = net::shutdown(&connection.socket, net::Shutdown::Write);
+        } else if drained {
+            self.news.push(News::Drained(LinkId(index)));
+        }
+        if waiting > OUTBOX_BYTES_MAX {
+            self.drop_connection(index);
+        }
+    }
+
+    /// Gives up connection attempts and closings whose time is over.
+    pub(crate) fn expire(&mut self, now: Time) {
+        let mut at = 0;
+        while let Some(&index) = self.watched.get(at) {
+            let phase = self.get(index).map(|connection| connection.phase);
+            match phase {
+                Some(Phase::Connecting { peer, until }) if now >= until => {
+                    self.remove(index);
+                    self.news.push(News::DialFailed(peer, false));
+                }
+                Some(Phase::Closing { until }) if now >= until => self.drop_connection(index),
+                Some(Phase::Connecting { .. } | Phase::Closing { .. }) => at += 1,
+                Some(Phase::Open) | None => {
+                    self.watched.swap_remove(at);
+                }
+            }
+        }
+    }
+
+    /// When [`Network::expire`] has something to do.
+    pub(crate) fn next_expiry(&self) -> Time {
+        let until = |index: &u32| match self.slots.get(*index as usize)?.as_ref()?.phase {
+            Phase::Connecting { until, .. } | Phase::Closing { until } => Some(until),
+            Phase::Open => None,
+        };
+        self.watched.iter().filter_map(until).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Whether everything that was written has left.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.slots.iter().flatten().all(|connection| connection.outbox.is_empty())
+    }
+
+    /// The connection is gone; the node will be told.
+    fn drop_connection(&mut self, index: u32) {
+        if self.remove(index) {
+            self.news.push(News::Closed(LinkId(index)));
+        }
+    }
+
+    fn remove(&mut self, index: u32) -> bool {
+        let Some(connection) = self.slots.get_mut(index as usize).and_then(Option::take) else {
+            return false;
+        };
+        self.poller.remove(&connection.socket);
+        self.watched.retain(|other| *other != index);
+        self.free.push(index);
+        true
+    }
+
+    fn touch(&mut self, link: LinkId) -> Option<&mut Outbox> {
+        let connection = self.slots.get_mut(link.0 as usize)?.as_mut()?;
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(link.0);
+        }
+        Some(&mut connection.outbox)
+    }
+}
+
+impl Effects for Network {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        if let Some(outbox) = self.touch(link) {
+            outbox.push(frame);
+        }
+    }
+
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        if let Some(outbox) = self.touch(link) {
+            outbox.push_message(kind, message);
+        }
+    }
+
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        if let Some(outbox) = self.touch(link) {
+            outbox.push_mark(kind, mark);
+        }
+    }
+
+    fn backlog(&self, link: LinkId) -> usize {
+        self.slots
+            .get(link.0 as usize)
+            .and_then(Option::as_ref)
+            .map_or(0, |connection| connection.outbox.len())
+    }
+
+    fn dial(&mut self, peer: PeerIndex, within: Span) {
+        self.dials.push((peer, within));
+    }
+
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        self.send(link, &Frame::Farewell(*farewell));
+        let until = crate::now() + CLOSING_TIME;
+        if let Some(connection) = self.get(link.0).filter(|connection| connection.phase == Phase::Open) {
+            connection.phase = Phase::Closing { until };
+            connection.partial = Vec::new();
+            self.watched.push(link.0);
+        }
+    }
+}

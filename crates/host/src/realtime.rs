@@ -1,0 +1,59 @@
+//! Real-time scheduling for the calling thread, where the host allows it, and a plain sentence where it does not.
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use thread_priority::unix::{
+    RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+use thread_priority::{ThreadPriority, ThreadPriorityValue};
+
+/// What the data thread asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wishes {
+    /// The priority under `SCHED_FIFO`, 1 to 99; `None` for ordinary scheduling.
+    pub priority: Option<u8>,
+    /// The processors to stay on; empty for any.
+    pub processors: Vec<usize>,
+    /// Whether to keep all memory resident.
+    pub lock_memory: bool,
+}
+
+/// Asks for everything wished for. Returns a sentence for each wish that was not granted; the broker runs all the same.
+pub fn ask(wishes: &Wishes) -> Vec<String> {
+    let mut refusals = Vec::new();
+    if wishes.lock_memory
+        // Pages are locked when they are touched; locking all of them at once would make every stack resident.
+        && let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
+    {
+        refusals.push(format!(
+            "memory is not locked ({error}): under memory pressure, page faults may delay messages. Raise the limit of \
+             locked memory (LimitMEMLOCK=infinity)"
+        ));
+    }
+    if !wishes.processors.is_empty() {
+        let mut set = CpuSet::new();
+        wishes.processors.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+        if let Err(error) = sched_setaffinity(None, &set) {
+            refusals.push(format!(
+                "the data thread is not pinned to processors {:?} ({error}): check realtime.processors",
+                wishes.processors
+            ));
+        }
+    }
+    if let Some(priority) = wishes.priority
+        && let Err(reason) = set_fifo(priority)
+    {
+        refusals.push(format!(
+            "the data thread has no real-time priority ({reason}): other programs may delay messages by milliseconds. \
+             Allow it with LimitRTPRIO={priority}, or run `verge doctor`"
+        ));
+    }
+    refusals
+}
+
+fn set_fifo(priority: u8) -> Result<(), String> {
+    let value = ThreadPriorityValue::try_from(priority).map_err(|error| error.to_string())?;
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(value), policy)
+        .map_err(|error| format!("{error:?}"))
+}
