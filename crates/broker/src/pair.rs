@@ -261,14 +261,10 @@ impl Pair {
                     self.detection.connect + self.detection.poll * u64::from(self.detection.misses);
                 self.role = Role::Backup { primary: None, synced, verdict_by: now + patience };
                 self.poll.next_at = Time::NEVER;
-                let other = self.news.iter().find(|news| news.standing == Standing::Primary).copied();
-                match other {
-                    Some(news) => self.follow(news),
-                    None => {
-                        self.dial_at = now;
-                        self.tick(now, false)
-                    }
-                }
+                // Another link to the primary, if there is one, may be as dead and not know it yet. A new attempt to
+                // connect tells at once: where the process is gone, it is refused.
+                self.dial_at = now;
+                self.tick(now, false)
             }
             _ => Decision::Stay,
         }
@@ -298,8 +294,13 @@ impl Pair {
         self.dial_at = Time::NEVER;
     }
 
-    /// A link on which nobody had greeted is gone. If it was ours to the partner, try again soon.
+    /// A link on which nobody had greeted is gone; it may have been ours to the partner. A backup that has just lost its
+    /// primary asks again at once: a dying process may take a connection in its last moment, and the next is refused.
     pub(crate) fn on_unknown_closed(&mut self, now: Time) -> Decision {
+        if matches!(self.role, Role::Backup { primary: None, .. }) {
+            self.dial_at = now;
+            return self.tick(now, false);
+        }
         if self.wants_dial() {
             self.dial_at = self.dial_at.min(now + self.detection.retry);
         }
@@ -474,7 +475,8 @@ impl Pair {
     }
 
     fn wants_dial(&self) -> bool {
-        self.has_peer && !self.dialing && self.news.is_empty()
+        let has_lost_primary = matches!(self.role, Role::Backup { primary: None, .. });
+        self.has_peer && !self.dialing && (self.news.is_empty() || has_lost_primary)
     }
 
     fn patience(&self) -> Span {
