@@ -1,7 +1,7 @@
 //! Tables for people, JSON for programs, and the exit codes.
 
 use crate::arguments::Format;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use serde::Serialize;
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -50,7 +50,9 @@ pub fn yes(is_so: bool) -> ExitCode {
 /// A table whose columns are as wide as they must be. Columns named here hold numbers.
 pub fn table(headings: &[&str], numbers: &[usize]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    let rule = LineStyle::none().fill('─').junction('─');
+    let style = presets::NOTHING.header_separator(rule).bottom_border(rule);
+    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(headings);
     for column in numbers {
         if let Some(column) = table.column_mut(*column) {

@@ -81,6 +81,7 @@ impl<'a> Row<'a> {
     }
 
     /// One cell by the index of its column; `None` also beyond the last.
+    #[cfg(test)]
     pub fn cell(&self, column: usize) -> Option<&'a str> {
         self.cells.get(column)?.clone().map(|range| &self.text[range])
     }

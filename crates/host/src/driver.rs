@@ -163,7 +163,7 @@ impl<N: Node> Driver<N> {
                 let (node, network) = (&mut self.node, &mut self.network);
                 match news {
                     News::Dialed(link, peer) => {
-                        node.handle_link(now(), link, LinkChange::Dialed(peer), network)
+                        node.handle_link(now(), link, LinkChange::Dialed(peer), network);
                     }
                     News::DialFailed(peer, refused) => node.handle_dial_failed(now(), peer, refused, network),
                     News::Closed(link) => node.handle_link(now(), link, LinkChange::Closed, network),

@@ -45,6 +45,9 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
         }
         publishers => publishers?,
     };
+    if let Some(column) = recording.time_column() {
+        eprintln!("verge: the times are those of the column `{column}`; one contract period is {period}");
+    }
     if !recording.has_time() {
         eprintln!(
             "verge: the recording has no times: one row a second is assumed (or name one with --time-column)"
@@ -178,6 +181,7 @@ impl Replay {
                 (self.origin_ns, self.began) = (None, Instant::now() + step.min(Duration::from_secs(1)));
                 continue;
             };
+            let line = row.line;
             let origin = *self.origin_ns.get_or_insert(row.time_ns);
             let offset = (row.time_ns - origin).max(0) as f64 / self.speed;
             let due = self.began + Duration::from_nanos(offset as u64);
@@ -194,7 +198,9 @@ impl Replay {
                     }
                 }
                 Ok(published)
-            })?;
+            });
+            let published =
+                published.map_err(|error| Trouble(format!("at line {line} of the recording: {error}")))?;
             self.rows += 1;
             self.messages += published;
             self.behind = self.behind.max(Instant::now().saturating_duration_since(due));
@@ -236,6 +242,9 @@ impl Replay {
 
 /// Tells what was wrong with the recording: how often, where first, and what to do.
 fn report_flaws(flaws: &Flaws) {
+    if flaws.is_empty() {
+        return;
+    }
     for kind in FlawKind::ALL {
         let count = flaws.count(kind);
         if count > 0 {

@@ -4,6 +4,7 @@ use super::start_client;
 use crate::arguments::{BrokerArguments, Format};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
+use comfy_table::Table;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -167,7 +168,30 @@ fn topic_row(stream: &StreamReport) -> TopicRow {
 }
 
 fn show(report: &Report, all: bool) -> Result<(), Trouble> {
-    let ms = |value: f64| millis(contract::Span((value * 1e6) as i64));
+    line(&broker_table(report).to_string())?;
+    let shown = if all { report.topics.len() } else { report.topics.len().min(TOPICS_SHOWN) };
+    if shown > 0 {
+        line(&topic_table(&report.topics[..shown]).to_string())?;
+    }
+    if shown < report.topics.len() {
+        line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
+    }
+    let protection = match (report.brokers.is_empty(), report.protected) {
+        (true, _) => "NO BROKER answers",
+        (false, true) => "protected: a crash of the primary is survived",
+        (false, false) => "UNPROTECTED: a crash now loses messages; start the other broker",
+    };
+    line(&format!(
+        "{protection}. Topics: {} met, {} at risk, {} broken.",
+        report.met, report.at_risk, report.broken
+    ))
+}
+
+fn ms(value: f64) -> String {
+    millis(contract::Span((value * 1e6) as i64))
+}
+
+fn broker_table(report: &Report) -> Table {
     let headings = [
         "broker",
         "address",
@@ -206,52 +230,40 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
             format!("{:.0}", row.uptime_s),
         ]);
     }
-    line(&brokers.to_string())?;
-    let shown = if all { report.topics.len() } else { report.topics.len().min(TOPICS_SHOWN) };
-    if shown > 0 {
-        let headings = [
-            "topic",
-            "publisher",
-            "state",
-            "L",
-            "longest run",
-            "lost",
-            "late",
-            "arrived",
-            "subscribers",
-            "last ms",
-            "max ms",
-            "D ms",
-        ];
-        let mut topics = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
-        for row in report.topics.iter().take(shown) {
-            topics.add_row([
-                row.topic.clone(),
-                row.publisher.clone(),
-                row.state.to_owned(),
-                row.loss.clone(),
-                row.longest_run.to_string(),
-                row.lost.to_string(),
-                row.late.to_string(),
-                row.arrived.to_string(),
-                row.subscribers.to_string(),
-                ms(row.latency_last_ms),
-                ms(row.latency_max_ms),
-                ms(row.deadline_ms),
-            ]);
-        }
-        line(&topics.to_string())?;
+    brokers
+}
+
+fn topic_table(rows: &[TopicRow]) -> Table {
+    let headings = [
+        "topic",
+        "publisher",
+        "state",
+        "L",
+        "longest run",
+        "lost",
+        "late",
+        "arrived",
+        "subscribers",
+        "last ms",
+        "max ms",
+        "D ms",
+    ];
+    let mut topics = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    for row in rows {
+        topics.add_row([
+            row.topic.clone(),
+            row.publisher.clone(),
+            row.state.to_owned(),
+            row.loss.clone(),
+            row.longest_run.to_string(),
+            row.lost.to_string(),
+            row.late.to_string(),
+            row.arrived.to_string(),
+            row.subscribers.to_string(),
+            ms(row.latency_last_ms),
+            ms(row.latency_max_ms),
+            ms(row.deadline_ms),
+        ]);
     }
-    if shown < report.topics.len() {
-        line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
-    }
-    let protection = match (report.brokers.is_empty(), report.protected) {
-        (true, _) => "NO BROKER answers",
-        (false, true) => "protected: a crash of the primary is survived",
-        (false, false) => "UNPROTECTED: a crash now loses messages; start the other broker",
-    };
-    line(&format!(
-        "{protection}. Topics: {} met, {} at risk, {} broken.",
-        report.met, report.at_risk, report.broken
-    ))
+    topics
 }

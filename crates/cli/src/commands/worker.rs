@@ -66,7 +66,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, role: &WorkerRole) -> Out
     let over = watch_input()?;
     match role {
         WorkerRole::Publish { topics } => {
-            publish(&connect(config, brokers, Some("demo-publisher"))?, *topics, &over)?
+            publish(&connect(config, brokers, Some("demo-publisher"))?, *topics, &over)?;
         }
         WorkerRole::Receive { filter } => receive(&connect(config, brokers, None)?, filter, &over)?,
     }
@@ -164,37 +164,57 @@ fn publish_batch(client: &Client, publishers: &[Publisher]) -> Result<(), Troubl
     Ok(())
 }
 
-/// What has come, as it comes.
+/// What has come, as it comes. Streams are looked up by their number, so that receiving costs little.
 #[derive(Default)]
 struct Collected {
-    latency: BTreeMap<String, Histogram<u64>>,
-    arrivals: BTreeMap<String, Vec<u64>>,
+    groups: Vec<(String, Histogram<u64>)>,
+    /// By the number of the stream: its group, and when its messages arrived if those are remembered.
+    streams: Vec<Option<(usize, Option<Vec<u64>>)>>,
+    arrivals: BTreeMap<String, usize>,
 }
 
 /// Arrivals remembered per topic.
 const ARRIVALS_MAX: usize = 100_000;
+/// The group of topics whose arrivals are remembered: the most urgent one.
+const REMEMBERED: &str = "c0";
 
 impl Collected {
     fn take(&mut self, delivery: &Delivery<'_>) {
-        let group = delivery.topic.split('/').next().unwrap_or(delivery.topic);
-        if !self.latency.contains_key(group) {
+        let index = delivery.stream as usize;
+        if self.streams.get(index).is_none_or(Option::is_none) {
+            self.begin(index, delivery.topic);
+        }
+        let Some(Some((group, arrivals))) = self.streams.get_mut(index) else { return };
+        if let Some((_, histogram)) = self.groups.get_mut(*group) {
+            histogram.saturating_record(delivery.latency.as_nanos_u64() / 1_000);
+        }
+        if let Some(arrivals) = arrivals.as_mut().filter(|arrivals| arrivals.len() < ARRIVALS_MAX) {
+            arrivals.push((delivery.created + delivery.latency).0);
+        }
+    }
+
+    /// The first message of a stream.
+    fn begin(&mut self, index: usize, topic: &str) {
+        let name = topic.split('/').next().unwrap_or(topic);
+        let known = self.groups.iter().position(|(group, _)| group == name);
+        let group = known.unwrap_or(self.groups.len());
+        if known.is_none() {
             let Ok(histogram) = Histogram::new_with_bounds(1, 60_000_000, 3) else { return };
-            self.latency.insert(group.to_owned(), histogram);
+            self.groups.push((name.to_owned(), histogram));
         }
-        let micros = delivery.latency.as_nanos_u64() / 1_000;
-        if let Some(histogram) = self.latency.get_mut(group) {
-            histogram.saturating_record(micros);
+        if index >= self.streams.len() {
+            self.streams.resize_with(index + 1, || None);
         }
-        if group == "c0" {
-            if !self.arrivals.contains_key(delivery.topic) {
-                self.arrivals.insert(delivery.topic.to_owned(), Vec::new());
-            }
-            if let Some(arrivals) =
-                self.arrivals.get_mut(delivery.topic).filter(|list| list.len() < ARRIVALS_MAX)
-            {
-                arrivals.push((delivery.created + delivery.latency).0);
-            }
+        let remembered = name == REMEMBERED;
+        if remembered {
+            self.arrivals.insert(topic.to_owned(), index);
         }
+        self.streams[index] = Some((group, remembered.then(Vec::new)));
+    }
+
+    fn arrivals(&self) -> BTreeMap<String, Vec<u64>> {
+        let of = |index: usize| self.streams.get(index)?.as_ref()?.1.clone();
+        self.arrivals.iter().filter_map(|(topic, index)| Some((topic.clone(), of(*index)?))).collect()
     }
 }
 
@@ -224,7 +244,7 @@ fn receive(client: &Client, filters: &[String], over: &AtomicBool) -> Result<(),
     });
     let collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
     let ms = |micros: u64| micros as f64 / 1e3;
-    let latency = collected.latency.iter().map(|(group, histogram)| {
+    let latency = collected.groups.iter().map(|(group, histogram)| {
         let report = LatencyReport {
             messages: histogram.len(),
             p50_ms: ms(histogram.value_at_quantile(0.5)),
@@ -235,5 +255,5 @@ fn receive(client: &Client, filters: &[String], over: &AtomicBool) -> Result<(),
         (group.clone(), report)
     });
     let (streams, latency) = (streams.collect(), latency.collect());
-    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals.clone() })
+    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals() })
 }

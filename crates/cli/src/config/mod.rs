@@ -141,7 +141,7 @@ impl Understanding {
                         this.values.insert(path.clone(), value);
                     }
                     Err(message) => {
-                        this.problem(&given.source, format!("{path}: {message}"), key.doc.to_owned())
+                        this.problem(&given.source, format!("{path}: {message}"), key.doc.to_owned());
                     }
                 }
                 let origin = this.origin(&given.source);

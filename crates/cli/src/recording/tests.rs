@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::flaws::DESCRIBED_FLAWS;
+use super::layout::{MAX_COLUMNS, SAMPLE_ROWS};
+use super::source::MAX_LINE_BYTES;
+use super::survey::MAX_KEPT_STEPS;
 use super::time_format::parse;
 use super::*;
 

@@ -1,0 +1,174 @@
+//! In steady state a broker allocates nothing: counted by the allocator, on the thread that drives a broker with real
+//! sockets, while a publisher and a subscriber use it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
+
+use contract::admission::Costs;
+use contract::{Contract, NodeId, Span, Supply, Time};
+use endpoint::Settings;
+use engine::{Application, BrokerNode, ClientNode, Reporter};
+use host::{Driver, now};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _event: &broker::Event<'_>) {}
+}
+
+#[derive(Default)]
+struct Counter(u64);
+
+impl Application for Counter {
+    fn deliver(&mut self, _delivery: &endpoint::Delivery<'_>) {
+        self.0 += 1;
+    }
+}
+
+fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
+    broker::Settings {
+        name: name.to_owned(),
+        node: NodeId(number),
+        started: now(),
+        prefers_to_reign: number == 1,
+        has_peer: partner,
+        policy: Default::default(),
+        delays: Default::default(),
+        links: Default::default(),
+        costs: Costs { arrival: Span(500), dispatch: Span(500), replication: Span(500) },
+        supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
+        schedulability: true,
+        topics: Vec::new(),
+        detection: Default::default(),
+        limits: Default::default(),
+    }
+}
+
+/// What the broker's thread tells, and is told.
+#[derive(Default)]
+struct Shared {
+    over: AtomicBool,
+    /// Allocations so far on the broker's thread.
+    allocations: AtomicU64,
+    protected: AtomicBool,
+}
+
+/// Runs a broker on a thread of its own.
+fn start(mut driver: Driver<BrokerNode<Silent>>, shared: &Arc<Shared>) -> std::thread::JoinHandle<()> {
+    let shared = Arc::clone(shared);
+    std::thread::spawn(move || {
+        let mut ready = Vec::with_capacity(64);
+        while !shared.over.load(Ordering::Relaxed) {
+            driver.wait_and_turn(&mut ready).unwrap();
+            shared.allocations.store(ALLOCATIONS.with(Cell::get), Ordering::Relaxed);
+            shared.protected.store(driver.node().broker().is_protected(), Ordering::Relaxed);
+        }
+    })
+}
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// Turns a client until the condition holds.
+fn turn_until(
+    client: &mut Driver<ClientNode<Counter>>,
+    mut holds: impl FnMut(&mut Driver<ClientNode<Counter>>) -> bool,
+) {
+    let watchdog = now() + Span::secs(30);
+    let mut ready = Vec::new();
+    while !holds(client) {
+        assert!(now() < watchdog, "nothing happened for 30 s");
+        let patience = client.patience().min(Span::millis(5));
+        client.poller().wait(patience, &mut ready).unwrap();
+        client.turn(&ready);
+    }
+}
+
+#[test]
+fn a_broker_allocates_nothing_while_messages_flow() {
+    let mut primary = Driver::new(BrokerNode::new(settings("a", 1, false), Silent), Vec::new()).unwrap();
+    let (clients, pair) = (primary.listen(loopback()).unwrap(), primary.listen(loopback()).unwrap());
+    let mut backup = Driver::new(BrokerNode::new(settings("b", 2, true), Silent), vec![pair]).unwrap();
+    backup.listen(loopback()).unwrap();
+    let (shared, other) = (Arc::new(Shared::default()), Arc::new(Shared::default()));
+    let threads = [start(primary, &shared), start(backup, &other)];
+
+    let endpoint_settings = Settings::new("client", now().0, 1);
+    let mut client =
+        Driver::new(ClientNode::new(endpoint_settings, now(), Counter::default()), vec![clients]).unwrap();
+    client.with(|node, net| node.with(net, |endpoint, out| endpoint.subscribe(&"#".parse().unwrap(), out)));
+    // One topic that is copied to the backup and one that is not.
+    let contract = Contract::every(Span::millis(100)).retain(1);
+    let topics: Vec<u32> = [("copied", contract), ("plain", contract.retain(2))]
+        .into_iter()
+        .map(|(topic, contract)| {
+            let advertise = |node: &mut ClientNode<Counter>, net: &mut host::Network| {
+                node.with(net, |endpoint, out| endpoint.advertise(topic, Some(contract), out))
+            };
+            client.with(advertise).unwrap().unwrap()
+        })
+        .collect();
+    let admitted = |client: &mut Driver<ClientNode<Counter>>, topic: u32| {
+        let state = client.node().endpoint().publication_state(topic);
+        matches!(state, Some(endpoint::PublicationState::Admitted(_)))
+    };
+    turn_until(&mut client, |client| {
+        topics.iter().all(|topic| admitted(client, *topic)) && shared.protected.load(Ordering::Relaxed)
+    });
+
+    let mut sent = 0;
+    let mut created = Time(now().0);
+    let mut publish = |client: &mut Driver<ClientNode<Counter>>, rounds: u64| {
+        for _ in 0..rounds {
+            // The publisher's clock runs ahead of its schedule, so that a second of traffic takes milliseconds.
+            created = created + Span::millis(100);
+            client.with(|node, net| {
+                for topic in &topics {
+                    node.with(net, |endpoint, out| endpoint.publish(created, *topic, &[7; 64], out)).unwrap();
+                }
+            });
+            sent += topics.len() as u64;
+            turn_until(client, |client| client.with(|node, _| node.application().0) == sent);
+        }
+    };
+    publish(&mut client, 300);
+    let before = shared.allocations.load(Ordering::Relaxed);
+    publish(&mut client, 5_000);
+    let after = shared.allocations.load(Ordering::Relaxed);
+
+    [&shared, &other].into_iter().for_each(|shared| shared.over.store(true, Ordering::Relaxed));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(after - before, 0, "allocations for 10 000 messages, 5 000 of them copied");
+}
