@@ -66,6 +66,12 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
     loop {
         let report = look(&client, until)?;
         let healthy = report.protected && report.broken == 0;
+        if report.brokers.is_empty() && !watch {
+            let addresses = client.brokers().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return Err(Trouble(format!(
+                "no broker answers at {addresses}: start one with `verge broker a`"
+            )));
+        }
         match format {
             Format::Json => json(&report)?,
             Format::Table => {
@@ -77,13 +83,6 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
             }
         }
         if !watch {
-            if report.brokers.is_empty() {
-                let addresses =
-                    client.brokers().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                return Err(Trouble(format!(
-                    "no broker answers at {addresses}: start one with `verge broker a`"
-                )));
-            }
             return Ok(yes(healthy));
         }
         std::thread::sleep(Duration::from_secs(1));
