@@ -53,7 +53,9 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
             "verge: the recording has no times: one row a second is assumed (or name one with --time-column)"
         );
     }
-    let mut replay = Replay::new(arguments, client, publishers, &recording)?;
+    let floor =
+        if arguments.contract.is_given() { arguments.contract.contract(period).period } else { period };
+    let mut replay = Replay::new(arguments, client, publishers, &recording, floor)?;
     replay.run(&mut recording)?;
     let summary = replay.summary(arguments, recording.flaws());
     report_flaws(recording.flaws());
@@ -118,6 +120,9 @@ struct Replay {
     until: Option<Instant>,
     stopped: Arc<AtomicBool>,
     bar: ProgressBar,
+    /// Rows that were recorded closer together are published this far apart, as the contract says.
+    floor: Duration,
+    last: Option<Instant>,
     began: Instant,
     /// The recording's time at which `began` was.
     origin_ns: Option<i64>,
@@ -135,6 +140,7 @@ impl Replay {
         client: Client,
         publishers: Vec<Publisher>,
         recording: &Recording,
+        floor: Span,
     ) -> Result<Replay, Trouble> {
         let stopped = Arc::new(AtomicBool::new(false));
         if arguments.until_input_closes {
@@ -156,6 +162,12 @@ impl Replay {
             until,
             stopped,
             bar,
+            floor: if floor.is_forever() {
+                Duration::ZERO
+            } else {
+                Duration::from_nanos(floor.as_nanos_u64())
+            },
+            last: None,
             began: Instant::now(),
             origin_ns: None,
             rows: 0,
@@ -184,7 +196,9 @@ impl Replay {
             let line = row.line;
             let origin = *self.origin_ns.get_or_insert(row.time_ns);
             let offset = (row.time_ns - origin).max(0) as f64 / self.speed;
-            let due = self.began + Duration::from_nanos(offset as u64);
+            let recorded = self.began + Duration::from_nanos(offset as u64);
+            let due = self.last.map_or(recorded, |last| recorded.max(last + self.floor));
+            self.last = Some(due);
             if !self.sleep_until(due) {
                 break;
             }

@@ -327,7 +327,8 @@ fn describe(report: &NodeReport) -> String {
 /// Replays the recording at one row every [`ROW_PERIOD`]. Returns the period of the contract as well.
 fn start_replay(recording: &Path, brokers: &str, log: &Path) -> Result<(Process, Span), Trouble> {
     let survey = Recording::survey(recording, &Options::default())?;
-    let step = survey.smallest_step_ns.unwrap_or(1_000_000_000).max(1);
+    let step =
+        survey.median_step_ns.filter(|step| *step > 0).or(survey.smallest_step_ns).unwrap_or(1_000_000_000);
     let speed = step as f64 / ROW_PERIOD.0 as f64;
     let period = Span::nanos(ROW_PERIOD.0 * 98 / 100);
     let (speed, file, period_text) = (speed.to_string(), recording.display().to_string(), period.to_string());
