@@ -48,8 +48,8 @@ impl Broker {
         if released.too_fast {
             self.stats.rate_violations += 1;
         }
-        let (ticket, overwritten) =
-            stream.ring.push(message.seq, message.created, message.payload, SlotFlags::NONE);
+        let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
+        let (ticket, overwritten) = stream.ring.push(message.seq, message.created, message.payload, flags);
         if overwritten
             .is_some_and(|old| !old.flags.has(SlotFlags::DISPATCHED) && !old.flags.has(SlotFlags::COPY))
         {

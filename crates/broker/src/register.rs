@@ -96,7 +96,9 @@ impl Broker {
                     self.send_verdict(from, register.stream, index, contract, out);
                 }
             }
-            Err(denial) => self.deny(from, register, &denial, out),
+            Err(denial) if admitted => self.deny(from, register, &denial, out),
+            // Who does not reign does not judge; a publisher asks again whoever comes to reign.
+            Err(_) => {}
         }
     }
 

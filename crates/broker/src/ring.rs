@@ -22,6 +22,9 @@ impl SlotFlags {
     /// Handed to all subscribers at least once, not yet confirmed by all.
     pub(crate) const OFFERED: SlotFlags = SlotFlags(16);
 
+    /// Came again after a failover: its subscribers may have had it in time already.
+    pub(crate) const RESENT: SlotFlags = SlotFlags(32);
+
     pub(crate) fn has(self, flag: SlotFlags) -> bool {
         self.0 & flag.0 != 0
     }

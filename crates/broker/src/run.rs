@@ -42,6 +42,8 @@ impl Broker {
         let confirm = topic.contract.confirm;
         let flags = if confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE };
         let (seq, created) = (slot.seq, slot.created);
+        // After a failover its subscribers may have had it in time already; they know, and we do not.
+        let again = slot.flags.has(SlotFlags::RESENT) || slot.flags.has(SlotFlags::COPY);
         let message = Message { stream: job.stream, flags, seq, created, payload };
         let deferred = Deferred { stream: job.stream, ticket: job.ticket };
         for index in &topic.subscribers {
@@ -64,14 +66,16 @@ impl Broker {
         }
 
         stats.dispatched += 1;
-        let latency = now.since(created).max(Span::ZERO);
-        stats.record_latency(latency);
-        stream.counters.latency_last = latency;
-        stream.counters.latency_max = stream.counters.latency_max.max(latency);
-        if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.dispatch {
-            stats.late += 1;
-            stream.counters.late += 1;
-            stream.counters.broken_at = now;
+        if !again {
+            let latency = now.since(created).max(Span::ZERO);
+            stats.record_latency(latency);
+            stream.counters.latency_last = latency;
+            stream.counters.latency_max = stream.counters.latency_max.max(latency);
+            if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.dispatch {
+                stats.late += 1;
+                stream.counters.late += 1;
+                stream.counters.broken_at = now;
+            }
         }
         let missing = topic.subscribers.len().min(u64::BITS as usize) as u32;
         if confirm && missing > 0 {

@@ -270,7 +270,7 @@ impl Endpoint {
                     self.brokers[index].bind(stream, None);
                 }
             }
-            Frame::Verdict(verdict) => self.judge(&verdict, out),
+            Frame::Verdict(verdict) => self.judge(broker, &verdict, out),
             Frame::Subscribed { number, admitted, text } => {
                 self.hear_subscribed(broker, number, admitted, text, out);
             }
@@ -424,7 +424,10 @@ impl Endpoint {
         }
     }
 
-    fn judge(&mut self, verdict: &Verdict<'_>, out: &mut impl Outputs) {
+    fn judge(&mut self, broker: PeerIndex, verdict: &Verdict<'_>, out: &mut impl Outputs) {
+        if self.primary != Some(broker) {
+            return;
+        }
         let slot = self.publications.get_mut(verdict.stream as usize);
         let Some(publication) = slot.and_then(Option::as_mut) else { return };
         match verdict.contract.filter(|_| verdict.admitted) {
@@ -545,7 +548,10 @@ impl Publication {
         out: &mut impl Effects,
     ) {
         let bit = 1 << broker;
-        if self.registered & bit == 0 {
+        // Only who reigns judges, so whoever comes to reign is asked again until one has admitted.
+        let unjudged = !matches!(self.state, PublicationState::Admitted(_));
+        let ask_again = unjudged && succession.is_some_and(|succession| succession != self.resent);
+        if self.registered & bit == 0 || ask_again {
             self.registered |= bit;
             out.send(
                 link,
