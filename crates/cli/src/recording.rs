@@ -1,7 +1,7 @@
 //! Recordings: files of sensor data, read row by row for a replay.
 //!
 //! A recording is a CSV file, plain or packed with gzip, with the column names in its first line. It is
-//! streamed: whatever the size of the file, the memory is bounded by [`MAX_LINE_BYTES`] and [`MAX_COLUMNS`].
+//! streamed: whatever the size of the file, the memory is bounded by [`source::MAX_LINE_BYTES`] and [`layout::MAX_COLUMNS`].
 //! Field data is never clean, so what can be passed over is counted in [`Flaws`] instead of ending a replay
 //! half way, and only a file that cannot be understood at all is a [`RecordingError`].
 
@@ -56,7 +56,7 @@ pub struct Column {
     /// The name from the header, without surrounding blanks. It is distinct within the file: an unnamed
     /// column is called `column_3` by its place, and the second `kw` is called `kw_2`.
     pub name: String,
-    /// What the first [`SAMPLE_ROWS`] rows show the cells to be.
+    /// What the first [`layout::SAMPLE_ROWS`] rows show the cells to be.
     pub kind: Kind,
 }
 

@@ -1,7 +1,7 @@
 //! Admission: may this contract be added to those already given?
 //!
 //! Two steps. First the bounds of the topic by itself (F4: both deadlines at least zero). Then schedulability: the
-//! jobs of all admitted topics must fit the processor ([`crate::demand`]), with the costs of a dispatch and a
+//! jobs of all admitted topics must fit the processor ([`Load`]), with the costs of a dispatch and a
 //! replication as measured on this host. A refusal says which bound broke, by how much, and the smallest change of one
 //! term that would be admitted.
 
@@ -159,7 +159,7 @@ impl Admission {
     }
 
     /// Both steps for one more stream with this contract and so many subscribers. On success its jobs are counted;
-    /// give them back with [`Admission::withdraw`].
+    /// give them back with [`Admission::uncount`].
     pub fn admit(&mut self, contract: &Contract, subscribers: u32) -> Result<Plan, Refusal> {
         let plan = self.plan(contract)?;
         if self.load.classes() + 2 > Load::CLASSES_MAX {
