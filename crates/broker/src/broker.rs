@@ -304,6 +304,13 @@ impl Broker {
             wire::WireError::Version(_) => FarewellReason::Version,
             _ => FarewellReason::Misbehaved,
         };
+        // A stranger's first bytes are taken for whatever frame they happen to look like.
+        let stranger = self.links.get(link).is_some_and(|link| matches!(link.party, Party::Unknown));
+        let error = match error {
+            wire::WireError::Version(_) => error,
+            _ if stranger => &wire::WireError::NotVerge,
+            _ => error,
+        };
         self.expel(link, reason, &error.to_string(), out);
     }
 

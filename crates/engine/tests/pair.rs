@@ -479,7 +479,7 @@ fn a_publisher_whose_clock_is_a_second_off_is_named_and_served() {
 fn strangers_are_told_apart_and_shown_the_door() {
     let mut world = World::protected(|_| {});
     let farewell = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(farewell(&world.intrude(0, b"GET / HTTP/1.1\r\n\r\n")).contains("above the limit"));
+    assert!(farewell(&world.intrude(0, b"GET / HTTP/1.1\r\n\r\n")).contains("does not speak"));
     assert!(
         farewell(&world.intrude(0, &[0x04, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]))
             .contains("greeting")

@@ -6,7 +6,7 @@ use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use crossbeam_channel::{Sender, bounded};
 use engine::{BrokerNode, Reporter};
-use host::realtime::{Wishes, ask};
+use host::realtime::{Wishes, ask, raise_descriptor_limit};
 use host::{Serving, calibrate, now, random_number, serve};
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 const USUAL_PRIORITY: u8 = 50;
 /// Lines that may wait to be printed; above it they are counted and left out.
 const LINES_MAX: usize = 4096;
+/// Descriptors that are no connections.
+const DESCRIPTORS_KEPT: u64 = 32;
 /// What costs are assumed where measuring fails.
 const ASSUMED: Span = Span::micros(5);
 
@@ -22,10 +24,19 @@ const ASSUMED: Span = Span::micros(5);
 pub fn run(config: &Config, name: Option<&str>) -> Outcome {
     let (own, partner) = find(config, name)?;
     let (lines, printer) = print_in_background(&own.name)?;
+    // Measured before this thread gets ahead of everybody else.
+    let (costs, blocking) = costs(&config.admission);
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
-    let (costs, blocking) = costs(&config.admission);
+    if let Some(descriptors) =
+        raise_descriptor_limit().filter(|n| *n < config.limits.links as u64 + DESCRIPTORS_KEPT)
+    {
+        lines.say(&format!(
+            "note: the host allows {descriptors} descriptors, too few for limits.connections = {}: raise LimitNOFILE",
+            config.limits.links
+        ));
+    }
     lines.say(&format!(
         "a message costs {} to take in, {} per subscriber, {} to copy",
         costs.arrival, costs.dispatch, costs.replication

@@ -1,0 +1,279 @@
+//! Any frames in any order on several connections of one broker: nothing may panic, and afterwards a well-behaved
+//! client is served. The fuzz target `broker` does the same with bytes, for longer.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use broker::{Event, Limits, Settings};
+use contract::{Contract, Epoch, NodeId, Reign, Span, Supply, Time};
+use engine::{BrokerNode, Node, Reporter};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use wire::{
+    Announce, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
+    MessageFlags, MessageKind, Outbox, PeerIndex, Register, Standing, decode,
+};
+
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, event: &Event<'_>) {
+        assert!(!event.to_string().is_empty());
+    }
+}
+
+/// Connections that keep what was written.
+#[derive(Default)]
+struct Net {
+    outboxes: BTreeMap<LinkId, Outbox>,
+    closed: Vec<LinkId>,
+    dials: u32,
+}
+
+impl Net {
+    fn outbox(&mut self, link: LinkId) -> &mut Outbox {
+        self.outboxes.entry(link).or_default()
+    }
+}
+
+impl Effects for Net {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        self.outbox(link).push(frame);
+    }
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        self.outbox(link).push_message(kind, message);
+    }
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        self.outbox(link).push_mark(kind, mark);
+    }
+    fn backlog(&self, link: LinkId) -> usize {
+        self.outboxes.get(&link).map_or(0, Outbox::len)
+    }
+    fn dial(&mut self, _peer: PeerIndex, _within: Span) {
+        self.dials += 1;
+    }
+    fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
+        self.closed.push(link);
+    }
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+struct Step {
+    link: u32,
+    what: u8,
+    number: u32,
+    seq: u64,
+    word: u8,
+    flag: bool,
+}
+
+const LINKS: u32 = 5;
+const WORDS: [&str; 6] = ["a", "a/b", "+/b", "#", "c", "bad/#/x"];
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let seq = prop_oneof![0_u64..20, Just(u64::MAX), any::<u64>()];
+    let number = prop_oneof![8 => 0_u32..6, 1 => any::<u32>()];
+    (0..LINKS, 0_u8..34, number, seq, 0..WORDS.len() as u8, any::<bool>())
+        .prop_map(|(link, what, number, seq, word, flag)| Step { link, what, number, seq, word, flag })
+}
+
+struct Bench {
+    now: Time,
+    node: BrokerNode<Silent>,
+    net: Net,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let now = Time(1_000_000_000_000);
+        let cost = Span::micros(1);
+        let settings = Settings {
+            name: "tried".to_owned(),
+            node: NodeId(50),
+            started: now,
+            prefers_to_reign: true,
+            has_peer: true,
+            policy: Default::default(),
+            delays: Default::default(),
+            links: Default::default(),
+            costs: contract::admission::Costs { arrival: cost, dispatch: cost, replication: cost },
+            supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
+            schedulability: true,
+            topics: Vec::new(),
+            detection: Default::default(),
+            limits: Limits {
+                streams: 100,
+                store_bytes: 1 << 20,
+                deferred_per_subscriber: 8,
+                ..Default::default()
+            },
+        };
+        let mut bench = Bench { now, node: BrokerNode::new(settings, Silent), net: Net::default() };
+        (0..LINKS + 1).for_each(|link| bench.accept(LinkId(link)));
+        bench
+    }
+
+    fn accept(&mut self, link: LinkId) {
+        self.net.outboxes.remove(&link);
+        self.node.handle_link(self.now, link, LinkChange::Accepted, &mut self.net);
+    }
+
+    fn feed(&mut self, link: LinkId, outbox: &mut Outbox) {
+        let bytes = outbox.unsent().to_vec();
+        self.node.handle_bytes(self.now, link, &bytes, &mut self.net);
+        while self.node.run(self.now, &mut self.net) {}
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        for link in std::mem::take(&mut self.net.closed) {
+            self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.net);
+            self.accept(link);
+        }
+        for _ in 0..std::mem::take(&mut self.net.dials) {
+            self.node.handle_dial_failed(self.now, PeerIndex(0), false, &mut self.net);
+        }
+    }
+
+    fn pass(&mut self, span: Span) {
+        self.now = self.now + span;
+        for _ in 0..20 {
+            if self.node.next_deadline() > self.now {
+                return;
+            }
+            self.node.handle_timeout(self.now, &mut self.net);
+            self.settle();
+        }
+        // Something that is due must be done and then no longer be due, or a driver would never sleep.
+        assert!(self.node.next_deadline() > self.now, "the broker asks to be woken again and again");
+    }
+
+    fn step(&mut self, step: &Step) {
+        let link = LinkId(step.link);
+        let word = WORDS[usize::from(step.word)];
+        let mut out = Outbox::default();
+        match step.what {
+            0..=4 => out.push(&Frame::Hello(hello(step, word))),
+            5..=7 => out.push(&Frame::Register(Register {
+                stream: step.number,
+                contract: contract(step),
+                topic: word,
+            })),
+            8..=16 => message(step, &mut out),
+            17 => out.push(&Frame::Subscribe { number: step.number, filter: word }),
+            18 => out.push(&Frame::Unsubscribe { number: step.number }),
+            19 => out.push(&Frame::Unregister { stream: step.number }),
+            20 => out.push_mark(MarkKind::Confirm, Mark { stream: step.number, seq: step.seq }),
+            21 => out.push_mark(MarkKind::Prune, Mark { stream: step.number, seq: step.seq }),
+            22 => {
+                let (stream, seq) = (step.number, step.seq);
+                let contract = contract(step).unwrap_or(Contract::every(Span::millis(100)).retain(1));
+                let announce = Announce {
+                    stream,
+                    incarnation: seq,
+                    next_seq: seq,
+                    contract,
+                    topic: word,
+                    publisher: "p",
+                };
+                out.push(&Frame::Announce(announce));
+            }
+            23 => out.push(&Frame::Session {
+                incarnation: step.seq,
+                present: step.flag,
+                client: "c",
+                filter: word,
+            }),
+            24 => out.push(&Frame::Join),
+            25 => out.push(if step.flag { &Frame::Synced } else { &Frame::Standby }),
+            26 => out.push(&Frame::TakeOver { epoch: Epoch(step.seq) }),
+            27 => out.push(&Frame::Reign { reign: reign(step), standing: standing(step) }),
+            28 if step.flag => out.push(&Frame::Handover),
+            28 => out.push(&Frame::Retire { stream: step.number }),
+            29 => out.push(&Frame::StatusRequest { first_stream: step.number, rows: step.number }),
+            30 => {
+                out.push(if step.flag { &Frame::Poll { number: 1 } } else { &Frame::PollReply { number: 1 } })
+            }
+            31 => self.net.closed.push(link),
+            32 => self.pass(Span::millis(i64::from(step.number % 3_000))),
+            _ => self.node.handle_link(self.now, link, LinkChange::Drained, &mut self.net),
+        }
+        self.feed(link, &mut out);
+    }
+}
+
+fn standing(step: &Step) -> Standing {
+    let all =
+        [Standing::Seeking, Standing::Primary, Standing::Backup, Standing::Following, Standing::Orphaned];
+    all[step.seq as usize % all.len()]
+}
+
+fn reign(step: &Step) -> Reign {
+    Reign { epoch: Epoch(step.seq), node: NodeId(u64::from(step.number)) }
+}
+
+fn hello<'a>(step: &Step, name: &'a str) -> Hello<'a> {
+    let node = NodeId(u64::from(step.number));
+    Hello {
+        standing: standing(step),
+        prefers_to_reign: step.flag,
+        reign: reign(step),
+        node,
+        incarnation: step.seq,
+        name,
+    }
+}
+
+fn contract(step: &Step) -> Option<Contract> {
+    let period = Span::millis(1 + i64::from(step.number % 200));
+    let contract = Contract::every(period).tolerate(step.number % 4).retain(step.number % 3);
+    (step.number % 7 != 6).then_some(if step.flag { contract.confirmed() } else { contract })
+}
+
+fn message(step: &Step, out: &mut Outbox) {
+    let kinds = [MessageKind::Publish, MessageKind::Publish, MessageKind::Replicate, MessageKind::Forward];
+    let flags = if step.flag { MessageFlags::RESEND } else { MessageFlags::NONE };
+    let payload = vec![7; (step.seq % 50) as usize];
+    let created = Time(1_000_000_000_000_u64.wrapping_add(step.seq));
+    let sent = Message { stream: step.number, flags, seq: step.seq, created, payload: &payload };
+    out.push_message(kinds[usize::from(step.what) % kinds.len()], &sent);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn nothing_that_peers_send_breaks_a_broker(steps in prop::collection::vec(any_step(), 1..120)) {
+        let mut bench = Bench::new();
+        bench.pass(Span::secs(1));
+        for step in &steps {
+            bench.step(step);
+        }
+        // Everybody leaves; after a while the broker serves again, whatever it was told.
+        (0..LINKS).for_each(|link| bench.net.closed.push(LinkId(link)));
+        bench.settle();
+        (0..400).for_each(|_| bench.pass(Span::millis(20)));
+        let good = LinkId(LINKS);
+        bench.net.closed.push(good);
+        bench.settle();
+        let mut out = Outbox::default();
+        let name = "good";
+        let reign = Reign::default();
+        out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name }));
+        out.push(&Frame::Subscribe { number: 0, filter: "good" });
+        let contract = Some(Contract::every(Span::millis(50)).retain(2));
+        out.push(&Frame::Register(Register { stream: 0, contract, topic: "good" }));
+        let created = bench.now;
+        out.push_message(MessageKind::Publish, &Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created, payload: b"served" });
+        bench.feed(good, &mut out);
+        let bytes = bench.net.outbox(good).unsent().to_vec();
+        let (mut rest, mut served) = (&bytes[..], false);
+        while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+            if let Frame::Deliver(mut run) = frame {
+                served |= run.any(|message| message.payload == b"served");
+            }
+            rest = &rest[used..];
+        }
+        prop_assert!(bench.node.broker().is_primary(), "nobody else is there");
+        prop_assert!(served);
+    }
+}
