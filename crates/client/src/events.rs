@@ -1,6 +1,6 @@
 //! What the client's own thread hears, and those who wait for it.
 
-use crate::client::{NodeReport, StreamReport};
+use crate::report::{NodeReport, StreamReport};
 use contract::Epoch;
 use endpoint::{Delivery, PublicationState, Reigning};
 use engine::Application;

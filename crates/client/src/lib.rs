@@ -4,12 +4,14 @@ mod client;
 mod error;
 mod events;
 mod publisher;
+mod report;
 mod subscription;
 
-pub use client::{Builder, Client, NodeReport, StreamReport, resolve};
+pub use client::{Builder, Client, resolve};
 pub use contract::{Contract, Epoch, LinkClass, Loss, Remedies, Span, Time};
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
 pub use publisher::{Batch, Publisher};
+pub use report::{NodeReport, StreamReport};
 pub use subscription::{Account, Message, Subscription};
 pub use wire::{Standing, TopicState};

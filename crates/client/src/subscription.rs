@@ -59,6 +59,22 @@ pub struct Account {
     pub next_seq: u64,
 }
 
+impl Account {
+    pub(crate) fn new(stream: &endpoint::StreamAccount<'_>) -> Account {
+        Account {
+            topic: stream.topic.to_owned(),
+            publisher: stream.publisher.to_owned(),
+            contract: *stream.contract,
+            received: stream.tally.received(),
+            duplicates: stream.tally.duplicates(),
+            lost: stream.tally.lost(),
+            longest_run: stream.tally.longest_run(),
+            late: stream.late,
+            next_seq: stream.tally.next_seq(),
+        }
+    }
+}
+
 /// The topics of a filter. Iterate over it, or take messages one by one. Dropping it ends the subscription.
 pub struct Subscription {
     pub(crate) client: Client,

@@ -191,7 +191,11 @@ impl Bench {
             28 => out.push(&Frame::Retire { stream: step.number }),
             29 => out.push(&Frame::StatusRequest { first_stream: step.number, rows: step.number }),
             30 => {
-                out.push(if step.flag { &Frame::Poll { number: 1 } } else { &Frame::PollReply { number: 1 } })
+                out.push(if step.flag {
+                    &Frame::Poll { number: 1 }
+                } else {
+                    &Frame::PollReply { number: 1 }
+                });
             }
             31 => self.net.closed.push(link),
             32 => self.pass(Span::millis(i64::from(step.number % 3_000))),

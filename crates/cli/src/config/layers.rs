@@ -170,7 +170,7 @@ impl Layers {
         let parent = path.strip_suffix(last).unwrap_or("");
         let siblings = KEYS.iter().filter_map(|key| {
             let (section, name) = key.path.rsplit_once('.')?;
-            let same = schema_section(section, parent.trim_end_matches('.'));
+            let same = schema::matches(section, parent.trim_end_matches('.'));
             same.then_some(name)
         });
         let known: Vec<&str> = if parent.is_empty() { sections.to_vec() } else { siblings.collect() };
@@ -189,22 +189,11 @@ fn unknown_problem<'a>(path: &str, source: Source, known: impl IntoIterator<Item
     Problem { source, message: format!("unknown key `{path}`"), remedy }
 }
 
-fn schema_section(pattern: &str, path: &str) -> bool {
-    let (mut wanted, mut given) = (pattern.split('.'), path.split('.'));
-    loop {
-        match (wanted.next(), given.next()) {
-            (None, None) => return true,
-            (Some(wanted), Some(given)) if wanted == "*" || wanted == given => {}
-            _ => return false,
-        }
-    }
-}
-
 /// Whether keys may be below this path.
 fn is_section(path: &str) -> bool {
     let depth = path.split('.').count();
     KEYS.iter().any(|key| {
         let section: Vec<&str> = key.path.split('.').take(depth).collect();
-        key.path.split('.').count() > depth && schema_section(&section.join("."), path)
+        key.path.split('.').count() > depth && schema::matches(&section.join("."), path)
     })
 }

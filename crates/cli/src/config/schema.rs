@@ -317,7 +317,8 @@ pub fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| matches(key.path, path))
 }
 
-fn matches(pattern: &str, path: &str) -> bool {
+/// Whether a path is one of those that a pattern means.
+pub fn matches(pattern: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (pattern.split('.'), path.split('.'));
     loop {
         match (wanted.next(), given.next()) {

@@ -1,0 +1,78 @@
+//! Pages made from the table of keys.
+
+use super::schema::{KEYS, Key, TOPIC_KEYS};
+
+/// The commented default configuration.
+pub fn default_text() -> String {
+    let mut text = String::from(
+        "# Verge. One file for all roles; every key has a default, so that an empty file is valid.\n\
+         # Durations have units: ns, us, ms, s, min, h.\n",
+    );
+    let mut section = String::new();
+    for key in KEYS {
+        let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        if head != section {
+            section = head.to_owned();
+            let shown = head.replace("brokers.*", "brokers.a").replace("link.*", "link.radio");
+            text.push_str(&format!("\n# [{shown}]\n"));
+        }
+        let default = match key.path {
+            "brokers.*.clients" => "\"127.0.0.1:7571\"",
+            "brokers.*.pair" => "\"127.0.0.1:7573\"",
+            "link.*.broker_to_subscriber" => "\"5ms\"",
+            "link.*.confirmation" => "\"50ms\"",
+            _ => key.default,
+        };
+        text.push_str(&format!("# {}\n# {name} = {default}\n", key.doc));
+    }
+    text.push_str("\n# [[topic]]\n");
+    for key in TOPIC_KEYS {
+        let default = match key.path {
+            "filter" => "\"turbine/+/vibration\"",
+            "period" | "deadline" => "\"50ms\"",
+            _ => key.default,
+        };
+        text.push_str(&format!("# {}\n# {} = {default}\n", key.doc, key.path));
+    }
+    text
+}
+
+/// The reference for people, as Markdown.
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Configuration\n\n\
+         One file, `verge.toml`, serves all roles: both brokers, and the clients, which take the brokers' addresses from it.\n\
+         It is looked for at `--config FILE`, then `./verge.toml`, then `/etc/verge/verge.toml`. Files of `conf.d/*.toml`\n\
+         beside it are read after it, in the order of their names. Environment variables (`VERGE_DETECTION__POLL=5ms`) win\n\
+         over files, `--set detection.poll=5ms` wins over everything. `verge config show` prints every effective value and\n\
+         where it came from; `verge config default` prints a commented file; `verge check` prints what the analysis makes of\n\
+         the topics.\n\n\
+         Every key has a default: without a file, the pair is `a` (clients 127.0.0.1:7571, pair 127.0.0.1:7573, starts as\n\
+         primary) and `b` (7581, 7583, backup), both on this host.\n\n\
+         This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",
+    );
+    let mut section = "";
+    for key in KEYS {
+        let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        if head != section {
+            section = head;
+            text.push_str(&format!(
+                "\n## `[{}]`\n\n| key | takes | default | meaning |\n|---|---|---|---|\n",
+                head.replace('*', "NAME")
+            ));
+        }
+        text.push_str(&row(name, key));
+    }
+    text.push_str("\n## `[[topic]]`\n\nContracts for families of topics. A publisher may also state its contract itself.\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+    TOPIC_KEYS.iter().for_each(|key| text.push_str(&row(key.path, key)));
+    text
+}
+
+fn row(name: &str, key: &Key) -> String {
+    let default = match key.default {
+        "" => "required".to_owned(),
+        "the period" => "the period".to_owned(),
+        default => format!("`{default}`"),
+    };
+    format!("| `{name}` | {} | {default} | {} |\n", key.kind.describe(), key.doc)
+}
