@@ -24,9 +24,9 @@ impl Broker {
     }
 
     fn store(&mut self, now: Time, from: LinkId, index: u32, message: &Message<'_>, out: &mut impl Outputs) {
+        let (backed, baseline) = (self.pair.backup().is_some(), self.is_baseline());
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        let replicates = self.pair.backup().is_some()
-            && (topic.plan.replicate || self.settings.policy != Default::default());
+        let replicates = backed && (topic.plan.replicate || baseline);
         if message.seq < stream.next_seq && stream.ring.find(message.seq).is_some() {
             self.stats.duplicates += 1;
             return;

@@ -74,11 +74,6 @@ impl Link {
         self.numbers.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
     }
 
-    /// The peer's number for our stream.
-    pub(crate) fn number_of(&self, stream: u32) -> Option<u32> {
-        self.numbers.iter().position(|other| *other == stream).map(|number| number as u32)
-    }
-
     /// Binds the peer's number to our stream. The caller has checked the number against the limit of streams.
     pub(crate) fn bind(&mut self, number: u32, stream: u32) {
         let index = number as usize;

@@ -92,6 +92,9 @@ impl Broker {
                 if let Some(link) = self.links.get_mut(from) {
                     link.bind(register.stream, index);
                 }
+                if let Some(stream) = self.table.stream_mut(index) {
+                    stream.source_number = register.stream;
+                }
                 if admitted {
                     self.send_verdict(from, register.stream, index, contract, out);
                 }
@@ -250,6 +253,7 @@ impl Broker {
             incarnation: publisher.incarnation,
             registered: now,
             source: publisher.link,
+            source_number: 0,
             silent_since: now,
             admitted: false,
             ring: Ring::new(slots),
@@ -335,7 +339,7 @@ impl Broker {
             let result = self.admit_stream(index);
             let Some((stream, topic)) = self.table.pair(index) else { continue };
             let (source, contract) = (stream.source, topic.contract);
-            let number = source.and_then(|link| self.links.get(link)).and_then(|link| link.number_of(index));
+            let number = Some(stream.source_number);
             match (result, source.zip(number)) {
                 (Ok(()), Some((link, number))) => self.send_verdict(link, number, index, contract, out),
                 (Ok(()), None) => {}
@@ -436,8 +440,9 @@ impl Broker {
 
     /// The messages of a stream that a new backup must have: all that have not been dispatched.
     pub(crate) fn copy_again(&mut self, index: u32) {
+        let baseline = self.is_baseline();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        if !topic.plan.replicate {
+        if !topic.plan.replicate && !baseline {
             return;
         }
         let tickets = stream.ring.tickets();

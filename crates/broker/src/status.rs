@@ -129,6 +129,10 @@ impl Broker {
             clock_ahead: stats.clock_ahead,
             refused: stats.refused,
             promotions: stats.promotions,
+            forwarded: stats.forwarded,
+            late_replications: stats.late_replications,
+            copies_kept: stats.copies_kept,
+            unregistered: stats.unregistered,
             latency: stats.latency(),
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Stream {
     pub(crate) registered: Time,
     /// The publisher's connection here, if it has one.
     pub(crate) source: Option<LinkId>,
+    /// Its number for the stream there.
+    pub(crate) source_number: u32,
     /// Since when it has none.
     pub(crate) silent_since: Time,
     /// Whether admission has counted it: by us as primary, or by the primary from which we copied it.

@@ -125,6 +125,25 @@ fn only_what_needs_a_copy_is_copied_and_the_copies_are_pruned() {
 }
 
 #[test]
+fn the_baselines_copy_everything_and_one_of_them_prunes() {
+    let counters = |tune: fn(&mut broker::Settings)| {
+        let mut run = run_with(tune, &[urgent(), replicated()]);
+        run.publish_for(Span::secs(1));
+        run.assert_nothing_missing();
+        run.world.request(run.publisher, 0, &Frame::StatusRequest { first_stream: 0, rows: 0 });
+        run.world.run_for(Span::millis(10));
+        run.world.kill(0);
+        run.publish_for(Span::millis(300));
+        run.assert_nothing_missing();
+        run.world.seen(run.publisher).answers.join("")
+    };
+    let fcfs = counters(|settings| settings.policy = broker::Policy::Fcfs);
+    assert!(fcfs.contains("replicated: 30") && fcfs.contains("pruned: 30"), "{fcfs}");
+    let minus = counters(|settings| settings.policy = broker::Policy::FcfsMinus);
+    assert!(minus.contains("replicated: 30") && minus.contains("pruned: 0"), "{minus}");
+}
+
+#[test]
 fn a_crash_at_any_moment_loses_nothing_that_may_not_be_lost() {
     for moment in 0..60 {
         let mut run = run(&[urgent(), replicated()]);

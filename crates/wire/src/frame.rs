@@ -312,6 +312,10 @@ pub enum Frame<'a> {
 }
 
 /// What the beginning of a buffer holds.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack for the length of one call, and most are frames"
+)]
 #[derive(PartialEq, Debug)]
 pub enum Decoded<'a> {
     /// A frame, and the bytes it took.

@@ -57,6 +57,14 @@ pub struct NodeStatus<'a> {
     pub refused: u64,
     /// Promotions of this broker.
     pub promotions: u64,
+    /// Messages that came while this broker did not reign, and were sent on to the one that does.
+    pub forwarded: u64,
+    /// Copies sent after their deadline.
+    pub late_replications: u64,
+    /// Copies kept for a primary.
+    pub copies_kept: u64,
+    /// Messages under a number that was never registered.
+    pub unregistered: u64,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
 }
@@ -117,7 +125,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 12],
+    counters: [U64; 16],
     latency: [I64; 3],
 }
 
@@ -136,6 +144,10 @@ impl<'a> NodeStatus<'a> {
             self.clock_ahead,
             self.refused,
             self.promotions,
+            self.forwarded,
+            self.late_replications,
+            self.copies_kept,
+            self.unregistered,
         ];
         let head = NodeHead {
             standing: self.standing as u8,
@@ -168,10 +180,14 @@ impl<'a> NodeStatus<'a> {
             late,
             overrun,
             dropped,
-            rate,
-            ahead,
+            rate_violations,
+            clock_ahead,
             refused,
             promotions,
+            forwarded,
+            late_replications,
+            copies_kept,
+            unregistered,
         ] = head.counters.map(U64::get);
         Ok(NodeStatus {
             name: reader.text(NAME_BYTES_MAX)?,
@@ -193,10 +209,14 @@ impl<'a> NodeStatus<'a> {
             late,
             overrun,
             dropped,
-            rate_violations: rate,
-            clock_ahead: ahead,
+            rate_violations,
+            clock_ahead,
             refused,
             promotions,
+            forwarded,
+            late_replications,
+            copies_kept,
+            unregistered,
             latency: head.latency.map(|nanos| Span(nanos.get())),
         })
     }
