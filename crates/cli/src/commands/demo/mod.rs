@@ -11,6 +11,7 @@ use crate::arguments::{DemoArguments, Format};
 use crate::output::{Outcome, Trouble, json, yes};
 use crate::recording::{Options, Recording};
 use contract::Span;
+use host::realtime::{Wishes, ask};
 use indicatif::{ProgressBar, ProgressStyle};
 use processes::Process;
 use report::{Report, Terms, compare, show, silence_around};
@@ -32,10 +33,19 @@ const DEAD: Duration = Duration::from_secs(1);
 /// Until every message has come or is lost: the longest deadline, the fail-over, the time for a gap, the way to the cloud.
 const SETTLE: Duration = Duration::from_millis(1_900);
 
+/// The real-time priority of the demo's clients, below that of the brokers.
+const CLIENT_PRIORITY: u8 = 10;
+
 /// Runs the demo.
 pub fn run(arguments: &DemoArguments, format: Format) -> Outcome {
     if arguments.seconds < 4 {
         return Err(Trouble("the demo needs at least 4 seconds".to_owned()));
+    }
+    // All clients run on this host as well, where other programs would delay them; in a plant they have hosts of their
+    // own. What they are started with, the processes inherit; brokers ask for more by themselves.
+    let wishes = Wishes { priority: Some(CLIENT_PRIORITY), processors: Vec::new(), lock_memory: false };
+    if !ask(&wishes).is_empty() {
+        eprintln!("note: without real-time rights, other programs on this host may delay the demo's clients");
     }
     let folder = Folder::new()?;
     let mut stage = Stage::set(&folder, arguments)?;
