@@ -10,6 +10,10 @@ use wire::{LinkId, Message, MessageFlags, Messages};
 
 /// The operator hears of the same trouble of the same stream at most this often.
 pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
+/// A creation time further in the future is no jitter between synchronised clocks.
+const CLOCK_AHEAD_MAX: Span = Span::millis(10);
+/// One this far in the past may be.
+const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 
 impl Broker {
     /// Messages from a publisher, or forwarded by a broker which does not reign.
@@ -29,6 +33,11 @@ impl Broker {
         let replicates = backed && (topic.plan.replicate || baseline);
         if message.seq < stream.next_seq && stream.ring.find(message.seq).is_some() {
             self.stats.duplicates += 1;
+            return;
+        }
+        if message.seq == u64::MAX {
+            // No stream gets so far, and the number after it would not exist.
+            self.stats.unregistered += 1;
             return;
         }
         let growth = stream.ring.growth(message.payload.len());
@@ -70,7 +79,12 @@ impl Broker {
             }
             self.queue.push(JobKind::Dispatch, now, 0, index, ticket);
         }
-        self.complain(now, from, index, message.created, released.step, out);
+        // Looked at closely only where something may be wrong: this is done for every message.
+        let ahead = message.created.since(now);
+        let apart = !resend && (ahead > CLOCK_AHEAD_MAX || ahead < -CLOCK_BEHIND_MIN);
+        if released.step.is_some() || apart {
+            self.complain(now, from, index, ahead, released.step, out);
+        }
     }
 
     /// Tells the operator of a publisher that is too fast or whose clock is off, once in a while.
@@ -79,26 +93,25 @@ impl Broker {
         now: Time,
         from: LinkId,
         index: u32,
-        created: Time,
+        ahead: Span,
         step: Option<Span>,
         out: &mut impl Outputs,
     ) {
-        let upstream = self.admission.delays().publisher_to_broker;
-        let ahead = created.since(now);
+        let Some(link) = self.links.get_mut(from) else { return };
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        // Behind by more than the deadline and the fail-over: no network delay that the contract could live with.
-        let behind =
-            -(topic.contract.deadline + self.settings.delays.failover + upstream + Span::millis(100));
-        let clock_apart = ahead > upstream + Span::millis(10) || ahead < behind;
-        if (step.is_none() && !clock_apart) || now < stream.counters.complained_at + COMPLAINT_INTERVAL {
+        if let Some(step) = step {
+            if now >= stream.counters.complained_at + COMPLAINT_INTERVAL {
+                stream.counters.complained_at = now;
+                let (topic, period) = (topic.name.as_str(), topic.contract.period);
+                out.report(&Event::TooFast { client: &link.name, topic, step, period });
+            }
             return;
         }
-        stream.counters.complained_at = now;
-        let Some(link) = self.links.get(from) else { return };
-        if let Some(step) = step {
-            let (topic, period) = (topic.name.as_str(), topic.contract.period);
-            out.report(&Event::TooFast { client: &link.name, topic, step, period });
-        } else {
+        // Behind by more than any delay that the contract could live with; in between, messages have only queued.
+        let tolerable = topic.contract.deadline + self.settings.delays.failover + CLOCK_BEHIND_MIN;
+        let apart = ahead > Span::ZERO || ahead < -tolerable;
+        if apart && now >= link.complained_at + COMPLAINT_INTERVAL {
+            link.complained_at = now;
             out.report(&Event::ClockApart { client: &link.name, ahead });
         }
     }

@@ -145,7 +145,7 @@ impl Broker {
             Frame::Reign { reign, standing } => {
                 if let Some(link) = self.links.get_mut(from) {
                     link.standing = standing;
-                    link.knows_epoch = reign.epoch.0;
+                    link.reign = reign;
                 }
                 let decision = self.pair.on_client_reign(reign, standing == Standing::Following);
                 self.carry_out(now, decision, out);
@@ -206,7 +206,9 @@ impl Broker {
 
     /// Whether any client follows a living primary elsewhere.
     pub(crate) fn clients_follow(&self) -> bool {
-        self.links.iter().any(|(_, link)| link.is_client() && link.standing == Standing::Following)
+        let me = self.settings.node;
+        let follows = |link: &Link| link.standing == Standing::Following && link.reign.node != me;
+        self.links.iter().any(|(_, link)| link.is_client() && follows(link))
     }
 
     /// The first frame of a link.
@@ -263,7 +265,7 @@ impl Broker {
             link.party = Party::Client { session: None };
             link.incarnation = hello.incarnation;
             link.standing = hello.standing;
-            link.knows_epoch = hello.reign.epoch.0;
+            link.reign = hello.reign;
         }
         self.greet(from, out);
         self.attach(now, from, out);

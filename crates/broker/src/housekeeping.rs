@@ -2,11 +2,14 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::links::Party;
+use crate::sessions::Session;
 use contract::{Span, Time};
 use wire::{FarewellReason, LinkId};
 
 /// The time between two looks.
 const INTERVAL: Span = Span::millis(100);
+/// A look that comes so much too late was not delayed by work: the clock has jumped, or the process has slept.
+const JUMP: Span = Span::secs(1);
 
 impl Broker {
     pub(crate) fn keep_house(&mut self, now: Time, out: &mut impl Outputs) {
@@ -14,11 +17,34 @@ impl Broker {
         if now < self.housekeeping_at && self.housekeeping_at <= now + INTERVAL {
             return;
         }
+        if now > self.housekeeping_at + JUMP {
+            self.forgive(now);
+        }
         self.housekeeping_at = now + INTERVAL;
+        self.resume_subscribers(out);
         self.continue_sync(now, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         self.retire_left_streams(now, out);
+    }
+
+    /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.
+    fn forgive(&mut self, now: Time) {
+        self.pair.forgive(now);
+        for (_, link) in self.links.iter_mut() {
+            (link.heard, link.opened) = (now, now);
+        }
+        self.sessions.iter_mut().for_each(|(_, session)| session.detached_at = now);
+    }
+
+    /// Subscribers whose messages wait although their connection has room: a limit below what a driver reports as
+    /// drained, or a connection that was never full.
+    fn resume_subscribers(&mut self, out: &mut impl Outputs) {
+        let waiting = |(index, session): (u32, &Session)| {
+            (session.link.is_some() && !session.deferred.is_empty()).then_some(index)
+        };
+        let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
+        waiting.into_iter().for_each(|index| self.send_deferred(index, out));
     }
 
     fn close_silent_links(&mut self, now: Time, out: &mut impl Outputs) {
@@ -45,29 +71,26 @@ impl Broker {
         }
     }
 
+    /// A backup keeps the sessions of its primary for as long as that does, and its own as long as a primary would.
     fn end_left_sessions(&mut self, now: Time, out: &mut impl Outputs) {
-        // A backup keeps the sessions of its primary for as long as that does.
-        if !self.pair.is_primary() {
-            return;
-        }
-        let linger = self.settings.limits.session_linger;
+        let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.session_linger);
         let left: Vec<u32> = self
             .sessions
             .iter()
+            .filter(|(_, session)| reigns || !session.shared)
             .filter(|(_, session)| session.link.is_none() && now > session.detached_at + linger)
             .map(|(index, _)| index)
             .collect();
         left.into_iter().for_each(|index| self.end_session(index, out));
     }
 
+    /// The same for streams: those that no primary has named are this broker's own.
     fn retire_left_streams(&mut self, now: Time, out: &mut impl Outputs) {
-        if !self.pair.is_primary() {
-            return;
-        }
-        let linger = self.settings.limits.stream_linger;
+        let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.stream_linger);
         let left: Vec<u32> = self
             .table
             .streams()
+            .filter(|(_, stream)| reigns || !stream.admitted)
             .filter(|(_, stream)| stream.source.is_none() && now > stream.silent_since + linger)
             .map(|(index, _)| index)
             .collect();

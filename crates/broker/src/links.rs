@@ -1,7 +1,7 @@
 //! The connections of a broker: who is at the other end, and which numbers mean which streams there.
 
 use crate::bitset::BitSet;
-use contract::Time;
+use contract::{Reign, Time};
 use std::collections::BTreeMap;
 use wire::{LinkId, Standing};
 
@@ -23,8 +23,8 @@ pub(crate) struct Link {
     pub(crate) incarnation: u64,
     /// What the client last said: whether it follows a living primary.
     pub(crate) standing: Standing,
-    /// The highest epoch of which the client has told.
-    pub(crate) knows_epoch: u64,
+    /// The reign of which the client last told.
+    pub(crate) reign: Reign,
     /// The peer's number for a stream, to ours.
     pub(crate) numbers: Vec<u32>,
     /// Our streams that have been named to the peer.
@@ -33,6 +33,8 @@ pub(crate) struct Link {
     pub(crate) greeted: bool,
     pub(crate) opened: Time,
     pub(crate) heard: Time,
+    /// When the operator was last told of its clock.
+    pub(crate) complained_at: Time,
     /// We have asked to close it; whatever still comes is ignored.
     pub(crate) closing: bool,
 }
@@ -44,12 +46,13 @@ impl Link {
             name: Box::from(""),
             incarnation: 0,
             standing: Standing::Orphaned,
-            knows_epoch: 0,
+            reign: Reign::default(),
             numbers: Vec::new(),
             announced: BitSet::default(),
             greeted: false,
             opened: now,
             heard: now,
+            complained_at: Time::ZERO,
             closing: false,
         }
     }

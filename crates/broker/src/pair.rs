@@ -80,6 +80,8 @@ pub(crate) struct Pair {
     /// The highest reign heard of; this broker's own while it is primary.
     pub(crate) reign: Reign,
     news: Vec<News>,
+    /// We gave the reign away and have not heard from our successor yet. Should it have died, nobody else can reign.
+    awaits_successor: bool,
     dialing: bool,
     dial_at: Time,
     poll: Polling,
@@ -94,6 +96,9 @@ struct Polling {
 
 /// Links to the partner at the same time; each side may dial once, and an old one may not have closed yet.
 const PEER_LINKS_MAX: usize = 8;
+
+/// The furthest that a claimed epoch may be ahead of ours.
+const EPOCH_STEP_MAX: u64 = 1 << 32;
 
 /// A backup that has not polled for this many polls beyond the tolerated ones is gone.
 const SILENT_POLLS: u32 = 8;
@@ -114,6 +119,7 @@ impl Pair {
             role: Role::Seeking { since: now },
             reign: Reign::default(),
             news: Vec::new(),
+            awaits_successor: false,
             dialing: false,
             dial_at: now,
             poll: Polling { next_at: Time::NEVER, number: 0, answered: true, misses: 0 },
@@ -178,6 +184,9 @@ impl Pair {
     /// The partner greeted, or told of a change.
     pub(crate) fn on_news(&mut self, now: Time, news: News) -> Decision {
         self.dialing = false;
+        if !self.is_credible(news.reign) {
+            return Decision::Stay;
+        }
         self.news.retain(|known| known.link != news.link);
         self.news.push(news);
         match (self.role, news.standing) {
@@ -198,6 +207,7 @@ impl Pair {
                     // An older greeting of our primary, overtaken on another link.
                     Decision::Stay
                 } else {
+                    self.reign = self.reign.max(news.reign);
                     Decision::Promote(PromotionCause::Restarted)
                 }
             }
@@ -216,7 +226,7 @@ impl Pair {
 
     /// A client told which reign it knows of, and whether it follows a living primary in it.
     pub(crate) fn on_client_reign(&mut self, reign: Reign, follows: bool) -> Decision {
-        if reign <= self.reign {
+        if reign <= self.reign || !self.is_credible(reign) {
             return Decision::Stay;
         }
         match self.role {
@@ -230,15 +240,22 @@ impl Pair {
             }
             _ => {
                 // What a client says bounds our next epoch from below; whom to follow, the partner itself says.
-                self.reign.epoch = self.reign.epoch.max(reign.epoch);
+                self.reign = reign;
                 Decision::Stay
             }
         }
     }
 
+    /// Epochs grow by one at each promotion. A claim that is out of all proportion is a fault or worse, and following it
+    /// would use up the numbers.
+    fn is_credible(&self, reign: Reign) -> bool {
+        reign.epoch.0 <= self.reign.epoch.0.saturating_add(EPOCH_STEP_MAX)
+    }
+
     /// The primary hands over.
     pub(crate) fn on_take_over(&mut self, link: LinkId, epoch: contract::Epoch) -> Decision {
-        if self.primary_link() == Some(link) && epoch > self.reign.epoch {
+        let credible = self.is_credible(Reign { epoch, node: self.node });
+        if self.primary_link() == Some(link) && epoch > self.reign.epoch && credible {
             self.reign.epoch = contract::Epoch(epoch.0 - 1);
             Decision::Promote(PromotionCause::Handover)
         } else {
@@ -250,7 +267,8 @@ impl Pair {
     pub(crate) fn on_closed(&mut self, now: Time, link: LinkId) -> Decision {
         self.news.retain(|known| known.link != link);
         if self.news.is_empty() {
-            self.dial_at = self.dial_at.min(now + self.detection.retry);
+            let wait = if self.awaits_successor { Span::ZERO } else { self.detection.retry };
+            self.dial_at = self.dial_at.min(now + wait);
         }
         match self.role {
             Role::Primary { backup: Some(partner) } if partner.link == link => {
@@ -280,7 +298,10 @@ impl Pair {
             }
             Role::Backup { primary: None, synced: false, .. } => Decision::Seek,
             Role::Seeking { .. }
-                if refused && self.prefers_to_reign && !clients_follow && self.news.is_empty() =>
+                if refused
+                    && (self.prefers_to_reign || self.awaits_successor)
+                    && !clients_follow
+                    && self.news.is_empty() =>
             {
                 Decision::Promote(PromotionCause::Alone)
             }
@@ -297,7 +318,7 @@ impl Pair {
     /// A link on which nobody had greeted is gone; it may have been ours to the partner. A backup that has just lost its
     /// primary asks again at once: a dying process may take a connection in its last moment, and the next is refused.
     pub(crate) fn on_unknown_closed(&mut self, now: Time) -> Decision {
-        if matches!(self.role, Role::Backup { primary: None, .. }) {
+        if self.awaits_successor || matches!(self.role, Role::Backup { primary: None, .. }) {
             self.dial_at = now;
             return self.tick(now, false);
         }
@@ -325,12 +346,26 @@ impl Pair {
     /// Looks at the clock. Call it again while it decides something else than to stay.
     pub(crate) fn tick(&mut self, now: Time, clients_follow: bool) -> Decision {
         // A clock that went back must not leave us waiting for a time that is far away.
+        let verdict_within = self.verdict_within();
         let soon = |at: Time, within: Span| if at == Time::NEVER { at } else { at.min(now + within) };
         self.poll.next_at = soon(self.poll.next_at, self.detection.poll);
         self.dial_at = soon(self.dial_at, self.detection.retry);
+        if let Some(partner) = self.backup_mut() {
+            partner.heard = partner.heard.min(now);
+        }
+        if let Role::Backup { verdict_by, .. } = &mut self.role
+            && *verdict_by != Time::NEVER
+        {
+            *verdict_by = (*verdict_by).min(now + verdict_within);
+        }
         if let Role::Seeking { since } = &mut self.role {
             // While somebody follows a living primary, this broker's patience does not run out.
             *since = if clients_follow { now } else { (*since).min(now) };
+        }
+        if let Role::Seeking { .. } = self.role
+            && let Some(link) = self.known_primary()
+        {
+            return Decision::Join(link);
         }
         match self.role {
             Role::Backup { primary: Some(link), synced, .. } if now >= self.poll.next_at => {
@@ -372,6 +407,7 @@ impl Pair {
 
     /// Takes the next epoch.
     pub(crate) fn promote(&mut self) -> Reign {
+        self.awaits_successor = false;
         self.reign = Reign { epoch: self.reign.epoch.next(), node: self.node };
         let backup = self.backup();
         self.role = Role::Primary { backup };
@@ -381,6 +417,7 @@ impl Pair {
 
     /// Stands by on a link; everything has to be learnt from there.
     pub(crate) fn join(&mut self, now: Time, link: LinkId) {
+        self.awaits_successor = false;
         if let Some(news) = self.news_of(link) {
             self.reign = self.reign.max(news.reign);
         }
@@ -406,6 +443,12 @@ impl Pair {
         self.dial_at = self.dial_at.min(now + self.detection.retry);
     }
 
+    /// Has given the reign away, and waits for the successor to announce itself.
+    pub(crate) fn await_successor(&mut self, now: Time) {
+        self.seek(now);
+        self.awaits_successor = true;
+    }
+
     /// Takes the broker on a link as backup, from the beginning.
     pub(crate) fn accept_backup(&mut self, now: Time, link: LinkId) -> bool {
         match &mut self.role {
@@ -423,6 +466,25 @@ impl Pair {
             *backup = None;
         }
         self.dial_at = now + self.detection.retry;
+    }
+
+    /// A link on which the partner last said that it reigns, as far as we know rightly.
+    fn known_primary(&self) -> Option<LinkId> {
+        let reigns =
+            |news: &&News| news.standing == Standing::Primary && news.reign.epoch >= self.reign.epoch;
+        self.news.iter().filter(reigns).max_by_key(|news| news.reign).map(|news| news.link)
+    }
+
+    /// We have given up a link; what was said there no longer counts.
+    pub(crate) fn disregard(&mut self, link: LinkId) {
+        self.news.retain(|news| news.link != link);
+    }
+
+    /// The clock has jumped, or this process has slept: nobody was silent for as long as it seems.
+    pub(crate) fn forgive(&mut self, now: Time) {
+        if let Some(partner) = self.backup_mut() {
+            partner.heard = now;
+        }
     }
 
     /// What the broker on a link last said.
@@ -449,8 +511,9 @@ impl Pair {
         Decision::Join(news.link)
     }
 
-    fn go_first(&self, news: News) -> Decision {
+    fn go_first(&mut self, news: News) -> Decision {
         if (self.prefers_to_reign, self.node) > (news.prefers_to_reign, news.node) {
+            self.reign = self.reign.max(news.reign);
             Decision::Promote(PromotionCause::First)
         } else {
             Decision::Stay
@@ -477,6 +540,11 @@ impl Pair {
     fn wants_dial(&self) -> bool {
         let has_lost_primary = matches!(self.role, Role::Backup { primary: None, .. });
         self.has_peer && !self.dialing && (self.news.is_empty() || has_lost_primary)
+    }
+
+    /// How long a backup that lost the connection to its primary tries to reach it.
+    fn verdict_within(&self) -> Span {
+        self.detection.connect + self.detection.poll * u64::from(self.detection.misses)
     }
 
     fn patience(&self) -> Span {

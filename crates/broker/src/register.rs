@@ -2,9 +2,10 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
-use crate::links::{Link, NO_STREAM};
+use crate::links::{Link, NO_STREAM, Party};
 use crate::queue::JobKind;
-use crate::ring::{Ring, SlotFlags};
+use crate::ring::{Ring, Slot, SlotFlags};
+use crate::subscribe::CONFIRMING_MAX;
 use crate::table::{Counters, Stream, Topic};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
@@ -80,8 +81,8 @@ impl Broker {
             return self.expel(from, FarewellReason::Limit, text, out);
         }
         let Some(link) = self.links.get(from) else { return };
-        let (name, incarnation) = (link.name.clone(), link.incarnation);
-        let publisher = Publisher { name: &name, incarnation, link: Some(from) };
+        let name = link.name.clone();
+        let publisher = Publisher { name: &name, incarnation: register.incarnation, link: Some(from) };
         let admitted = self.pair.is_primary();
         let result = self.find_contract(register.topic, register.contract.as_ref()).and_then(|contract| {
             let index = self.take_stream(now, register.topic, contract, &publisher, admitted, out)?;
@@ -193,8 +194,8 @@ impl Broker {
             return Ok(());
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
-        let ring = Ring::new(stream.ring.slots());
-        self.stored_bytes -= stream.ring.bytes();
+        let ring = Ring::continuing(stream.ring.slots(), stream.ring.next_ticket());
+        self.stored_bytes = self.stored_bytes + ring.bytes() - stream.ring.bytes();
         stream.ring = ring;
         (stream.incarnation, stream.next_seq, stream.next_seq_unknown) = (publisher.incarnation, 0, false);
         (stream.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
@@ -238,15 +239,29 @@ impl Broker {
                 limits.ring_slots_max
             )));
         }
+        if self.stored_bytes + Ring::new_bytes(slots) > limits.store_bytes {
+            return Err(Denial::from("the broker's store is full: raise limits.store".to_owned()));
+        }
+        let wanting = |broker: &Broker| {
+            let sessions = broker.sessions.iter().filter(|(_, session)| session.wants(topic));
+            sessions.map(|(index, _)| index).collect::<Vec<u32>>()
+        };
         let topic = match self.table.find_topic(topic) {
             Some(index) => index,
             None => {
                 let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
-                let wanting = self.sessions.iter().filter(|(_, session)| session.wants(topic));
-                let subscribers = wanting.map(|(index, _)| index).collect();
+                let subscribers = wanting(self);
+                if contract.confirm && subscribers.len() > CONFIRMING_MAX {
+                    return Err(Denial::from(format!(
+                        "`{topic}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
+                        subscribers.len()
+                    )));
+                }
                 self.table.insert_topic(Topic { name, contract, plan, streams: Vec::new(), subscribers })
             }
         };
+        let ring = Ring::continuing(slots, self.table.next_ticket());
+        self.stored_bytes += ring.bytes();
         let stream = Stream {
             topic,
             publisher: publisher.name.into(),
@@ -256,7 +271,7 @@ impl Broker {
             source_number: 0,
             silent_since: now,
             admitted: false,
-            ring: Ring::new(slots),
+            ring,
             next_seq: 0,
             next_seq_unknown: false,
             released: Time::ZERO,
@@ -347,7 +362,8 @@ impl Broker {
                     let topic = Box::from(topic.name.as_str());
                     self.drop_stream(index, out);
                     if let Some((link, number)) = source {
-                        let register = Register { stream: number, contract: Some(contract), topic: &topic };
+                        let contract = Some(contract);
+                        let register = Register { stream: number, incarnation: 0, contract, topic: &topic };
                         self.deny(link, &register, &denial, out);
                     }
                 }
@@ -361,7 +377,12 @@ impl Broker {
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.source = None;
         stream.silent_since = Time::ZERO;
-        let waiting = stream.ring.slots_mut().any(|slot| !slot.flags.has(SlotFlags::DISPATCHED));
+        let pending = |slot: &mut Slot| {
+            let sent =
+                SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::COPY).or(SlotFlags::FORWARDED);
+            !slot.flags.has(sent)
+        };
+        let waiting = stream.ring.slots_mut().any(pending);
         if !waiting {
             self.drop_stream(index, out);
         }
@@ -380,7 +401,13 @@ impl Broker {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index });
             }
-            link.numbers.iter_mut().filter(|number| **number == index).for_each(|number| *number = NO_STREAM);
+            for (number, bound) in link.numbers.iter_mut().enumerate().filter(|(_, bound)| **bound == index) {
+                *bound = NO_STREAM;
+                if matches!(link.party, Party::Client { .. }) {
+                    // Its publisher may still want it, here above all if this broker comes to reign.
+                    out.send(id, &Frame::Unregister { stream: number as u32 });
+                }
+            }
         }
         self.table.remove_stream(index);
     }

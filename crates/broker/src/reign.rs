@@ -45,6 +45,7 @@ impl Broker {
                 self.expel(link, FarewellReason::Silent, "the backup is taken for dead", out);
             }
             Decision::DropPrimary(link) => {
+                self.pair.disregard(link);
                 self.pair.seek(now);
                 self.expel(link, FarewellReason::Silent, "the primary is taken for dead", out);
                 self.tell_standing(out);
@@ -66,7 +67,8 @@ impl Broker {
         self.judge_provisional_streams(out);
     }
 
-    /// Plans a dispatch for every copy that has not been pruned. Deadlines that have passed keep their value, so the
+    /// Plans a dispatch for every copy that has not been pruned, and for every message that was forwarded to a primary
+    /// which may have died with it. Deadlines that have passed keep their value, so the
     /// oldest go first.
     fn plan_copies(&mut self, now: Time) -> u64 {
         let Broker { table, queue, settings, .. } = self;
@@ -76,10 +78,13 @@ impl Broker {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
             stream.next_seq_unknown = true;
             for ticket in stream.ring.tickets() {
-                let Some(slot) = stream.ring.slot(ticket) else { continue };
-                if !slot.flags.has(SlotFlags::COPY) || slot.flags.has(SlotFlags::DISPATCHED) {
+                let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+                let uncertain = slot.flags.has(SlotFlags::COPY) || slot.flags.has(SlotFlags::FORWARDED);
+                if !uncertain || slot.flags.has(SlotFlags::DISPATCHED) {
                     continue;
                 }
+                slot.clear(SlotFlags::FORWARDED);
+                slot.clear(SlotFlags::OFFERED);
                 let by_deadline = settings.policy.is_by_deadline();
                 let deadline = if by_deadline { slot.created + topic.plan.pseudo.dispatch } else { now };
                 queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
@@ -149,8 +154,8 @@ impl Broker {
         self.forward_unconfirmed(to, out);
         out.send(to, &Frame::TakeOver { epoch: self.pair.reign.epoch.next() });
         self.pair.drop_backup(now);
-        self.pair.seek(now);
-        self.tell_standing(out);
+        self.pair.await_successor(now);
+        // Clients are not told. They go on sending here, and it is forwarded, until they hear of the new reign.
         out.report(&Event::HandedOver { forwarded: self.stats.forwarded - before });
     }
 
@@ -187,7 +192,7 @@ impl Broker {
         }
         let reigns = self.pair.is_primary();
         let moved = |(_, link): (LinkId, &crate::links::Link)| {
-            let follows_another = link.knows_epoch > epoch && link.standing == Standing::Following;
+            let follows_another = link.reign.epoch.0 > epoch && link.standing == Standing::Following;
             !link.is_client() || link.numbers.is_empty() || follows_another
         };
         let settled = reigns || !reigned || self.links.iter().all(moved);

@@ -25,6 +25,15 @@ impl SlotFlags {
     /// Came again after a failover: its subscribers may have had it in time already.
     pub(crate) const RESENT: SlotFlags = SlotFlags(32);
 
+    /// Sent on to the broker that reigns; settled when that broker is known to have it.
+    pub(crate) const FORWARDED: SlotFlags = SlotFlags(64);
+
+    /// Both sets together.
+    pub(crate) fn or(self, other: SlotFlags) -> SlotFlags {
+        SlotFlags(self.0 | other.0)
+    }
+
+    /// Whether any of the flags is set.
     pub(crate) fn has(self, flag: SlotFlags) -> bool {
         self.0 & flag.0 != 0
     }
@@ -89,6 +98,22 @@ impl Ring {
         self.slots.len()
     }
 
+    /// A ring that goes on counting tickets where another stopped, so that whoever still holds one of the old tickets
+    /// does not take a new message for the old one.
+    pub(crate) fn continuing(slots: usize, next_ticket: u32) -> Ring {
+        Ring { next_ticket, ..Ring::new(slots) }
+    }
+
+    /// The bytes that the slots of a new ring would take.
+    pub(crate) fn new_bytes(slots: usize) -> usize {
+        slots.max(2).next_power_of_two() * size_of::<Slot>()
+    }
+
+    /// The next ticket.
+    pub(crate) fn next_ticket(&self) -> u32 {
+        self.next_ticket
+    }
+
     /// How many more bytes a payload of this length would take.
     pub(crate) fn growth(&self, length: usize) -> usize {
         if length <= self.payload_room {
@@ -98,9 +123,9 @@ impl Ring {
         }
     }
 
-    /// The bytes that the payloads take.
+    /// The bytes that slots and payloads take.
     pub(crate) fn bytes(&self) -> usize {
-        self.payload_room * self.slots.len()
+        (self.payload_room + size_of::<Slot>()) * self.slots.len()
     }
 
     /// Stores a message and returns its ticket, and the slot that it overwrote.

@@ -46,7 +46,8 @@ impl Broker {
         let again = slot.flags.has(SlotFlags::RESENT) || slot.flags.has(SlotFlags::COPY);
         let message = Message { stream: job.stream, flags, seq, created, payload };
         let deferred = Deferred { stream: job.stream, ticket: job.ticket };
-        for index in &topic.subscribers {
+        let mut owed = 0_u64;
+        for (position, index) in topic.subscribers.iter().enumerate() {
             let Some(session) = sessions.get_mut(*index) else { continue };
             match session.open_link(out, settings.limits.subscriber_backlog_bytes) {
                 Some(link) => {
@@ -56,6 +57,7 @@ impl Broker {
                     out.send_message(link, MessageKind::Deliver, &message);
                 }
                 None => {
+                    owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
                     let full = session.defer(deferred, settings.limits.deferred_per_subscriber);
                     stats.dropped += u64::from(full);
                     if full && session.link.is_some() {
@@ -77,10 +79,14 @@ impl Broker {
                 stream.counters.broken_at = now;
             }
         }
-        let missing = topic.subscribers.len().min(u64::BITS as usize) as u32;
-        if confirm && missing > 0 {
+        let count = topic.subscribers.len().min(u64::BITS as usize) as u32;
+        let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
+        // A message counts as dispatched when all have it. Where no copy could be kept for those that do not, it counts at
+        // once: nothing would be gained by waiting.
+        let missing = if confirm { all } else { owed };
+        if missing != 0 && (confirm || topic.plan.replicate) {
             if let Some(slot) = stream.ring.slot_mut(job.ticket) {
-                slot.unconfirmed = u64::MAX >> (u64::BITS - missing);
+                slot.unconfirmed = missing;
                 slot.set(SlotFlags::OFFERED);
             }
         } else {
@@ -141,7 +147,7 @@ impl Broker {
     pub(crate) fn forward_slot(&mut self, link: LinkId, index: u32, ticket: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
-        if slot.flags.has(SlotFlags::DISPATCHED) {
+        if slot.flags.has(SlotFlags::DISPATCHED) || slot.flags.has(SlotFlags::FORWARDED) {
             return;
         }
         self.announce(link, index, out);
@@ -152,7 +158,7 @@ impl Broker {
         out.send_message(link, MessageKind::Forward, &message);
         self.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.set(SlotFlags::DISPATCHED);
+            slot.set(SlotFlags::FORWARDED);
         }
     }
 
@@ -165,12 +171,7 @@ impl Broker {
                 continue;
             };
             let Some(ticket) = stream.ring.find(mark.seq) else { continue };
-            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
-            slot.unconfirmed &= !(1 << position.min(63));
-            let complete = slot.flags.has(SlotFlags::OFFERED) && slot.unconfirmed == 0;
-            if complete && !slot.flags.has(SlotFlags::DISPATCHED) {
-                self.settle(mark.stream, ticket, out);
-            }
+            self.hand_over(mark.stream, ticket, position, out);
         }
     }
 
@@ -180,9 +181,11 @@ impl Broker {
         let Some(session) = sessions.get_mut(index) else { return };
         let Some(link) = session.link else { return };
         let Some(state) = links.get_mut(link) else { return };
+        let mut handed = Vec::new();
         while out.backlog(link) < settings.limits.subscriber_backlog_bytes {
             let Some(waiting) = session.deferred.pop_front() else { break };
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
+            let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
             let Some((slot, payload)) = stream.ring.message(waiting.ticket) else {
                 // Overwritten while it waited: lost for this subscriber alone.
                 session.dropped += 1;
@@ -195,6 +198,23 @@ impl Broker {
             let message =
                 Message { stream: waiting.stream, flags, seq: slot.seq, created: slot.created, payload };
             out.send_message(link, MessageKind::Deliver, &message);
+            if !topic.contract.confirm {
+                handed.push((waiting, position));
+            }
+        }
+        for (waiting, position) in handed {
+            self.hand_over(waiting.stream, waiting.ticket, position, out);
+        }
+    }
+
+    /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
+    fn hand_over(&mut self, stream: u32, ticket: u32, position: usize, out: &mut impl Outputs) {
+        let Some(entry) = self.table.stream_mut(stream) else { return };
+        let Some(slot) = entry.ring.slot_mut(ticket) else { return };
+        slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
+        let complete = slot.flags.has(SlotFlags::OFFERED) && slot.unconfirmed == 0;
+        if complete && !slot.flags.has(SlotFlags::DISPATCHED) {
+            self.settle(stream, ticket, out);
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) dropped: u64,
     /// When the operator was last told of it.
     pub(crate) complained_at: Time,
+    /// Whether the primary has named it.
+    pub(crate) shared: bool,
     pub(crate) began: Time,
     /// Since when it has no connection.
     pub(crate) detached_at: Time,

@@ -55,6 +55,7 @@ impl Broker {
     /// The primary has told us everything.
     pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
         if self.pair.on_synced(from) {
+            self.table.settle_forwarded();
             out.report(&Event::Joined { reign: self.pair.reign });
             out.send(from, &Frame::Standby);
         }
@@ -80,7 +81,14 @@ impl Broker {
                 continue;
             };
             let Some(stream) = self.table.stream_mut(index) else { continue };
-            if stream.ring.find(message.seq).is_some() {
+            if message.seq == u64::MAX {
+                continue;
+            }
+            if let Some(slot) = stream.ring.find(message.seq).and_then(|ticket| stream.ring.slot_mut(ticket))
+            {
+                // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
+                slot.set(SlotFlags::COPY);
+                slot.clear(SlotFlags::OFFERED);
                 continue;
             }
             let growth = stream.ring.growth(message.payload.len());

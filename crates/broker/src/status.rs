@@ -4,7 +4,7 @@ use crate::broker::{Broker, Outputs};
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
 use hdrhistogram::Histogram;
-use wire::{Frame, LinkId, NodeStatus, StreamStatus, StreamStatuses, TopicState};
+use wire::{FarewellReason, Frame, LinkId, NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// Counts since the process started.
 pub(crate) struct Stats {
@@ -76,6 +76,8 @@ impl Stats {
 
 /// Rows of streams in one answer, so that an answer never holds up the data.
 const ROWS_MAX: u32 = 256;
+/// Answers that may wait for somebody who asks.
+const ANSWERS_BYTES_MAX: usize = 1 << 20;
 /// For how long a broken or endangered contract is shown.
 const MEMORY: Span = Span::secs(60);
 
@@ -89,6 +91,10 @@ impl Broker {
         rows: u32,
         out: &mut impl Outputs,
     ) {
+        if out.backlog(to) > ANSWERS_BYTES_MAX {
+            let text = "it asks for more than it reads";
+            return self.expel(to, FarewellReason::Limit, text, out);
+        }
         let snapshot = self.snapshot(now);
         out.send(to, &Frame::NodeStatus(snapshot));
         let mut bytes = Vec::new();

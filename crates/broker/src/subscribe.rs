@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use wire::{Frame, LinkId};
 
 /// Subscribers of one confirmed topic: one bit each.
-const CONFIRMING_MAX: usize = u64::BITS as usize;
+pub(crate) const CONFIRMING_MAX: usize = u64::BITS as usize;
 
 impl Broker {
     /// A client wants the topics of a filter.
@@ -46,12 +46,23 @@ impl Broker {
         let parsed: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
         let Some(link) = self.links.get(from) else { return Ok(()) };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
-        let index = self.take_session(now, &client, incarnation, Some(from))?;
+        let index = self.take_session(now, &client, incarnation, Some(from), out)?;
         if let Some(session) = self.sessions.get_mut(index) {
             session.numbers.retain(|(other, _)| *other != number);
+            if session.numbers.len() >= self.settings.limits.filters_per_session {
+                return Err(format!(
+                    "the client has {} subscriptions, its limit: raise limits.filters_per_session",
+                    session.numbers.len()
+                ));
+            }
             session.numbers.push((number, parsed.clone()));
         }
-        self.add_filter(now, index, &parsed)?;
+        if let Err(reason) = self.add_filter(now, index, &parsed) {
+            if let Some(session) = self.sessions.get_mut(index) {
+                session.numbers.retain(|(other, _)| *other != number);
+            }
+            return Err(reason);
+        }
         if let Some(partner) = self.pair.backup() {
             out.send(partner.link, &Frame::Session { incarnation, present: true, client: &client, filter });
         }
@@ -78,7 +89,7 @@ impl Broker {
         if self.sessions.find(&name).is_none() {
             return;
         }
-        if let Ok(index) = self.take_session(now, &name, incarnation, Some(from)) {
+        if let Ok(index) = self.take_session(now, &name, incarnation, Some(from), out) {
             self.offer_again(index);
             self.send_deferred(index, out);
         }
@@ -91,12 +102,13 @@ impl Broker {
         client: &str,
         incarnation: u64,
         link: Option<LinkId>,
+        out: &mut impl Outputs,
     ) -> Result<u32, String> {
         let known = self.sessions.find(client);
         let outlived =
             known.filter(|index| self.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation));
         if let Some(index) = outlived {
-            self.remove_session(index);
+            self.remove_session(index, out);
         }
         let index = match self.sessions.find(client) {
             Some(index) => index,
@@ -115,6 +127,7 @@ impl Broker {
                 deferred: VecDeque::new(),
                 dropped: 0,
                 complained_at: Time::ZERO,
+                shared: false,
                 began: now,
                 detached_at: now,
             }),
@@ -208,13 +221,10 @@ impl Broker {
     fn remove_subscriber(&mut self, topic: u32, session: u32, out: &mut impl Outputs) {
         let Some(entry) = self.table.topic(topic) else { return };
         let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return };
-        let (confirm, streams) = (entry.contract.confirm, entry.streams.clone());
+        let streams = entry.streams.clone();
         self.change_subscribers(topic, |subscribers| {
             subscribers.remove(position);
         });
-        if !confirm {
-            return;
-        }
         for index in streams {
             let Some(stream) = self.table.stream_mut(index) else { continue };
             for ticket in stream.ring.tickets() {
@@ -232,19 +242,14 @@ impl Broker {
     /// Forgets a session.
     pub(crate) fn end_session(&mut self, index: u32, out: &mut impl Outputs) {
         self.tell_backup_of_end(index, "", out);
-        let topics: Vec<u32> =
-            self.table.topics().filter(|(_, t)| t.subscribers.contains(&index)).map(|(t, _)| t).collect();
-        topics.into_iter().for_each(|topic| self.remove_subscriber(topic, index, out));
-        self.sessions.remove(index);
+        self.remove_session(index, out);
     }
 
-    /// The same where nothing needs to be settled or told, since the client begins anew.
-    fn remove_session(&mut self, index: u32) {
-        let topics: Vec<u32> =
-            self.table.topics().filter(|(_, t)| t.subscribers.contains(&index)).map(|(t, _)| t).collect();
-        for topic in topics {
-            self.change_subscribers(topic, |subscribers| subscribers.retain(|other| *other != index));
-        }
+    /// The same where the backup need not be told, since the client begins anew.
+    fn remove_session(&mut self, index: u32, out: &mut impl Outputs) {
+        let subscribed = self.table.topics().filter(|(_, topic)| topic.subscribers.contains(&index));
+        let topics: Vec<u32> = subscribed.map(|(topic, _)| topic).collect();
+        topics.into_iter().for_each(|topic| self.remove_subscriber(topic, index, out));
         self.sessions.remove(index);
     }
 
@@ -273,7 +278,12 @@ impl Broker {
         }
         let parsed: Option<TopicFilter> = filter.parse().ok();
         if present {
-            if let (Ok(index), Some(filter)) = (self.take_session(now, client, incarnation, None), parsed) {
+            if let (Ok(index), Some(filter)) =
+                (self.take_session(now, client, incarnation, None, out), parsed)
+            {
+                if let Some(session) = self.sessions.get_mut(index) {
+                    session.shared = true;
+                }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
                 let _ = self.add_filter(now, index, &filter);
             }
@@ -296,10 +306,11 @@ impl Broker {
         let Some(session) = sessions.get_mut(index) else { return };
         for (_, topic) in table.topics().filter(|(_, topic)| topic.contract.confirm) {
             let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
+            let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
             for stream in &topic.streams {
                 let Some(entry) = table.stream(*stream) else { continue };
                 for ticket in entry.ring.tickets() {
-                    let missing = |slot: &&crate::ring::Slot| slot.unconfirmed >> position & 1 == 1;
+                    let missing = |slot: &&crate::ring::Slot| slot.unconfirmed & bit != 0;
                     if entry.ring.slot(ticket).filter(missing).is_some() {
                         session.defer(
                             Deferred { stream: *stream, ticket },

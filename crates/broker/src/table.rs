@@ -1,6 +1,6 @@
 //! Topics and their streams.
 
-use crate::ring::Ring;
+use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
 use std::collections::BTreeMap;
 use wire::LinkId;
@@ -58,7 +58,7 @@ pub(crate) struct Counters {
 impl Counters {
     /// So many messages in a row are missing.
     pub(crate) fn lose(&mut self, now: Time, run: u64, contract: &Contract) {
-        self.lost += run;
+        self.lost = self.lost.saturating_add(run);
         self.longest_run = self.longest_run.max(u32::try_from(run).unwrap_or(u32::MAX));
         if !contract.loss.tolerates(run) {
             self.broken_at = now;
@@ -72,6 +72,8 @@ pub(crate) struct Table {
     pub(crate) topics: Vec<Option<Topic>>,
     pub(crate) streams: Vec<Option<Stream>>,
     free_streams: Vec<u32>,
+    /// Where the rings of ended streams stopped counting, by their place.
+    tickets: Vec<u32>,
     free_topics: Vec<u32>,
     by_name: BTreeMap<Box<str>, u32>,
 }
@@ -147,10 +149,28 @@ impl Table {
         index
     }
 
+    /// The next ticket of the ring at the place that the next stream will take.
+    pub(crate) fn next_ticket(&self) -> u32 {
+        self.free_streams.last().and_then(|index| self.tickets.get(*index as usize)).copied().unwrap_or(0)
+    }
+
+    /// The primary has what was forwarded to it.
+    pub(crate) fn settle_forwarded(&mut self) {
+        for stream in self.streams.iter_mut().flatten() {
+            stream.ring.slots_mut().filter(|slot| slot.flags.has(SlotFlags::FORWARDED)).for_each(|slot| {
+                slot.set(SlotFlags::DISPATCHED);
+            });
+        }
+    }
+
     /// Takes a stream out, and its topic if that has no other.
     pub(crate) fn remove_stream(&mut self, index: u32) -> Option<(Stream, Option<Topic>)> {
         let stream = self.streams.get_mut(index as usize)?.take()?;
         self.free_streams.push(index);
+        if self.tickets.len() <= index as usize {
+            self.tickets.resize(index as usize + 1, 0);
+        }
+        self.tickets[index as usize] = stream.ring.next_ticket();
         let topic = self.topic_mut(stream.topic)?;
         topic.streams.retain(|other| *other != index);
         if !topic.streams.is_empty() {

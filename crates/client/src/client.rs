@@ -9,11 +9,12 @@ use contract::{Contract, Epoch, Span, TopicFilter};
 use endpoint::{Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::{Driver, HostError, Network, Poller};
+use std::cell::Cell;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{JoinHandle, ThreadId};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::{Frame, PeerIndex, Standing};
 
@@ -29,16 +30,47 @@ pub struct Client {
 pub(crate) struct Shared {
     driver: Mutex<Driver<ClientNode<Events>>>,
     changed: Condvar,
-    thread: OnceLock<ThreadId>,
     ended: AtomicBool,
+    /// A byte here wakes the thread.
+    waker: UnixStream,
     patience: Duration,
     brokers: Vec<SocketAddr>,
+}
+
+thread_local! {
+    /// The client whose node this thread holds, by its address.
+    static HOLDING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Marks that this thread holds a client's node, for as long as it lives.
+struct Inside(usize);
+
+impl Inside {
+    fn enter(shared: &Shared) -> Inside {
+        Inside(HOLDING.with(|holding| holding.replace(std::ptr::from_ref(shared).addr())))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        HOLDING.with(|holding| holding.set(self.0));
+    }
+}
+
+/// When the thread ends, by a handler's panic too, nobody must wait for it.
+struct Ending<'a>(&'a Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Release);
+        lock(&self.0.driver).with_unsent(|node, _| node.application().handlers.clear());
+        self.0.changed.notify_all();
+    }
 }
 
 /// Ends the thread when the last user is gone.
 struct Life {
     shared: Arc<Shared>,
-    waker: UnixStream,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -99,12 +131,13 @@ impl Builder {
         let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
         let (waker, sleeper) = UnixStream::pair().map_err(|error| Error::System(error.to_string()))?;
         driver.wake_on(&sleeper).map_err(system)?;
+        sleeper.set_nonblocking(true).map_err(|error| Error::System(error.to_string()))?;
         let poller = driver.poller();
         let shared = Arc::new(Shared {
             driver: Mutex::new(driver),
             changed: Condvar::new(),
-            thread: OnceLock::new(),
             ended: AtomicBool::new(false),
+            waker,
             patience: self.patience,
             brokers,
         });
@@ -112,11 +145,11 @@ impl Builder {
         let thread = std::thread::Builder::new()
             .name("verge-client".to_owned())
             .spawn(move || {
-                let _sleeper = sleeper;
-                running.run(&poller);
+                let _ending = Ending(&running);
+                running.run(&poller, &sleeper);
             })
             .map_err(|error| Error::System(error.to_string()))?;
-        let life = Life { shared: Arc::clone(&shared), waker, thread: Mutex::new(Some(thread)) };
+        let life = Life { shared: Arc::clone(&shared), thread: Mutex::new(Some(thread)) };
         Ok(Client { shared, _life: Arc::new(life) })
     }
 }
@@ -157,7 +190,6 @@ impl Client {
             let one = |(topic, contract): (&str, Option<Contract>)| {
                 let advertised = node.with(net, |endpoint, out| endpoint.advertise(topic, contract, out));
                 let number = advertised.map_err(|error| Error::Topic(error.to_string()))?;
-                let number = number.ok_or(Error::Limit("publications"))?;
                 Ok(Publisher { client: self.clone(), number, topic: topic.to_owned() })
             };
             topics.into_iter().map(one).collect::<Vec<Result<Publisher, Error>>>()
@@ -210,11 +242,13 @@ impl Client {
             Some(number)
         })?;
         let number = number.ok_or(Error::Limit("subscriptions"))?;
-        match self.shared.wait(|node| node.application().subscribed.get(&number).cloned())? {
-            Some(Ok(())) => Ok(number),
-            Some(Err(reason)) => Err(Error::SubscriptionRefused { filter: filter.to_owned(), reason }),
-            None => Err(self.shared.no_primary()),
-        }
+        let refused = match self.shared.wait(|node| node.application().subscribed.get(&number).cloned())? {
+            Some(Ok(())) => return Ok(number),
+            Some(Err(reason)) => Error::SubscriptionRefused { filter: filter.to_owned(), reason },
+            None => self.shared.no_primary(),
+        };
+        self.shared.unsubscribe(number);
+        Err(refused)
     }
 
     /// Hears of every change of the primary, on the client's thread.
@@ -292,8 +326,7 @@ impl Client {
 
 impl Shared {
     /// The client's own thread.
-    fn run(&self, poller: &Poller) {
-        self.thread.get_or_init(|| std::thread::current().id());
+    fn run(&self, poller: &Poller, sleeper: &UnixStream) {
         let mut ready = Vec::new();
         while !self.ended.load(Ordering::Acquire) {
             let patience = lock(&self.driver).patience();
@@ -301,9 +334,11 @@ impl Shared {
                 break;
             }
             if ready.iter().any(host::Ready::is_waker) {
-                break;
+                // What is written there only wakes.
+                let _ = rustix::io::read(sleeper, &mut [0_u8; 64][..]);
             }
             let mut driver = lock(&self.driver);
+            let _inside = Inside::enter(self);
             let before = driver.with_unsent(|node, _| node.application().heard);
             driver.turn(&ready);
             let after = driver.with_unsent(|node, _| node.application().heard);
@@ -314,13 +349,27 @@ impl Shared {
         }
     }
 
+    fn wake(&self) {
+        // A full socket has woken the thread already.
+        let _ = rustix::io::write(&self.waker, b"!");
+    }
+
     /// Does something with the node, and sends what it writes.
     pub(crate) fn with<T>(
         &self,
         act: impl FnOnce(&mut ClientNode<Events>, &mut Network) -> T,
     ) -> Result<T, Error> {
-        self.refuse_inside_handler()?;
-        Ok(lock(&self.driver).with(act))
+        self.refuse_reentry()?;
+        let mut driver = lock(&self.driver);
+        let _inside = Inside::enter(self);
+        let result = driver.with(act);
+        let has_news = driver.has_news();
+        drop(driver);
+        if has_news {
+            // Sending found the connection broken; the thread has to look after that at once.
+            self.wake();
+        }
+        Ok(result)
     }
 
     pub(crate) fn batch<T>(&self, act: impl FnOnce(&mut Batch<'_>) -> Result<T, Error>) -> Result<T, Error> {
@@ -332,10 +381,13 @@ impl Shared {
         &self,
         mut look: impl FnMut(&mut ClientNode<Events>) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        self.refuse_inside_handler()?;
+        self.refuse_reentry()?;
         let until = Instant::now() + self.patience;
         let mut driver = lock(&self.driver);
         loop {
+            if self.ended.load(Ordering::Acquire) {
+                return Err(Error::Ended);
+            }
             if let Some(found) = driver.with_unsent(|node, _| look(node)) {
                 return Ok(Some(found));
             }
@@ -347,8 +399,22 @@ impl Shared {
         }
     }
 
-    fn refuse_inside_handler(&self) -> Result<(), Error> {
-        let inside = self.thread.get() == Some(&std::thread::current().id());
+    /// Ends a subscription and forgets its handler.
+    pub(crate) fn unsubscribe(&self, number: u32) {
+        // Inside a handler the client cannot be called; the subscription then ends with the connection.
+        let _ = self.with(|node, net| {
+            node.application().handlers.remove(&number);
+            node.application().subscribed.remove(&number);
+            node.with(net, |endpoint, out| endpoint.unsubscribe(number, out));
+        });
+    }
+
+    /// The node is held while handlers and batches run; whoever asked for it from inside would wait for itself.
+    fn refuse_reentry(&self) -> Result<(), Error> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err(Error::Ended);
+        }
+        let inside = HOLDING.with(|holding| holding.get() == std::ptr::from_ref(self).addr());
         if inside { Err(Error::InsideHandler) } else { Ok(()) }
     }
 
@@ -380,7 +446,11 @@ impl Shared {
 impl Drop for Life {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.waker, b"!");
+        self.shared.wake();
+        if HOLDING.with(|holding| holding.get() == std::ptr::from_ref(&*self.shared).addr()) {
+            // Dropped by one of its own handlers: the thread ends after it, and the connections with it.
+            return;
+        }
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             // The thread only ends; that it panicked has been printed, and there is nobody left to tell.

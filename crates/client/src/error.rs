@@ -46,8 +46,10 @@ pub enum Error {
     NotPublished(PublishError),
     /// A limit of this client.
     Limit(&'static str),
-    /// The client was called from inside one of its own handlers, which hold it.
+    /// The client was called from inside one of its own handlers or batches, which hold it.
     InsideHandler,
+    /// The client has ended: one of its handlers panicked.
+    Ended,
     /// The system refused something that a client needs.
     System(String),
     /// A broker refused a handover.
@@ -89,8 +91,12 @@ impl fmt::Display for Error {
             Error::NotPublished(error) => write!(f, "not published: {error}"),
             Error::Limit(which) => write!(f, "the client's limit of {which} is reached"),
             Error::InsideHandler => {
-                write!(f, "a handler may not call its own client: hand the message to another thread")
+                write!(
+                    f,
+                    "a handler or a batch may not call its own client: do it afterwards, or on another thread"
+                )
             }
+            Error::Ended => write!(f, "the client has ended, since one of its handlers panicked"),
             Error::System(reason) => f.write_str(reason),
             Error::Handover(reason) => write!(f, "no handover: {reason}"),
         }

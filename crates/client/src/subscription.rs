@@ -110,11 +110,7 @@ impl Iterator for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let number = self.number;
-        let _ = self.client.shared.with(|node, net| {
-            node.application().handlers.remove(&number);
-            node.with(net, |endpoint, out| endpoint.unsubscribe(number, out));
-        });
+        self.client.shared.unsubscribe(self.number);
     }
 }
 

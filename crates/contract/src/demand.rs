@@ -57,7 +57,7 @@ pub struct Load {
 
 impl Load {
     /// Most classes of different jobs; above it, one test would take too long on the data thread.
-    pub const CLASSES_MAX: usize = 4096;
+    pub const CLASSES_MAX: usize = 512;
 
     /// Adds `count` jobs.
     pub fn add(&mut self, job: Job, count: u64) {

@@ -8,12 +8,12 @@
 //! already sent are data like any other; they are taken, and duplicates are dropped.
 
 use crate::brokers::{BrokerLink, Connection};
-use crate::publication::{Publication, PublicationState, PublishError};
+use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
 use crate::settings::Settings;
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
-use contract::{Contract, Reign, Span, Time, TopicError, TopicFilter};
-use std::collections::BTreeMap;
+use contract::{Contract, Reign, Span, Time, TopicFilter};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
     Announce, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
@@ -63,6 +63,9 @@ pub struct Endpoint {
     succession: u64,
     orphaned_since: Time,
     publications: Vec<Option<Publication>>,
+    published_topics: BTreeSet<Box<str>>,
+    /// Publications so far, ended ones included.
+    advertised: u64,
     /// The next publication to be brought up to date on each broker.
     catch_up: Vec<usize>,
     subscriptions: Vec<Option<Subscription>>,
@@ -82,6 +85,8 @@ impl Endpoint {
             succession: 0,
             orphaned_since: now,
             publications: Vec::new(),
+            published_topics: BTreeSet::new(),
+            advertised: 0,
             subscriptions: Vec::new(),
             inbound: Vec::new(),
             by_name: BTreeMap::new(),
@@ -99,29 +104,34 @@ impl Endpoint {
         up.map(|(index, _)| PeerIndex(index as u8))
     }
 
-    /// Begins to publish a topic. Without a contract, the brokers' configuration must have one. `None` if the limit of
-    /// publications is reached.
+    /// Begins to publish a topic. Without a contract, the brokers' configuration must have one.
     pub fn advertise(
         &mut self,
         topic: &str,
         contract: Option<Contract>,
         out: &mut impl Outputs,
-    ) -> Result<Option<u32>, TopicError> {
+    ) -> Result<u32, AdvertiseError> {
         contract::check_name(topic)?;
-        let publication = Publication::new(topic, contract);
-        let Some(number) = place(&mut self.publications, publication, self.settings.limits.publications)
-        else {
-            return Ok(None);
-        };
+        if self.published_topics.contains(topic) {
+            return Err(AdvertiseError::Twice(topic.to_owned()));
+        }
+        // Every publication is a life of its own, since each numbers its messages from zero.
+        let incarnation = self.settings.incarnation.saturating_add(self.advertised);
+        let publication = Publication::new(topic, incarnation, contract);
+        let limit = self.settings.limits.publications;
+        let number = place(&mut self.publications, publication, limit).ok_or(AdvertiseError::Limit(limit))?;
+        self.advertised += 1;
+        self.published_topics.insert(topic.into());
         self.catch_up.iter_mut().for_each(|next| *next = (*next).min(number as usize));
         self.catch_up(out);
-        Ok(Some(number))
+        Ok(number)
     }
 
     /// Ends a publication.
     pub fn withdraw(&mut self, publication: u32, out: &mut impl Outputs) {
         let Some(slot) = self.publications.get_mut(publication as usize) else { return };
         let Some(ended) = slot.take() else { return };
+        self.published_topics.remove(&ended.topic);
         for (index, broker) in self.brokers.iter().enumerate() {
             if let Some(link) = broker.up().filter(|_| ended.registered >> index & 1 == 1) {
                 out.send(link, &Frame::Unregister { stream: publication });
@@ -264,12 +274,13 @@ impl Endpoint {
                 (self.brokers[index].reign, self.brokers[index].standing) = (reign, standing);
                 self.elect(now, out);
             }
-            Frame::Announce(announce) => self.learn(index, &announce),
+            Frame::Announce(announce) => self.learn(index, &announce, self.primary == Some(broker)),
             Frame::Retire { stream } => {
                 if (stream as usize) < self.settings.limits.streams {
                     self.brokers[index].bind(stream, None);
                 }
             }
+            Frame::Unregister { stream } => self.register_again(index, stream, out),
             Frame::Verdict(verdict) => self.judge(broker, &verdict, out),
             Frame::Subscribed { number, admitted, text } => {
                 self.hear_subscribed(broker, number, admitted, text, out);
@@ -388,6 +399,7 @@ impl Endpoint {
                 self.succession += 1;
                 self.catch_up[index] = 0;
                 self.tell_brokers(Standing::Following, out);
+                self.ask_again(index, out);
                 out.reigning(Reigning::Primary { broker, reign, outage });
                 self.catch_up(out);
             }
@@ -398,6 +410,19 @@ impl Endpoint {
                 out.reigning(Reigning::Nobody);
             }
             None => {}
+        }
+    }
+
+    /// Subscriptions that no primary has answered; the answer of the last one may have died with it.
+    fn ask_again(&self, broker: usize, out: &mut impl Outputs) {
+        let Some(link) = self.brokers[broker].up() else { return };
+        for (number, subscription) in self.subscriptions.iter().enumerate() {
+            if let Some(subscription) = subscription.as_ref().filter(|subscription| !subscription.answered) {
+                out.send(
+                    link,
+                    &Frame::Subscribe { number: number as u32, filter: subscription.filter.as_str() },
+                );
+            }
         }
     }
 
@@ -422,6 +447,15 @@ impl Endpoint {
                 *next += 1;
             }
         }
+    }
+
+    /// A broker no longer knows one of our numbers, because it forgot the stream while we were away.
+    fn register_again(&mut self, broker: usize, stream: u32, out: &mut impl Outputs) {
+        let slot = self.publications.get_mut(stream as usize);
+        let Some(publication) = slot.and_then(Option::as_mut) else { return };
+        publication.registered &= !(1 << broker);
+        self.catch_up[broker] = self.catch_up[broker].min(stream as usize);
+        self.catch_up(out);
     }
 
     fn judge(&mut self, broker: PeerIndex, verdict: &Verdict<'_>, out: &mut impl Outputs) {
@@ -457,7 +491,7 @@ impl Endpoint {
     }
 
     /// A broker names a stream.
-    fn learn(&mut self, broker: usize, announce: &Announce<'_>) {
+    fn learn(&mut self, broker: usize, announce: &Announce<'_>, reigns: bool) {
         let limit = self.settings.limits.streams;
         if announce.stream as usize >= limit {
             return;
@@ -467,10 +501,11 @@ impl Endpoint {
         let there = self.inbound.len();
         let index = known.unwrap_or(there as u32);
         match known.and_then(|index| self.inbound.get_mut(index as usize)) {
-            Some(inbound) if announce.incarnation < inbound.incarnation => {
+            // A device whose clock went back begins a life with a lower number; whoever reigns knows which life is lived.
+            Some(inbound) if announce.incarnation < inbound.incarnation && !reigns => {
                 return self.brokers[broker].bind(announce.stream, None);
             }
-            Some(inbound) if announce.incarnation > inbound.incarnation => {
+            Some(inbound) if announce.incarnation != inbound.incarnation => {
                 inbound.tally.close();
                 inbound.tally.begin_anew(announce.next_seq);
                 (inbound.incarnation, inbound.contract) = (announce.incarnation, announce.contract);
@@ -506,10 +541,10 @@ impl Endpoint {
         out: &mut impl Outputs,
     ) {
         for message in messages {
+            let Some(index) = self.brokers[broker].stream(message.stream) else { continue };
             if message.flags.contains(MessageFlags::CONFIRM) {
                 out.send_mark(from, MarkKind::Confirm, Mark { stream: message.stream, seq: message.seq });
             }
-            let Some(index) = self.brokers[broker].stream(message.stream) else { continue };
             let inbound = &mut self.inbound[index as usize];
             let settle = self.settings.settle(&inbound.contract);
             let Arrival::Fresh { reordered } = inbound.tally.arrive(now, message.seq, settle) else {
@@ -555,7 +590,12 @@ impl Publication {
             self.registered |= bit;
             out.send(
                 link,
-                &Frame::Register(Register { stream: number, contract: self.asked, topic: &self.topic }),
+                &Frame::Register(Register {
+                    stream: number,
+                    incarnation: self.incarnation,
+                    contract: self.asked,
+                    topic: &self.topic,
+                }),
             );
         }
         let Some(succession) = succession.filter(|succession| *succession != self.resent) else { return };

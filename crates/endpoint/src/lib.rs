@@ -8,7 +8,7 @@ mod subscription;
 mod tally;
 
 pub use endpoint::{Endpoint, Outputs, Reigning};
-pub use publication::{PublicationState, PublishError};
+pub use publication::{AdvertiseError, PublicationState, PublishError};
 pub use settings::{Limits, Settings};
 pub use subscription::{Delivery, StreamAccount};
 pub use tally::Tally;

@@ -1,6 +1,6 @@
 //! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (A6).
 
-use contract::{Contract, Remedies, Time};
+use contract::{Contract, Remedies, Time, TopicError};
 use wire::limits::PAYLOAD_BYTES_MAX;
 
 /// Why a message is not accepted. It has no number, and nobody will miss it.
@@ -22,6 +22,21 @@ pub enum PublishError {
     /// There is no such publication any more.
     #[error("the publication has ended")]
     Ended,
+}
+
+/// Why a topic cannot be published.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdvertiseError {
+    /// The name is none.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
+    /// This client publishes it already; two publications would number their messages alike.
+    #[error("this client publishes `{0}` already: use that publisher, or end it first")]
+    Twice(String),
+    /// The limit of publications is reached.
+    #[error("the client's limit of {0} publications is reached")]
+    Limit(usize),
 }
 
 /// How far the registration of a publication has come.
@@ -73,6 +88,8 @@ impl Retention {
 
 pub(crate) struct Publication {
     pub(crate) topic: Box<str>,
+    /// Which life of the topic in this client it is.
+    pub(crate) incarnation: u64,
     pub(crate) asked: Option<Contract>,
     pub(crate) state: PublicationState,
     pub(crate) retention: Retention,
@@ -84,9 +101,10 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    pub(crate) fn new(topic: &str, asked: Option<Contract>) -> Publication {
+    pub(crate) fn new(topic: &str, incarnation: u64, asked: Option<Contract>) -> Publication {
         Publication {
             topic: topic.into(),
+            incarnation,
             asked,
             state: PublicationState::Waiting,
             retention: Retention::default(),

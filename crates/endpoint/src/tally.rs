@@ -86,12 +86,16 @@ impl Tally {
         if !self.gaps.is_empty() {
             self.judge(now, settle);
         }
+        if seq == u64::MAX {
+            // No stream gets so far, and the number after it would not exist.
+            return Arrival::Duplicate;
+        }
         if seq >= self.next {
             self.advance(now, seq);
             self.received += 1;
             return Arrival::Fresh { reordered: false };
         }
-        if seq + WINDOW < self.next || self.has(seq) {
+        if seq.saturating_add(WINDOW) < self.next || self.has(seq) {
             self.duplicates += 1;
             return Arrival::Duplicate;
         }
@@ -169,7 +173,7 @@ impl Tally {
     }
 
     fn count(&mut self, run: u64) {
-        self.lost += run;
+        self.lost = self.lost.saturating_add(run);
         self.longest_run = self.longest_run.max(run);
     }
 

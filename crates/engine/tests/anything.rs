@@ -155,6 +155,7 @@ impl Bench {
             0..=4 => out.push(&Frame::Hello(hello(step, word))),
             5..=7 => out.push(&Frame::Register(Register {
                 stream: step.number,
+                incarnation: 1,
                 contract: contract(step),
                 topic: word,
             })),
@@ -265,7 +266,7 @@ proptest! {
         out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name }));
         out.push(&Frame::Subscribe { number: 0, filter: "good" });
         let contract = Some(Contract::every(Span::millis(50)).retain(2));
-        out.push(&Frame::Register(Register { stream: 0, contract, topic: "good" }));
+        out.push(&Frame::Register(Register { stream: 0, incarnation: 1, contract, topic: "good" }));
         let created = bench.now;
         out.push_message(MessageKind::Publish, &Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created, payload: b"served" });
         bench.feed(good, &mut out);

@@ -151,7 +151,7 @@ impl Bench {
         bench.feed(
             now,
             PUBLISHER,
-            &Frame::Register(Register { stream: 0, contract: Some(contract), topic: "t" }),
+            &Frame::Register(Register { stream: 0, incarnation: 1, contract: Some(contract), topic: "t" }),
         );
         for index in 0..subscribers {
             let link = LinkId(2 + index);

@@ -19,6 +19,7 @@ pub struct Driver<N> {
     listeners: Vec<Listener>,
     /// The node has work that did not fit into its last portion.
     busy: bool,
+    last_turn: Time,
 }
 
 struct Listener {
@@ -44,7 +45,7 @@ impl<N: Node> Driver<N> {
         let poller =
             Poller::new().map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
         let network = Network::new(Arc::new(poller), peers);
-        Ok(Driver { node, network, listeners: Vec::new(), busy: false })
+        Ok(Driver { node, network, listeners: Vec::new(), busy: false, last_turn: Time::ZERO })
     }
 
     /// Listens on an address. Returns the address in fact, whose port the system has chosen if it was zero.
@@ -88,6 +89,11 @@ impl<N: Node> Driver<N> {
         act(&mut self.node, &mut self.network)
     }
 
+    /// Whether something has happened to a connection of which the node has not been told; the next turn tells it.
+    pub fn has_news(&self) -> bool {
+        !self.network.news.is_empty()
+    }
+
     /// How long to wait for sockets.
     pub fn patience(&self) -> Span {
         if self.busy || !self.network.news.is_empty() || !self.network.dials.is_empty() {
@@ -123,7 +129,9 @@ impl<N: Node> Driver<N> {
         let time = now();
         self.network.expire(time);
         self.tell_news();
-        if self.node.next_deadline() <= time {
+        // When the clock has gone back, what was due soon seems far away, and only the node can put that right.
+        let went_back = time < std::mem::replace(&mut self.last_turn, time);
+        if went_back || self.node.next_deadline() <= time {
             self.node.handle_timeout(time, &mut self.network);
         }
         for (peer, within) in std::mem::take(&mut self.network.dials) {
@@ -166,7 +174,10 @@ impl<N: Node> Driver<N> {
                         node.handle_link(now(), link, LinkChange::Dialed(peer), network);
                     }
                     News::DialFailed(peer, refused) => node.handle_dial_failed(now(), peer, refused, network),
-                    News::Closed(link) => node.handle_link(now(), link, LinkChange::Closed, network),
+                    News::Closed(link) => {
+                        node.handle_link(now(), link, LinkChange::Closed, network);
+                        network.release(link);
+                    }
                     News::Drained(link) => node.handle_link(now(), link, LinkChange::Drained, network),
                 }
             }

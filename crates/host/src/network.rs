@@ -68,6 +68,8 @@ struct Connection {
     /// The beginning of a frame whose end has not come.
     partial: Vec<u8>,
     dirty: bool,
+    /// Something of it must leave after what the others have to send.
+    prunes: bool,
     waits_to_write: bool,
     congested: bool,
 }
@@ -153,6 +155,7 @@ impl Network {
             outbox: Outbox::default(),
             partial: Vec::new(),
             dirty: false,
+            prunes: false,
             waits_to_write: false,
             congested: false,
         });
@@ -218,27 +221,37 @@ impl Network {
                 self.flush_one(index);
             }
             Ok(Err(error)) | Err(error) => {
-                self.remove(index);
-                self.news.push(News::DialFailed(peer, error == Errno::CONNREFUSED));
+                self.fail_dial(index, peer, error == Errno::CONNREFUSED);
             }
         }
     }
 
     /// Sends what the node has written, one write per connection.
     pub(crate) fn flush(&mut self) {
-        while let Some(index) = self.dirty.pop() {
-            if let Some(connection) = self.get(index) {
+        // A prune says that a message has been dispatched, so it leaves after the deliveries of the same turn: were the
+        // process killed in between, the backup would otherwise forget what nobody has received.
+        for last in [false, true] {
+            let mut at = 0;
+            while let Some(&index) = self.dirty.get(at) {
+                at += 1;
+                let Some(connection) = self.get(index).filter(|connection| connection.prunes == last) else {
+                    continue;
+                };
                 connection.dirty = false;
+                connection.prunes = false;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
                     self.flush_one(index);
                 }
             }
         }
+        self.dirty.clear();
     }
 
     fn flush_one(&mut self, index: u32) {
         let poller = Arc::clone(&self.poller);
         let Some(connection) = self.get(index) else { return };
+        // Whoever stopped writing because of so much must be told when it has left, even if that is now.
+        connection.congested |= connection.outbox.len() > DRAINED_BYTES;
         while !connection.outbox.is_empty() {
             match net::send(
                 &connection.socket,
@@ -279,8 +292,7 @@ impl Network {
             let phase = self.get(index).map(|connection| connection.phase);
             match phase {
                 Some(Phase::Connecting { peer, until }) if now >= until => {
-                    self.remove(index);
-                    self.news.push(News::DialFailed(peer, false));
+                    self.fail_dial(index, peer, false);
                 }
                 Some(Phase::Closing { until }) if now >= until => self.drop_connection(index),
                 Some(Phase::Connecting { .. } | Phase::Closing { .. }) => at += 1,
@@ -305,6 +317,18 @@ impl Network {
         self.slots.iter().flatten().all(|connection| connection.outbox.is_empty())
     }
 
+    /// The node knows that the link is gone, so its number may be used again.
+    pub(crate) fn release(&mut self, link: LinkId) {
+        self.free.push(link.0);
+    }
+
+    /// A connection attempt has failed. The node never knew the link's number.
+    fn fail_dial(&mut self, index: u32, peer: PeerIndex, refused: bool) {
+        self.remove(index);
+        self.free.push(index);
+        self.news.push(News::DialFailed(peer, refused));
+    }
+
     /// The connection is gone; the node will be told.
     fn drop_connection(&mut self, index: u32) {
         if self.remove(index) {
@@ -318,7 +342,6 @@ impl Network {
         };
         self.poller.remove(&connection.socket);
         self.watched.retain(|other| *other != index);
-        self.free.push(index);
         true
     }
 
@@ -348,6 +371,11 @@ impl Effects for Network {
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
         if let Some(outbox) = self.touch(link) {
             outbox.push_mark(kind, mark);
+        }
+        if kind == MarkKind::Prune
+            && let Some(connection) = self.get(link.0)
+        {
+            connection.prunes = true;
         }
     }
 

@@ -137,7 +137,7 @@ fn a_broker_allocates_nothing_while_messages_flow() {
             let advertise = |node: &mut ClientNode<Counter>, net: &mut host::Network| {
                 node.with(net, |endpoint, out| endpoint.advertise(topic, Some(contract), out))
             };
-            client.with(advertise).unwrap().unwrap()
+            client.with(advertise).unwrap()
         })
         .collect();
     let admitted = |client: &mut Driver<ClientNode<Counter>>, topic: u32| {

@@ -149,6 +149,8 @@ pub struct Farewell<'a> {
 pub struct Register<'a> {
     /// The publisher's number for the stream.
     pub stream: u32,
+    /// Which life of the publication this is. A later one counts its messages from zero again.
+    pub incarnation: u64,
     /// The contract it asks for; without one, the broker's configuration must have one for this topic.
     pub contract: Option<Contract>,
     /// The topic.
@@ -210,7 +212,8 @@ pub enum Frame<'a> {
     Register(Register<'a>),
     /// Broker to publisher: the answer.
     Verdict(Verdict<'a>),
-    /// Publisher to broker: the stream ends.
+    /// Publisher to broker: the stream ends. Broker to publisher: the number is no longer bound to a stream; register
+    /// again.
     Unregister {
         /// The publisher's number for it.
         stream: u32,
@@ -363,7 +366,7 @@ macro_rules! heads {
 heads! {
     HelloHead { magic: [u8; 4], version: U16, standing: u8, prefers_to_reign: u8, epoch: U64, reign_node: U64, node: U64, incarnation: U64 }
     ReignHead { epoch: U64, node: U64, standing: u8 }
-    RegisterHead { stream: U32, has_contract: u8, reserved: [u8; 3], terms: TermsHead }
+    RegisterHead { stream: U32, incarnation: U64, has_contract: u8, reserved: [u8; 3], terms: TermsHead }
     VerdictHead {
         stream: U32, admitted: u8, replicate: u8, has_contract: u8, reserved: u8, retain: U32,
         period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
@@ -624,6 +627,7 @@ impl<'a> Register<'a> {
     fn encode(&self, out: &mut Vec<u8>) {
         let head = RegisterHead {
             stream: self.stream.into(),
+            incarnation: self.incarnation.into(),
             has_contract: u8::from(self.contract.is_some()),
             reserved: [0; 3],
             terms: self.contract.as_ref().map_or_else(no_terms, TermsHead::new),
@@ -635,7 +639,12 @@ impl<'a> Register<'a> {
     fn decode(reader: &mut Reader<'a>) -> Result<Register<'a>, WireError> {
         let head = reader.head::<RegisterHead>()?;
         let contract = if head.has_contract != 0 { Some(head.terms.contract()?) } else { None };
-        Ok(Register { stream: head.stream.get(), contract, topic: reader.text(TOPIC_BYTES_MAX)? })
+        Ok(Register {
+            stream: head.stream.get(),
+            incarnation: head.incarnation.get(),
+            contract,
+            topic: reader.text(TOPIC_BYTES_MAX)?,
+        })
     }
 }
 

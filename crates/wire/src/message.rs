@@ -77,6 +77,11 @@ struct MessageHead {
 }
 
 impl<'a> Message<'a> {
+    /// The bytes that it takes in a frame.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        size_of::<MessageHead>() + self.payload.len()
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(self.payload.len() <= PAYLOAD_BYTES_MAX);
         let head = MessageHead {

@@ -2,6 +2,7 @@
 //! per turn. Messages of one kind that follow each other share a frame.
 
 use crate::limits::{BATCH_BYTES_TARGET, FRAME_HEAD_BYTES};
+use crate::message::MARK_BYTES;
 use crate::{Frame, Mark, MarkKind, Message, MessageKind};
 
 /// Bytes that wait to be sent, and the frame at their end that may still grow.
@@ -30,14 +31,14 @@ impl Outbox {
 
     /// Appends a message, to the last frame where that is a growing batch of the same kind.
     pub fn push_message(&mut self, kind: MessageKind, message: &Message<'_>) {
-        self.begin(kind as u8);
+        self.begin(kind as u8, message.encoded_bytes());
         message.write(&mut self.bytes);
         self.grow();
     }
 
     /// Appends a mark, to the last frame where that is a growing batch of the same kind.
     pub fn push_mark(&mut self, kind: MarkKind, mark: Mark) {
-        self.begin(kind as u8);
+        self.begin(kind as u8, MARK_BYTES);
         mark.write(&mut self.bytes);
         self.grow();
     }
@@ -70,8 +71,10 @@ impl Outbox {
         self.len() == 0
     }
 
-    fn begin(&mut self, kind: u8) {
-        let fits = |open: &OpenBatch| open.kind == kind && self.bytes.len() - open.at < BATCH_BYTES_TARGET;
+    /// Goes on with the open batch if it is of this kind and has room for so many bytes, or begins another.
+    fn begin(&mut self, kind: u8, bytes: usize) {
+        let grown = |open: &OpenBatch| self.bytes.len() - open.at + bytes;
+        let fits = |open: &OpenBatch| open.kind == kind && grown(open) <= BATCH_BYTES_TARGET;
         if !self.open.as_ref().is_some_and(fits) {
             self.open = Some(OpenBatch { kind, at: self.bytes.len() });
             self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
@@ -138,9 +141,19 @@ mod tests {
     #[test]
     fn a_batch_is_closed_when_it_has_grown_enough() {
         let mut outbox = Outbox::default();
-        let payload = vec![7; 40 << 10];
+        let payload = vec![7; 30 << 10];
         (0..3).for_each(|seq| outbox.push_message(MessageKind::Deliver, &message(seq, &payload)));
         assert_eq!(frames(outbox.unsent()), ["deliver 2", "deliver 1"]);
+    }
+
+    #[test]
+    fn the_largest_payload_after_a_small_one_has_a_frame_of_its_own() {
+        let mut outbox = Outbox::default();
+        let largest = vec![7; crate::limits::PAYLOAD_BYTES_MAX];
+        outbox.push_message(MessageKind::Deliver, &message(0, &[1; 2_000]));
+        outbox.push_message(MessageKind::Deliver, &message(1, &largest));
+        outbox.push_message(MessageKind::Deliver, &message(2, b"x"));
+        assert_eq!(frames(outbox.unsent()), ["deliver 1", "deliver 1", "deliver 1"]);
     }
 
     #[test]

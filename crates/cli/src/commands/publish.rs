@@ -23,6 +23,7 @@ struct Published<'a> {
 
 /// Publishes what was asked for.
 pub fn run(config: &Config, arguments: &PublishArguments, format: Format) -> Outcome {
+    contract::check_name(&arguments.topic).map_err(|error| Trouble(error.to_string()))?;
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let publisher = match advertise(&client, arguments) {
         Err(Error::Refused { topic, reason, .. }) => {

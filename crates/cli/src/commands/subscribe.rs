@@ -4,6 +4,7 @@ use super::connect;
 use crate::arguments::{Format, SubscribeArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, yes};
+use contract::TopicFilter;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ struct Line<'a> {
 
 /// Prints messages until it was enough.
 pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> Outcome {
+    for filter in &arguments.topic {
+        filter.parse::<TopicFilter>().map_err(|error| Trouble(error.to_string()))?;
+    }
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let mut subscriptions: Vec<Subscription> = Vec::new();
     for filter in &arguments.topic {

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of the world")]
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
+pub mod run;
+
 use broker::{Event, Settings};
 use contract::{Contract, NodeId, Span, Time};
 use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning};
@@ -142,6 +144,10 @@ pub struct World {
     held: BTreeMap<Who, VecDeque<Happening>>,
     cut: bool,
     lives: u64,
+    /// How far nodes' clocks are ahead.
+    pub skew: BTreeMap<Who, Span>,
+    /// Clients that cannot connect to a broker.
+    walls: BTreeSet<(usize, usize)>,
     pub tune: fn(&mut Settings),
 }
 
@@ -160,6 +166,8 @@ impl World {
             held: BTreeMap::new(),
             cut: false,
             lives: 0,
+            skew: BTreeMap::new(),
+            walls: BTreeSet::new(),
             tune,
         };
         world.start(0);
@@ -205,8 +213,12 @@ impl World {
     }
 
     pub fn add_client(&mut self, name: &str) -> usize {
+        self.add_client_as(name, self.now.0)
+    }
+
+    pub fn add_client_as(&mut self, name: &str, incarnation: u64) -> usize {
         let index = self.clients.len();
-        let settings = endpoint::Settings::new(name, self.now.0, 2);
+        let settings = endpoint::Settings::new(name, incarnation, 2);
         self.clients.push(ClientNode::new(settings, self.now, Seen::default()));
         self.ports.insert(Who::Client(index), Port::default());
         index
@@ -234,8 +246,7 @@ impl World {
 
     pub fn advertise_as(&mut self, client: usize, topic: &str, contract: Option<Contract>) -> u32 {
         let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        let number =
-            self.clients[client].with(port, |e, out| e.advertise(topic, contract, out)).unwrap().unwrap();
+        let number = self.clients[client].with(port, |e, out| e.advertise(topic, contract, out)).unwrap();
         self.settle(Who::Client(client));
         number
     }
@@ -372,6 +383,67 @@ impl World {
         }
     }
 
+    fn link_of(&self, from: Who, to: Who) -> Option<LinkId> {
+        let leads_there = |end: &&End| self.conns[end.conn].ends.iter().flatten().any(|(who, _)| *who == to);
+        let mut ends = self.ports.get(&from)?.ends.iter();
+        ends.find(|(_, end)| leads_there(end)).map(|(link, _)| *link)
+    }
+
+    /// Sends a frame that a well-behaved client would not send.
+    pub fn send_raw(&mut self, client: usize, broker: usize, frame: &Frame<'_>) {
+        let who = Who::Client(client);
+        let link = self.link_of(who, Who::Broker(broker)).unwrap();
+        self.ports.get_mut(&who).unwrap().send(link, frame);
+        self.settle(who);
+    }
+
+    /// Publishes a number of the caller's choice.
+    pub fn publish_raw(&mut self, client: usize, broker: usize, stream: u32, seq: u64) {
+        let who = Who::Client(client);
+        let link = self.link_of(who, Who::Broker(broker)).unwrap();
+        let message =
+            Message { stream, flags: wire::MessageFlags::NONE, seq, created: self.now, payload: b"x" };
+        self.ports.get_mut(&who).unwrap().send_message(link, MessageKind::Publish, &message);
+        self.settle(who);
+    }
+
+    /// Publishes several messages before any of them is sent.
+    pub fn publish_batch(&mut self, client: usize, messages: &[(u32, Vec<u8>)]) {
+        let (port, now) = (self.ports.get_mut(&Who::Client(client)).unwrap(), self.now);
+        for (publication, payload) in messages {
+            self.clients[client].with(port, |e, out| e.publish(now, *publication, payload, out)).unwrap();
+        }
+        self.settle(Who::Client(client));
+    }
+
+    /// The connection of a client to a broker breaks, for both.
+    pub fn break_link(&mut self, client: usize, broker: usize) {
+        let who = Who::Client(client);
+        let Some(link) = self.link_of(who, Who::Broker(broker)) else { return };
+        let conn = self.ports[&who].ends[&link].conn;
+        self.push(Span(0), Happening::Closed { conn, end: 0 });
+        self.push(Span(0), Happening::Closed { conn, end: 1 });
+        self.run_for(Span(1));
+    }
+
+    /// A client cannot connect to a broker, or can again.
+    pub fn wall(&mut self, client: usize, broker: usize, up: bool) {
+        if up {
+            self.walls.insert((client, broker));
+        } else {
+            self.walls.remove(&(client, broker));
+        }
+    }
+
+    /// What a broker writes to a client stays in its buffer, or leaves again.
+    pub fn stall_at(&mut self, client: usize, broker: usize, stalled: bool) {
+        let link = self.link_of(Who::Broker(broker), Who::Client(client)).unwrap();
+        self.ports.get_mut(&Who::Broker(broker)).unwrap().ends.get_mut(&link).unwrap().stalled = stalled;
+        if !stalled {
+            self.flush(Who::Broker(broker));
+        }
+    }
+
     pub fn leave(&mut self, broker: usize) {
         let port = self.ports.get_mut(&Who::Broker(broker)).unwrap();
         self.brokers[broker].as_mut().unwrap().leave(self.now, port);
@@ -395,9 +467,11 @@ impl World {
     fn next_at(&self) -> Option<Time> {
         let nodes = self.names().into_iter().filter(|who| !self.paused.contains(who));
         let due = nodes.map(|who| match who {
-            Who::Broker(index) => self.brokers[index].as_ref().unwrap().next_deadline(),
-            Who::Client(index) => self.clients[index].next_deadline(),
+            Who::Broker(index) => (who, self.brokers[index].as_ref().unwrap().next_deadline()),
+            Who::Client(index) => (who, self.clients[index].next_deadline()),
         });
+        let skew = |who: Who| self.skew.get(&who).copied().unwrap_or(Span::ZERO);
+        let due = due.map(|(who, at)| if at == Time::NEVER { at } else { at - skew(who) });
         let queued = self.queue.keys().next().map(|key| key.0);
         due.chain(queued).min().filter(|at| *at != Time::NEVER)
     }
@@ -424,7 +498,8 @@ impl World {
             Who::Broker(index) => Either::Broker(self.brokers[index].as_mut()?),
             Who::Client(index) => Either::Client(&mut self.clients[index]),
         };
-        Some(act(node, self.now, port))
+        let skew = self.skew.get(&who).copied().unwrap_or(Span::ZERO);
+        Some(act(node, self.now + skew, port))
     }
 
     /// Lets a node run, sends what it wrote, and starts its dials.
@@ -441,7 +516,8 @@ impl World {
                 Who::Broker(index) => 1 - index,
                 Who::Client(_) => usize::from(peer.0),
             };
-            let cut = self.cut && matches!(who, Who::Broker(_));
+            let walled = matches!(who, Who::Client(client) if self.walls.contains(&(client, to)));
+            let cut = walled || self.cut && matches!(who, Who::Broker(_));
             if cut {
                 self.push(within, Happening::DialFailed { from: who, peer, refused: false });
             } else if self.brokers[to].is_none() {

@@ -60,7 +60,7 @@ proptest! {
         replicate in any::<bool>(), d in any::<i64>(), r in any::<i64>(), retain in prop::option::of(0..u32::MAX),
         period in prop::option::of(1..i64::MAX), text in "\\PC{0,60}",
     ) {
-        round_trip(Frame::Register(Register { stream, contract, topic: &topic }))?;
+        round_trip(Frame::Register(Register { stream, incarnation: d as u64, contract, topic: &topic }))?;
         let remedies = Remedies { retain, period: period.map(Span), deadline: None };
         let deadlines = [Span(d), Span(r)];
         round_trip(Frame::Verdict(Verdict { stream, admitted, replicate, contract, deadlines, remedies, text: &text }))?;
@@ -221,7 +221,7 @@ fn sample() -> Vec<u8> {
         incarnation: 2,
         name: "a",
     };
-    let register = Register { stream: 1, contract: Some(contract), topic: "t/1" };
+    let register = Register { stream: 1, incarnation: 5, contract: Some(contract), topic: "t/1" };
     let announce =
         Announce { stream: 1, incarnation: 2, next_seq: 3, contract, topic: "t/1", publisher: "p" };
     let session = Frame::Session { incarnation: 1, present: true, client: "s", filter: "#" };
