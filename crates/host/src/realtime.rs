@@ -1,7 +1,7 @@
 //! Real-time scheduling for the calling thread, where the host allows it, and a plain sentence where it does not.
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use thread_priority::unix::{
     RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
@@ -23,12 +23,11 @@ pub struct Wishes {
 pub fn ask(wishes: &Wishes) -> Vec<String> {
     let mut refusals = Vec::new();
     if wishes.lock_memory
-        // Pages are locked when they are touched; locking all of them at once would make every stack resident.
-        && let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
+        && let Err(reason) = lock_memory()
     {
         refusals.push(format!(
-            "memory is not locked ({error}): under memory pressure, page faults may delay messages. Raise the limit of \
-             locked memory (LimitMEMLOCK=infinity)"
+            "memory is not locked ({reason}): under memory pressure, page faults may delay messages. Allow it with \
+             LimitMEMLOCK=infinity"
         ));
     }
     if !wishes.processors.is_empty() {
@@ -60,9 +59,23 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
+/// Keeps all memory resident. Not under a limit: once it were reached, the next allocation would fail and end the broker.
+fn lock_memory() -> Result<(), String> {
+    if let Some(limit) = getrlimit(Resource::Memlock).current.filter(|_| !geteuid().is_root()) {
+        return Err(format!("the limit of locked memory is {limit} bytes"));
+    }
+    // Pages are locked when they are touched; locking all of them at once would make every stack resident.
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    mlockall(flags).map_err(|error| error.to_string())
+}
+
 fn set_fifo(priority: u8) -> Result<(), String> {
     let value = ThreadPriorityValue::try_from(priority).map_err(|error| error.to_string())?;
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(value), policy)
-        .map_err(|error| format!("{error:?}"))
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(value), policy).map_err(
+        |error| match error {
+            thread_priority::Error::OS(code) => std::io::Error::from_raw_os_error(code).to_string(),
+            other => format!("{other:?}"),
+        },
+    )
 }

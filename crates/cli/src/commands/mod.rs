@@ -17,7 +17,7 @@ use crate::arguments::{Arguments, BrokerArguments, Command};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble};
 use std::path::Path;
-use verge::{Builder, Client};
+use verge::{Builder, Client, Reigning};
 
 /// Runs the command that was typed.
 pub fn run(arguments: Arguments) -> Outcome {
@@ -44,6 +44,22 @@ fn start_client(config: &Config, brokers: &BrokerArguments, name: Option<&str>) 
     let builder: Builder = Client::builder().failover(config.delays.failover);
     let builder = name.into_iter().fold(builder, Builder::name);
     Ok(builder.start(&addresses)?)
+}
+
+/// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
+fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
+    let assumed = config.delays.failover;
+    client.on_reign(move |reigning| {
+        if let Reigning::Primary { outage, .. } = reigning
+            && outage > assumed
+        {
+            eprintln!(
+                "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
+                 may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
+            );
+        }
+    })?;
+    Ok(())
 }
 
 /// The same, when a primary is found.

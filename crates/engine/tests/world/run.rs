@@ -1,7 +1,7 @@
 //! The usual cast: a protected pair, one publisher, one subscriber of everything.
 
 use super::World;
-use contract::{Contract, Span};
+use contract::{Contract, Span, Time};
 
 /// Category 0 of the source's table: nothing may be lost, two messages retained, no copies needed.
 pub fn urgent() -> Contract {
@@ -19,6 +19,8 @@ pub struct Run {
     pub subscriber: usize,
     pub topics: Vec<(u32, Span)>,
     pub sent: Vec<u64>,
+    /// When each topic is published next.
+    due: Vec<Time>,
 }
 
 /// A protected pair with one publisher of these contracts and one subscriber of everything.
@@ -39,23 +41,25 @@ pub fn run_with(tune: fn(&mut broker::Settings), contracts: &[Contract]) -> Run 
         })
         .collect();
     world.run_for(Span::millis(50));
-    let sent = vec![0; topics.len()];
-    Run { world, publisher, subscriber, topics, sent }
+    let (sent, due) = (vec![0; topics.len()], vec![world.now; topics.len()]);
+    Run { world, publisher, subscriber, topics, sent, due }
 }
 
 impl Run {
     /// Publishes every topic at its period for so long.
     pub fn publish_for(&mut self, span: Span) {
         let end = self.world.now + span;
-        let mut due: Vec<_> = self.topics.iter().map(|_| self.world.now).collect();
+        for due in &mut self.due {
+            *due = (*due).max(self.world.now);
+        }
         while let Some((index, at)) =
-            due.iter().copied().enumerate().min_by_key(|(_, at)| *at).filter(|(_, at)| *at < end)
+            self.due.iter().copied().enumerate().min_by_key(|(_, at)| *at).filter(|(_, at)| *at < end)
         {
             self.world.run_for(at.since(self.world.now));
             let payload = self.sent[index].to_le_bytes();
             self.world.publish(self.publisher, self.topics[index].0, &payload).unwrap();
             self.sent[index] += 1;
-            due[index] = at + self.topics[index].1;
+            self.due[index] = at + self.topics[index].1;
         }
         self.world.run_for(end.since(self.world.now));
     }

@@ -154,7 +154,7 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
         let outages: Vec<String> = report.outages_ms.iter().map(|ms| format!("{ms:.1}")).collect();
         line(&format!(
             "SIGKILL of the primary: the longest silence of a category c0 topic (period 50 ms) was {silence:.1} ms; \
-             publishers were without a primary for {} ms (then for the planned handover)",
+             publishers were without a primary for {} ms (then for the planned handover), and the contracts assume at most 50 ms",
             outages.join(", ")
         ))?;
     }
