@@ -59,9 +59,9 @@ impl Broker {
         }
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
         let (ticket, overwritten) = stream.ring.push(message.seq, message.created, message.payload, flags);
-        if overwritten
-            .is_some_and(|old| !old.flags.has(SlotFlags::DISPATCHED) && !old.flags.has(SlotFlags::COPY))
-        {
+        // What was offered to all waits for one subscriber only, and is that one's loss.
+        let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::COPY).or(SlotFlags::FORWARDED);
+        if overwritten.is_some_and(|old| !old.flags.has(sent)) {
             self.stats.overrun += 1;
             stream.counters.lose(now, 1, &topic.contract);
         }
