@@ -98,21 +98,21 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let Some(link) = self.links.get_mut(from) else { return };
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        if let Some(step) = step {
-            if now >= stream.counters.complained_at + COMPLAINT_INTERVAL {
-                stream.counters.complained_at = now;
-                let (topic, period) = (topic.name.as_str(), topic.contract.period);
-                out.report(&Event::TooFast { client: &link.name, topic, step, period });
-            }
-            return;
-        }
+        let Some((_, topic)) = self.table.pair(index) else { return };
         // Behind by more than any delay that the contract could live with; in between, messages have only queued.
         let tolerable = topic.contract.deadline + self.settings.delays.failover + CLOCK_BEHIND_MIN;
         let apart = ahead > Span::ZERO || ahead < -tolerable;
-        if apart && now >= link.complained_at + COMPLAINT_INTERVAL {
-            link.complained_at = now;
-            out.report(&Event::ClockApart { client: &link.name, ahead });
+        // One publisher's streams usually share its trouble, so it is told of one of them.
+        if (step.is_none() && !apart) || now < link.complained_at + COMPLAINT_INTERVAL {
+            return;
+        }
+        link.complained_at = now;
+        match step {
+            Some(step) => {
+                let (topic, period) = (topic.name.as_str(), topic.contract.period);
+                out.report(&Event::TooFast { client: &link.name, topic, step, period });
+            }
+            None => out.report(&Event::ClockApart { client: &link.name, ahead }),
         }
     }
 }

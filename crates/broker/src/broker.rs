@@ -34,6 +34,9 @@ pub struct Broker {
     pub(crate) leaving: Leaving,
     /// Who asked for the handover that is under way.
     pub(crate) handover_asker: Option<LinkId>,
+    /// The poll that was last sent before the latest message was forwarded. The answer to a later one says that the
+    /// primary has everything that was.
+    pub(crate) forwarded_after_poll: Option<u64>,
 }
 
 /// The partner's address, as the driver knows it.
@@ -59,6 +62,7 @@ impl Broker {
             housekeeping_at: now,
             leaving: Leaving::No,
             handover_asker: None,
+            forwarded_after_poll: None,
             settings,
         }
     }
@@ -116,7 +120,7 @@ impl Broker {
             (Party::Client { .. }, Frame::Publish(messages)) => self.arrive(now, from, messages, out),
             (Party::Client { .. }, Frame::Confirm(marks)) => self.confirm(from, marks, out),
             (_, Frame::Hello(hello)) => self.welcome(now, from, &hello, out),
-            (_, Frame::Farewell(_)) => out.close(from, &LEAVING),
+            (_, Frame::Farewell(farewell)) => self.part(from, farewell.reason, out),
             (Party::Unknown, _) => {
                 let text = "a connection begins with a greeting";
                 self.expel(from, FarewellReason::Misbehaved, text, out);
@@ -130,6 +134,17 @@ impl Broker {
             }
             (Party::Client { .. }, frame) => self.client_frame(now, from, frame, out),
             (Party::Peer, frame) => self.peer_frame(now, from, frame, out),
+        }
+    }
+
+    /// A peer says farewell. A client that ends does not come back to its session.
+    fn part(&mut self, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
+        let Some(link) = self.links.get_mut(from) else { return };
+        link.closing = true;
+        let session = link.session().filter(|_| reason == FarewellReason::Leaving);
+        out.close(from, &LEAVING);
+        if let Some(session) = session {
+            self.end_session(session, out);
         }
     }
 
@@ -163,7 +178,14 @@ impl Broker {
                 self.keep_copies(from, messages);
             }
             Frame::Forward(messages) => self.arrive(now, from, messages, out),
-            Frame::PollReply { .. } => self.pair.on_poll_reply(from),
+            Frame::PollReply { number } => {
+                self.pair.on_poll_reply(from);
+                let later = self.forwarded_after_poll.is_some_and(|poll| number > poll);
+                if later && self.pair.primary_link() == Some(from) {
+                    self.forwarded_after_poll = None;
+                    self.table.settle_forwarded();
+                }
+            }
             Frame::Announce(announce) => self.learn_stream(now, from, &announce, out),
             Frame::Retire { stream } => self.forget_peer_stream(from, stream, out),
             Frame::Session { incarnation, present, client, filter } => {

@@ -33,7 +33,7 @@ pub(crate) struct Link {
     pub(crate) greeted: bool,
     pub(crate) opened: Time,
     pub(crate) heard: Time,
-    /// When the operator was last told of its clock.
+    /// When the operator was last told of its clock or its haste.
     pub(crate) complained_at: Time,
     /// We have asked to close it; whatever still comes is ignored.
     pub(crate) closing: bool,

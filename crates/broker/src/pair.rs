@@ -42,6 +42,8 @@ pub(crate) struct Partner {
     pub(crate) stands_by: bool,
     /// When it last polled.
     pub(crate) heard: Time,
+    /// It has been found silent once since.
+    pub(crate) doubted: bool,
 }
 
 /// What the other broker last said on one of the links to it.
@@ -91,6 +93,8 @@ struct Polling {
     next_at: Time,
     number: u64,
     answered: bool,
+    /// Its answer was missing at the last look.
+    doubted: bool,
     misses: u32,
 }
 
@@ -122,7 +126,7 @@ impl Pair {
             awaits_successor: false,
             dialing: false,
             dial_at: now,
-            poll: Polling { next_at: Time::NEVER, number: 0, answered: true, misses: 0 },
+            poll: Polling { next_at: Time::NEVER, number: 0, answered: true, doubted: false, misses: 0 },
         }
     }
 
@@ -255,8 +259,8 @@ impl Pair {
     /// The primary hands over.
     pub(crate) fn on_take_over(&mut self, link: LinkId, epoch: contract::Epoch) -> Decision {
         let credible = self.is_credible(Reign { epoch, node: self.node });
-        if self.primary_link() == Some(link) && epoch > self.reign.epoch && credible {
-            self.reign.epoch = contract::Epoch(epoch.0 - 1);
+        if self.primary_link() == Some(link) && credible {
+            self.reign.epoch = self.reign.epoch.max(contract::Epoch(epoch.0.saturating_sub(1)));
             Decision::Promote(PromotionCause::Handover)
         } else {
             Decision::Stay
@@ -328,6 +332,11 @@ impl Pair {
         Decision::Stay
     }
 
+    /// The number of the poll that was sent last.
+    pub(crate) fn poll_number(&self) -> u64 {
+        self.poll.number
+    }
+
     /// The primary answered.
     pub(crate) fn on_poll_reply(&mut self, link: LinkId) {
         if self.primary_link() == Some(link) {
@@ -339,7 +348,7 @@ impl Pair {
     /// The backup polled.
     pub(crate) fn on_polled(&mut self, now: Time, link: LinkId) {
         if let Some(partner) = self.backup_mut().filter(|partner| partner.link == link) {
-            partner.heard = now;
+            (partner.heard, partner.doubted) = (now, false);
         }
     }
 
@@ -382,7 +391,7 @@ impl Pair {
                 Decision::Promote(PromotionCause::Alone)
             }
             Role::Primary { backup: Some(partner) } if now > partner.heard + self.silence() => {
-                Decision::DropBackup(partner.link, Loneliness::Silent)
+                self.doubt_backup(now, partner)
             }
             _ if self.wants_dial() && now >= self.dial_at => {
                 self.dialing = true;
@@ -422,7 +431,8 @@ impl Pair {
             self.reign = self.reign.max(news.reign);
         }
         self.role = Role::Backup { primary: Some(link), synced: false, verdict_by: Time::NEVER };
-        self.poll = Polling { next_at: now, number: self.poll.number, answered: true, misses: 0 };
+        self.poll =
+            Polling { next_at: now, number: self.poll.number, answered: true, doubted: false, misses: 0 };
     }
 
     /// The primary says that we have been told everything.
@@ -453,7 +463,8 @@ impl Pair {
     pub(crate) fn accept_backup(&mut self, now: Time, link: LinkId) -> bool {
         match &mut self.role {
             Role::Primary { backup } => {
-                *backup = Some(Partner { link, next_stream: 0, told: false, stands_by: false, heard: now });
+                let (told, stands_by, doubted) = (false, false, false);
+                *backup = Some(Partner { link, next_stream: 0, told, stands_by, heard: now, doubted });
                 true
             }
             _ => false,
@@ -521,6 +532,11 @@ impl Pair {
     }
 
     fn poll_primary(&mut self, now: Time, link: LinkId, synced: bool) -> Decision {
+        if !self.poll.answered && !std::mem::replace(&mut self.poll.doubted, true) {
+            // The answer may be here and not read yet. The driver reads what is there before it asks again.
+            return Decision::Stay;
+        }
+        self.poll.doubted = false;
         if !self.poll.answered {
             self.poll.misses += 1;
             if self.poll.misses >= self.detection.misses {
@@ -535,6 +551,18 @@ impl Pair {
         self.poll.number += 1;
         self.poll.next_at = now + self.detection.poll;
         Decision::Poll(link, self.poll.number)
+    }
+
+    /// The backup has been silent for long, or the clock has jumped: it has until the second look to poll.
+    fn doubt_backup(&mut self, now: Time, partner: Partner) -> Decision {
+        if partner.doubted {
+            return Decision::DropBackup(partner.link, Loneliness::Silent);
+        }
+        let heard = now - self.silence() + self.detection.poll * 2;
+        if let Some(partner) = self.backup_mut() {
+            (partner.doubted, partner.heard) = (true, heard);
+        }
+        Decision::Stay
     }
 
     fn wants_dial(&self) -> bool {

@@ -58,6 +58,10 @@ impl Broker {
         let reigned = self.pair.is_primary();
         let reign = self.pair.promote();
         self.stats.promotions += 1;
+        if let Some(asker) = self.handover_asker.take() {
+            let text = "the backup died before it reigned; this broker reigns on";
+            out.send(asker, &Frame::HandoverReply { done: false, epoch: reign.epoch, text });
+        }
         self.tell_standing(out);
         let recovered = if reigned { 0 } else { self.plan_copies(now) };
         for (_, session) in self.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {

@@ -66,6 +66,10 @@ impl Slot {
         self.flags.0 |= flag.0;
     }
 
+    pub(crate) fn forget(&mut self) {
+        self.used = false;
+    }
+
     pub(crate) fn clear(&mut self, flag: SlotFlags) {
         self.flags.0 &= !flag.0;
     }

@@ -9,6 +9,9 @@ use crate::sessions::{Deferred, Session};
 use contract::{Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
+/// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
+const AWAITED: Span = Span::secs(1);
+
 impl Broker {
     /// Runs up to `budget` jobs. Returns whether more are waiting.
     ///
@@ -47,22 +50,25 @@ impl Broker {
         let message = Message { stream: job.stream, flags, seq, created, payload };
         let deferred = Deferred { stream: job.stream, ticket: job.ticket };
         let mut owed = 0_u64;
+        let mut dropped = Vec::new();
         for (position, index) in topic.subscribers.iter().enumerate() {
             let Some(session) = sessions.get_mut(*index) else { continue };
-            match session.open_link(out, settings.limits.subscriber_backlog_bytes) {
-                Some(link) => {
-                    let Some(state) = links.get_mut(link) else { continue };
-                    let expected = if session.began <= stream.registered { 0 } else { seq };
-                    register::announce(state, link, job.stream, stream, topic, expected, out);
-                    out.send_message(link, MessageKind::Deliver, &message);
-                }
-                None => {
-                    owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
-                    let full = session.defer(deferred, settings.limits.deferred_per_subscriber);
-                    stats.dropped += u64::from(full);
-                    if full && session.link.is_some() {
-                        session.complain(now, out);
-                    }
+            let open = session.open_link(out, settings.limits.subscriber_backlog_bytes);
+            let state = open.and_then(|link| links.get_mut(link)).filter(|state| !state.closing);
+            if let (Some(link), Some(state)) = (open, state) {
+                let expected = if session.began <= stream.registered { 0 } else { seq };
+                register::announce(state, link, job.stream, stream, topic, expected, out);
+                out.send_message(link, MessageKind::Deliver, &message);
+                continue;
+            }
+            if session.is_awaited(now) {
+                owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
+            }
+            if let Some(oldest) = session.defer(deferred, settings.limits.deferred_per_subscriber) {
+                stats.dropped += 1;
+                dropped.push((*index, oldest));
+                if session.link.is_some() {
+                    session.complain(now, out);
                 }
             }
         }
@@ -91,6 +97,20 @@ impl Broker {
             }
         } else {
             self.settle(job.stream, job.ticket, out);
+        }
+        for (session, message) in dropped {
+            self.write_off(session, message, out);
+        }
+    }
+
+    /// A subscriber will not get a message that it was owed.
+    fn write_off(&mut self, session: u32, message: Deferred, out: &mut impl Outputs) {
+        let Some((_, topic)) = self.table.pair(message.stream) else { return };
+        let confirm = topic.contract.confirm;
+        if let Some(position) =
+            topic.subscribers.iter().position(|other| *other == session).filter(|_| !confirm)
+        {
+            self.hand_over(message.stream, message.ticket, position, out);
         }
     }
 
@@ -159,6 +179,7 @@ impl Broker {
         self.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::FORWARDED);
+            self.forwarded_after_poll = Some(self.pair.poll_number());
         }
     }
 
@@ -180,7 +201,7 @@ impl Broker {
         let Broker { table, sessions, links, settings, stats, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let Some(link) = session.link else { return };
-        let Some(state) = links.get_mut(link) else { return };
+        let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return };
         let mut handed = Vec::new();
         while out.backlog(link) < settings.limits.subscriber_backlog_bytes {
             let Some(waiting) = session.deferred.pop_front() else { break };
@@ -224,6 +245,12 @@ impl Session {
     fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
         let link = self.link?;
         (self.deferred.is_empty() && out.backlog(link) < backlog_max).then_some(link)
+    }
+
+    /// Whether a copy should be kept for it: it is there and slow, or has just lost its connection. One that stays away
+    /// would otherwise keep every copy on the backup.
+    fn is_awaited(&self, now: Time) -> bool {
+        self.link.is_some() || now < self.detached_at + AWAITED
     }
 
     fn complain(&mut self, now: Time, out: &mut impl Outputs) {

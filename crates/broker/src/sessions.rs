@@ -33,15 +33,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Keeps a message for later. Returns whether an older one had to go.
-    pub(crate) fn defer(&mut self, message: Deferred, limit: usize) -> bool {
-        let full = self.deferred.len() >= limit;
-        if full {
-            self.deferred.pop_front();
-            self.dropped += 1;
-        }
+    /// Keeps a message for later. Returns the oldest one if it had to go.
+    pub(crate) fn defer(&mut self, message: Deferred, limit: usize) -> Option<Deferred> {
+        let oldest = if self.deferred.len() >= limit { self.deferred.pop_front() } else { None };
+        self.dropped += u64::from(oldest.is_some());
         self.deferred.push_back(message);
-        full
+        oldest
     }
 
     pub(crate) fn wants(&self, topic: &str) -> bool {

@@ -55,7 +55,6 @@ impl Broker {
     /// The primary has told us everything.
     pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
         if self.pair.on_synced(from) {
-            self.table.settle_forwarded();
             out.report(&Event::Joined { reign: self.pair.reign });
             out.send(from, &Frame::Standby);
         }
@@ -89,6 +88,7 @@ impl Broker {
                 // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
                 slot.set(SlotFlags::COPY);
                 slot.clear(SlotFlags::OFFERED);
+                slot.clear(SlotFlags::FORWARDED);
                 continue;
             }
             let growth = stream.ring.growth(message.payload.len());

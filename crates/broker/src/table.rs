@@ -51,8 +51,6 @@ pub(crate) struct Counters {
     /// When the contract was last seen to be broken, or endangered.
     pub(crate) broken_at: Time,
     pub(crate) endangered_at: Time,
-    /// When the operator was last told of it.
-    pub(crate) complained_at: Time,
 }
 
 impl Counters {
@@ -158,7 +156,7 @@ impl Table {
     pub(crate) fn settle_forwarded(&mut self) {
         for stream in self.streams.iter_mut().flatten() {
             stream.ring.slots_mut().filter(|slot| slot.flags.has(SlotFlags::FORWARDED)).for_each(|slot| {
-                slot.set(SlotFlags::DISPATCHED);
+                slot.forget();
             });
         }
     }

@@ -14,6 +14,8 @@ pub enum Format {
     Json,
 }
 
+const ABOUT: &str = "Industrial data on time, and within a stated number of losses.";
+
 const EXAMPLES: &str = "\
 Examples:
   verge broker a                              start one broker of the pair (and `verge broker b`)
@@ -27,7 +29,7 @@ Exit codes: 0 yes or done, 1 no (not admitted, broken, unprotected), 2 trouble (
 
 /// Industrial data on time, and within a stated number of losses.
 #[derive(Parser, Debug)]
-#[command(name = "verge", version, about, after_help = EXAMPLES, arg_required_else_help = true, disable_help_flag = true)]
+#[command(name = "verge", version, about = ABOUT, before_help = EXAMPLES, arg_required_else_help = true, disable_help_flag = true)]
 pub struct Arguments {
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help, global = true)]

@@ -63,7 +63,9 @@ struct Ending<'a>(&'a Shared);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::Release);
-        lock(&self.0.driver).with_unsent(|node, _| node.application().handlers.clear());
+        // Handlers may own the last of this client's users, which ask for the node when they are dropped.
+        let handlers = lock(&self.0.driver).with_unsent(|node, _| node.application().take_handlers());
+        drop(handlers);
         self.0.changed.notify_all();
     }
 }
@@ -402,11 +404,12 @@ impl Shared {
     /// Ends a subscription and forgets its handler.
     pub(crate) fn unsubscribe(&self, number: u32) {
         // Inside a handler the client cannot be called; the subscription then ends with the connection.
-        let _ = self.with(|node, net| {
-            node.application().handlers.remove(&number);
+        let handler = self.with(|node, net| {
             node.application().subscribed.remove(&number);
             node.with(net, |endpoint, out| endpoint.unsubscribe(number, out));
+            node.application().handlers.remove(&number)
         });
+        drop(handler);
     }
 
     /// The node is held while handlers and batches run; whoever asked for it from inside would wait for itself.
@@ -458,7 +461,9 @@ impl Drop for Life {
         }
         let mut driver = lock(&self.shared.driver);
         driver.with(|node, net| node.with(net, |endpoint, out| endpoint.say_farewell(out)));
-        driver.with_unsent(|node, _| node.application().handlers.clear());
+        let handlers = driver.with_unsent(|node, _| node.application().take_handlers());
+        drop(driver);
+        drop(handlers);
     }
 }
 

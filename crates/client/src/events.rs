@@ -29,6 +29,13 @@ pub(crate) struct Events {
     pub(crate) troubles: BTreeMap<u8, String>,
 }
 
+impl Events {
+    /// Everything that would be called, so that it can be dropped where nothing is held.
+    pub(crate) fn take_handlers(&mut self) -> (BTreeMap<u32, Handler>, Option<ReignHandler>) {
+        (std::mem::take(&mut self.handlers), self.on_reign.take())
+    }
+}
+
 impl Application for Events {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         for subscription in delivery.subscriptions {

@@ -211,6 +211,10 @@ impl Network {
     pub(crate) fn write_ready(&mut self, index: u32) {
         let Some(connection) = self.get(index) else { return };
         let Phase::Connecting { peer, .. } = connection.phase else {
+            if connection.prunes {
+                // Deliveries of this turn go first; `flush` comes soon.
+                return;
+            }
             return self.flush_one(index);
         };
         match sockopt::socket_error(&connection.socket) {

@@ -87,6 +87,9 @@ fn print(report: &impl Serialize) -> Result<(), Trouble> {
     line(&serde_json::to_string(report).map_err(|error| Trouble(error.to_string()))?)
 }
 
+/// How much shorter than its period a step may be; less than `network.publisher_to_broker`, which covers it.
+const JITTER: Duration = Duration::from_micros(500);
+
 /// A batch of topics that are published together; ordered so that the next one due is the greatest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Proxy {
@@ -121,9 +124,10 @@ fn publish(client: &Client, topics: u32, over: &AtomicBool) -> Result<(), Troubl
             std::thread::sleep(proxy.due.0 - now);
         }
         behind = behind.max(Instant::now().saturating_duration_since(proxy.due.0));
+        let began = Instant::now();
         publish_batch(client, &publishers[proxy.first..proxy.first + proxy.count])?;
         // A publisher that was held up does not catch up with a burst: that would break its own contract.
-        proxy.due.0 = (proxy.due.0 + proxy.period).max(Instant::now() + proxy.period / 2);
+        proxy.due.0 = (proxy.due.0 + proxy.period).max(began + proxy.period - JITTER);
         proxies.push(proxy);
     }
     let sent =

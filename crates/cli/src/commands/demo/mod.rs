@@ -48,14 +48,18 @@ pub fn run(arguments: &DemoArguments, format: Format) -> Outcome {
         eprintln!("note: without real-time rights, other programs on this host may delay the demo's clients");
     }
     let folder = Folder::new()?;
-    let mut stage = Stage::set(&folder, arguments)?;
-    stage.play(arguments)?;
-    let report = stage.end(arguments)?;
+    let report = perform(&folder, arguments).map_err(|trouble| folder.explain(&trouble))?;
     match format {
         Format::Json => json(&report)?,
         Format::Table => show(&report)?,
     }
     Ok(yes(report.kept))
+}
+
+fn perform(folder: &Folder, arguments: &DemoArguments) -> Result<Report, Trouble> {
+    let mut stage = Stage::set(folder, arguments)?;
+    stage.play(arguments)?;
+    stage.end(arguments)
 }
 
 /// A folder for logs and the configuration, removed at the end.
@@ -70,6 +74,19 @@ impl Folder {
 
     fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// The trouble, and what the brokers last said.
+    fn explain(&self, trouble: &Trouble) -> Trouble {
+        const LINES: usize = 12;
+        let mut text = trouble.0.clone();
+        for name in ["a.log", "b.log"] {
+            let log = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LINES)..];
+            let _ = write!(text, "\n\n{name}:\n{}", last.join("\n"));
+        }
+        Trouble(text)
     }
 }
 
@@ -176,19 +193,20 @@ impl Stage {
             return self.watch_calm(total);
         }
         self.watch_calm(total / 2)?;
+        let (_, first) = wait_for_protection(&self.watcher, 0)?;
         let Some(mut primary) = self.brokers[0].take() else { return Ok(()) };
         self.killed_at_ns = Some(host::now().0);
         primary.kill()?;
         say(&self.bar, &format!("killed the primary a (process {}) with SIGKILL", primary.id()));
         self.watch_for(DEAD)?;
         self.brokers[0] = Some(start_broker(&self.config, 0, &self.logs)?);
-        wait_for_protection(&self.watcher, 1)?;
-        say(&self.bar, "a has restarted and stands by for b: protected again");
+        let (primary, _) = wait_for_protection(&self.watcher, first)?;
+        say(&self.bar, &format!("a has restarted: protected again, {primary} reigns"));
         let handover = total * 4 / 5;
         self.watch_for(handover.saturating_sub(self.began.elapsed()))?;
         let epoch = self.watcher.handover()?;
-        wait_for_protection(&self.watcher, 0)?;
-        say(&self.bar, &format!("b handed over to a as planned: epoch {epoch}"));
+        let (primary, _) = wait_for_protection(&self.watcher, epoch.0 - 1)?;
+        say(&self.bar, &format!("handed over to {primary} as planned: epoch {epoch}"));
         self.watch_for(total.saturating_sub(self.began.elapsed()))
     }
 
@@ -308,15 +326,19 @@ fn reports(watcher: &Client) -> Result<Vec<NodeReport>, Trouble> {
     Ok(reports)
 }
 
-/// Waits until this broker reigns and the other stands by.
-fn wait_for_protection(watcher: &Client, primary: usize) -> Result<(), Trouble> {
+/// Waits until one of the brokers reigns, in an epoch above this one, and the other stands by. Returns which one, and its
+/// epoch.
+fn wait_for_protection(watcher: &Client, above: u64) -> Result<(&'static str, u64), Trouble> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
-        if let Ok(Some(report)) = watcher.status(primary, false)
-            && report.standing == Standing::Primary
-            && report.protected
-        {
-            return Ok(());
+        for (index, name) in ["a", "b"].into_iter().enumerate() {
+            if let Ok(Some(report)) = watcher.status(index, false)
+                && report.standing == Standing::Primary
+                && report.protected
+                && report.epoch.0 > above
+            {
+                return Ok((name, report.epoch.0));
+            }
         }
         std::thread::sleep(Duration::from_millis(20));
     }
