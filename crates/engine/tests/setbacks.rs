@@ -269,3 +269,112 @@ fn a_backup_whose_joining_failed_tries_again_on_another_connection() {
     let reigning = usize::from(world.broker(1).is_primary());
     assert!(world.broker(reigning).is_protected(), "{:?} {:?}", world.log(0).to_vec(), world.log(1).to_vec());
 }
+
+#[test]
+fn a_subscriber_that_stays_away_does_not_keep_every_copy() {
+    let mut run = run(&[replicated()]);
+    let other = run.world.add_client("other");
+    run.world.run_for(Span::millis(50));
+    run.world.subscribe(other, "#");
+    run.publish_for(Span::millis(500));
+    for broker in 0..2 {
+        run.world.wall(other, broker, true);
+        run.world.break_link(other, broker);
+    }
+    run.publish_for(Span::secs(4));
+    run.world.kill(0);
+    run.publish_for(Span::millis(300));
+    run.assert_nothing_missing();
+    let promoted = run.logs().concat().into_iter().find(|line| line.contains("epoch 2")).unwrap();
+    assert!(!promoted.contains("copies dispatched") || promoted.contains("; 1 copies"), "{promoted}");
+}
+
+#[test]
+fn a_handover_to_a_backup_that_has_heard_of_a_higher_epoch_succeeds() {
+    let mut run = run(&[urgent()]);
+    let other = run.world.add_client("other");
+    run.world.run_for(Span::millis(100));
+    let reign = Reign { epoch: Epoch(7), node: NodeId(5) };
+    run.world.send_raw(other, 1, &Frame::Reign { reign, standing: Standing::Orphaned });
+    run.publish_for(Span::millis(300));
+    run.world.request(run.publisher, 0, &Frame::Handover);
+    run.publish_for(Span::secs(3));
+    run.assert_nothing_missing();
+    assert!(run.world.broker(1).is_primary() && run.world.broker(1).is_protected(), "{:?}", run.logs());
+}
+
+#[test]
+fn a_message_that_was_forwarded_long_ago_does_not_come_back() {
+    let mut world = World::protected(|_| {});
+    let (publisher, subscriber) = (world.add_client("publisher"), world.add_client("s"));
+    world.run_for(Span::millis(50));
+    world.subscribe(subscriber, "#");
+    let topic = world.advertise(publisher, "t", urgent());
+    world.run_for(Span::millis(50));
+    let flow = |world: &mut World, messages: u32| {
+        for _ in 0..messages {
+            world.publish(publisher, topic, b"x").unwrap();
+            world.run_for(Span::millis(50));
+        }
+    };
+    flow(&mut world, 3);
+    world.request(publisher, 0, &Frame::Handover);
+    world.run_for(Span::millis(10));
+    assert!(world.broker(1).is_primary() && world.broker(1).is_protected());
+    // A message on a slow way to the old primary.
+    world.publish_raw(publisher, 0, topic, 3);
+    flow(&mut world, 1_000);
+    let fresh = world.add_client("fresh");
+    world.run_for(Span::millis(60));
+    world.subscribe(fresh, "#");
+    world.run_for(Span::millis(60));
+    world.kill(1);
+    world.run_for(Span::millis(50));
+    flow(&mut world, 60);
+    assert!(world.seen(fresh).messages[0].1 >= 1_000);
+    assert_eq!(world.endpoint(fresh).streams().map(|stream| stream.tally.lost()).sum::<u64>(), 0);
+}
+
+#[test]
+fn what_a_new_primary_had_copied_back_survives_its_death() {
+    for moment in (0..300).step_by(20) {
+        for wait in [5, 60, 90] {
+            let mut run = run(&[replicated().confirmed()]);
+            run.publish_for(Span::millis(550));
+            run.world.stall_at(run.subscriber, 1, true);
+            run.world.request(run.publisher, 0, &Frame::Handover);
+            run.world.run_for(Span::micros(moment));
+            run.world.publish(run.publisher, run.topics[0].0, b"m").unwrap();
+            run.sent[0] += 1;
+            run.world.run_for(Span::millis(wait));
+            run.world.kill(1);
+            run.world.run_for(Span::millis(105 - wait));
+            run.publish_for(Span::millis(300));
+            run.assert_nothing_missing();
+        }
+    }
+}
+
+#[test]
+fn a_small_step_of_a_clock_unprotects_nobody() {
+    for (broker, step) in [(0, 300), (1, 300), (0, 900), (1, 900)] {
+        let mut run = run(&[urgent(), replicated()]);
+        run.publish_for(Span::millis(500));
+        run.world.skew.insert(Who::Broker(broker), Span::millis(step));
+        run.publish_for(Span::secs(1));
+        run.assert_nothing_missing();
+        assert!(!run.logs().concat().iter().any(|line| line.contains("UNPROTECTED")), "{:?}", run.logs());
+    }
+}
+
+#[test]
+fn a_handover_whose_successor_dies_is_answered_with_no() {
+    let mut run = run(&[urgent()]);
+    run.publish_for(Span::millis(300));
+    run.world.request(run.publisher, 0, &Frame::Handover);
+    run.world.run_for(Span::micros(150));
+    run.world.kill(1);
+    run.publish_for(Span::secs(6));
+    let answers = run.world.seen(run.publisher).answers.join("\n");
+    assert!(run.world.broker(0).is_primary() && answers.contains("done: false"), "{answers}");
+}
