@@ -79,7 +79,7 @@ def main():
         f"Command: `make bench` (`RUNS={RUNS} SECONDS_PER_RUN={SECONDS}`). Commit {commit}. Machine: {os.cpu_count()} processors, "
         f"{platform.machine()}, {platform.system()} {platform.release()}, a shared virtual machine.",
         "",
-        "Both brokers, the publisher and both subscribers share the processors. Policy FRAME. Median (smallest … largest) of",
+        "Both brokers (SCHED_FIFO 50), the publisher and both subscribers (SCHED_FIFO 10) share the processors. Policy FRAME. Median (smallest … largest) of",
         "the runs. *Urgent* is the worse of the two 50 ms categories, *local* the worst of the five categories at the edge.",
         "Latency is from creation to the subscriber's application, warm-up included. *Silence* is the longest time without a message of",
         "a 50 ms topic around SIGKILL of the primary; *outage* is how long publishers had no primary.",
