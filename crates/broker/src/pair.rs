@@ -279,9 +279,8 @@ impl Pair {
                 Decision::DropBackup(link, Loneliness::Disconnected)
             }
             Role::Backup { primary: Some(primary), synced, .. } if primary == link => {
-                let patience =
-                    self.detection.connect + self.detection.poll * u64::from(self.detection.misses);
-                self.role = Role::Backup { primary: None, synced, verdict_by: now + patience };
+                let verdict_by = now + self.verdict_within();
+                self.role = Role::Backup { primary: None, synced, verdict_by };
                 self.poll.next_at = Time::NEVER;
                 // Another link to the primary, if there is one, may be as dead and not know it yet. A new attempt to
                 // connect tells at once: where the process is gone, it is refused.

@@ -70,7 +70,8 @@ fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
         topics: Vec::new(),
-        detection: Default::default(),
+        // A host that is held up must not end the pair: joining again allocates.
+        detection: broker::Detection { misses: 500, ..Default::default() },
         limits: Default::default(),
     }
 }

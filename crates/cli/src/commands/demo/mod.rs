@@ -111,6 +111,8 @@ struct Stage {
     calm_cpu: f64,
     resident: u64,
     began: Instant,
+    /// Processor time of this host when the demo began.
+    processor_ticks: Option<(u64, u64)>,
 }
 
 /// What `verge replay` reports.
@@ -183,6 +185,7 @@ impl Stage {
             calm_cpu: 0.0,
             resident: 0,
             began: Instant::now(),
+            processor_ticks: processor_ticks(),
         })
     }
 
@@ -204,10 +207,22 @@ impl Stage {
         say(&self.bar, &format!("a has restarted: protected again, {primary} reigns"));
         let handover = total * 4 / 5;
         self.watch_for(handover.saturating_sub(self.began.elapsed()))?;
-        let epoch = self.watcher.handover()?;
+        let epoch = self.hand_over()?;
         let (primary, _) = wait_for_protection(&self.watcher, epoch.0 - 1)?;
         say(&self.bar, &format!("handed over to {primary} as planned: epoch {epoch}"));
         self.watch_for(total.saturating_sub(self.began.elapsed()))
+    }
+
+    /// On a host that is held up, brokers may have suspected each other; then this waits until they are a pair again.
+    fn hand_over(&self) -> Result<verge::Epoch, Trouble> {
+        const ATTEMPTS: u32 = 5;
+        for _ in 1..ATTEMPTS {
+            wait_for_protection(&self.watcher, 0)?;
+            if let Ok(epoch) = self.watcher.handover() {
+                return Ok(epoch);
+            }
+        }
+        Ok(self.watcher.handover()?)
     }
 
     fn watch_calm(&mut self, span: Duration) -> Result<(), Trouble> {
@@ -276,7 +291,26 @@ impl Stage {
             broker_mib: self.resident as f64 / f64::from(1 << 20),
             replicated_share,
             publisher_behind_ms,
+            stolen_share: stolen_share(self.processor_ticks, processor_ticks()),
         })
+    }
+}
+
+/// All processor time of this host so far, and how much of it a hypervisor gave to somebody else.
+fn processor_ticks() -> Option<(u64, u64)> {
+    const STEAL: usize = 7;
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields = stat.lines().next()?.split_whitespace().skip(1);
+    let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+    Some((ticks.iter().sum(), *ticks.get(STEAL)?))
+}
+
+fn stolen_share(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> f64 {
+    match (before, after) {
+        (Some(before), Some(after)) if after.0 > before.0 => {
+            after.1.saturating_sub(before.1) as f64 / (after.0 - before.0) as f64
+        }
+        _ => 0.0,
     }
 }
 

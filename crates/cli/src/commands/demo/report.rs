@@ -26,6 +26,8 @@ pub struct Report {
     pub replicated_share: f64,
     /// The largest delay of a publisher behind its schedule: how busy this host was.
     pub publisher_behind_ms: f64,
+    /// The share of this host's processor time that a hypervisor gave to others.
+    pub stolen_share: f64,
 }
 
 /// One category.
@@ -110,6 +112,9 @@ pub fn silence_around(received: &[ReceiveReport], instant_ns: u64) -> Option<f64
     gaps.max().map(|gap| gap as f64 / 1e6)
 }
 
+/// Stolen processor time above this is mentioned: a few milliseconds at a time are enough to make messages late.
+const STOLEN_MENTIONED: f64 = 0.005;
+
 /// Prints the report for people.
 pub fn show(report: &Report) -> Result<(), Trouble> {
     let headings = [
@@ -164,6 +169,12 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
         report.broker_mib,
         report.replicated_share * 100.0
     ))?;
+    if report.stolen_share > STOLEN_MENTIONED {
+        line(&format!(
+            "a hypervisor took {:.1} % of this host's processor time away: latencies and take-overs are partly its",
+            report.stolen_share * 100.0
+        ))?;
+    }
     let verdict = match (report.losses_kept, report.kept) {
         (true, true) => {
             "every contract held: no topic lost more than it tolerates, and every message was in time"
