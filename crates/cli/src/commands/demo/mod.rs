@@ -196,15 +196,17 @@ impl Stage {
             return self.watch_calm(total);
         }
         self.watch_calm(total / 2)?;
-        let (_, first) = wait_for_protection(&self.watcher, 0)?;
-        let Some(mut primary) = self.brokers[0].take() else { return Ok(()) };
+        // On a host that is held up it may have become the other one meanwhile.
+        let (name, first) = wait_for_protection(&self.watcher, 0)?;
+        let index = usize::from(name == "b");
+        let Some(mut primary) = self.brokers[index].take() else { return Ok(()) };
         self.killed_at_ns = Some(host::now().0);
         primary.kill()?;
-        say(&self.bar, &format!("killed the primary a (process {}) with SIGKILL", primary.id()));
+        say(&self.bar, &format!("killed the primary {name} (process {}) with SIGKILL", primary.id()));
         self.watch_for(DEAD)?;
-        self.brokers[0] = Some(start_broker(&self.config, 0, &self.logs)?);
+        self.brokers[index] = Some(start_broker(&self.config, index, &self.logs)?);
         let (primary, _) = wait_for_protection(&self.watcher, first)?;
-        say(&self.bar, &format!("a has restarted: protected again, {primary} reigns"));
+        say(&self.bar, &format!("{name} has restarted: protected again, {primary} reigns"));
         let handover = total * 4 / 5;
         self.watch_for(handover.saturating_sub(self.began.elapsed()))?;
         let epoch = self.hand_over()?;
