@@ -98,7 +98,7 @@ impl Broker {
                 self.greet(link, out);
             }
             LinkChange::Closed => self.forget_link(now, link, out),
-            LinkChange::Drained => self.resume(now, link, out),
+            LinkChange::Drained => self.resume(link, out),
         }
     }
 
@@ -369,11 +369,11 @@ impl Broker {
     }
 
     /// A congested link has room again.
-    fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+    fn resume(&mut self, link: LinkId, out: &mut impl Outputs) {
         let Some(state) = self.links.get(link) else { return };
         match state.party {
             Party::Client { session: Some(session) } => self.send_deferred(session, out),
-            Party::Peer => self.continue_sync(now, out),
+            Party::Peer => self.continue_sync(out),
             _ => {}
         }
     }

@@ -22,7 +22,7 @@ impl Broker {
         }
         self.housekeeping_at = now + INTERVAL;
         self.resume_subscribers(out);
-        self.continue_sync(now, out);
+        self.continue_sync(out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         self.retire_left_streams(now, out);

@@ -23,11 +23,11 @@ impl Broker {
         if let Some(link) = self.links.get_mut(from) {
             link.announced = Default::default();
         }
-        self.continue_sync(now, out);
+        self.continue_sync(out);
     }
 
     /// Tells the backup the next portion of what it does not know yet.
-    pub(crate) fn continue_sync(&mut self, _now: Time, out: &mut impl Outputs) {
+    pub(crate) fn continue_sync(&mut self, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
         let streams = self.table.streams.len() as u32;
         let mut next = partner.next_stream;

@@ -41,7 +41,7 @@ impl<R: Reporter> BrokerNode<R> {
         self.broker.leave(now, &mut Wired { net, reporter: &mut self.reporter });
     }
 
-    /// Gives the reign to the backup.
+    /// Whether nothing keeps it any more; see [`Broker::has_left`].
     pub fn has_left(&self, now: Time) -> bool {
         self.broker.has_left(now)
     }
