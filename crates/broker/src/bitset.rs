@@ -1,6 +1,6 @@
 //! A set of small numbers that grows as needed.
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct BitSet(Vec<u64>);
 
 impl BitSet {

@@ -9,7 +9,7 @@ use crate::sessions::Sessions;
 use crate::settings::{Policy, Settings};
 use crate::status::Stats;
 use crate::table::Table;
-use contract::{Admission, Time};
+use contract::{Admission, Reign, Time};
 use wire::{Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, PeerIndex, Standing};
 
 /// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
@@ -18,7 +18,25 @@ pub trait Outputs: Effects {
     fn report(&mut self, event: &Event<'_>);
 }
 
+/// How full a broker's tables are; each is bounded by one of its [`crate::Limits`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Occupancy {
+    /// Connections that are not being closed.
+    pub links: usize,
+    /// Streams.
+    pub streams: usize,
+    /// Subscribing clients.
+    pub sessions: usize,
+    /// Jobs that wait.
+    pub jobs: usize,
+    /// Bytes of all messages.
+    pub store_bytes: usize,
+    /// Messages that wait for the subscriber for which most do.
+    pub deferred: usize,
+}
+
 /// One broker of a pair.
+#[derive(Clone)]
 pub struct Broker {
     pub(crate) settings: Settings,
     pub(crate) admission: Admission,
@@ -77,6 +95,28 @@ impl Broker {
         self.pair.is_protected()
     }
 
+    /// The highest reign that it knows of; its own while it is primary.
+    pub fn reign(&self) -> Reign {
+        self.pair.reign
+    }
+
+    /// Whether it stands by for the broker on this link.
+    pub fn follows(&self, link: LinkId) -> bool {
+        self.pair.primary_link() == Some(link)
+    }
+
+    /// How full its tables are.
+    pub fn occupancy(&self) -> Occupancy {
+        Occupancy {
+            links: self.links.iter().filter(|(_, link)| !link.closing).count(),
+            streams: self.table.len(),
+            sessions: self.sessions.len(),
+            jobs: self.queue.len(),
+            store_bytes: self.stored_bytes,
+            deferred: self.sessions.iter().map(|(_, session)| session.deferred.len()).max().unwrap_or(0),
+        }
+    }
+
     /// A link has changed.
     pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
         match change {
@@ -124,6 +164,11 @@ impl Broker {
             (Party::Unknown, _) => {
                 let text = "a connection begins with a greeting";
                 self.expel(from, FarewellReason::Misbehaved, text, out);
+            }
+            (Party::Peer, Frame::Poll { .. }) if self.pair.is_primary() && !self.pair.is_backup(from) => {
+                // It takes itself for our backup. We have taken it for dead meanwhile, or an older word of its own has
+                // overtaken its last one; it has to join again.
+                self.expel(from, FarewellReason::Silent, "it stands by here without having joined", out);
             }
             (_, Frame::Poll { number }) => {
                 self.pair.on_polled(now, from);

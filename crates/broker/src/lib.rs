@@ -19,6 +19,6 @@ mod status;
 mod subscribe;
 mod table;
 
-pub use broker::{Broker, Outputs};
+pub use broker::{Broker, Occupancy, Outputs};
 pub use events::{Event, Loneliness, PromotionCause};
 pub use settings::{Detection, Limits, Policy, Settings, TopicRule};

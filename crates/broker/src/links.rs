@@ -8,6 +8,7 @@ use wire::{LinkId, Standing};
 /// No stream behind this number.
 pub(crate) const NO_STREAM: u32 = u32::MAX;
 
+#[derive(Clone)]
 pub(crate) enum Party {
     /// Has not said who it is.
     Unknown,
@@ -17,6 +18,7 @@ pub(crate) enum Party {
     Peer,
 }
 
+#[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) party: Party,
     pub(crate) name: Box<str>,
@@ -57,10 +59,6 @@ impl Link {
         }
     }
 
-    pub(crate) fn is_peer(&self) -> bool {
-        matches!(self.party, Party::Peer)
-    }
-
     pub(crate) fn is_client(&self) -> bool {
         matches!(self.party, Party::Client { .. })
     }
@@ -88,7 +86,7 @@ impl Link {
 }
 
 /// All links, by their number.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Links {
     slots: Vec<Option<Link>>,
     by_client: BTreeMap<Box<str>, LinkId>,

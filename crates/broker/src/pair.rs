@@ -73,6 +73,7 @@ pub(crate) enum Decision {
     DropPrimary(LinkId),
 }
 
+#[derive(Clone)]
 pub(crate) struct Pair {
     node: NodeId,
     prefers_to_reign: bool,
@@ -89,6 +90,7 @@ pub(crate) struct Pair {
     poll: Polling,
 }
 
+#[derive(Clone)]
 struct Polling {
     next_at: Time,
     number: u64,
@@ -158,6 +160,11 @@ impl Pair {
         }
     }
 
+    /// Whether this broker reigns and has the one on this link as backup.
+    pub(crate) fn is_backup(&self, link: LinkId) -> bool {
+        self.backup().is_some_and(|partner| partner.link == link)
+    }
+
     pub(crate) fn backup_mut(&mut self) -> Option<&mut Partner> {
         match &mut self.role {
             Role::Primary { backup } => backup.as_mut(),
@@ -205,15 +212,15 @@ impl Pair {
             (Role::Primary { .. }, _) => Decision::Stay,
             (_, Standing::Primary) => self.follow(news),
             (Role::Seeking { .. }, Standing::Seeking) => self.go_first(news),
-            (Role::Backup { synced: true, primary, .. }, Standing::Seeking) => {
-                let another = |link: LinkId| link != news.link && self.node_of(link) == Some(news.node);
-                if primary.is_some_and(another) {
-                    // An older greeting of our primary, overtaken on another link.
-                    Decision::Stay
-                } else {
-                    self.reign = self.reign.max(news.reign);
-                    Decision::Promote(PromotionCause::Restarted)
-                }
+            (Role::Backup { primary: Some(link), .. }, Standing::Seeking)
+                if link != news.link && self.node_of(link) == Some(news.node) =>
+            {
+                // An older greeting of our primary, overtaken on another link.
+                Decision::Stay
+            }
+            (Role::Backup { synced: true, .. }, Standing::Seeking) => {
+                self.reign = self.reign.max(news.reign);
+                Decision::Promote(PromotionCause::Restarted)
             }
             (Role::Backup { synced: false, .. }, Standing::Seeking) => {
                 self.seek(now);

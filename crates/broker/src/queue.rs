@@ -45,6 +45,7 @@ impl PartialOrd for Job {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Queue {
     heap: BinaryHeap<Reverse<Job>>,
     inserted: u64,

@@ -124,7 +124,8 @@ impl Broker {
     fn tell_standing(&self, out: &mut impl Outputs) {
         let news = Frame::Reign { reign: self.pair.reign, standing: self.pair.standing() };
         for (id, link) in self.links.iter() {
-            if link.greeted && !link.closing && (link.is_client() || link.is_peer()) {
+            // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
+            if link.greeted && !link.closing {
                 out.send(id, &news);
             }
         }

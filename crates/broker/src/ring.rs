@@ -75,6 +75,7 @@ impl Slot {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Ring {
     slots: Box<[Slot]>,
     payloads: Vec<u8>,

@@ -12,6 +12,7 @@ pub(crate) struct Deferred {
     pub(crate) ticket: u32,
 }
 
+#[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) client: Box<str>,
     pub(crate) incarnation: u64,
@@ -47,7 +48,7 @@ impl Session {
 }
 
 /// All sessions, by a number that stays the same while they live.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Sessions {
     slots: Vec<Option<Session>>,
     by_client: BTreeMap<Box<str>, u32>,

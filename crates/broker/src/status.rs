@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use wire::{FarewellReason, Frame, LinkId, NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// Counts since the process started.
+#[derive(Clone)]
 pub(crate) struct Stats {
     pub(crate) arrived: u64,
     pub(crate) dispatched: u64,

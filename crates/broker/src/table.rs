@@ -5,6 +5,7 @@ use contract::{Contract, Plan, Span, Time, TopicName};
 use std::collections::BTreeMap;
 use wire::LinkId;
 
+#[derive(Clone)]
 pub(crate) struct Topic {
     pub(crate) name: TopicName,
     pub(crate) contract: Contract,
@@ -15,6 +16,7 @@ pub(crate) struct Topic {
 }
 
 /// The messages of one topic from one publisher.
+#[derive(Clone)]
 pub(crate) struct Stream {
     pub(crate) topic: u32,
     pub(crate) publisher: Box<str>,
@@ -65,7 +67,7 @@ impl Counters {
 }
 
 /// All topics and streams, by numbers that stay the same while they live.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Table {
     pub(crate) topics: Vec<Option<Topic>>,
     pub(crate) streams: Vec<Option<Stream>>,

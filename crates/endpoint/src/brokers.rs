@@ -18,6 +18,7 @@ pub(crate) enum Connection {
     Up(LinkId),
 }
 
+#[derive(Clone)]
 pub(crate) struct BrokerLink {
     pub(crate) connection: Connection,
     pub(crate) standing: Standing,
@@ -99,6 +100,8 @@ impl BrokerLink {
             return Ok(None);
         }
         if self.unanswered >= misses {
+            // Closing takes a while, and must not be asked for again and again meanwhile.
+            self.poll_at = now + every;
             return Err(());
         }
         self.unanswered += 1;

@@ -53,6 +53,7 @@ pub trait Outputs: Effects {
 }
 
 /// A client of a pair of brokers: publishers, subscribers, or both.
+#[derive(Clone)]
 pub struct Endpoint {
     settings: Settings,
     brokers: Vec<BrokerLink>,
@@ -369,14 +370,17 @@ impl Endpoint {
             return out.close(link, &Farewell { reason: FarewellReason::Misbehaved, text });
         }
         self.brokers[index].greeted(link, hello.standing, hello.reign);
+        self.catch_up[index] = 0;
+        let succession = self.succession;
+        self.elect(now, out);
+        // A new primary has just been asked what none has answered yet.
+        let asked = self.succession != succession && self.primary == Some(PeerIndex(index as u8));
         for (number, subscription) in self.subscriptions.iter().enumerate() {
-            if let Some(subscription) = subscription {
+            if let Some(subscription) = subscription.as_ref().filter(|known| known.answered || !asked) {
                 let filter = subscription.filter.as_str();
                 out.send(link, &Frame::Subscribe { number: number as u32, filter });
             }
         }
-        self.catch_up[index] = 0;
-        self.elect(now, out);
         self.catch_up(out);
     }
 
@@ -403,6 +407,9 @@ impl Endpoint {
                 out.reigning(Reigning::Primary { broker, reign, outage });
                 self.catch_up(out);
             }
+            // A broker that stands by for another sends on what it gets. Until that other one is heard of, this is the
+            // shortest way to it, and better than none.
+            None if self.is_forwarded() => {}
             None if self.primary.is_some() => {
                 self.primary = None;
                 self.orphaned_since = now;
@@ -411,6 +418,11 @@ impl Endpoint {
             }
             None => {}
         }
+    }
+
+    /// Whether the broker that was followed last is there and stands by for its successor.
+    fn is_forwarded(&self) -> bool {
+        self.primary_link().is_some_and(|(index, _)| self.brokers[index].standing == Standing::Backup)
     }
 
     /// Subscriptions that no primary has answered; the answer of the last one may have died with it.

@@ -51,14 +51,14 @@ pub enum PublicationState {
 }
 
 /// The newest messages of a stream.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Retention {
     slots: Vec<Retained>,
     next: usize,
     kept: usize,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Retained {
     pub(crate) seq: u64,
     pub(crate) created: Time,
@@ -86,6 +86,7 @@ impl Retention {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Publication {
     pub(crate) topic: Box<str>,
     /// Which life of the topic in this client it is.

@@ -47,6 +47,7 @@ pub struct StreamAccount<'a> {
     pub late: u64,
 }
 
+#[derive(Clone)]
 pub(crate) struct Subscription {
     pub(crate) filter: TopicFilter,
     /// Whether a primary has answered.
@@ -54,6 +55,7 @@ pub(crate) struct Subscription {
 }
 
 /// A stream that is received.
+#[derive(Clone)]
 pub(crate) struct Inbound {
     pub(crate) topic: Box<str>,
     pub(crate) publisher: Box<str>,

@@ -12,6 +12,7 @@ pub trait Reporter {
 }
 
 /// A broker, wired to bytes.
+#[derive(Clone)]
 pub struct BrokerNode<R> {
     broker: Broker,
     reporter: R,

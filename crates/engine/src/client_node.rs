@@ -44,6 +44,7 @@ pub trait Application {
 }
 
 /// A client, wired to bytes.
+#[derive(Clone)]
 pub struct ClientNode<A> {
     endpoint: Endpoint,
     application: A,

@@ -2,6 +2,7 @@
 
 mod broker_node;
 mod client_node;
+pub mod driving;
 mod node;
 
 pub use broker_node::{BrokerNode, Reporter};

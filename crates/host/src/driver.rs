@@ -5,6 +5,7 @@ use crate::network::{HostError, Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
 use contract::{Span, Time};
 use engine::Node;
+use engine::driving::PORTIONS_PER_TURN;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::net::SocketAddr;
@@ -34,8 +35,6 @@ const LISTENERS: u64 = 1 << 40;
 const LISTEN_BACKLOG: i32 = 1024;
 /// Connections accepted before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
-/// Portions of work before sockets are looked at again.
-const PORTIONS_PER_TURN: usize = 16;
 /// How long accepting rests when no descriptor is left.
 const ACCEPT_REST: Span = Span::millis(100);
 

@@ -2,6 +2,7 @@
 
 use crate::poller::Poller;
 use contract::{Span, Time};
+use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 use std::net::SocketAddr;
@@ -80,15 +81,6 @@ enum Phase {
     Open,
     Closing { until: Time },
 }
-
-/// Bytes read from one connection before others have their turn.
-const READ_BYTES: usize = 64 << 10;
-/// A backlog above this, gone down to it, is reported as drained.
-const DRAINED_BYTES: usize = 64 << 10;
-/// A peer for which so much waits has stopped reading; its connection is given up.
-const OUTBOX_BYTES_MAX: usize = 64 << 20;
-/// How long a connection that is closed may take to send the rest.
-const CLOSING_TIME: Span = Span::secs(1);
 
 impl Network {
     /// No connections yet; `peers` are the addresses that the node may dial.

@@ -6,13 +6,14 @@ use crate::message::MARK_BYTES;
 use crate::{Frame, Mark, MarkKind, Message, MessageKind};
 
 /// Bytes that wait to be sent, and the frame at their end that may still grow.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
     open: Option<OpenBatch>,
 }
 
+#[derive(Clone)]
 struct OpenBatch {
     kind: u8,
     /// Where its frame begins in `bytes`.
