@@ -1,0 +1,82 @@
+//! What is going to happen, in order of time; at one time, in the order in which it was put down.
+
+use contract::Time;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Something that is going to happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Happening {
+    /// The next piece of a connection's bytes reaches the end `side`.
+    Arrive { conn: u32, age: u32, side: usize },
+    /// The end `side` may send again.
+    Room { conn: u32, age: u32, side: usize },
+    /// The end `side` learns that its connection is broken.
+    Reset { conn: u32, age: u32, side: usize },
+    /// A connection that is being closed by the end `side` has had its time.
+    CloseTimeout { conn: u32, age: u32, side: usize },
+    /// A node's turn is over: what it wrote leaves.
+    TurnEnd { node: usize, life: u32 },
+    /// A node's deadline.
+    Wake { node: usize, life: u32 },
+    /// An attempt to connect reaches its target.
+    Knock { dial: u32 },
+    /// The answer to an attempt reaches who made it.
+    Answer { dial: u32 },
+    /// An attempt has had its time.
+    DialTimeout { dial: u32 },
+    /// A publisher's topics of one period are due.
+    Publish { node: usize, life: u32, group: u32 },
+    /// A client's process starts.
+    Start { node: usize },
+    /// A dead host or process comes back.
+    Restart { node: usize, life: u32 },
+    /// A pause ends.
+    Resume { node: usize, life: u32 },
+    /// A process dies although it did not get to write.
+    Perish { node: usize, life: u32 },
+    /// A slow processor recovers.
+    Recover { node: usize, life: u32 },
+    /// A partition ends.
+    Heal { partition: u32 },
+    /// The next fault of the scenario is due.
+    Fault,
+    /// The simulator looks around.
+    Look,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    at: Time,
+    order: u64,
+    what: Happening,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Reverse<Entry>>,
+    order: u64,
+}
+
+impl Agenda {
+    pub(crate) fn push(&mut self, at: Time, what: Happening) {
+        self.order += 1;
+        self.heap.push(Reverse(Entry { at, order: self.order, what }));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(Time, Happening)> {
+        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.what))
+    }
+}

@@ -1,0 +1,89 @@
+//! A copy that was pruned is never dispatched; one that was not, always is when its holder comes to reign.
+//!
+//! Source: table 3.3 and algorithms A4, A5. "Always" means before the new primary's queue is empty, if anybody
+//! subscribes the topic.
+
+use crate::ledger::{self, Ledger, Life, Stream};
+use crate::scenario::Scenario;
+use broker::Broker;
+
+pub(super) const NAME: &str = "copies";
+pub(super) const STATEMENT: &str = "a pruned copy is never dispatched, one that was not always is";
+
+#[derive(Clone)]
+pub(super) struct Copies {
+    /// Copies that a new primary has not dispatched yet.
+    owed: [Vec<(u32, u64)>; 2],
+    /// Copies that a backup keeps of every stream at least; older ones give way.
+    slots: usize,
+}
+
+/// The newest messages of a stream among which copies are looked for.
+const RECENT: u64 = 4_096;
+
+impl Copies {
+    pub(super) fn new(scenario: &Scenario) -> Copies {
+        let limits = &scenario.limits;
+        Copies { owed: Default::default(), slots: limits.backup_slots.max(limits.ring_slots_min) }
+    }
+
+    pub(super) fn dies(&mut self, host: usize) {
+        self.owed[host].clear();
+    }
+
+    pub(super) fn promoted(&mut self, ledger: &Ledger, host: usize, life: Life) {
+        self.owed[host].clear();
+        for (number, stream) in ledger.streams.iter().enumerate().filter(|(_, stream)| !stream.ended) {
+            let next = stream.messages.len() as u64;
+            let kept = self.slots.max(stream.contract.retain as usize + 2);
+            let copies = (next.saturating_sub(RECENT)..next).rev().filter_map(|seq| {
+                let flags = stream.traces(host, life, seq);
+                (flags & ledger::COPY != 0).then_some((seq, flags))
+            });
+            for (seq, flags) in copies.take(kept) {
+                if flags & (ledger::PRUNED | ledger::DISPATCHED) == 0 {
+                    self.owed[host].push((number as u32, seq));
+                }
+            }
+        }
+    }
+
+    pub(super) fn dispatches(
+        &mut self,
+        stream: &Stream,
+        host: usize,
+        life: Life,
+        seq: u64,
+    ) -> Result<(), String> {
+        let flags = stream.traces(host, life, seq);
+        if flags & ledger::PRUNED != 0 && flags & ledger::ARRIVED == 0 {
+            return Err(format!("{} #{seq} was dispatched although its copy had been pruned", stream.topic));
+        }
+        Ok(())
+    }
+
+    pub(super) fn looks_at(
+        &mut self,
+        ledger: &Ledger,
+        host: usize,
+        life: Life,
+        broker: &Broker,
+    ) -> Result<(), String> {
+        if self.owed[host].is_empty() || !broker.is_primary() || broker.occupancy().jobs > 0 {
+            return Ok(());
+        }
+        for (number, seq) in std::mem::take(&mut self.owed[host]) {
+            let Some(stream) = ledger.stream(number) else { continue };
+            // A subscriber that is away has its share deferred, which nobody can see.
+            let wanted = ledger.subscribers.iter().any(|s| s.is_served() && s.wants(&stream.topic));
+            let dispatched = stream.traces(host, life, seq) & ledger::DISPATCHED != 0;
+            if wanted && !dispatched && broker.occupancy().deferred == 0 {
+                return Err(format!(
+                    "the copy of {} #{seq} was neither pruned nor dispatched when its holder came to reign",
+                    stream.topic
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Jobs run in the order of their deadlines: among those that are ready, the earliest first.
+//!
+//! Source: algorithm A3 and formulas F6, F7. What is seen is what a portion of jobs writes; nothing arrives while it
+//! runs, so every job of it was ready when it began, and the deadlines must not go down. If jobs are left over when it ends,
+//! and nothing arrives before the next, that one goes on where this one stopped. Messages that did not keep their
+//! period, or whose clock was off, are planned otherwise and not looked at.
+
+use crate::ledger::Stream;
+use crate::port::Note;
+use contract::Time;
+
+pub(super) const NAME: &str = "edf";
+pub(super) const STATEMENT: &str =
+    "of the jobs that are ready, the one with the earliest deadline runs first";
+
+#[derive(Clone, Copy, Default)]
+struct Portion {
+    runs: bool,
+    /// The latest deadline so far, and whose it was.
+    latest: Time,
+    stream: u32,
+    seq: u64,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Edf {
+    portions: [Portion; 2],
+}
+
+impl Edf {
+    pub(super) fn portion_begins(&mut self, host: usize) {
+        if let Some(portion) = self.portions.get_mut(host) {
+            *portion = Portion { runs: true, ..Portion::default() };
+        }
+    }
+
+    pub(super) fn portion_ends(&mut self, host: usize) {
+        if let Some(portion) = self.portions.get_mut(host) {
+            portion.runs = false;
+        }
+    }
+
+    pub(super) fn dispatches(
+        &mut self,
+        stream: &Stream,
+        host: usize,
+        note: &Note,
+        stamped: Time,
+        local: Time,
+    ) -> Result<(), String> {
+        let Some(deadlines) = stream.deadlines else { return Ok(()) };
+        self.runs(stream, host, note, stamped + deadlines.dispatch, local, "dispatch")
+    }
+
+    pub(super) fn copies(
+        &mut self,
+        stream: &Stream,
+        host: usize,
+        note: &Note,
+        stamped: Time,
+        local: Time,
+    ) -> Result<(), String> {
+        let Some(deadlines) = stream.deadlines else { return Ok(()) };
+        self.runs(stream, host, note, stamped + deadlines.replication, local, "copy")
+    }
+
+    fn runs(
+        &mut self,
+        stream: &Stream,
+        host: usize,
+        note: &Note,
+        deadline: Time,
+        local: Time,
+        what: &str,
+    ) -> Result<(), String> {
+        let portion = &mut self.portions[host];
+        if !portion.runs || !is_regular(stream, note.seq, local) {
+            return Ok(());
+        }
+        if deadline < portion.latest {
+            return Err(format!(
+                "the {what} of {} #{} came after a job with a deadline {} later (stream {} #{})",
+                stream.topic,
+                note.seq,
+                portion.latest.since(deadline),
+                portion.stream,
+                portion.seq
+            ));
+        }
+        (portion.latest, portion.stream, portion.seq) = (deadline, note.stream, note.seq);
+        Ok(())
+    }
+}
+
+/// Whether a message's deadlines are counted from its creation: it came in its time, and not from the future.
+fn is_regular(stream: &Stream, seq: u64, local: Time) -> bool {
+    let Some(message) = stream.message(seq) else { return false };
+    let stamped = message.stamped;
+    let before = seq.checked_sub(1).and_then(|seq| stream.message(seq));
+    let in_step = before.is_none_or(|before| stamped.since(before.stamped) >= stream.contract.period);
+    in_step && stamped <= local && local <= stamped + stream.contract.deadline
+}

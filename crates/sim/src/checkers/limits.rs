@@ -1,0 +1,48 @@
+//! Every table, queue and buffer of a broker stays within its limit.
+//!
+//! Source: `broker::Limits`. A connection above the limit is expelled, and may be seen for as long as that takes.
+
+use crate::port::Port;
+use crate::scenario::Scenario;
+use broker::Broker;
+
+pub(super) const NAME: &str = "limits";
+pub(super) const STATEMENT: &str = "every table, queue and buffer of a broker stays within its limit";
+
+#[derive(Clone)]
+pub(super) struct Limits {
+    limits: broker::Limits,
+}
+
+/// Beyond the limit of a subscriber's backlog there may be the message that reached it, and what is not data.
+const MARGIN_BYTES: usize = wire::limits::PAYLOAD_BYTES_MAX + (64 << 10);
+
+impl Limits {
+    pub(super) fn new(scenario: &Scenario) -> Limits {
+        Limits { limits: scenario.limits }
+    }
+
+    pub(super) fn looks_at(&self, broker: &Broker, port: &Port) -> Result<(), String> {
+        let (limits, occupancy) = (&self.limits, broker.occupancy());
+        let within = [
+            ("jobs", occupancy.jobs, limits.jobs),
+            ("streams", occupancy.streams, limits.streams),
+            ("sessions", occupancy.sessions, limits.sessions),
+            ("links", occupancy.links, limits.links),
+            ("bytes stored", occupancy.store_bytes, limits.store_bytes),
+            ("messages deferred for a subscriber", occupancy.deferred, limits.deferred_per_subscriber),
+        ];
+        for (what, count, limit) in within {
+            if count > limit {
+                return Err(format!("a broker has {count} {what}, above its limit of {limit}"));
+            }
+        }
+        let backlog = port.sockets.iter().flatten().filter(|socket| socket.peer >= 2);
+        let longest = backlog.map(|socket| socket.outbox.len()).max().unwrap_or(0);
+        if longest > limits.subscriber_backlog_bytes + MARGIN_BYTES {
+            let limit = limits.subscriber_backlog_bytes;
+            return Err(format!("{longest} bytes wait for one client, above the limit of {limit}"));
+        }
+        Ok(())
+    }
+}

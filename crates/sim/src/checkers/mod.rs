@@ -1,0 +1,400 @@
+//! What must hold: one property per file. [`Watch`] hears everything that happens and tells the checkers that care.
+//!
+//! The first thing that is broken ends the run; later ones are usually its consequences.
+
+mod admission;
+mod contents;
+mod copies;
+mod deadlines;
+mod duplicates;
+mod edf;
+mod epochs;
+mod failover;
+mod handover;
+mod lateness;
+mod limits;
+mod losses;
+mod progress;
+mod reigns;
+
+pub(crate) use failover::Failover;
+pub(crate) use losses::Losses;
+
+use crate::ledger::{self, Ledger, Life};
+use crate::node::{Got, Told};
+use crate::port::{Note, Port, Written};
+use crate::report::{Findings, Sample};
+use crate::scenario::{Act, Scenario, TopicSpec};
+use crate::world::START;
+use contract::{Reign, Span, Time};
+use std::fmt;
+use wire::{MarkKind, MessageKind};
+
+/// Something that must hold did not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The checker that noticed.
+    pub checker: &'static str,
+    /// When, since the beginning of the run.
+    pub at: Span,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.checker, self.at, self.what)
+    }
+}
+
+/// The names of all checkers, with what each of them states.
+pub const CHECKERS: &[(&str, &str)] = &[
+    (losses::NAME, losses::STATEMENT),
+    (edf::NAME, edf::STATEMENT),
+    (duplicates::NAME, duplicates::STATEMENT),
+    (reigns::NAME, reigns::STATEMENT),
+    (epochs::NAME, epochs::STATEMENT),
+    (copies::NAME, copies::STATEMENT),
+    (admission::NAME, admission::STATEMENT),
+    (deadlines::NAME, deadlines::STATEMENT),
+    (failover::NAME, failover::STATEMENT),
+    (handover::NAME, handover::STATEMENT),
+    (lateness::NAME, lateness::STATEMENT),
+    (limits::NAME, limits::STATEMENT),
+    (contents::NAME, contents::STATEMENT),
+    (progress::NAME, progress::STATEMENT),
+];
+
+/// Hears everything.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    pub(crate) ledger: Ledger,
+    violation: Option<Violation>,
+    /// The lives of the brokers so far.
+    lives: [Life; 2],
+    /// The connections on which the brokers last stood by.
+    followed: [Option<(u32, u32)>; 2],
+    /// Everything is whole, and has been since.
+    calm_since: Option<Time>,
+    assumed: bool,
+    losses: Losses,
+    edf: edf::Edf,
+    reigns: reigns::Reigns,
+    epochs: epochs::Epochs,
+    copies: copies::Copies,
+    admission: admission::Admission,
+    deadlines: deadlines::Deadlines,
+    failover: Failover,
+    handover: handover::Handover,
+    limits: limits::Limits,
+    progress: progress::Progress,
+    /// Latencies as they came, for a picture; `None` unless asked for.
+    pub(crate) samples: Option<Vec<Sample>>,
+    /// When brokers died.
+    deaths: Vec<Time>,
+}
+
+impl Watch {
+    pub(crate) fn new(scenario: &Scenario) -> Watch {
+        Watch {
+            ledger: Ledger::new(scenario),
+            violation: None,
+            lives: [Life::default(); 2],
+            followed: [None; 2],
+            calm_since: None,
+            assumed: scenario.assumed,
+            losses: Losses::default(),
+            edf: edf::Edf::default(),
+            reigns: reigns::Reigns::default(),
+            epochs: epochs::Epochs::default(),
+            copies: copies::Copies::new(scenario),
+            admission: admission::Admission::new(scenario),
+            deadlines: deadlines::Deadlines::new(scenario),
+            failover: Failover::new(scenario),
+            handover: handover::Handover::default(),
+            limits: limits::Limits::new(scenario),
+            progress: progress::Progress::default(),
+            samples: None,
+            deaths: Vec::new(),
+        }
+    }
+
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    fn verdict(&mut self, now: Time, checker: &'static str, result: Result<(), String>) {
+        if let Err(what) = result
+            && self.violation.is_none()
+        {
+            self.violation = Some(Violation { checker, at: now.since(START), what });
+        }
+    }
+
+    // Clients.
+
+    pub(crate) fn stream_begins(&mut self, host: usize, number: u32, topic: &TopicSpec) -> u32 {
+        self.ledger.begin_stream(host, number, topic)
+    }
+
+    pub(crate) fn judged(&mut self, now: Time, stream: u32, admitted: bool) {
+        if let Some(stream) = self.ledger.stream_mut(stream) {
+            stream.judged = Some(admitted);
+        }
+        let result = self.admission.judged(&self.ledger, stream, admitted);
+        self.verdict(now, admission::NAME, result);
+    }
+
+    pub(crate) fn subscribed(&mut self, host: usize, subscription: u32, admitted: bool) {
+        self.ledger.answer(host, subscription, admitted);
+    }
+
+    pub(crate) fn accepted(&mut self, now: Time, stream: u32, seq: u64, stamped: Time) {
+        let result = admission::accepted(&self.ledger, stream);
+        self.verdict(now, admission::NAME, result);
+        self.ledger.accept(stream, seq, now, stamped);
+    }
+
+    pub(crate) fn delivered(&mut self, now: Time, local: Time, host: usize, got: &Got, topic: &str) {
+        let Some(index) = self.ledger.subscriber_of(host) else { return };
+        let result = contents::delivered(&self.ledger, index, got, topic);
+        let is_known = result.is_ok();
+        self.verdict(now, contents::NAME, result);
+        if !is_known {
+            return;
+        }
+        let Some(stream) = self.ledger.stream_mut(got.stream) else { return };
+        let result = lateness::delivered(stream, local, got);
+        let accepted = stream.message(got.seq).map_or(now, |message| message.accepted);
+        let latency = now.since(accepted);
+        let duplicate = stream.receipts[index].as_mut().is_some_and(|receipt| {
+            receipt.latency_max = receipt.latency_max.max(latency);
+            receipt.late += u64::from(got.late);
+            receipt.take(got.seq)
+        });
+        self.verdict(now, lateness::NAME, result);
+        if duplicate {
+            let result = duplicates::again(&self.ledger, index, got);
+            self.verdict(now, duplicates::NAME, result);
+        }
+        if let Some(samples) = &mut self.samples {
+            samples.push(Sample {
+                at: accepted.since(START),
+                latency,
+                stream: got.stream,
+                subscriber: index,
+            });
+        }
+    }
+
+    /// A client follows another primary, or none. `next`: the numbers that come next in its streams.
+    pub(crate) fn follows(&mut self, now: Time, host: usize, reign: Option<Reign>, next: &[(u32, u64)]) {
+        let result = self.epochs.follows(host, reign);
+        self.verdict(now, epochs::NAME, result);
+        let publishes = !next.is_empty();
+        let result = self.failover.follows(now, host, reign, publishes);
+        self.verdict(now, failover::NAME, result);
+        if reign.is_some() {
+            self.losses.follows(now, host, next, &mut self.ledger);
+        }
+    }
+
+    // Brokers.
+
+    pub(crate) fn broker_starts(&mut self, host: usize) {
+        self.lives[host] = Life { process: self.lives[host].process + 1, tenure: 0 };
+        self.followed[host] = None;
+        self.reigns.starts(host);
+        self.copies.dies(host);
+    }
+
+    /// A process is gone, broker or client.
+    pub(crate) fn dies(&mut self, now: Time, host: usize) {
+        if host < 2 {
+            self.deaths.push(now);
+            self.copies.dies(host);
+            self.failover.dies(now, host);
+        } else {
+            self.ledger.client_dies(now, host);
+            self.epochs.dies(host);
+        }
+        self.disturbed(now);
+    }
+
+    /// A message or mark has reached a broker. `followed`: the connection, if the broker stands by on it.
+    pub(crate) fn arrived(&mut self, local: Time, host: usize, followed: Option<(u32, u32)>, note: &Note) {
+        let follows = followed.is_some();
+        if follows && self.followed[host] != followed {
+            self.followed[host] = followed;
+            self.lives[host].tenure += 1;
+        }
+        let life = self.lives[host];
+        let Some(stream) = self.ledger.streams.get_mut(note.stream as usize) else { return };
+        match note.what {
+            Written::Message { kind: MessageKind::Publish, resent, .. } => {
+                self.deadlines.arrived(stream, host, local, note.seq, resent);
+                stream.trace(host, life, note.seq, ledger::ARRIVED);
+            }
+            Written::Message { kind: MessageKind::Forward, .. } if follows => {
+                stream.trace(host, life, note.seq, ledger::COPY);
+            }
+            Written::Message { kind: MessageKind::Forward, .. } => {
+                stream.trace(host, life, note.seq, ledger::ARRIVED);
+            }
+            Written::Message { kind: MessageKind::Replicate, .. } if follows => {
+                stream.trace(host, life, note.seq, ledger::COPY);
+            }
+            Written::Mark { kind: MarkKind::Prune } if follows => {
+                stream.trace(host, life, note.seq, ledger::PRUNED);
+            }
+            _ => {}
+        }
+    }
+
+    /// A node has written a message or mark for another.
+    pub(crate) fn wrote(&mut self, now: Time, local: Time, host: usize, peer: usize, note: &Note) {
+        if host >= 2 {
+            if let Written::Message { kind: MessageKind::Publish, .. } = note.what {
+                let result = self.epochs.publishes(host, peer, &self.reigns);
+                self.verdict(now, epochs::NAME, result);
+            }
+            return;
+        }
+        let Written::Message { kind, stamped, .. } = note.what else { return };
+        let life = self.lives[host];
+        let Some(stream) = self.ledger.streams.get_mut(note.stream as usize) else { return };
+        match kind {
+            MessageKind::Deliver => {
+                let edf = self.edf.dispatches(stream, host, note, stamped, local);
+                let copies = self.copies.dispatches(stream, host, life, note.seq);
+                stream.trace(host, life, note.seq, ledger::DISPATCHED);
+                self.verdict(now, edf::NAME, edf);
+                self.verdict(now, copies::NAME, copies);
+            }
+            MessageKind::Replicate => {
+                stream.copies += 1;
+                stream.trace(host, life, note.seq, ledger::COPIED);
+                let result = self.edf.copies(stream, host, note, stamped, local);
+                self.verdict(now, edf::NAME, result);
+            }
+            _ => {}
+        }
+    }
+
+    /// A message has left a broker for a subscriber.
+    pub(crate) fn left(&mut self, now: Time, local: Time, host: usize, note: &Note) {
+        let Some(calm) = self.calm_since else { return };
+        let Written::Message { kind: MessageKind::Deliver, .. } = note.what else { return };
+        if let Some(stream) = self.ledger.streams.get(note.stream as usize) {
+            let result = self.deadlines.left(stream, host, calm, local, note.seq);
+            self.verdict(now, deadlines::NAME, result);
+        }
+    }
+
+    pub(crate) fn portion_begins(&mut self, host: usize) {
+        self.edf.portion_begins(host);
+    }
+
+    pub(crate) fn portion_ends(&mut self, host: usize) {
+        self.edf.portion_ends(host);
+    }
+
+    /// A broker has told its operator something.
+    pub(crate) fn told(&mut self, now: Time, host: usize, told: &Told) {
+        match told {
+            Told::Promoted { reign, .. } => {
+                let result = self.reigns.promoted(host, *reign);
+                self.verdict(now, reigns::NAME, result);
+                self.copies.promoted(&self.ledger, host, self.lives[host]);
+                self.failover.promoted(host);
+                self.disturbed(now);
+            }
+            Told::SteppedDown { reign } | Told::Joined { reign } => {
+                let result = self.reigns.hears(host, *reign);
+                self.verdict(now, reigns::NAME, result);
+                self.copies.dies(host);
+            }
+            Told::HandedOver { .. } => self.copies.dies(host),
+            _ => {}
+        }
+    }
+
+    /// The simulator looks at a broker.
+    pub(crate) fn looks_at(&mut self, now: Time, host: usize, broker: &broker::Broker, port: &Port) {
+        let result = self.limits.looks_at(broker, port);
+        self.verdict(now, limits::NAME, result);
+        let result = self.copies.looks_at(&self.ledger, host, self.lives[host], broker);
+        self.verdict(now, copies::NAME, result);
+        let result = self.reigns.hears(host, broker.reign());
+        self.verdict(now, reigns::NAME, result);
+    }
+
+    // The world.
+
+    /// What was on its way to a host is lost: with a connection, or with the sender's kernel.
+    pub(crate) fn lost_on_the_way(&mut self, receiver: usize, note: &Note) {
+        let Written::Message { kind: MessageKind::Deliver, .. } = note.what else { return };
+        let Some(index) = self.ledger.subscriber_of(receiver) else { return };
+        if let Some(stream) = self.ledger.stream_mut(note.stream)
+            && !stream.contract.confirm
+            && let Some(receipt) = &mut stream.receipts[index]
+        {
+            receipt.excused.insert(note.seq);
+        }
+    }
+
+    /// A fault of the scenario happens.
+    pub(crate) fn fault_begins(&mut self, now: Time, act: &Act, whole: bool, primary: usize) {
+        self.disturbed(now);
+        self.losses.fault_begins(now, act, whole);
+        self.handover.fault_begins(now, act, whole);
+        self.failover.fault_begins(now, act, whole, primary);
+    }
+
+    pub(crate) fn whole(&mut self, now: Time) {
+        self.calm_since = Some(now);
+        self.losses.whole(now);
+        self.handover.whole(now);
+        self.failover.whole();
+    }
+
+    pub(crate) fn disturbed(&mut self, _now: Time) {
+        self.calm_since = None;
+    }
+
+    pub(crate) fn begins_to_flow(&mut self, now: Time) {
+        self.progress.begins_to_flow(now);
+    }
+
+    pub(crate) fn stops_publishing(&mut self, now: Time) {
+        self.progress.stops_publishing(now);
+    }
+
+    pub(crate) fn never_recovered(&mut self, now: Time, when: &str) {
+        self.verdict(now, progress::NAME, progress::never_recovered(&self.ledger, when));
+    }
+
+    pub(crate) fn never_drained(&mut self, now: Time, queued: usize, unsent: usize) {
+        self.verdict(now, progress::NAME, progress::never_drained(queued, unsent));
+    }
+
+    pub(crate) fn no_progress(&mut self, now: Time, steps: u64, latest: &str) {
+        self.verdict(now, progress::NAME, progress::no_progress(steps, latest));
+    }
+
+    /// The run is over: what is still missing is lost.
+    pub(crate) fn ends(&mut self, now: Time) {
+        let result = self.progress.ends(&self.ledger);
+        self.verdict(now, progress::NAME, result);
+        if self.assumed {
+            let result = self.handover.ends(&self.ledger);
+            self.verdict(now, handover::NAME, result);
+            let result = self.losses.ends(&self.ledger);
+            self.verdict(now, losses::NAME, result);
+        }
+    }
+
+    pub(crate) fn findings(&mut self, lasted: Span) -> Findings {
+        Findings::of(&self.ledger, &self.losses, &self.failover, &self.deaths, self.samples.take(), lasted)
+    }
+}

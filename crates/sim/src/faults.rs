@@ -1,0 +1,391 @@
+//! What goes wrong, and when; and how far a run has come.
+
+use crate::agenda::Happening;
+use crate::node::{Host, Program};
+use crate::scenario::{Act, Fault, LastWrites, Target, When};
+use crate::world::{START, World};
+use contract::{Span, Time};
+use wire::{Frame, PeerIndex};
+
+/// Hosts between which nothing passes.
+#[derive(Clone, Debug)]
+pub(crate) struct Partition {
+    /// From, to.
+    ways: Vec<(usize, usize)>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Phase {
+    /// Faults happen.
+    #[default]
+    Safety,
+    /// Everything has been mended; the pair must become whole.
+    Healing {
+        since: Time,
+    },
+    /// It is whole; every live stream must flow.
+    Flowing {
+        since: Time,
+    },
+    /// Nobody publishes any more; every buffer must drain.
+    Draining {
+        since: Time,
+    },
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) phase: Phase,
+    /// Faults that have happened.
+    pub(crate) faults: usize,
+    /// A fault's time has been put on the agenda.
+    pub(crate) scheduled: bool,
+    /// Since when everything has been whole.
+    pub(crate) whole_since: Option<Time>,
+    /// When the last fault happened.
+    pub(crate) disturbed_at: Time,
+}
+
+impl Progress {
+    pub(crate) fn stops_publishing(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. } | Phase::Done)
+    }
+}
+
+/// The simulator looks around this often.
+const LOOK: Span = Span::millis(10);
+/// A process that was to die in its next writing dies anyway after this.
+const PERISH_AFTER: Span = Span::millis(20);
+/// Everything must be whole again so soon after the last fault is over.
+pub(crate) const RECOVERY_MAX: Span = Span::secs(20);
+/// For how long every live stream must flow in the end.
+const FLOW: Span = Span::millis(1_500);
+/// How soon every buffer must be empty when nobody publishes any more.
+pub(crate) const DRAIN_MAX: Span = Span::secs(8);
+/// How long a run goes on at least after that, for gaps to be judged.
+const REST: Span = Span::millis(500);
+
+impl World {
+    pub(crate) fn is_blocked(&self, from: usize, to: usize) -> bool {
+        self.partitions.iter().flatten().any(|partition| partition.ways.contains(&(from, to)))
+    }
+
+    /// Whether the pair is protected and everybody connected, as the fault model assumes before a fault.
+    pub(crate) fn is_whole(&self) -> bool {
+        let both = || self.hosts.iter().take(2);
+        let primaries = both().filter_map(Host::broker).filter(|broker| broker.is_primary()).count();
+        primaries == 1
+            && both().all(|host| host.broker().is_some_and(broker::Broker::is_protected))
+            && self
+                .hosts
+                .iter()
+                .all(|host| host.is_alive() && !host.paused && host.slow == 1 && host.dying.is_none())
+            && self.partitions.iter().all(Option::is_none)
+            && self
+                .hosts
+                .iter()
+                .filter_map(Host::client)
+                .all(|client| client.has_primary() && client.connected().count() == 2)
+            && self.watch.ledger.everybody_is_answered()
+    }
+
+    /// In words, what keeps everything from being whole.
+    fn what_is_not_whole(&self) -> String {
+        let mut words = String::new();
+        for host in &self.hosts {
+            let name = &host.name;
+            if let Some(broker) = host.broker() {
+                let (reigns, protected) = (broker.is_primary(), broker.is_protected());
+                words += &format!(
+                    "; {name} {} and is {}protected",
+                    ["stands by or seeks", "reigns"][usize::from(reigns)],
+                    ["un", ""][usize::from(protected)]
+                );
+            } else if let Some(client) = host.client() {
+                if client.connected().count() < 2 || !client.has_primary() {
+                    words += &format!("; {name} is connected to {} brokers", client.connected().count());
+                }
+            } else {
+                words += &format!("; {name} is dead");
+            }
+        }
+        words
+    }
+
+    /// The simulator looks around: is everything whole, is it time for the next fault, or the next phase?
+    pub(crate) fn look(&mut self) {
+        let whole = self.is_whole();
+        let (now, progress) = (self.now, &mut self.progress);
+        match progress.whole_since {
+            None if whole => {
+                progress.whole_since = Some(now);
+                self.watch.whole(now);
+            }
+            Some(_) if !whole => {
+                self.progress.whole_since = None;
+                self.watch.disturbed(now);
+            }
+            _ => {}
+        }
+        self.look_at_brokers();
+        self.advance();
+        if self.progress.phase != Phase::Done {
+            self.agenda.push(now + LOOK, Happening::Look);
+        }
+    }
+
+    fn look_at_brokers(&mut self) {
+        for host in 0..2 {
+            if let Program::Broker(node) = &self.hosts[host].program {
+                self.watch.looks_at(self.now, host, node.broker(), &self.hosts[host].port);
+            }
+        }
+    }
+
+    /// The next fault or phase, if it is time.
+    fn advance(&mut self) {
+        let (now, phase) = (self.now, self.progress.phase);
+        let whole_since = self.progress.whole_since;
+        match phase {
+            Phase::Safety => match self.scenario.faults.get(self.progress.faults) {
+                Some(_) if self.progress.scheduled => {}
+                Some(Fault { when: When::At(at), .. }) => {
+                    self.progress.scheduled = true;
+                    self.agenda.push((START + *at).max(now), Happening::Fault);
+                }
+                Some(Fault { when: When::Settled(after), .. }) => {
+                    if let Some(since) = whole_since {
+                        self.progress.scheduled = true;
+                        self.agenda.push((since + SETTLED + *after).max(now), Happening::Fault);
+                    } else if now > self.progress.disturbed_at.max(START) + RECOVERY_MAX {
+                        let state = self.what_is_not_whole();
+                        self.watch.never_recovered(now, &format!("between two faults{state}"));
+                    }
+                }
+                None if now >= START + self.scenario.span
+                    && now >= self.progress.disturbed_at + AFTERMATH =>
+                {
+                    self.heal_everything();
+                    self.progress.phase = Phase::Healing { since: now };
+                }
+                None => {}
+            },
+            Phase::Healing { since } => {
+                if whole_since.is_some_and(|whole| now >= whole.max(since) + SETTLED) {
+                    self.watch.begins_to_flow(now);
+                    self.progress.phase = Phase::Flowing { since: now };
+                } else if now > since + RECOVERY_MAX {
+                    let state = self.what_is_not_whole();
+                    self.watch.never_recovered(now, &format!("after everything was mended{state}"));
+                }
+            }
+            Phase::Flowing { since } if now >= since + FLOW.max(self.watch.ledger.longest_period() * 2) => {
+                self.watch.stops_publishing(now);
+                self.progress.phase = Phase::Draining { since: now };
+            }
+            Phase::Draining { since } => {
+                let queued: usize =
+                    self.hosts.iter().filter_map(Host::broker).map(|broker| broker.occupancy().jobs).sum();
+                let unsent: usize = self.hosts.iter().map(|host| host.port.unsent_bytes()).sum();
+                let settled = self.watch.ledger.settle_time();
+                if queued + unsent == 0 && now >= since + REST.max(settled) {
+                    self.progress.phase = Phase::Done;
+                } else if now > since + DRAIN_MAX.max(settled * 2) {
+                    self.watch.never_drained(now, queued, unsent);
+                    self.progress.phase = Phase::Done;
+                }
+            }
+            Phase::Flowing { .. } | Phase::Done => {}
+        }
+    }
+
+    /// The next fault of the scenario happens.
+    pub(crate) fn next_fault(&mut self) {
+        let Some(fault) = self.scenario.faults.get(self.progress.faults).cloned() else { return };
+        self.progress.scheduled = false;
+        if matches!(fault.when, When::Settled(_)) && !self.is_whole() {
+            // Something else has happened meanwhile; it waits again.
+            return;
+        }
+        self.progress.faults += 1;
+        self.progress.disturbed_at = self.now;
+        let whole = self.progress.whole_since.take().is_some() && self.is_whole();
+        let primary = self.find(Target::Primary);
+        self.watch.fault_begins(self.now, &fault.act, whole, primary);
+        self.carry_out(&fault.act);
+        // Faults at fixed times may follow at once.
+        if let Some(Fault { when: When::At(at), .. }) = self.scenario.faults.get(self.progress.faults) {
+            self.progress.scheduled = true;
+            self.agenda.push((START + *at).max(self.now), Happening::Fault);
+        }
+    }
+
+    /// The host that is meant.
+    pub(crate) fn find(&self, target: Target) -> usize {
+        let reigns = |host: &usize| self.hosts[*host].broker().is_some_and(broker::Broker::is_primary);
+        let reign = |host: &usize| self.hosts[*host].broker().map(broker::Broker::reign);
+        let primary = || (0..2).filter(reigns).max_by_key(reign).unwrap_or(0);
+        match target {
+            Target::Primary => primary(),
+            Target::Backup => 1 - primary(),
+            Target::Broker(index) => index.min(1),
+            Target::Publisher(index) => 2 + index.min(self.scenario.publishers.len().saturating_sub(1)),
+            Target::Subscriber(index) => {
+                2 + self.scenario.publishers.len()
+                    + index.min(self.scenario.subscribers.len().saturating_sub(1))
+            }
+        }
+    }
+
+    fn carry_out(&mut self, act: &Act) {
+        match act {
+            Act::Crash { target, writes, restart } => {
+                let host = self.find(*target);
+                self.hosts[host].restart = *restart;
+                match writes {
+                    LastWrites::All => self.kill(host),
+                    LastWrites::Some(whole, share) => {
+                        self.tell(host, || "will die in its next writing".to_owned());
+                        let state = &mut self.hosts[host];
+                        state.dying = Some((*whole, *share));
+                        let life = state.life;
+                        self.agenda.push(self.now + PERISH_AFTER, Happening::Perish { node: host, life });
+                    }
+                }
+            }
+            Act::HostCrash { target, restart } => {
+                let host = self.find(*target);
+                self.hosts[host].restart = *restart;
+                self.crash_host(host);
+            }
+            Act::Pause { target, span } => self.pause(*target, *span),
+            Act::Partition { from, to, one_way, span } => self.part(from, to, *one_way, *span),
+            Act::Break { from, to, delivers, half_open } => {
+                let (one, other) = (self.find(*from), self.find(*to));
+                let name = self.hosts[other].name.clone();
+                self.tell(one, || format!("loses its connections to {name}"));
+                self.break_conns(one, other, *delivers, *half_open);
+            }
+            Act::Handover => self.ask_for_handover(),
+            Act::ClockStep { target, by } => {
+                let host = self.find(*target);
+                self.tell(host, || format!("has its clock set by {by}"));
+                self.hosts[host].clock.step(self.now, *by);
+            }
+            Act::Slow { target, times, span } => {
+                let host = self.find(*target);
+                self.tell(host, || format!("is {times} times as slow for {span}"));
+                self.hosts[host].slow = (*times).max(1);
+                let life = self.hosts[host].life;
+                self.agenda.push(self.now + *span, Happening::Recover { node: host, life });
+            }
+        }
+    }
+
+    fn dies(&mut self, host: usize) {
+        if let Some(after) = self.hosts[host].restart.take() {
+            let life = self.hosts[host].life;
+            self.agenda.push(self.now + after, Happening::Restart { node: host, life });
+        }
+        self.watch.dies(self.now, host);
+    }
+
+    /// A process dies. What it had given to its kernel still leaves.
+    pub(crate) fn kill(&mut self, host: usize) {
+        if !self.hosts[host].is_alive() {
+            return;
+        }
+        self.tell(host, || "dies".to_owned());
+        self.replace_program(host, Program::Dead);
+        self.abandon_all(host);
+        self.dies(host);
+    }
+
+    fn crash_host(&mut self, host: usize) {
+        self.tell(host, || "goes down with its host".to_owned());
+        self.hosts[host].up = false;
+        self.vanish(host);
+        self.replace_program(host, Program::Dead);
+        self.dies(host);
+    }
+
+    fn pause(&mut self, target: Target, span: Span) {
+        let host = self.find(target);
+        if !self.hosts[host].is_alive() {
+            return;
+        }
+        self.tell(host, || format!("stands still for {span}"));
+        self.hosts[host].paused = true;
+        let life = self.hosts[host].life;
+        self.agenda.push(self.now + span, Happening::Resume { node: host, life });
+    }
+
+    pub(crate) fn resume(&mut self, host: usize) {
+        if !std::mem::take(&mut self.hosts[host].paused) {
+            return;
+        }
+        self.tell(host, || "goes on".to_owned());
+        if std::mem::take(&mut self.hosts[host].end_due) {
+            self.end_turn(host);
+        }
+        self.rouse(host);
+    }
+
+    fn part(&mut self, from: &[Target], to: &[Target], one_way: bool, span: Span) {
+        let mut ways = Vec::new();
+        for one in from {
+            for other in to {
+                let (one, other) = (self.find(*one), self.find(*other));
+                ways.push((one, other));
+                if !one_way {
+                    ways.push((other, one));
+                }
+            }
+        }
+        for (one, other) in &ways {
+            let name = self.hosts[*other].name.clone();
+            self.tell(*one, || format!("cannot reach {name} for {span}"));
+        }
+        let partition = self.partitions.len() as u32;
+        self.partitions.push(Some(Partition { ways }));
+        self.agenda.push(self.now + span, Happening::Heal { partition });
+    }
+
+    pub(crate) fn heal(&mut self, partition: u32) {
+        if self.partitions[partition as usize].take().is_some() {
+            self.release_held();
+        }
+    }
+
+    fn ask_for_handover(&mut self) {
+        let primary = self.find(Target::Primary);
+        let peer = PeerIndex(primary as u8);
+        let asks =
+            |host: &Host| host.client().is_some_and(|client| client.connected().any(|broker| broker == peer));
+        let Some(client) = (2..self.hosts.len()).find(|host| asks(&self.hosts[*host])) else { return };
+        self.tell(client, || "asks for a handover".to_owned());
+        if let Host { program: Program::Client(node), port, .. } = &mut self.hosts[client] {
+            node.with(port, |endpoint, out| endpoint.request(peer, &Frame::Handover, out));
+        }
+        self.end_turn(client);
+    }
+
+    /// The faults are over: what was cut is joined, what was dead starts again.
+    fn heal_everything(&mut self) {
+        for partition in 0..self.partitions.len() {
+            self.heal(partition as u32);
+        }
+        for host in 0..self.hosts.len() {
+            self.hosts[host].slow = 1;
+            self.resume(host);
+            self.start(host);
+        }
+    }
+}
+
+/// Everything must have been whole for so long before a fault that waits for it is counted from.
+const SETTLED: Span = Span::millis(200);
+/// The last fault has so long to do its work before everything is mended.
+const AFTERMATH: Span = Span::millis(1_000);

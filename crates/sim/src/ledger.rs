@@ -1,0 +1,291 @@
+//! What clients know: which messages were accepted, who wanted them, who got them. Nothing of it comes from a broker's
+//! memory.
+
+use crate::scenario::{Scenario, TopicSpec};
+use contract::{Contract, Delays, Links, Span, Time, TopicFilter, timing};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What happened to a message in one life of one broker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Traces {
+    life: Life,
+    flags: u16,
+}
+
+/// Which life of a broker, and which time that it stood by in it: what it was told as backup counts until it joins
+/// anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Life {
+    pub(crate) process: u16,
+    pub(crate) tenure: u16,
+}
+
+/// It came from its publisher, or was forwarded.
+pub(crate) const ARRIVED: u16 = 1;
+/// A copy of it came from the primary.
+pub(crate) const COPY: u16 = 2;
+/// The primary said that the copy is no longer needed.
+pub(crate) const PRUNED: u16 = 4;
+/// It was written for a subscriber.
+pub(crate) const DISPATCHED: u16 = 8;
+/// A copy was written for the backup.
+pub(crate) const COPIED: u16 = 16;
+
+/// An accepted message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// When, in truth.
+    pub(crate) accepted: Time,
+    /// When, by its publisher's clock.
+    pub(crate) stamped: Time,
+    traces: [Traces; 2],
+}
+
+/// What one subscriber got of one stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Receipt {
+    /// From which number to which it wanted them; the last range may be open.
+    pub(crate) wanted: Vec<(u64, Option<u64>)>,
+    had: Vec<u64>,
+    /// Messages that no guarantee covers: lost on the way with its connection or a host's kernel.
+    pub(crate) excused: BTreeSet<u64>,
+    pub(crate) latency_max: Span,
+    pub(crate) late: u64,
+}
+
+impl Receipt {
+    pub(crate) fn has(&self, seq: u64) -> bool {
+        self.had.get((seq / 64) as usize).is_some_and(|word| word >> (seq % 64) & 1 == 1)
+    }
+
+    /// Marks a message as had. Returns whether it was before.
+    pub(crate) fn take(&mut self, seq: u64) -> bool {
+        let word = (seq / 64) as usize;
+        if word >= self.had.len() {
+            self.had.resize(word + 1, 0);
+        }
+        let bit = 1 << (seq % 64);
+        let before = self.had[word] & bit != 0;
+        self.had[word] |= bit;
+        before
+    }
+}
+
+/// One life of one topic at one publisher.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) topic: String,
+    pub(crate) host: usize,
+    pub(crate) contract: Contract,
+    /// `D^d'` and `D^r'`, from the formulas; `None` where the link class is unknown.
+    pub(crate) deadlines: Option<timing::PseudoDeadlines>,
+    pub(crate) judged: Option<bool>,
+    pub(crate) ended: bool,
+    pub(crate) messages: Vec<Message>,
+    /// By subscriber.
+    pub(crate) receipts: Vec<Option<Receipt>>,
+    /// Messages that no guarantee covers for anybody.
+    pub(crate) excused: BTreeSet<u64>,
+    /// Copies that brokers wrote.
+    pub(crate) copies: u64,
+}
+
+impl Stream {
+    pub(crate) fn message(&self, seq: u64) -> Option<&Message> {
+        self.messages.get(seq as usize)
+    }
+
+    pub(crate) fn traces(&self, broker: usize, life: Life, seq: u64) -> u16 {
+        let traces = self.message(seq).map_or(Traces::default(), |message| message.traces[broker]);
+        traces.at(life).flags
+    }
+
+    pub(crate) fn trace(&mut self, broker: usize, life: Life, seq: u64, flag: u16) {
+        if let Some(message) = self.messages.get_mut(seq as usize) {
+            let traces = &mut message.traces[broker];
+            *traces = traces.at(life);
+            traces.flags |= flag;
+        }
+    }
+}
+
+impl Traces {
+    /// What is left of it in this life.
+    fn at(self, life: Life) -> Traces {
+        let flags = if self.life.process != life.process {
+            0
+        } else if self.life.tenure != life.tenure {
+            self.flags & !(COPY | PRUNED)
+        } else {
+            self.flags
+        };
+        Traces { life, flags }
+    }
+}
+
+/// A subscribing client.
+#[derive(Clone, Debug)]
+pub(crate) struct Subscriber {
+    pub(crate) name: String,
+    pub(crate) filters: Vec<TopicFilter>,
+    /// What the primary answered, by subscription.
+    pub(crate) answers: Vec<Option<bool>>,
+}
+
+impl Subscriber {
+    /// Whether everything it asked for has been admitted.
+    pub(crate) fn is_served(&self) -> bool {
+        self.answers.iter().all(|answer| *answer == Some(true))
+    }
+
+    pub(crate) fn wants(&self, topic: &str) -> bool {
+        self.filters.iter().any(|filter| filter.matches(topic))
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) subscribers: Vec<Subscriber>,
+    pub(crate) delays: Delays,
+    links: Links,
+    /// The present stream of a publisher's publication.
+    current: BTreeMap<(usize, u32), u32>,
+    publishers: usize,
+}
+
+impl Ledger {
+    pub(crate) fn new(scenario: &Scenario) -> Ledger {
+        let publishers = scenario.publishers.len();
+        let subscribers = scenario.subscribers.iter().map(|spec| Subscriber {
+            name: spec.name.clone(),
+            filters: spec.filters.iter().filter_map(|filter| filter.parse().ok()).collect(),
+            answers: vec![None; spec.filters.len()],
+        });
+        Ledger {
+            streams: Vec::new(),
+            subscribers: subscribers.collect(),
+            delays: scenario.delays,
+            links: scenario.links.clone(),
+            current: BTreeMap::new(),
+            publishers,
+        }
+    }
+
+    pub(crate) fn stream(&self, number: u32) -> Option<&Stream> {
+        self.streams.get(number as usize)
+    }
+
+    pub(crate) fn stream_mut(&mut self, number: u32) -> Option<&mut Stream> {
+        self.streams.get_mut(number as usize)
+    }
+
+    /// A subscriber's place, by its host.
+    pub(crate) fn subscriber_of(&self, host: usize) -> Option<usize> {
+        host.checked_sub(2 + self.publishers).filter(|index| *index < self.subscribers.len())
+    }
+
+    pub(crate) fn begin_stream(&mut self, host: usize, number: u32, topic: &TopicSpec) -> u32 {
+        let stream = self.streams.len() as u32;
+        if let Some(before) = self.current.insert((host, number), stream) {
+            self.streams[before as usize].ended = true;
+        }
+        let link = self.links.delay(topic.contract.link);
+        let mut receipts = vec![None; self.subscribers.len()];
+        for (receipt, subscriber) in receipts.iter_mut().zip(&self.subscribers) {
+            if subscriber.wants(&topic.name) {
+                let wanted = if subscriber.is_served() { vec![(0, None)] } else { Vec::new() };
+                *receipt = Some(Receipt { wanted, ..Receipt::default() });
+            }
+        }
+        self.streams.push(Stream {
+            topic: topic.name.clone(),
+            host,
+            contract: topic.contract,
+            deadlines: link
+                .map(|link| timing::pseudo_deadlines(&topic.contract, link.to_subscriber, &self.delays)),
+            judged: None,
+            ended: false,
+            messages: Vec::new(),
+            receipts,
+            excused: BTreeSet::new(),
+            copies: 0,
+        });
+        stream
+    }
+
+    pub(crate) fn accept(&mut self, stream: u32, seq: u64, accepted: Time, stamped: Time) {
+        let Some(stream) = self.stream_mut(stream) else { return };
+        debug_assert_eq!(seq, stream.messages.len() as u64, "numbers follow each other");
+        stream.messages.push(Message { accepted, stamped, traces: [Traces::default(); 2] });
+    }
+
+    /// A subscriber has been answered. When everything is admitted, it wants all that comes.
+    pub(crate) fn answer(&mut self, host: usize, subscription: u32, admitted: bool) {
+        let Some(index) = self.subscriber_of(host) else { return };
+        let subscriber = &mut self.subscribers[index];
+        if let Some(answer) = subscriber.answers.get_mut(subscription as usize) {
+            *answer = Some(admitted);
+        }
+        if !subscriber.is_served() {
+            return;
+        }
+        for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
+            let next = stream.messages.len() as u64;
+            if let Some(receipt) = &mut stream.receipts[index]
+                && receipt.wanted.last().is_none_or(|(_, to)| to.is_some())
+            {
+                receipt.wanted.push((next, None));
+            }
+        }
+    }
+
+    /// A client's process has died. What was on the way to a subscriber then, or from a publisher, is its own loss.
+    pub(crate) fn client_dies(&mut self, now: Time, host: usize) {
+        let subscriber = self.subscriber_of(host);
+        if let Some(index) = subscriber {
+            self.subscribers[index].answers.fill(None);
+        }
+        for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
+            let slack = stream.contract.deadline + CLIENT_SLACK;
+            let next = stream.messages.len() as u64;
+            let recent = |messages: &[Message]| messages.partition_point(|m| m.accepted + slack < now) as u64;
+            if stream.host == host {
+                stream.ended = true;
+                let from = recent(&stream.messages);
+                stream.excused.extend(from..next);
+            } else if let Some(receipt) = subscriber.and_then(|index| stream.receipts[index].as_mut()) {
+                let from = recent(&stream.messages);
+                receipt.excused.extend(from..next);
+                if let Some((_, to)) = receipt.wanted.last_mut() {
+                    to.get_or_insert(next);
+                }
+            }
+        }
+    }
+
+    /// Whether no publisher waits for a verdict and no subscriber for an answer.
+    pub(crate) fn everybody_is_answered(&self) -> bool {
+        self.streams.iter().all(|stream| stream.ended || stream.judged.is_some())
+            && self.subscribers.iter().all(|subscriber| subscriber.answers.iter().all(Option::is_some))
+    }
+
+    /// The longest period of the live streams.
+    pub(crate) fn longest_period(&self) -> Span {
+        let live = self.streams.iter().filter(|stream| !stream.ended);
+        live.map(|stream| stream.contract.period)
+            .filter(|period| !period.is_forever())
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// How long after its creation a message may still come.
+    pub(crate) fn settle_time(&self) -> Span {
+        let longest = self.streams.iter().map(|stream| stream.contract.deadline).max().unwrap_or_default();
+        longest + self.delays.failover
+    }
+}
+
+/// What was on the way when a client died is not held against anybody.
+const CLIENT_SLACK: Span = Span::secs(1);

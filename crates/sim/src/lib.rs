@@ -1,0 +1,32 @@
+#![doc = include_str!("../README.md")]
+
+mod agenda;
+mod checkers;
+mod clients;
+mod clock;
+mod faults;
+mod hash;
+mod ledger;
+mod network;
+mod node;
+mod port;
+mod report;
+mod run;
+mod scenario;
+mod scene;
+mod story;
+mod weather;
+mod world;
+
+pub use checkers::{CHECKERS, Violation};
+pub use report::{Findings, Sample, StreamFinding};
+pub use run::Outcome;
+pub use scenario::{
+    Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
+    TopicSpec, When,
+};
+pub use weather::{Weather, scenario_of};
+pub use world::World;
+
+/// The shortest payload: it says which message it is.
+pub const PAYLOAD_BYTES_MIN: usize = scene::PAYLOAD_HEAD;

@@ -1,0 +1,605 @@
+//! Connections between hosts. Each keeps its order; what two of them carry may overtake each other. Bytes that a
+//! process has written are its kernel's, and live or die with the host.
+
+use crate::agenda::Happening;
+use crate::node::{Host, News, Program};
+use crate::port::Note;
+use crate::world::World;
+use contract::{Span, Time};
+use engine::Node;
+use engine::driving::{CLOSING_TIME, OUTBOX_BYTES_MAX, READ_BYTES};
+use std::collections::VecDeque;
+use wire::{LinkId, PeerIndex};
+
+/// A piece of what was written at once.
+#[derive(Clone)]
+pub(crate) struct Chunk {
+    bytes: Vec<u8>,
+    /// Bytes that have been read.
+    read: usize,
+    notes: Vec<Note>,
+    arrives: Time,
+    /// The sender closes; nothing follows.
+    end: bool,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Default)]
+pub(crate) struct Lane {
+    chunks: VecDeque<Chunk>,
+    /// Bytes sent and not read.
+    bytes: usize,
+    /// When the last chunk arrives.
+    last: Time,
+    /// Something waits until a partition ends or a host is back.
+    held: bool,
+    /// The sender has more than there was room for.
+    starved: bool,
+    /// The receiver has been told that there is something to read.
+    announced: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EndState {
+    /// The connection is being made.
+    Opening,
+    Open(LinkId),
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) host: usize,
+    pub(crate) state: EndState,
+}
+
+#[derive(Clone)]
+pub(crate) struct Conn {
+    /// Tells apart the connections that had this place one after the other.
+    pub(crate) age: u32,
+    pub(crate) ends: [End; 2],
+    /// By the end that sends.
+    lanes: [Lane; 2],
+}
+
+/// An attempt to connect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dial {
+    from: usize,
+    life: u32,
+    peer: PeerIndex,
+    to: usize,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Open,
+    Refused,
+    Accepted { conn: u32, age: u32 },
+    Over,
+}
+
+impl World {
+    /// Which host a number among a node's peers means.
+    fn peer_host(&self, host: usize, peer: PeerIndex) -> usize {
+        if host < 2 { 1 - host } else { usize::from(peer.0) }
+    }
+
+    /// The time that something takes from one host to another.
+    pub(crate) fn latency(&mut self, one: usize, other: usize) -> Span {
+        let latency =
+            if one < 2 && other < 2 { self.scenario.pair } else { self.hosts[one.max(other)].latency };
+        latency.sample(&mut self.random)
+    }
+
+    pub(crate) fn dial(&mut self, from: usize, peer: PeerIndex, within: Span) {
+        let (to, life, until) = (self.peer_host(from, peer), self.hosts[from].life, self.now + within);
+        let dial = self.dials.len() as u32;
+        self.dials.push(Dial { from, life, peer, to, outcome: Outcome::Open });
+        let delay = self.latency(from, to);
+        self.agenda.push(self.now + delay, Happening::Knock { dial });
+        self.agenda.push(until, Happening::DialTimeout { dial });
+    }
+
+    pub(crate) fn knock(&mut self, number: u32) {
+        let Dial { from, to, outcome, .. } = self.dials[number as usize];
+        let passes = !self.is_blocked(from, to) && !self.is_blocked(to, from) && self.hosts[to].up;
+        if outcome != Outcome::Open || !passes {
+            return;
+        }
+        let back = self.now + self.latency(from, to);
+        self.dials[number as usize].outcome = if self.hosts[to].is_alive() {
+            let (conn, age) = self.make_conn(from, to);
+            // What the target says first must not arrive before its answer does.
+            self.conns[conn as usize].lanes[1].last = back;
+            self.hosts[to].news.push(News::Accepted { conn, age });
+            self.rouse(to);
+            Outcome::Accepted { conn, age }
+        } else {
+            Outcome::Refused
+        };
+        self.agenda.push(back, Happening::Answer { dial: number });
+    }
+
+    pub(crate) fn answer(&mut self, number: u32) {
+        let Dial { from, life, peer, outcome, .. } = self.dials[number as usize];
+        self.dials[number as usize].outcome = Outcome::Over;
+        let waits = self.hosts[from].life == life && self.hosts[from].is_alive();
+        match outcome {
+            Outcome::Accepted { conn, age } if waits => {
+                self.hosts[from].news.push(News::Dialed { conn, age, peer });
+            }
+            Outcome::Accepted { conn, age } => self.abandon(conn, age, 0),
+            Outcome::Refused if waits => {
+                self.hosts[from].news.push(News::DialFailed { peer, refused: true });
+            }
+            _ => return,
+        }
+        self.rouse(from);
+    }
+
+    pub(crate) fn dial_timeout(&mut self, number: u32) {
+        let Dial { from, life, peer, outcome, .. } = self.dials[number as usize];
+        self.dials[number as usize].outcome = Outcome::Over;
+        if let Outcome::Accepted { conn, age } = outcome {
+            self.abandon(conn, age, 0);
+        }
+        if outcome != Outcome::Over && self.hosts[from].life == life && self.hosts[from].is_alive() {
+            self.hosts[from].news.push(News::DialFailed { peer, refused: false });
+            self.rouse(from);
+        }
+    }
+
+    fn make_conn(&mut self, from: usize, to: usize) -> (u32, u32) {
+        let end = |host| End { host, state: EndState::Opening };
+        let ends = [end(from), end(to)];
+        if let Some(conn) = self.free_conns.pop() {
+            let slot = &mut self.conns[conn as usize];
+            let age = slot.age + 1;
+            *slot = Conn { age, ends, lanes: Default::default() };
+            return (conn, age);
+        }
+        self.conns.push(Conn { age: 0, ends, lanes: Default::default() });
+        (self.conns.len() as u32 - 1, 0)
+    }
+
+    pub(crate) fn conn(&mut self, conn: u32, age: u32) -> Option<&mut Conn> {
+        self.conns.get_mut(conn as usize).filter(|slot| slot.age == age)
+    }
+
+    /// A process takes its end of a connection.
+    pub(crate) fn open_end(&mut self, conn: u32, age: u32, side: usize) -> Option<LinkId> {
+        let slot = self.conns.get_mut(conn as usize).filter(|slot| slot.age == age)?;
+        if slot.ends[side].state != EndState::Opening {
+            return None;
+        }
+        let (host, peer) = (slot.ends[side].host, slot.ends[1 - side].host);
+        let link = self.hosts[host].port.open(conn, side, peer);
+        slot.ends[side].state = EndState::Open(link);
+        if !slot.lanes[1 - side].chunks.is_empty() {
+            let arrives = slot.lanes[1 - side].chunks[0].arrives.max(self.now);
+            self.agenda.push(arrives, Happening::Arrive { conn, age, side });
+        }
+        Some(link)
+    }
+
+    /// An end is given up by its host: its process is gone, or never took it. The other learns of it after everything
+    /// that was sent.
+    pub(crate) fn abandon(&mut self, conn: u32, age: u32, side: usize) {
+        let now = self.now;
+        let Some(slot) = self.conn(conn, age).filter(|slot| slot.ends[side].state != EndState::Gone) else {
+            return;
+        };
+        slot.ends[side].state = EndState::Gone;
+        let lane = &mut slot.lanes[side];
+        let told = lane.chunks.back().is_some_and(|chunk| chunk.end);
+        if !told {
+            let hosts = [slot.ends[0].host, slot.ends[1].host];
+            let delay = self.latency(hosts[0], hosts[1]);
+            let lane = &mut self.conns[conn as usize].lanes[side];
+            let arrives = lane.last.max(now + delay);
+            lane.last = arrives;
+            lane.chunks.push_back(Chunk {
+                bytes: Vec::new(),
+                read: 0,
+                notes: Vec::new(),
+                arrives,
+                end: true,
+            });
+            self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+        }
+        self.lose_lane(conn, 1 - side);
+        self.retire_conn(conn);
+    }
+
+    /// What one end has sent and the other has not read is lost.
+    pub(crate) fn lose_lane(&mut self, conn: u32, side: usize) {
+        let slot = &mut self.conns[conn as usize];
+        let lane = std::mem::take(&mut slot.lanes[side]);
+        let receiver = slot.ends[1 - side].host;
+        for chunk in lane.chunks {
+            for note in &chunk.notes {
+                self.watch.lost_on_the_way(receiver, note);
+            }
+        }
+    }
+
+    fn retire_conn(&mut self, conn: u32) {
+        let slot = &mut self.conns[conn as usize];
+        if slot.ends.iter().all(|end| end.state == EndState::Gone)
+            && slot.lanes.iter().all(|l| l.chunks.is_empty())
+        {
+            slot.age += 1;
+            self.free_conns.push(conn);
+        }
+    }
+
+    /// The next bytes of a connection reach a host.
+    pub(crate) fn arrive(&mut self, conn: u32, age: u32, side: usize) {
+        let Some(slot) = self.conn(conn, age) else { return };
+        let (from, to, state) = (slot.ends[1 - side].host, slot.ends[side].host, slot.ends[side].state);
+        let held = self.is_blocked(from, to) || !self.hosts[to].up;
+        let lane = &mut self.conns[conn as usize].lanes[1 - side];
+        if held {
+            lane.held = true;
+            return;
+        }
+        match state {
+            EndState::Opening => {}
+            EndState::Open(_) => {
+                if !std::mem::replace(&mut lane.announced, true) {
+                    self.hosts[to].ready.push((conn, age, side));
+                    self.rouse(to);
+                }
+            }
+            EndState::Gone => {
+                // The kernel answers that there is no such connection, unless this was but its end.
+                let only_end = lane.chunks.iter().all(|chunk| chunk.end);
+                self.lose_lane(conn, 1 - side);
+                if !only_end {
+                    let delay = self.latency(from, to);
+                    self.agenda.push(self.now + delay, Happening::Reset { conn, age, side: 1 - side });
+                }
+                self.retire_conn(conn);
+            }
+        }
+    }
+
+    /// An end learns that its connection is no more.
+    pub(crate) fn reset(&mut self, conn: u32, age: u32, side: usize) {
+        let Some(slot) = self.conn(conn, age) else { return };
+        let (host, state) = (slot.ends[side].host, slot.ends[side].state);
+        if state == EndState::Gone || !self.hosts[host].up {
+            return;
+        }
+        self.conns[conn as usize].ends[side].state = EndState::Gone;
+        self.lose_lane(conn, 0);
+        self.lose_lane(conn, 1);
+        self.retire_conn(conn);
+        if let EndState::Open(link) = state {
+            self.forget_socket(host, link);
+            self.rouse(host);
+        }
+    }
+
+    /// A connection of a process is gone; what it had not sent is lost, and the process must be told.
+    fn forget_socket(&mut self, host: usize, link: LinkId) {
+        let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
+        let peer = socket.peer;
+        socket.outbox = Default::default();
+        for (_, note) in std::mem::take(&mut socket.notes) {
+            self.watch.lost_on_the_way(peer, &note);
+        }
+        self.hosts[host].news.push(News::Closed(link));
+    }
+
+    pub(crate) fn close_timeout(&mut self, conn: u32, age: u32, side: usize) {
+        let Some(slot) = self.conn(conn, age) else { return };
+        if let EndState::Open(link) = slot.ends[side].state {
+            let host = slot.ends[side].host;
+            self.abandon(conn, age, side);
+            self.forget_socket(host, link);
+            self.rouse(host);
+        }
+    }
+
+    /// Reads once from a connection and hands over what is there. Returns whether there is more.
+    pub(crate) fn read(&mut self, host: usize, conn: u32, age: u32, side: usize, spent: &mut Span) -> bool {
+        let now = self.now;
+        let mut room = READ_BYTES;
+        loop {
+            let Some(slot) = self.conn(conn, age) else { return false };
+            let EndState::Open(link) = slot.ends[side].state else { return false };
+            let lane = &mut slot.lanes[1 - side];
+            lane.announced = false;
+            let Some(chunk) = lane.chunks.front_mut().filter(|chunk| chunk.arrives <= now && !lane.held)
+            else {
+                return false;
+            };
+            if room == 0 {
+                lane.announced = true;
+                return true;
+            }
+            if chunk.end {
+                lane.chunks.pop_front();
+                self.abandon(conn, age, side);
+                self.forget_socket(host, link);
+                return false;
+            }
+            let piece = (chunk.bytes.len() - chunk.read).min(room);
+            let (begin, end) = (chunk.read, chunk.read + piece);
+            chunk.read = end;
+            room -= piece;
+            lane.bytes -= piece;
+            let whole = end == chunk.bytes.len();
+            let starved = std::mem::take(&mut lane.starved);
+            // The chunk is taken out while the process reads it, and put back if something is left.
+            let Some(mut chunk) = lane.chunks.pop_front() else { return false };
+            if starved {
+                let other = self.conns[conn as usize].ends[1 - side].host;
+                let delay = self.latency(host, other);
+                self.agenda.push(now + delay, Happening::Room { conn, age, side: 1 - side });
+            }
+            if whole {
+                for note in chunk.notes.drain(..) {
+                    self.note_arrives(host, link, note, spent);
+                }
+            }
+            self.hand_over(host, link, &chunk.bytes[begin..end], *spent);
+            if whole {
+                self.recycle(chunk);
+            } else if let Some(slot) = self.conn(conn, age) {
+                slot.lanes[1 - side].chunks.push_front(chunk);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, host: usize, link: LinkId, bytes: &[u8], spent: Span) {
+        let hash = crate::hash::bytes(self.hash, bytes);
+        self.hash = hash;
+        let local = self.hosts[host].clock.local(self.now + spent);
+        let Host { program, port, .. } = &mut self.hosts[host];
+        let Some(socket) = port.socket_mut(link) else { return };
+        if socket.closing.is_some() {
+            return;
+        }
+        if socket.partial.is_empty() {
+            let used = program.handle_bytes(local, link, bytes, port);
+            if let Some(socket) = port.socket_mut(link).filter(|_| used < bytes.len()) {
+                socket.partial.extend_from_slice(&bytes[used..]);
+            }
+        } else {
+            let mut buffer = std::mem::take(&mut socket.partial);
+            buffer.extend_from_slice(bytes);
+            let used = program.handle_bytes(local, link, &buffer, port);
+            buffer.drain(..used);
+            if let Some(socket) = port.socket_mut(link) {
+                socket.partial = buffer;
+            }
+        }
+        self.digest(host, spent);
+    }
+
+    fn recycle(&mut self, mut chunk: Chunk) {
+        if self.pool.len() < POOL_MAX {
+            chunk.bytes.clear();
+            self.pool.push((chunk.bytes, chunk.notes));
+        }
+    }
+
+    /// Sends what a process has written: prunes after everything else, as the host does. Returns whether the process
+    /// survived it.
+    pub(crate) fn flush(&mut self, host: usize) -> bool {
+        let dirty = std::mem::take(&mut self.hosts[host].port.dirty);
+        let mut writes = 0;
+        for last in [false, true] {
+            for link in &dirty {
+                let port = &mut self.hosts[host].port;
+                let Some(socket) =
+                    port.socket_mut(*link).filter(|socket| socket.dirty && socket.prunes == last)
+                else {
+                    continue;
+                };
+                (socket.dirty, socket.prunes) = (false, false);
+                match self.hosts[host].dying {
+                    Some((whole, share)) if writes == whole => {
+                        self.flush_one(host, *link, share);
+                        self.kill(host);
+                        return false;
+                    }
+                    _ => self.flush_one(host, *link, 100),
+                }
+                writes += 1;
+            }
+        }
+        let mut dirty = dirty;
+        dirty.clear();
+        if self.hosts[host].port.dirty.is_empty() {
+            self.hosts[host].port.dirty = dirty;
+        }
+        true
+    }
+
+    /// Writes so many percent of what waits for a connection, as far as its kernel has room.
+    pub(crate) fn flush_one(&mut self, host: usize, link: LinkId, share: u32) {
+        let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
+        socket.weigh();
+        let (conn, side, peer) = (socket.conn, socket.side, socket.peer);
+        if self.conns[conn as usize].ends[side].state != EndState::Open(link) {
+            return;
+        }
+        let delay = self.latency(host, peer);
+        let (age, now) = (self.conns[conn as usize].age, self.now);
+        let local = self.hosts[host].clock.local(now);
+        let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
+        let lane = &mut self.conns[conn as usize].lanes[side];
+        let waiting = socket.outbox.len();
+        let size = waiting.min(self.scenario.window_bytes.saturating_sub(lane.bytes)) * share as usize / 100;
+        if size > 0 {
+            let (mut bytes, mut notes) = self.pool.pop().unwrap_or_default();
+            bytes.extend_from_slice(&socket.outbox.unsent()[..size]);
+            socket.outbox.consume(size);
+            socket.left += size as u64;
+            while let Some((_, note)) = socket.notes.front().filter(|(end, _)| *end <= socket.left) {
+                if host < 2 {
+                    self.watch.left(now, local, host, note);
+                }
+                notes.push(*note);
+                socket.notes.pop_front();
+            }
+            let arrives = lane.last.max(now + delay);
+            lane.last = arrives;
+            lane.bytes += size;
+            lane.chunks.push_back(Chunk { bytes, read: 0, notes, arrives, end: false });
+            self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+        }
+        lane.starved |= !socket.outbox.is_empty();
+        let drained = socket.has_drained();
+        let closing = socket.closing.is_some();
+        let shuts = closing && socket.outbox.is_empty() && !std::mem::replace(&mut socket.shut, true);
+        let overflows = socket.outbox.len() > OUTBOX_BYTES_MAX;
+        if shuts {
+            let arrives = lane.last.max(now + delay);
+            lane.last = arrives;
+            lane.chunks.push_back(Chunk {
+                bytes: Vec::new(),
+                read: 0,
+                notes: Vec::new(),
+                arrives,
+                end: true,
+            });
+            self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+        } else if drained && !closing {
+            self.hosts[host].news.push(News::Drained(link));
+        }
+        if overflows {
+            self.abandon(conn, age, side);
+            self.forget_socket(host, link);
+        }
+    }
+
+    /// A connection has room for what did not fit before.
+    pub(crate) fn room(&mut self, conn: u32, age: u32, side: usize) {
+        let Some(slot) = self.conn(conn, age) else { return };
+        let (host, state) = (slot.ends[side].host, slot.ends[side].state);
+        if let EndState::Open(link) = state
+            && !self.hosts[host].paused
+        {
+            self.flush_one(host, link, 100);
+            self.rouse(host);
+        }
+    }
+
+    /// Connections that a process has asked to close get their time.
+    pub(crate) fn watch_closing(&mut self, host: usize) {
+        let until = self.now + CLOSING_TIME;
+        for link in std::mem::take(&mut self.hosts[host].port.closed) {
+            let Some(socket) = self.hosts[host].port.socket_mut(link) else { continue };
+            socket.closing = Some(until);
+            let (conn, side) = (socket.conn, socket.side);
+            let age = self.conns[conn as usize].age;
+            self.agenda.push(until, Happening::CloseTimeout { conn, age, side });
+        }
+    }
+
+    /// All connections of a host are given up: its process is gone.
+    pub(crate) fn abandon_all(&mut self, host: usize) {
+        for index in 0..self.conns.len() {
+            for side in 0..2 {
+                let Conn { age, ends, .. } = &self.conns[index];
+                if ends[side].host == host && ends[side].state != EndState::Gone {
+                    self.abandon(index as u32, *age, side);
+                }
+            }
+        }
+    }
+
+    /// A host is gone with all that its kernel held. Of what it had sent, a part is on its way; nobody is told.
+    pub(crate) fn vanish(&mut self, host: usize) {
+        for index in 0..self.conns.len() {
+            for side in 0..2 {
+                let slot = &mut self.conns[index];
+                if slot.ends[side].host != host || slot.ends[side].state == EndState::Gone {
+                    continue;
+                }
+                slot.ends[side].state = EndState::Gone;
+                let receiver = slot.ends[1 - side].host;
+                let keep = self.random.usize(0..=slot.lanes[side].chunks.len());
+                let lost = slot.lanes[side].chunks.split_off(keep);
+                for note in lost.iter().flat_map(|chunk| &chunk.notes) {
+                    self.watch.lost_on_the_way(receiver, note);
+                }
+                self.lose_lane(index as u32, 1 - side);
+            }
+        }
+    }
+
+    /// What waited for a partition to end, or for a host to be back, moves on.
+    pub(crate) fn release_held(&mut self) {
+        for index in 0..self.conns.len() {
+            for side in 0..2 {
+                let slot = &self.conns[index];
+                let (age, from, to) = (slot.age, slot.ends[side].host, slot.ends[1 - side].host);
+                if !slot.lanes[side].held || self.is_blocked(from, to) || !self.hosts[to].up {
+                    continue;
+                }
+                // The sender's kernel tries again now and then, more rarely the longer it has waited.
+                let delay = self.latency(from, to) + Span(self.random.i64(0..RETRANSMISSION_MAX.0));
+                let at = self.now + delay;
+                let lane = &mut self.conns[index].lanes[side];
+                lane.held = false;
+                lane.last = lane.last.max(at);
+                lane.chunks.iter_mut().for_each(|chunk| chunk.arrives = chunk.arrives.max(at));
+                self.agenda.push(at, Happening::Arrive { conn: index as u32, age, side: 1 - side });
+            }
+        }
+    }
+
+    /// The connections between two hosts break.
+    pub(crate) fn break_conns(&mut self, one: usize, other: usize, delivers: bool, half_open: bool) {
+        for index in 0..self.conns.len() {
+            let slot = &self.conns[index];
+            let Some(side) =
+                (0..2).find(|side| slot.ends[*side].host == one && slot.ends[1 - side].host == other)
+            else {
+                continue;
+            };
+            let (age, ends) = (slot.age, slot.ends);
+            if ends.iter().any(|end| end.state == EndState::Gone) {
+                continue;
+            }
+            let conn = index as u32;
+            if delivers {
+                // Each end is told after it has had everything.
+                for side in [side, 1 - side] {
+                    self.close_timeout(conn, age, side);
+                }
+                continue;
+            }
+            self.agenda.push(self.now, Happening::Reset { conn, age, side });
+            self.lose_lane(conn, 0);
+            self.lose_lane(conn, 1);
+            if !half_open {
+                let delay = Span(self.random.i64(0..RESET_SPREAD.0));
+                self.agenda.push(self.now + delay, Happening::Reset { conn, age, side: 1 - side });
+            }
+        }
+    }
+
+    /// The program of a dead or beginning process, in its place.
+    pub(crate) fn replace_program(&mut self, host: usize, program: Program) {
+        let Host { port, news, ready, .. } = &mut self.hosts[host];
+        *port = Default::default();
+        news.clear();
+        ready.clear();
+        self.hosts[host].program = program;
+    }
+}
+
+/// Buffers kept for reuse.
+const POOL_MAX: usize = 256;
+/// How long after the end of a partition its last victim is sent again, at most.
+const RETRANSMISSION_MAX: Span = Span::millis(200);
+/// The two ends of a broken connection learn of it within this.
+const RESET_SPREAD: Span = Span::millis(5);

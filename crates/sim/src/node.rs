@@ -1,0 +1,257 @@
+//! A host with its process: a broker or a client, as the drivers of the product would run it.
+
+use crate::clock::Clock;
+use crate::port::Port;
+use crate::scenario::Latency;
+use crate::scene;
+use broker::{Event, Loneliness, PromotionCause};
+use contract::{Reign, Span, Time};
+use endpoint::{Delivery, PublicationState, Reigning};
+use engine::{Application, BrokerNode, ClientNode, Node, Reporter};
+use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex};
+
+/// What a broker told its operator, as far as checkers want to know.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Told {
+    Promoted { reign: Reign, cause: PromotionCause, recovered: u64 },
+    SteppedDown { reign: Reign },
+    Joined { reign: Reign },
+    Protected,
+    Unprotected(Loneliness),
+    HandedOver { forwarded: u64 },
+    Expelled(String),
+    Other,
+}
+
+/// Hears what a broker reports.
+#[derive(Clone, Default)]
+pub(crate) struct Ear {
+    pub(crate) told: Vec<Told>,
+    /// The same in words, when somebody wants to read it.
+    pub(crate) words: Option<Vec<String>>,
+}
+
+impl Reporter for Ear {
+    fn report(&mut self, event: &Event<'_>) {
+        if let Some(words) = &mut self.words {
+            words.push(event.to_string());
+        }
+        self.told.push(match event {
+            Event::Promoted { reign, cause, recovered } => {
+                Told::Promoted { reign: *reign, cause: *cause, recovered: *recovered }
+            }
+            Event::SteppedDown { reign } => Told::SteppedDown { reign: *reign },
+            Event::Joined { reign } => Told::Joined { reign: *reign },
+            Event::Protected { .. } => Told::Protected,
+            Event::Unprotected { cause } => Told::Unprotected(*cause),
+            Event::HandedOver { forwarded } => Told::HandedOver { forwarded: *forwarded },
+            Event::Expelled { reason, .. } => Told::Expelled((*reason).to_owned()),
+            _ => Told::Other,
+        });
+    }
+}
+
+/// A message as an application got it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Got {
+    /// The simulator's number of the stream, from the payload.
+    pub(crate) stream: u32,
+    pub(crate) seq: u64,
+    pub(crate) latency: Span,
+    pub(crate) late: bool,
+    /// The payload is what was published under this number.
+    pub(crate) intact: bool,
+    /// The client's number for the stream.
+    pub(crate) inbound: u32,
+}
+
+/// What an application heard, besides messages.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Heard {
+    Judged { publication: u32, admitted: bool },
+    Subscribed { subscription: u32, admitted: bool },
+    Reigning { reign: Option<Reign> },
+    Dismissed(String),
+    HandedOver { done: bool },
+}
+
+/// A client's application.
+#[derive(Clone, Default)]
+pub(crate) struct App {
+    pub(crate) got: Vec<Got>,
+    pub(crate) heard: Vec<Heard>,
+    /// The topics of inbound streams, by the client's numbers; to compare payloads with.
+    pub(crate) topics: Vec<String>,
+}
+
+impl Application for App {
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let (stream, seq, intact) = scene::read_payload(delivery.payload);
+        let inbound = delivery.stream;
+        while self.topics.len() <= inbound as usize {
+            self.topics.push(String::new());
+        }
+        if self.topics[inbound as usize] != delivery.topic {
+            self.topics[inbound as usize] = delivery.topic.to_owned();
+        }
+        let intact = intact && seq == delivery.seq;
+        let Delivery { latency, late, .. } = *delivery;
+        self.got.push(Got { stream, seq, latency, late, intact, inbound });
+    }
+
+    fn judged(&mut self, publication: u32, state: &PublicationState) {
+        let admitted = matches!(state, PublicationState::Admitted(_));
+        self.heard.push(Heard::Judged { publication, admitted });
+    }
+
+    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+        self.heard.push(Heard::Subscribed { subscription, admitted: result.is_ok() });
+    }
+
+    fn reigning(&mut self, reigning: Reigning) {
+        self.heard.push(match reigning {
+            Reigning::Primary { reign, .. } => Heard::Reigning { reign: Some(reign) },
+            Reigning::Nobody => Heard::Reigning { reign: None },
+        });
+    }
+
+    fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
+        self.heard.push(Heard::Dismissed(farewell.text.to_owned()));
+    }
+
+    fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
+        if let Frame::HandoverReply { done, .. } = frame {
+            self.heard.push(Heard::HandedOver { done: *done });
+        }
+    }
+}
+
+/// What runs on a host.
+#[derive(Clone)]
+pub(crate) enum Program {
+    Dead,
+    Broker(Box<BrokerNode<Ear>>),
+    Client(Box<ClientNode<App>>),
+}
+
+macro_rules! either {
+    ($program:expr, $node:ident => $act:expr, $dead:expr) => {
+        match $program {
+            Program::Dead => $dead,
+            Program::Broker($node) => $act,
+            Program::Client($node) => $act,
+        }
+    };
+}
+
+impl Node for Program {
+    fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
+        either!(self, node => node.handle_link(now, link, change, net), ());
+    }
+
+    fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects) {
+        either!(self, node => node.handle_dial_failed(now, peer, refused, net), ());
+    }
+
+    fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
+        either!(self, node => node.handle_bytes(now, link, bytes, net), bytes.len())
+    }
+
+    fn run(&mut self, now: Time, net: &mut impl Effects) -> bool {
+        either!(self, node => node.run(now, net), false)
+    }
+
+    fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        either!(self, node => node.handle_timeout(now, net), ());
+    }
+
+    fn next_deadline(&self) -> Time {
+        either!(self, node => node.next_deadline(), Time::NEVER)
+    }
+}
+
+/// What a process must still be told by its driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum News {
+    Accepted { conn: u32, age: u32 },
+    Dialed { conn: u32, age: u32, peer: PeerIndex },
+    DialFailed { peer: PeerIndex, refused: bool },
+    Closed(LinkId),
+    Drained(LinkId),
+}
+
+/// A host and its one process.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    /// Which life of the process it is. What was meant for an earlier one is void.
+    pub(crate) life: u32,
+    pub(crate) port: Port,
+    pub(crate) clock: Clock,
+    pub(crate) latency: Latency,
+    /// The host itself runs.
+    pub(crate) up: bool,
+    pub(crate) paused: bool,
+    /// A turn is under way; its end is on the agenda.
+    pub(crate) busy: bool,
+    /// A turn ended while the process was paused.
+    pub(crate) end_due: bool,
+    /// Its processor takes so many times as long.
+    pub(crate) slow: u32,
+    /// Connections with something to read.
+    pub(crate) ready: Vec<(u32, u32, usize)>,
+    pub(crate) news: Vec<News>,
+    /// The earliest wake-up on the agenda.
+    pub(crate) wake_at: Time,
+    pub(crate) last_local: Time,
+    /// Portions of work are left over from the last turn.
+    pub(crate) has_work: bool,
+    /// It dies in its next turn's writing.
+    pub(crate) dying: Option<(u32, u32)>,
+    /// How long after its death it is started again.
+    pub(crate) restart: Option<Span>,
+}
+
+impl Host {
+    pub(crate) fn new(name: &str, clock: Clock, latency: Latency) -> Host {
+        Host {
+            name: name.to_owned(),
+            program: Program::Dead,
+            life: 0,
+            port: Port::default(),
+            clock,
+            latency,
+            up: true,
+            paused: false,
+            busy: false,
+            end_due: false,
+            slow: 1,
+            ready: Vec::new(),
+            news: Vec::new(),
+            wake_at: Time::NEVER,
+            last_local: Time::ZERO,
+            has_work: false,
+            dying: None,
+            restart: None,
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.program, Program::Dead)
+    }
+
+    pub(crate) fn broker(&self) -> Option<&broker::Broker> {
+        match &self.program {
+            Program::Broker(node) => Some(node.broker()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Option<&endpoint::Endpoint> {
+        match &self.program {
+            Program::Client(node) => Some(node.endpoint()),
+            _ => None,
+        }
+    }
+}

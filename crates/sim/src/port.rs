@@ -1,0 +1,195 @@
+//! A node's side of the network: its connections' output buffers, into which cores write, and an ear that hears what
+//! they write.
+
+use crate::scene::PAYLOAD_HEAD;
+use contract::{Span, Time};
+use engine::driving::DRAINED_BYTES;
+use std::collections::VecDeque;
+use wire::{Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Outbox, PeerIndex};
+
+/// No stream that the simulator knows of.
+pub(crate) const NO_STREAM: u32 = u32::MAX;
+
+/// What a core wrote, as far as checkers want to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    Message { kind: MessageKind, stamped: Time, resent: bool },
+    Mark { kind: MarkKind },
+}
+
+/// A message or mark on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub(crate) what: Written,
+    /// The simulator's number of the stream.
+    pub(crate) stream: u32,
+    pub(crate) seq: u64,
+}
+
+/// What was written, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) link: LinkId,
+    pub(crate) note: Note,
+}
+
+/// One of a node's connections.
+#[derive(Clone)]
+pub(crate) struct Socket {
+    pub(crate) conn: u32,
+    /// Which of the connection's two ends it is.
+    pub(crate) side: usize,
+    /// The node at the other end.
+    pub(crate) peer: usize,
+    pub(crate) outbox: Outbox,
+    /// Notes of what is in the output buffer, each with the place in the stream of bytes where it ends.
+    pub(crate) notes: VecDeque<(u64, Note)>,
+    /// Bytes that have left.
+    pub(crate) left: u64,
+    pub(crate) partial: Vec<u8>,
+    pub(crate) dirty: bool,
+    pub(crate) prunes: bool,
+    pub(crate) congested: bool,
+    /// Since when it is being closed, and until when at the latest.
+    pub(crate) closing: Option<Time>,
+    /// The end of what is sent has been told.
+    pub(crate) shut: bool,
+    /// The peer's numbers of streams, as they were last used here.
+    streams: Vec<u32>,
+}
+
+/// All connections of a node.
+#[derive(Clone, Default)]
+pub(crate) struct Port {
+    pub(crate) sockets: Vec<Option<Socket>>,
+    free: Vec<u32>,
+    pub(crate) dirty: Vec<LinkId>,
+    pub(crate) dials: Vec<(PeerIndex, Span)>,
+    pub(crate) sent: Vec<Sent>,
+    /// Connections that the node asked to close.
+    pub(crate) closed: Vec<LinkId>,
+}
+
+impl Port {
+    pub(crate) fn open(&mut self, conn: u32, side: usize, peer: usize) -> LinkId {
+        let link = self.free.pop().unwrap_or_else(|| {
+            self.sockets.push(None);
+            (self.sockets.len() - 1) as u32
+        });
+        self.sockets[link as usize] = Some(Socket {
+            conn,
+            side,
+            peer,
+            outbox: Outbox::default(),
+            notes: VecDeque::new(),
+            left: 0,
+            partial: Vec::new(),
+            dirty: false,
+            prunes: false,
+            congested: false,
+            closing: None,
+            shut: false,
+            streams: Vec::new(),
+        });
+        LinkId(link)
+    }
+
+    pub(crate) fn socket(&self, link: LinkId) -> Option<&Socket> {
+        self.sockets.get(link.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn socket_mut(&mut self, link: LinkId) -> Option<&mut Socket> {
+        self.sockets.get_mut(link.0 as usize)?.as_mut()
+    }
+
+    /// The node knows that the link is gone, so its number may be used again.
+    pub(crate) fn release(&mut self, link: LinkId) {
+        if self.sockets.get_mut(link.0 as usize).and_then(Option::take).is_some() {
+            self.free.push(link.0);
+        }
+    }
+
+    /// Bytes that wait in all output buffers.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.sockets.iter().flatten().map(|socket| socket.outbox.len()).sum()
+    }
+
+    fn touch(&mut self, link: LinkId) -> Option<&mut Socket> {
+        let socket = self.sockets.get_mut(link.0 as usize)?.as_mut()?;
+        if !std::mem::replace(&mut socket.dirty, true) {
+            self.dirty.push(link);
+        }
+        Some(socket)
+    }
+}
+
+impl Effects for Port {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        if let Some(socket) = self.touch(link) {
+            socket.outbox.push(frame);
+        }
+    }
+
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        let Some(socket) = self.touch(link) else { return };
+        socket.outbox.push_message(kind, message);
+        let head = message.payload.first_chunk::<PAYLOAD_HEAD>();
+        let stream = head.map_or(NO_STREAM, |head| u32::from_le_bytes([head[0], head[1], head[2], head[3]]));
+        let number = message.stream as usize;
+        if kind == MessageKind::Replicate {
+            if number >= socket.streams.len() {
+                socket.streams.resize(number + 1, NO_STREAM);
+            }
+            socket.streams[number] = stream;
+        }
+        let resent = message.flags.contains(wire::MessageFlags::RESEND);
+        let what = Written::Message { kind, stamped: message.created, resent };
+        let note = Note { what, stream, seq: message.seq };
+        let end = socket.left + socket.outbox.len() as u64;
+        socket.notes.push_back((end, note));
+        self.sent.push(Sent { link, note });
+    }
+
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        let Some(socket) = self.touch(link) else { return };
+        socket.outbox.push_mark(kind, mark);
+        socket.prunes |= kind == MarkKind::Prune;
+        let stream = socket.streams.get(mark.stream as usize).copied().unwrap_or(NO_STREAM);
+        let note = Note { what: Written::Mark { kind }, stream, seq: mark.seq };
+        let end = socket.left + socket.outbox.len() as u64;
+        socket.notes.push_back((end, note));
+        self.sent.push(Sent { link, note });
+    }
+
+    fn backlog(&self, link: LinkId) -> usize {
+        self.socket(link).map_or(0, |socket| socket.outbox.len())
+    }
+
+    fn dial(&mut self, peer: PeerIndex, within: Span) {
+        self.dials.push((peer, within));
+    }
+
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        self.send(link, &Frame::Farewell(*farewell));
+        if let Some(socket) = self.socket_mut(link).filter(|socket| socket.closing.is_none()) {
+            // The driver, who has a clock, fills in until when.
+            socket.closing = Some(Time::NEVER);
+            socket.partial = Vec::new();
+            self.closed.push(link);
+        }
+    }
+}
+
+impl Socket {
+    /// Notes how much is waiting, before some of it leaves.
+    pub(crate) fn weigh(&mut self) {
+        self.congested |= self.outbox.len() > DRAINED_BYTES;
+    }
+
+    /// Whether a congestion is over.
+    pub(crate) fn has_drained(&mut self) -> bool {
+        let drained = self.congested && self.outbox.len() <= DRAINED_BYTES;
+        self.congested = self.outbox.len() > DRAINED_BYTES;
+        drained
+    }
+}

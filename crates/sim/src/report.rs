@@ -1,0 +1,88 @@
+//! What a run found out about each topic.
+
+use crate::checkers::{Failover, Losses};
+use crate::ledger::Ledger;
+use crate::world::START;
+use contract::{Contract, Span, Time};
+
+/// The way of one message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When it was published, since the beginning.
+    pub at: Span,
+    /// How long it took.
+    pub latency: Span,
+    /// Which stream; the place among [`Findings::streams`].
+    pub stream: u32,
+    /// Which subscriber.
+    pub subscriber: usize,
+}
+
+/// What became of one stream.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StreamFinding {
+    /// Its topic.
+    pub topic: String,
+    /// Its contract.
+    pub contract: Contract,
+    /// Whether it was admitted; `None` if nobody answered.
+    pub admitted: Option<bool>,
+    /// Messages that were accepted.
+    pub accepted: u64,
+    /// Copies that went to a backup.
+    pub copies: u64,
+    /// The longest run of losses at any subscriber.
+    pub worst_run: u64,
+    /// The longest way of any message.
+    pub worst_latency: Span,
+    /// Messages that came late.
+    pub late: u64,
+}
+
+/// What a run found out.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Findings {
+    /// By stream.
+    pub streams: Vec<StreamFinding>,
+    /// The longest time that a publisher was without a primary after the primary's failure.
+    pub worst_failover: Span,
+    /// When brokers died, since the beginning.
+    pub deaths: Vec<Span>,
+    /// Every message that came, if asked for.
+    pub samples: Vec<Sample>,
+    /// How long the run lasted.
+    pub lasted: Span,
+}
+
+impl Findings {
+    pub(crate) fn of(
+        ledger: &Ledger,
+        losses: &Losses,
+        failover: &Failover,
+        deaths: &[Time],
+        samples: Option<Vec<Sample>>,
+        lasted: Span,
+    ) -> Findings {
+        let streams = ledger.streams.iter().map(|stream| {
+            let receipts = stream.receipts.iter().flatten();
+            let run = |index| losses.longest_run(stream, index).0;
+            StreamFinding {
+                topic: stream.topic.clone(),
+                contract: stream.contract,
+                admitted: stream.judged,
+                accepted: stream.messages.len() as u64,
+                copies: stream.copies,
+                worst_run: (0..ledger.subscribers.len()).map(run).max().unwrap_or(0),
+                worst_latency: receipts.clone().map(|receipt| receipt.latency_max).max().unwrap_or_default(),
+                late: receipts.map(|receipt| receipt.late).sum(),
+            }
+        });
+        Findings {
+            streams: streams.collect(),
+            worst_failover: failover.worst,
+            deaths: deaths.iter().map(|at| at.since(START)).collect(),
+            samples: samples.unwrap_or_default(),
+            lasted,
+        }
+    }
+}

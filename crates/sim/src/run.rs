@@ -1,0 +1,79 @@
+//! One run from beginning to end, and what came of it.
+
+use crate::checkers::Violation;
+use crate::faults::Phase;
+use crate::report::Findings;
+use crate::scenario::Scenario;
+use crate::story::Story;
+use crate::world::{START, World};
+use contract::Span;
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was broken first, if anything.
+    pub violation: Option<Violation>,
+    /// The fingerprint of everything that happened.
+    pub hash: u64,
+    /// Things that happened.
+    pub steps: u64,
+    /// How long it lasted, in the world's time.
+    pub lasted: Span,
+    /// What became of each topic.
+    pub findings: Findings,
+    /// The last lines of the story, if it was told.
+    pub story: Vec<String>,
+}
+
+/// A run that takes more steps than this for every second of its time is not getting anywhere.
+const STEPS_PER_SECOND_MAX: u64 = 2_000_000;
+/// Lines of the story that are kept.
+const STORY_LINES: usize = 4_000;
+
+impl World {
+    /// Plays a scenario to its end.
+    pub fn play(scenario: &Scenario, seed: u64) -> Outcome {
+        World::new(scenario, seed).finish()
+    }
+
+    /// The same, and tells the story.
+    pub fn play_aloud(scenario: &Scenario, seed: u64) -> Outcome {
+        let mut world = World::new(scenario, seed);
+        world.story = Some(Story::new(STORY_LINES));
+        world.finish()
+    }
+
+    fn finish(mut self) -> Outcome {
+        let mut steps_max = STEPS_PER_SECOND_MAX;
+        while self.progress.phase != Phase::Done && self.watch.violation().is_none() {
+            if !self.step() {
+                break;
+            }
+            let lasted = self.now.since(START);
+            if self.steps > steps_max {
+                let allowed = (lasted.0 / 1_000_000_000 + 1) as u64 * STEPS_PER_SECOND_MAX;
+                if self.steps > allowed {
+                    let latest = format!("{:?}", self.latest);
+                    self.watch.no_progress(self.now, self.steps, &latest);
+                }
+                steps_max = allowed;
+            }
+        }
+        if self.watch.violation().is_none() {
+            self.watch.ends(self.now);
+        }
+        let lasted = self.now.since(START);
+        let violation = self.watch.violation().cloned();
+        if let (Some(violation), Some(story)) = (&violation, &mut self.story) {
+            story.add(violation.at, "VIOLATED", &violation.to_string());
+        }
+        Outcome {
+            violation,
+            hash: self.hash,
+            steps: self.steps,
+            lasted,
+            findings: self.watch.findings(lasted),
+            story: self.story.iter().flat_map(|story| story.lines().cloned()).collect(),
+        }
+    }
+}

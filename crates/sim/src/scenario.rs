@@ -1,0 +1,252 @@
+//! What is simulated: a deployment, its workload, and what goes wrong. A scenario and a seed decide a run.
+
+use broker::{Detection, Limits, Policy, TopicRule};
+use contract::admission::Costs;
+use contract::{Contract, Delays, Links, Span, Supply};
+
+/// The way from one host to another: at least `least`, usually about `typical`, never above `most`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Latency {
+    /// The shortest.
+    pub least: Span,
+    /// The mean, roughly: delays above the shortest are exponentially distributed.
+    pub typical: Span,
+    /// The longest.
+    pub most: Span,
+}
+
+impl Latency {
+    /// Always the same.
+    pub const fn fixed(span: Span) -> Latency {
+        Latency { least: span, typical: span, most: span }
+    }
+
+    /// One delay.
+    pub(crate) fn sample(&self, random: &mut fastrand::Rng) -> Span {
+        let mean = (self.typical - self.least).0;
+        if mean <= 0 {
+            return self.least;
+        }
+        let extra = -(1.0 - random.f64()).ln() * mean as f64;
+        (self.least + Span(extra as i64)).min(self.most)
+    }
+}
+
+/// How wrong a host's clock is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClockError {
+    /// How far it is ahead at the beginning.
+    pub offset: Span,
+    /// Nanoseconds that it gains in a second.
+    pub drift_ppb: i64,
+}
+
+/// When a publisher publishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// Once in every period, exactly.
+    Periodic,
+    /// Never faster than the period, and on average so many percent slower.
+    Sporadic(u32),
+    /// Once in every period, but so many messages at once now and then: a breach of contract.
+    Bursts(u32),
+}
+
+/// A topic of one publisher.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TopicSpec {
+    /// Its name.
+    pub name: String,
+    /// Its contract.
+    pub contract: Contract,
+    /// Whether the publisher states it; else the brokers' configuration does.
+    pub stated: bool,
+    /// The length of its payloads; at least [`crate::PAYLOAD_BYTES_MIN`].
+    pub payload_bytes: usize,
+    /// When it is published.
+    pub pace: Pace,
+}
+
+/// A client that publishes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PublisherSpec {
+    /// Its name.
+    pub name: String,
+    /// What it publishes. Topics of one period go out together, in one write.
+    pub topics: Vec<TopicSpec>,
+    /// From it to the brokers, and back.
+    pub latency: Latency,
+    /// Its clock.
+    pub clock: ClockError,
+    /// When it starts.
+    pub starts: Span,
+}
+
+/// A client that subscribes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SubscriberSpec {
+    /// Its name.
+    pub name: String,
+    /// What it subscribes.
+    pub filters: Vec<String>,
+    /// From the brokers to it, and back.
+    pub latency: Latency,
+    /// Its clock.
+    pub clock: ClockError,
+    /// When it starts.
+    pub starts: Span,
+}
+
+/// One of the hosts, by what it is at that moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The broker that reigns.
+    Primary,
+    /// The other one.
+    Backup,
+    /// A broker, by its place.
+    Broker(usize),
+    /// A publisher, by its place.
+    Publisher(usize),
+    /// A subscriber, by its place.
+    Subscriber(usize),
+}
+
+/// When something happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// So long after the beginning.
+    At(Span),
+    /// So long after everything is whole again: the pair is protected and all clients are connected.
+    Settled(Span),
+}
+
+/// What of a process's last write reaches the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LastWrites {
+    /// It dies between two turns.
+    All,
+    /// It dies during its next turn's writing: so many connections have been written to, and of the next only the
+    /// given share, in percent.
+    Some(u32, u32),
+}
+
+/// What goes wrong, or is done on purpose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// The process dies. What it had handed to its kernel still leaves.
+    Crash {
+        /// Whose.
+        target: Target,
+        /// What of its last writes leaves.
+        writes: LastWrites,
+        /// When it is started again; never, if nothing is said.
+        restart: Option<Span>,
+    },
+    /// The host dies, and whatever its kernel had not sent yet. Nobody is told.
+    HostCrash {
+        /// Which.
+        target: Target,
+        /// When it is back.
+        restart: Option<Span>,
+    },
+    /// The process stands still, and its connections stay up.
+    Pause {
+        /// Whose.
+        target: Target,
+        /// How long.
+        span: Span,
+    },
+    /// Nothing passes from the first group of hosts to the second, nor back unless `one_way`.
+    Partition {
+        /// One side.
+        from: Vec<Target>,
+        /// The other.
+        to: Vec<Target>,
+        /// Whether answers still pass.
+        one_way: bool,
+        /// How long.
+        span: Span,
+    },
+    /// The connections between a client and a broker, or between the brokers, break.
+    Break {
+        /// One end.
+        from: Target,
+        /// The other.
+        to: Target,
+        /// Whether what was under way still arrives.
+        delivers: bool,
+        /// Whether only `from` learns of it; the other end learns when it sends.
+        half_open: bool,
+    },
+    /// The operator hands over.
+    Handover,
+    /// Somebody sets a clock.
+    ClockStep {
+        /// Whose.
+        target: Target,
+        /// By how much; back if negative.
+        by: Span,
+    },
+    /// A processor becomes slower.
+    Slow {
+        /// Whose.
+        target: Target,
+        /// How many times.
+        times: u32,
+        /// How long.
+        span: Span,
+    },
+}
+
+/// A fault and its time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// When.
+    pub when: When,
+    /// What.
+    pub act: Act,
+}
+
+/// A whole deployment and what happens to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// How long messages flow at least. Faults that wait for others lengthen it.
+    pub span: Span,
+    /// The deployment's delays, as configured.
+    pub delays: Delays,
+    /// The link classes, as configured.
+    pub links: Links,
+    /// What admission counts a job as.
+    pub costs: Costs,
+    /// What a job really costs.
+    pub true_costs: Costs,
+    /// What a turn of the loop costs besides.
+    pub turn_cost: Span,
+    /// What share of the processor admission gives out.
+    pub supply: Supply,
+    /// Whether schedulability is tested.
+    pub schedulability: bool,
+    /// Order and replication.
+    pub policy: Policy,
+    /// Failure detection.
+    pub detection: Detection,
+    /// The brokers' limits.
+    pub limits: Limits,
+    /// Contracts by filter, as configured.
+    pub topics: Vec<TopicRule>,
+    /// The brokers' clocks.
+    pub clocks: [ClockError; 2],
+    /// Between the brokers.
+    pub pair: Latency,
+    /// Bytes that the kernels hold for one direction of one connection.
+    pub window_bytes: usize,
+    /// Publishers.
+    pub publishers: Vec<PublisherSpec>,
+    /// Subscribers.
+    pub subscribers: Vec<SubscriberSpec>,
+    /// What goes wrong, in order.
+    pub faults: Vec<Fault>,
+    /// Whether everything stays within what the guarantees assume, so that every one of them must hold.
+    pub assumed: bool,
+}

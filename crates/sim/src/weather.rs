@@ -1,0 +1,364 @@
+//! Deployments and their misfortunes, made up from a seed: topology, contracts, limits, workload, faults, and values of
+//! the configuration that nobody would choose.
+
+use crate::scenario::{
+    Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
+    TopicSpec, When,
+};
+use broker::{Detection, Limits, Policy, TopicRule};
+use contract::admission::Costs;
+use contract::timing::LinkDelay;
+use contract::{Contract, Delays, LinkClass, Links, Loss, Span, Supply};
+use fastrand::Rng;
+
+/// How bad it gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weather {
+    /// Everything that the guarantees assume, and at its worst. All of them must hold.
+    Assumed,
+    /// Anything: several faults at once, clocks that jump, hosts that crawl, limits that are far too low. Loss bounds and
+    /// deadlines are not promised then; everything else is.
+    Beyond,
+}
+
+/// The deployment that belongs to a seed.
+pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
+    let mut maker = Maker { random: Rng::with_seed(seed ^ SALT), weather };
+    maker.scenario()
+}
+
+/// The same seed also decides the run; the two must not share their chance.
+const SALT: u64 = 0x005E_ED0F_7E57;
+
+struct Maker {
+    random: Rng,
+    weather: Weather,
+}
+
+impl Maker {
+    fn is_beyond(&self) -> bool {
+        self.weather == Weather::Beyond
+    }
+
+    fn one_in(&mut self, count: u32) -> bool {
+        self.random.u32(0..count) == 0
+    }
+
+    fn micros(&mut self, least: i64, most: i64) -> Span {
+        Span::micros(self.random.i64(least..=most))
+    }
+
+    fn millis(&mut self, least: i64, most: i64) -> Span {
+        Span::millis(self.random.i64(least..=most))
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.random.usize(0..choices.len())]
+    }
+
+    fn scenario(&mut self) -> Scenario {
+        let pair = self.latency(500);
+        let near = self.latency(800);
+        let clock = self.micros(0, 200);
+        let detection = self.detection();
+        let true_costs = self.costs();
+        let turn_cost = self.micros(2, 20);
+        let delays = self.delays(&detection, pair, near, clock);
+        let links = self.links();
+        let costs = Costs {
+            arrival: true_costs.arrival * 2,
+            dispatch: true_costs.dispatch * 2,
+            replication: true_costs.replication * 2,
+        };
+        let blocking = Span(costs.arrival.0 * 1_638 + costs.dispatch.0 * 64) + turn_cost * 2;
+        let publishers = self.publishers(near, clock, &delays);
+        let subscribers = self.subscribers(near, clock, &publishers, &links);
+        let topics = self.rules(&publishers);
+        let faults = self.faults(publishers.len(), subscribers.len());
+        Scenario {
+            span: self.millis(1_000, 3_000),
+            delays,
+            links,
+            costs,
+            true_costs,
+            turn_cost,
+            supply: Supply { share_ppm: self.random.u32(500_000..=1_000_000), blocking },
+            schedulability: !self.is_beyond() || !self.one_in(4),
+            policy: if self.is_beyond() && self.one_in(8) { Policy::Fcfs } else { Policy::Frame },
+            detection,
+            limits: self.limits(),
+            topics,
+            clocks: [self.clock(clock), self.clock(clock)],
+            pair,
+            window_bytes: if self.is_beyond() && self.one_in(3) { 16 << 10 } else { 4 << 20 },
+            publishers,
+            subscribers,
+            faults,
+            assumed: !self.is_beyond(),
+        }
+    }
+
+    fn latency(&mut self, most: i64) -> Latency {
+        let least = self.micros(5, most / 4);
+        let typical = least + self.micros(0, most / 4);
+        Latency { least, typical, most: typical + self.micros(0, most / 2) }
+    }
+
+    fn clock(&mut self, bound: Span) -> ClockError {
+        let most = if self.is_beyond() && self.one_in(4) { Span::secs(100) } else { Span(bound.0 / 2) };
+        // A run lasts less than a minute, so that the drift stays within the bound as well.
+        let drift = bound.0 / 2 / 60;
+        ClockError {
+            offset: Span(self.random.i64(-most.0..=most.0)),
+            drift_ppb: self.random.i64(-drift..=drift),
+        }
+    }
+
+    fn detection(&mut self) -> Detection {
+        Detection {
+            poll: self.millis(3, 20),
+            misses: self.random.u32(1..=3),
+            connect: self.millis(3, 20),
+            retry: self.millis(20, 150),
+            seek_preferred: self.millis(100, 600),
+            seek_other: self.millis(700, 3_000),
+        }
+    }
+
+    fn costs(&mut self) -> Costs {
+        Costs {
+            arrival: Span(self.random.i64(200..=4_000)),
+            dispatch: Span(self.random.i64(200..=8_000)),
+            replication: Span(self.random.i64(200..=6_000)),
+        }
+    }
+
+    /// The configured bounds hold in truth, and by little.
+    fn delays(&mut self, detection: &Detection, pair: Latency, near: Latency, clock: Span) -> Delays {
+        let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
+        let turns = Span::millis(4);
+        Delays {
+            failover: detected + pair.most * 4 + near.most * 2 + turns,
+            broker_to_broker: pair.most + turns,
+            publisher_to_broker: near.most + clock * 2 + turns,
+        }
+    }
+
+    fn links(&mut self) -> Links {
+        let edge = LinkDelay { to_subscriber: self.micros(0, 1_000), confirmation: Span::millis(15) };
+        let cloud = LinkDelay { to_subscriber: self.millis(5, 25), confirmation: Span::millis(120) };
+        Links::new([(LinkClass::EDGE, edge), (LinkClass::CLOUD, cloud)])
+    }
+
+    fn publishers(&mut self, near: Latency, clock: Span, delays: &Delays) -> Vec<PublisherSpec> {
+        let count = self.random.usize(1..=3);
+        (0..count)
+            .map(|index| PublisherSpec {
+                name: format!("publisher-{index}"),
+                topics: (0..self.random.usize(1..=5)).map(|topic| self.topic(index, topic, delays)).collect(),
+                latency: near,
+                clock: self.clock(clock),
+                starts: if self.one_in(4) { self.millis(0, 1_500) } else { Span::ZERO },
+            })
+            .collect()
+    }
+
+    fn topic(&mut self, publisher: usize, index: usize, delays: &Delays) -> TopicSpec {
+        // Some topics have several publishers, which share its contract by being made from the topic's number alone.
+        let shared = index == 0;
+        let name = if shared { "shared/0".to_owned() } else { format!("site/{publisher}/topic/{index}") };
+        let contract = if shared { shared_contract(delays) } else { self.contract(delays) };
+        let pace = match self.random.u32(0..6) {
+            0 | 1 => Pace::Periodic,
+            2 if self.is_beyond() => Pace::Bursts(6),
+            _ => Pace::Sporadic(self.random.u32(1..80)),
+        };
+        let payload_bytes = match self.random.u32(0..10) {
+            0 => self.random.usize(1_000..20_000),
+            1 if self.is_beyond() => wire::limits::PAYLOAD_BYTES_MAX,
+            _ => self.random.usize(12..200),
+        };
+        TopicSpec { name, contract, stated: !self.one_in(3), payload_bytes, pace }
+    }
+
+    /// A contract near the edge of what can be kept, on either side of it.
+    fn contract(&mut self, delays: &Delays) -> Contract {
+        let period = self.pick(&[5, 10, 20, 35, 50, 80, 100, 250, 400]);
+        let mut contract = Contract::every(Span::millis(period));
+        contract.loss = match self.random.u32(0..8) {
+            0 => Loss::Unbounded,
+            1..5 => Loss::AtMost(0),
+            _ => Loss::AtMost(self.random.u32(1..5)),
+        };
+        let least =
+            contract::timing::smallest_retention(&contract, delays.publisher_to_broker, delays) as u32;
+        contract.retain = match self.random.u32(0..6) {
+            0 => self.random.u32(0..4),
+            1 => least + self.random.u32(0..6),
+            _ => least,
+        };
+        contract.deadline = match self.random.u32(0..4) {
+            0 => self.millis(8, 40),
+            1 => contract.period,
+            _ => self.millis(20, 400),
+        };
+        contract.link = if self.one_in(4) { LinkClass::CLOUD } else { LinkClass::EDGE };
+        contract.priority = self.random.u8(0..4);
+        contract.confirm = self.one_in(4);
+        contract
+    }
+
+    fn subscribers(
+        &mut self,
+        near: Latency,
+        clock: Span,
+        publishers: &[PublisherSpec],
+        links: &Links,
+    ) -> Vec<SubscriberSpec> {
+        let names: Vec<&str> = publishers
+            .iter()
+            .flat_map(|publisher| &publisher.topics)
+            .map(|topic| topic.name.as_str())
+            .collect();
+        let far = links.delay(LinkClass::CLOUD).map_or(Span::ZERO, |link| link.to_subscriber);
+        (0..self.random.usize(1..=3))
+            .map(|index| {
+                let filters = match self.random.u32(0..4) {
+                    0 => vec!["site/+/topic/+".to_owned(), "shared/#".to_owned()],
+                    1 => vec![names[self.random.usize(0..names.len())].to_owned(), "site/#".to_owned()],
+                    _ => vec!["#".to_owned()],
+                };
+                let latency = if self.one_in(4) {
+                    Latency { least: far, typical: far + Span::millis(1), most: far + Span::millis(8) }
+                } else {
+                    near
+                };
+                let starts = if self.one_in(5) { self.millis(0, 1_500) } else { Span::ZERO };
+                let clock = self.clock(clock);
+                SubscriberSpec { name: format!("subscriber-{index}"), filters, latency, clock, starts }
+            })
+            .collect()
+    }
+
+    /// Contracts of the topics whose publishers do not state them.
+    fn rules(&mut self, publishers: &[PublisherSpec]) -> Vec<TopicRule> {
+        let topics = publishers.iter().flat_map(|publisher| &publisher.topics).filter(|topic| !topic.stated);
+        topics
+            .filter_map(|topic| {
+                Some(TopicRule { filter: topic.name.parse().ok()?, contract: topic.contract })
+            })
+            .collect()
+    }
+
+    fn limits(&mut self) -> Limits {
+        let mut limits = Limits::default();
+        if self.is_beyond() {
+            if self.one_in(3) {
+                limits.subscriber_backlog_bytes = self.random.usize(200..20_000);
+                limits.deferred_per_subscriber = self.random.usize(1..50);
+            }
+            if self.one_in(4) {
+                limits.jobs = self.random.usize(4..60);
+            }
+            if self.one_in(4) {
+                limits.store_bytes = self.random.usize(20_000..400_000);
+            }
+            if self.one_in(6) {
+                limits.streams = self.random.usize(1..8);
+            }
+            if self.one_in(4) {
+                limits.ring_slots_max = self.random.usize(8..64);
+            }
+        }
+        if self.one_in(3) {
+            limits.sync_backlog_bytes = self.random.usize(100..5_000);
+            limits.ring_slots_min = self.random.usize(2..16);
+        }
+        if self.one_in(4) {
+            limits.session_linger = self.millis(1_500, 6_000);
+            limits.stream_linger = self.millis(1_500, 9_000);
+        }
+        limits
+    }
+
+    fn faults(&mut self, publishers: usize, subscribers: usize) -> Vec<Fault> {
+        (0..self.random.usize(0..=4))
+            .map(|_| {
+                let when = if self.is_beyond() && !self.one_in(3) {
+                    When::At(self.millis(100, 4_000))
+                } else {
+                    When::Settled(self.micros(0, 300_000))
+                };
+                Fault { when, act: self.act(publishers, subscribers) }
+            })
+            .collect()
+    }
+
+    fn duration(&mut self) -> Span {
+        match self.random.u32(0..3) {
+            0 => self.micros(0, 5_000),
+            1 => self.millis(5, 100),
+            _ => self.millis(100, 1_500),
+        }
+    }
+
+    fn act(&mut self, publishers: usize, subscribers: usize) -> Act {
+        let publisher = Target::Publisher(self.random.usize(0..publishers));
+        let subscriber = Target::Subscriber(self.random.usize(0..subscribers));
+        let client = if self.random.bool() { publisher } else { subscriber };
+        let broker = self.pick(&[Target::Primary, Target::Primary, Target::Backup]);
+        let span = self.duration();
+        let kinds = if self.is_beyond() { 20 } else { 13 };
+        match self.random.u32(0..kinds) {
+            0..4 => {
+                let writes = if self.random.bool() {
+                    LastWrites::All
+                } else {
+                    LastWrites::Some(self.random.u32(0..4), self.random.u32(0..=100))
+                };
+                Act::Crash { target: broker, writes, restart: Some(span) }
+            }
+            4 | 5 => Act::HostCrash { target: broker, restart: Some(span) },
+            6 | 7 => Act::Pause { target: broker, span },
+            8 => Act::Partition {
+                from: vec![Target::Primary],
+                to: vec![Target::Backup],
+                one_way: self.random.bool(),
+                span,
+            },
+            9 | 10 => Act::Handover,
+            11 | 12 => {
+                let (delivers, half_open) = (self.random.bool(), self.random.bool());
+                let (from, to) = self.pick(&[
+                    (client, Target::Primary),
+                    (client, Target::Backup),
+                    (Target::Primary, Target::Backup),
+                    (Target::Primary, subscriber),
+                ]);
+                Act::Break { from, to, delivers, half_open }
+            }
+            13 => Act::Pause { target: client, span: span * 5 },
+            14 => Act::Partition { from: vec![client], to: vec![broker], one_way: self.random.bool(), span },
+            15 => {
+                let to = vec![Target::Primary, Target::Backup];
+                Act::Partition { from: vec![client], to, one_way: self.random.bool(), span }
+            }
+            16 => Act::ClockStep { target: broker, by: Span(self.random.i64(-5_000..=5_000) * 1_000_000) },
+            17 => Act::Slow { target: broker, times: self.random.u32(2..200), span },
+            18 => Act::Crash { target: client, writes: LastWrites::All, restart: Some(span) },
+            _ => Act::Partition {
+                from: vec![Target::Primary],
+                to: vec![Target::Backup, publisher, subscriber],
+                one_way: self.random.bool(),
+                span,
+            },
+        }
+    }
+}
+
+/// The contract of the topic that all publishers share.
+fn shared_contract(delays: &Delays) -> Contract {
+    let contract = Contract::every(Span::millis(60)).deadline(Span::millis(90)).tolerate(1);
+    let least = contract::timing::smallest_retention(&contract, delays.publisher_to_broker, delays);
+    contract.retain(least as u32)
+}

@@ -1,0 +1,417 @@
+//! The world: hosts, the connections between them, and time, which moves from one thing that happens to the next.
+//!
+//! A host's process runs in turns, as the drivers of the product do: it is told the news, reads each connection that has
+//! something, runs a portion of its work after each, then some more, looks at the clock, and writes at the end. A turn takes
+//! as long as what was done in it costs; what comes meanwhile waits.
+
+use crate::agenda::{Agenda, Happening};
+use crate::checkers::Watch;
+use crate::clients::Role;
+use crate::clock::Clock;
+use crate::faults::{Partition, Progress};
+use crate::hash;
+use crate::network::{Conn, Dial};
+use crate::node::{App, Ear, Heard, Host, News, Program, Told};
+use crate::port::{Note, Written};
+use crate::scenario::{Latency, Scenario};
+use crate::story::Story;
+use broker::Settings;
+use contract::{NodeId, Span, Time};
+use engine::driving::PORTIONS_PER_TURN;
+use engine::{BrokerNode, Node};
+use wire::{LinkChange, LinkId, MarkKind, MessageKind};
+
+/// When every run begins.
+pub(crate) const START: Time = Time(1_700_000_000_000_000_000);
+
+/// A deployment on invented time.
+pub struct World {
+    pub(crate) scenario: Scenario,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) now: Time,
+    pub(crate) agenda: Agenda,
+    /// The brokers, then the publishers, then the subscribers.
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) roles: Vec<Role>,
+    pub(crate) conns: Vec<Conn>,
+    pub(crate) free_conns: Vec<u32>,
+    pub(crate) dials: Vec<Dial>,
+    pub(crate) partitions: Vec<Option<Partition>>,
+    pub(crate) progress: Progress,
+    pub(crate) watch: Watch,
+    pub(crate) pool: Vec<(Vec<u8>, Vec<Note>)>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) hash: u64,
+    pub(crate) steps: u64,
+    /// What happened last.
+    pub(crate) latest: Option<Happening>,
+    pub(crate) story: Option<Story>,
+    lives: u64,
+}
+
+impl World {
+    /// A deployment that has not begun.
+    pub fn new(scenario: &Scenario, seed: u64) -> World {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut world = World {
+            watch: Watch::new(scenario),
+            scenario: scenario.clone(),
+            random,
+            now: START,
+            agenda: Agenda::default(),
+            hosts: Vec::new(),
+            roles: Vec::new(),
+            conns: Vec::new(),
+            free_conns: Vec::new(),
+            dials: Vec::new(),
+            partitions: Vec::new(),
+            progress: Progress::default(),
+            pool: Vec::new(),
+            payload: Vec::new(),
+            hash: seed,
+            steps: 0,
+            latest: None,
+            story: None,
+            lives: 0,
+        };
+        for (name, clock) in ["a", "b"].into_iter().zip(scenario.clocks) {
+            let clock = Clock::new(START, clock.offset, clock.drift_ppb);
+            world.hosts.push(Host::new(name, clock, Latency::fixed(Span::ZERO)));
+        }
+        world.add_clients();
+        for host in 0..world.hosts.len() {
+            let after = world.start_of(host);
+            world.agenda.push(START + after, Happening::Start { node: host });
+        }
+        world.agenda.push(START, Happening::Look);
+        world
+    }
+
+    /// Lets the next thing happen. `false` if nothing ever will.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some((at, what)) = self.agenda.pop() else { return false };
+        self.now = at;
+        self.steps += 1;
+        self.hash = hash::number(self.hash, at.0);
+        self.latest = Some(what);
+        match what {
+            Happening::Arrive { conn, age, side } => self.arrive(conn, age, side),
+            Happening::Room { conn, age, side } => self.room(conn, age, side),
+            Happening::Reset { conn, age, side } => self.reset(conn, age, side),
+            Happening::CloseTimeout { conn, age, side } => self.close_timeout(conn, age, side),
+            Happening::TurnEnd { node, life } if self.lives(node, life) => {
+                if self.hosts[node].paused {
+                    self.hosts[node].end_due = true;
+                } else {
+                    self.end_turn(node);
+                }
+            }
+            Happening::Wake { node, life } if self.lives(node, life) => self.wake(node),
+            Happening::Knock { dial } => self.knock(dial),
+            Happening::Answer { dial } => self.answer(dial),
+            Happening::DialTimeout { dial } => self.dial_timeout(dial),
+            Happening::Publish { node, life, group } if self.lives(node, life) => self.publish(node, group),
+            Happening::Start { node } => self.start(node),
+            Happening::Restart { node, life } if self.hosts[node].life == life => self.start(node),
+            Happening::Resume { node, life } if self.lives(node, life) => self.resume(node),
+            Happening::Perish { node, life } if self.lives(node, life) => self.kill(node),
+            Happening::Recover { node, life } if self.lives(node, life) => self.hosts[node].slow = 1,
+            Happening::Heal { partition } => self.heal(partition),
+            Happening::Fault => self.next_fault(),
+            Happening::Look => self.look(),
+            _ => {}
+        }
+        true
+    }
+
+    fn lives(&self, host: usize, life: u32) -> bool {
+        self.hosts[host].life == life && self.hosts[host].is_alive()
+    }
+
+    /// Starts a host's process, and the host itself if it was down.
+    pub(crate) fn start(&mut self, host: usize) {
+        if self.hosts[host].is_alive() {
+            return;
+        }
+        let was_down = !std::mem::replace(&mut self.hosts[host].up, true);
+        let now = self.hosts[host].clock.local(self.now);
+        let program = if host < 2 {
+            let ear = Ear { words: self.story.is_some().then(Vec::new), ..Ear::default() };
+            Program::Broker(Box::new(BrokerNode::new(self.settings(host, now), ear)))
+        } else {
+            let settings = self.client_settings(host, now);
+            Program::Client(Box::new(engine::ClientNode::new(settings, now, App::default())))
+        };
+        self.replace_program(host, program);
+        let state = &mut self.hosts[host];
+        state.life += 1;
+        (state.paused, state.busy, state.end_due, state.has_work) = (false, false, false, false);
+        (state.slow, state.dying, state.wake_at, state.last_local) = (1, None, Time::NEVER, now);
+        if was_down {
+            self.release_held();
+        }
+        self.tell(host, || "starts".to_owned());
+        if host < 2 {
+            self.watch.broker_starts(host);
+        } else {
+            self.take_up_role(host);
+        }
+        self.turn(host);
+    }
+
+    fn settings(&mut self, host: usize, started: Time) -> Settings {
+        self.lives += 1;
+        let scenario = &self.scenario;
+        Settings {
+            name: self.hosts[host].name.clone(),
+            // Drawn at random by a real driver, so that either may be the larger.
+            node: NodeId(self.random.u64(1..u64::MAX / 2) * 2 + (self.lives & 1)),
+            started,
+            prefers_to_reign: host == 0,
+            has_peer: true,
+            policy: scenario.policy,
+            delays: scenario.delays,
+            links: scenario.links.clone(),
+            costs: scenario.costs,
+            supply: scenario.supply,
+            schedulability: scenario.schedulability,
+            topics: scenario.topics.clone(),
+            detection: scenario.detection,
+            limits: scenario.limits,
+        }
+    }
+
+    /// Something has come for a process; it takes a turn if it can.
+    pub(crate) fn rouse(&mut self, host: usize) {
+        let state = &self.hosts[host];
+        if state.is_alive() && !state.paused && !state.busy {
+            self.turn(host);
+        }
+    }
+
+    fn wake(&mut self, host: usize) {
+        if self.hosts[host].wake_at == self.now {
+            self.hosts[host].wake_at = Time::NEVER;
+            self.rouse(host);
+        }
+    }
+
+    /// One turn of a process's loop.
+    pub(crate) fn turn(&mut self, host: usize) {
+        let mut spent = if host < 2 { self.scenario.turn_cost } else { Span::ZERO };
+        self.tell_news(host, spent);
+        for (conn, age, side) in std::mem::take(&mut self.hosts[host].ready) {
+            if self.read(host, conn, age, side, &mut spent) {
+                self.hosts[host].ready.push((conn, age, side));
+            }
+            self.portion(host, &mut spent);
+            self.tell_news(host, spent);
+        }
+        let mut more = true;
+        for _ in 0..PORTIONS_PER_TURN {
+            more = self.portion(host, &mut spent);
+            if !more {
+                break;
+            }
+        }
+        self.hosts[host].has_work = more;
+        self.tell_news(host, spent);
+        let local = self.hosts[host].clock.local(self.now + spent);
+        let went_back = local < std::mem::replace(&mut self.hosts[host].last_local, local);
+        if went_back || self.hosts[host].program.next_deadline() <= local {
+            let Host { program, port, .. } = &mut self.hosts[host];
+            program.handle_timeout(local, port);
+            self.digest(host, spent);
+        }
+        for (peer, within) in std::mem::take(&mut self.hosts[host].port.dials) {
+            self.dial(host, peer, within);
+        }
+        let spent = spent * u64::from(self.hosts[host].slow);
+        if spent > Span::ZERO {
+            self.hosts[host].busy = true;
+            let life = self.hosts[host].life;
+            self.agenda.push(self.now + spent, Happening::TurnEnd { node: host, life });
+        } else {
+            self.end_turn(host);
+        }
+    }
+
+    /// A portion of a process's work. Returns whether there is more.
+    fn portion(&mut self, host: usize, spent: &mut Span) -> bool {
+        let local = self.hosts[host].clock.local(self.now + *spent);
+        self.watch.portion_begins(host);
+        let Host { program, port, .. } = &mut self.hosts[host];
+        let more = program.run(local, port);
+        *spent += self.digest(host, *spent);
+        self.watch.portion_ends(host);
+        more
+    }
+
+    /// What was written in a turn leaves.
+    pub(crate) fn end_turn(&mut self, host: usize) {
+        self.hosts[host].busy = false;
+        if !self.flush(host) {
+            return;
+        }
+        self.watch_closing(host);
+        let (now, life) = (self.now, self.hosts[host].life);
+        let state = &mut self.hosts[host];
+        let waits = !state.news.is_empty() || !state.ready.is_empty() || state.has_work;
+        let wait = if waits { Span::ZERO } else { state.clock.until(now, state.program.next_deadline()) };
+        let at = now + wait;
+        if at < state.wake_at {
+            state.wake_at = at;
+            self.agenda.push(at, Happening::Wake { node: host, life });
+        }
+    }
+
+    fn tell_news(&mut self, host: usize, spent: Span) {
+        // Telling may make more news.
+        while !self.hosts[host].news.is_empty() {
+            for news in std::mem::take(&mut self.hosts[host].news) {
+                let local = self.hosts[host].clock.local(self.now + spent);
+                let change = match news {
+                    News::Accepted { conn, age } => {
+                        self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted))
+                    }
+                    News::Dialed { conn, age, peer } => {
+                        self.open_end(conn, age, 0).map(|link| (link, LinkChange::Dialed(peer)))
+                    }
+                    News::Closed(link) => Some((link, LinkChange::Closed)),
+                    News::Drained(link) => {
+                        self.hosts[host].port.socket(link).map(|_| (link, LinkChange::Drained))
+                    }
+                    News::DialFailed { peer, refused } => {
+                        let Host { program, port, .. } = &mut self.hosts[host];
+                        program.handle_dial_failed(local, peer, refused, port);
+                        None
+                    }
+                };
+                let Host { program, port, .. } = &mut self.hosts[host];
+                if let Some((link, change)) = change {
+                    program.handle_link(local, link, change, port);
+                    if change == LinkChange::Closed {
+                        port.release(link);
+                    }
+                }
+                self.digest(host, spent);
+            }
+        }
+    }
+
+    /// A message or mark has reached a process.
+    pub(crate) fn note_arrives(&mut self, host: usize, link: LinkId, note: Note, spent: &mut Span) {
+        let Some(broker) = self.hosts[host].broker() else { return };
+        let socket = self.hosts[host].port.socket(link).filter(|_| broker.follows(link));
+        let followed = socket.map(|socket| (socket.conn, self.conns[socket.conn as usize].age));
+        if matches!(note.what, Written::Message { .. }) {
+            *spent += self.scenario.true_costs.arrival;
+        }
+        let local = self.hosts[host].clock.local(self.now + *spent);
+        self.watch.arrived(local, host, followed, &note);
+    }
+
+    /// Takes note of what a process has written and said. Returns what the writing costs.
+    pub(crate) fn digest(&mut self, host: usize, spent: Span) -> Span {
+        let mut cost = Span::ZERO;
+        let local = self.hosts[host].clock.local(self.now + spent);
+        // Whom a client follows decides to whom it writes, so that is looked at first.
+        self.hear(host, local);
+        let mut sent = std::mem::take(&mut self.hosts[host].port.sent);
+        for sent in sent.drain(..) {
+            let Some(peer) = self.hosts[host].port.socket(sent.link).map(|socket| socket.peer) else {
+                continue;
+            };
+            if host < 2 {
+                cost += match sent.note.what {
+                    Written::Message { kind: MessageKind::Deliver, .. } => self.scenario.true_costs.dispatch,
+                    Written::Message { kind: MessageKind::Replicate, .. } => {
+                        self.scenario.true_costs.replication
+                    }
+                    _ => Span::ZERO,
+                };
+            }
+            let at = local + cost;
+            self.watch.wrote(self.now + spent + cost, at, host, peer, &sent.note);
+            if self.story.is_some() {
+                let text = self.describe(peer, &sent.note);
+                self.tell(host, || text);
+            }
+        }
+        self.hosts[host].port.sent = sent;
+        cost
+    }
+
+    /// What a broker told its operator, and a client its application.
+    fn hear(&mut self, host: usize, local: Time) {
+        match &mut self.hosts[host].program {
+            Program::Dead => {}
+            Program::Broker(node) => {
+                let told = std::mem::take(&mut node.reporter().told);
+                if !told.is_empty() {
+                    self.broker_said(host, told);
+                }
+            }
+            Program::Client(node) => {
+                let app = node.application();
+                if !app.got.is_empty() || !app.heard.is_empty() {
+                    self.client_heard(host, local);
+                }
+            }
+        }
+    }
+
+    fn broker_said(&mut self, host: usize, told: Vec<Told>) {
+        if let Program::Broker(node) = &mut self.hosts[host].program {
+            let words = node.reporter().words.as_mut().map(std::mem::take).unwrap_or_default();
+            words.into_iter().for_each(|line| self.tell(host, || line));
+        }
+        for told in told {
+            self.watch.told(self.now, host, &told);
+        }
+    }
+
+    fn client_heard(&mut self, host: usize, local: Time) {
+        let Program::Client(node) = &mut self.hosts[host].program else { return };
+        let mut got = std::mem::take(&mut node.application().got);
+        for got in got.drain(..) {
+            let topic = &node.application().topics[got.inbound as usize];
+            self.watch.delivered(self.now, local, host, &got, topic);
+        }
+        let heard = std::mem::take(&mut node.application().heard);
+        node.application().got = got;
+        for heard in heard {
+            if self.story.is_some() && !matches!(heard, Heard::Judged { admitted: true, .. }) {
+                let text = format!("{heard:?}");
+                self.tell(host, || text);
+            }
+            self.application_heard(host, &heard);
+        }
+    }
+
+    /// Writes a line of the story, if it is told.
+    pub(crate) fn tell(&mut self, host: usize, line: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            story.add(self.now.since(START), &self.hosts[host].name, &line());
+        }
+    }
+
+    fn describe(&self, to: usize, note: &Note) -> String {
+        let verb = match note.what {
+            Written::Message { kind: MessageKind::Publish, resent: true, .. } => "publishes again",
+            Written::Message { kind: MessageKind::Publish, .. } => "publishes",
+            Written::Message { kind: MessageKind::Deliver, .. } => "dispatches",
+            Written::Message { kind: MessageKind::Replicate, .. } => "copies",
+            Written::Message { kind: MessageKind::Forward, .. } => "forwards",
+            Written::Mark { kind: MarkKind::Prune } => "prunes",
+            Written::Mark { kind: MarkKind::Confirm } => "confirms",
+        };
+        let topic = self.watch.ledger.stream(note.stream).map_or("?", |stream| stream.topic.as_str());
+        format!("{verb} {topic} #{} to {}", note.seq, self.hosts[to].name)
+    }
+
+    /// The names of all hosts, the brokers first.
+    pub fn host_names(&self) -> Vec<String> {
+        self.hosts.iter().map(|host| host.name.clone()).collect()
+    }
+}
