@@ -117,6 +117,11 @@ impl Broker {
         }
     }
 
+    /// Places for messages in all rings.
+    pub fn slots(&self) -> usize {
+        self.table.streams().map(|(_, stream)| stream.ring.slots()).sum()
+    }
+
     /// A link has changed.
     pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
         match change {

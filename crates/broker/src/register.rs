@@ -67,8 +67,8 @@ struct Publisher<'a> {
 }
 
 impl Broker {
-    /// A publisher asks to carry a stream. Only a primary answers; a backup takes the request as it is and looks at it
-    /// when it has to reign.
+    /// A publisher asks to carry a stream. Only a primary judges; a backup takes the request as it is and looks at it when
+    /// it has to reign.
     pub(crate) fn register(
         &mut self,
         now: Time,
@@ -77,8 +77,11 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         if register.stream as usize >= self.settings.limits.streams {
-            let text = "a stream number is above the broker's limit of streams";
-            return self.expel(from, FarewellReason::Limit, text, out);
+            let text = format!(
+                "the broker carries at most {} streams: raise limits.streams",
+                self.settings.limits.streams
+            );
+            return self.deny(from, register, &Denial::from(text), out);
         }
         let Some(link) = self.links.get(from) else { return };
         let name = link.name.clone();
@@ -100,9 +103,7 @@ impl Broker {
                     self.send_verdict(from, register.stream, index, contract, out);
                 }
             }
-            Err(denial) if admitted => self.deny(from, register, &denial, out),
-            // Who does not reign does not judge; a publisher asks again whoever comes to reign.
-            Err(_) => {}
+            Err(denial) => self.deny(from, register, &denial, out),
         }
     }
 
@@ -206,6 +207,8 @@ impl Broker {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index });
             }
+            // What others still send under their number for the life before is not of this one.
+            link.numbers.iter_mut().filter(|bound| **bound == index).for_each(|bound| *bound = NO_STREAM);
         }
         if let Some(link) = partner {
             self.announce(link, index, out);
@@ -326,11 +329,22 @@ impl Broker {
         );
     }
 
+    /// Says no. From a broker that does not reign, this only means that it could not take note of the stream, and has to
+    /// be asked again when it comes to reign.
     fn deny(&mut self, to: LinkId, register: &Register<'_>, denial: &Denial, out: &mut impl Outputs) {
-        self.stats.refused += 1;
+        let judges = self.pair.is_primary();
+        self.stats.refused += u64::from(judges);
         if let Some(link) = self.links.get_mut(to) {
-            link.bind(register.stream, NO_STREAM);
-            out.report(&Event::Refused { client: &link.name, topic: register.topic, reason: &denial.text });
+            if (register.stream as usize) < self.settings.limits.streams {
+                link.bind(register.stream, NO_STREAM);
+            }
+            if judges {
+                out.report(&Event::Refused {
+                    client: &link.name,
+                    topic: register.topic,
+                    reason: &denial.text,
+                });
+            }
         }
         out.send(
             to,
@@ -436,7 +450,14 @@ impl Broker {
         // A broker that stands by names streams only to forward messages of them; we judge those as if their publisher had
         // come here.
         let judged = self.pair.is_primary();
-        let taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
+        let mut taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
+        if from_primary && taken.is_err() {
+            // What clients asked for here, and nobody has admitted, gives way to what the primary carries.
+            let provisional = self.table.streams().filter(|(_, stream)| !stream.admitted);
+            let provisional: Vec<u32> = provisional.map(|(index, _)| index).collect();
+            provisional.into_iter().for_each(|index| self.drop_stream(index, out));
+            taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
+        }
         let Ok(index) = taken else {
             self.stats.refused += 1;
             return;

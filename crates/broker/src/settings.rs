@@ -77,7 +77,8 @@ pub struct Limits {
     pub sessions: usize,
     /// Filters of one client.
     pub filters_per_session: usize,
-    /// Jobs that wait. Above it, arriving messages are refused and counted as overrun.
+    /// Jobs that wait. Above it, arriving messages are refused and counted as overrun. Taking over, or getting a backup,
+    /// adds at most one for each message that is kept.
     pub jobs: usize,
     /// Slots of one stream's ring at least.
     pub ring_slots_min: usize,

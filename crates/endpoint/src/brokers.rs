@@ -88,6 +88,11 @@ impl BrokerLink {
         self.numbers[index] = stream.unwrap_or(NO_STREAM);
     }
 
+    /// None of the broker's numbers means this stream of ours any more.
+    pub(crate) fn unbind(&mut self, stream: u32) {
+        self.numbers.iter_mut().filter(|bound| **bound == stream).for_each(|bound| *bound = NO_STREAM);
+    }
+
     pub(crate) fn answered(&mut self) {
         self.unanswered = 0;
     }

@@ -471,11 +471,15 @@ impl Endpoint {
     }
 
     fn judge(&mut self, broker: PeerIndex, verdict: &Verdict<'_>, out: &mut impl Outputs) {
-        if self.primary != Some(broker) {
-            return;
-        }
         let slot = self.publications.get_mut(verdict.stream as usize);
         let Some(publication) = slot.and_then(Option::as_mut) else { return };
+        if self.primary != Some(broker) {
+            if !verdict.admitted {
+                // It could not take note of the stream, and is asked again when it comes to reign.
+                publication.registered &= !(1 << broker.0);
+            }
+            return;
+        }
         match verdict.contract.filter(|_| verdict.admitted) {
             Some(contract) => publication.admit(contract),
             None => publication.state = PublicationState::Refused(verdict.text.to_owned(), verdict.remedies),
@@ -521,6 +525,8 @@ impl Endpoint {
                 inbound.tally.close();
                 inbound.tally.begin_anew(announce.next_seq);
                 (inbound.incarnation, inbound.contract) = (announce.incarnation, announce.contract);
+                // What the other broker still sends of the life before is not of this one.
+                self.brokers.iter_mut().for_each(|broker| broker.unbind(index));
             }
             Some(_) => {}
             None if there >= limit => return,

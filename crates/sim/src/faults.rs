@@ -162,6 +162,8 @@ impl World {
                     } else if now > self.progress.disturbed_at.max(START) + RECOVERY_MAX {
                         let state = self.what_is_not_whole();
                         self.watch.never_recovered(now, &format!("between two faults{state}"));
+                        // Where that is not promised, the remaining faults are left out.
+                        self.progress.faults = self.scenario.faults.len();
                     }
                 }
                 None if now >= START + self.scenario.span
@@ -179,6 +181,7 @@ impl World {
                 } else if now > since + RECOVERY_MAX {
                     let state = self.what_is_not_whole();
                     self.watch.never_recovered(now, &format!("after everything was mended{state}"));
+                    self.progress.phase = Phase::Flowing { since: now };
                 }
             }
             Phase::Flowing { since } if now >= since + FLOW.max(self.watch.ledger.longest_period() * 2) => {
@@ -193,7 +196,9 @@ impl World {
                 if queued + unsent == 0 && now >= since + REST.max(settled) {
                     self.progress.phase = Phase::Done;
                 } else if now > since + DRAIN_MAX.max(settled * 2) {
-                    self.watch.never_drained(now, queued, unsent);
+                    let most = self.hosts.iter().max_by_key(|host| host.port.unsent_bytes());
+                    let name = most.map_or("", |host| &host.name).to_owned();
+                    self.watch.never_drained(now, queued, unsent, &name);
                     self.progress.phase = Phase::Done;
                 }
             }

@@ -47,6 +47,8 @@ pub(crate) struct Receipt {
     /// From which number to which it wanted them; the last range may be open.
     pub(crate) wanted: Vec<(u64, Option<u64>)>,
     had: Vec<u64>,
+    /// What earlier lives of the subscriber had.
+    earlier: Vec<u64>,
     /// Messages that no guarantee covers: lost on the way with its connection or a host's kernel.
     pub(crate) excused: BTreeSet<u64>,
     pub(crate) latency_max: Span,
@@ -55,10 +57,19 @@ pub(crate) struct Receipt {
 
 impl Receipt {
     pub(crate) fn has(&self, seq: u64) -> bool {
-        self.had.get((seq / 64) as usize).is_some_and(|word| word >> (seq % 64) & 1 == 1)
+        let has =
+            |words: &Vec<u64>| words.get((seq / 64) as usize).is_some_and(|word| word >> (seq % 64) & 1 == 1);
+        has(&self.had) || has(&self.earlier)
     }
 
-    /// Marks a message as had. Returns whether it was before.
+    /// The subscriber begins a new life, and does not know what the one before had.
+    fn begin_anew(&mut self) {
+        self.earlier.resize(self.had.len().max(self.earlier.len()), 0);
+        self.earlier.iter_mut().zip(&self.had).for_each(|(earlier, had)| *earlier |= had);
+        self.had.clear();
+    }
+
+    /// Marks a message as had. Returns whether it was before, in this life of the subscriber.
     pub(crate) fn take(&mut self, seq: u64) -> bool {
         let word = (seq / 64) as usize;
         if word >= self.had.len() {
@@ -247,7 +258,7 @@ impl Ledger {
         if let Some(index) = subscriber {
             self.subscribers[index].answers.fill(None);
         }
-        for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
+        for stream in &mut self.streams {
             let slack = stream.contract.deadline + CLIENT_SLACK;
             let next = stream.messages.len() as u64;
             let recent = |messages: &[Message]| messages.partition_point(|m| m.accepted + slack < now) as u64;
@@ -257,6 +268,7 @@ impl Ledger {
                 stream.excused.extend(from..next);
             } else if let Some(receipt) = subscriber.and_then(|index| stream.receipts[index].as_mut()) {
                 let from = recent(&stream.messages);
+                receipt.begin_anew();
                 receipt.excused.extend(from..next);
                 if let Some((_, to)) = receipt.wanted.last_mut() {
                     to.get_or_insert(next);

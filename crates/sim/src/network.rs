@@ -483,10 +483,8 @@ impl World {
     pub(crate) fn room(&mut self, conn: u32, age: u32, side: usize) {
         let Some(slot) = self.conn(conn, age) else { return };
         let (host, state) = (slot.ends[side].host, slot.ends[side].state);
-        if let EndState::Open(link) = state
-            && !self.hosts[host].paused
-        {
-            self.flush_one(host, link, 100);
+        if let EndState::Open(link) = state {
+            self.hosts[host].port.wants_to_write(link);
             self.rouse(host);
         }
     }

@@ -114,6 +114,11 @@ impl Port {
         self.sockets.iter().flatten().map(|socket| socket.outbox.len()).sum()
     }
 
+    /// A connection has room for what did not fit before.
+    pub(crate) fn wants_to_write(&mut self, link: LinkId) {
+        self.touch(link);
+    }
+
     fn touch(&mut self, link: LinkId) -> Option<&mut Socket> {
         let socket = self.sockets.get_mut(link.0 as usize)?.as_mut()?;
         if !std::mem::replace(&mut socket.dirty, true) {

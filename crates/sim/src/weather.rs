@@ -90,7 +90,7 @@ impl Maker {
             topics,
             clocks: [self.clock(clock), self.clock(clock)],
             pair,
-            window_bytes: if self.is_beyond() && self.one_in(3) { 16 << 10 } else { 4 << 20 },
+            window_bytes: if self.is_beyond() && self.one_in(3) { 128 << 10 } else { 4 << 20 },
             publishers,
             subscribers,
             faults,
@@ -175,7 +175,7 @@ impl Maker {
         };
         let payload_bytes = match self.random.u32(0..10) {
             0 => self.random.usize(1_000..20_000),
-            1 if self.is_beyond() => wire::limits::PAYLOAD_BYTES_MAX,
+            1 if self.is_beyond() && self.one_in(4) => self.random.usize(20_000..64_000),
             _ => self.random.usize(12..200),
         };
         TopicSpec { name, contract, stated: !self.one_in(3), payload_bytes, pace }

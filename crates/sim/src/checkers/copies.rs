@@ -48,20 +48,6 @@ impl Copies {
         }
     }
 
-    pub(super) fn dispatches(
-        &mut self,
-        stream: &Stream,
-        host: usize,
-        life: Life,
-        seq: u64,
-    ) -> Result<(), String> {
-        let flags = stream.traces(host, life, seq);
-        if flags & ledger::PRUNED != 0 && flags & ledger::ARRIVED == 0 {
-            return Err(format!("{} #{seq} was dispatched although its copy had been pruned", stream.topic));
-        }
-        Ok(())
-    }
-
     pub(super) fn looks_at(
         &mut self,
         ledger: &Ledger,
@@ -86,4 +72,13 @@ impl Copies {
         }
         Ok(())
     }
+}
+
+/// A broker runs the job of dispatching a message.
+pub(super) fn dispatches(stream: &Stream, host: usize, life: Life, seq: u64) -> Result<(), String> {
+    let flags = stream.traces(host, life, seq);
+    if flags & ledger::PRUNED != 0 && flags & ledger::ARRIVED == 0 {
+        return Err(format!("{} #{seq} was dispatched although its copy had been pruned", stream.topic));
+    }
+    Ok(())
 }

@@ -7,6 +7,8 @@
 
 use crate::ledger::Stream;
 use crate::port::Note;
+use crate::scenario::Scenario;
+use broker::Policy;
 use contract::Time;
 
 pub(super) const NAME: &str = "edf";
@@ -22,16 +24,27 @@ struct Portion {
     seq: u64,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Edf {
     portions: [Portion; 2],
+    /// The baselines serve in another order.
+    holds: bool,
 }
 
 impl Edf {
+    pub(super) fn new(scenario: &Scenario) -> Edf {
+        Edf { portions: Default::default(), holds: scenario.policy == Policy::Frame }
+    }
+
     pub(super) fn portion_begins(&mut self, host: usize) {
         if let Some(portion) = self.portions.get_mut(host) {
             *portion = Portion { runs: true, ..Portion::default() };
         }
+    }
+
+    /// Whether the broker runs jobs, rather than sending what had waited for a subscriber.
+    pub(super) fn is_running(&self, host: usize) -> bool {
+        self.portions[host].runs
     }
 
     pub(super) fn portion_ends(&mut self, host: usize) {
@@ -74,7 +87,7 @@ impl Edf {
         what: &str,
     ) -> Result<(), String> {
         let portion = &mut self.portions[host];
-        if !portion.runs || !is_regular(stream, note.seq, local) {
+        if !self.holds || !portion.runs || !is_regular(stream, note.seq, local) {
             return Ok(());
         }
         if deadline < portion.latest {

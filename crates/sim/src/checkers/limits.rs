@@ -1,6 +1,7 @@
 //! Every table, queue and buffer of a broker stays within its limit.
 //!
-//! Source: `broker::Limits`. A connection above the limit is expelled, and may be seen for as long as that takes.
+//! Source: `broker::Limits`. The limit of jobs is one for arrivals; who takes over or gets a backup may add one for each
+//! message that it keeps. A connection above the limit is expelled, and may be seen for as long as that takes.
 
 use crate::port::Port;
 use crate::scenario::Scenario;
@@ -25,7 +26,7 @@ impl Limits {
     pub(super) fn looks_at(&self, broker: &Broker, port: &Port) -> Result<(), String> {
         let (limits, occupancy) = (&self.limits, broker.occupancy());
         let within = [
-            ("jobs", occupancy.jobs, limits.jobs),
+            ("jobs", occupancy.jobs, limits.jobs + broker.slots()),
             ("streams", occupancy.streams, limits.streams),
             ("sessions", occupancy.sessions, limits.sessions),
             ("links", occupancy.links, limits.links),

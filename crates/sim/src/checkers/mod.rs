@@ -104,8 +104,8 @@ impl Watch {
             calm_since: None,
             assumed: scenario.assumed,
             losses: Losses::default(),
-            edf: edf::Edf::default(),
-            reigns: reigns::Reigns::default(),
+            edf: edf::Edf::new(scenario),
+            reigns: reigns::Reigns::new(scenario.assumed),
             epochs: epochs::Epochs::default(),
             copies: copies::Copies::new(scenario),
             admission: admission::Admission::new(scenario),
@@ -113,7 +113,7 @@ impl Watch {
             failover: Failover::new(scenario),
             handover: handover::Handover::default(),
             limits: limits::Limits::new(scenario),
-            progress: progress::Progress::default(),
+            progress: progress::Progress::new(scenario),
             samples: None,
             deaths: Vec::new(),
         }
@@ -266,7 +266,11 @@ impl Watch {
         match kind {
             MessageKind::Deliver => {
                 let edf = self.edf.dispatches(stream, host, note, stamped, local);
-                let copies = self.copies.dispatches(stream, host, life, note.seq);
+                let copies = if self.edf.is_running(host) {
+                    copies::dispatches(stream, host, life, note.seq)
+                } else {
+                    Ok(())
+                };
                 stream.trace(host, life, note.seq, ledger::DISPATCHED);
                 self.verdict(now, edf::NAME, edf);
                 self.verdict(now, copies::NAME, copies);
@@ -371,11 +375,11 @@ impl Watch {
     }
 
     pub(crate) fn never_recovered(&mut self, now: Time, when: &str) {
-        self.verdict(now, progress::NAME, progress::never_recovered(&self.ledger, when));
+        self.verdict(now, progress::NAME, self.progress.never_recovered(&self.ledger, when));
     }
 
-    pub(crate) fn never_drained(&mut self, now: Time, queued: usize, unsent: usize) {
-        self.verdict(now, progress::NAME, progress::never_drained(queued, unsent));
+    pub(crate) fn never_drained(&mut self, now: Time, queued: usize, unsent: usize, most: &str) {
+        self.verdict(now, progress::NAME, self.progress.never_drained(queued, unsent, most));
     }
 
     pub(crate) fn no_progress(&mut self, now: Time, steps: u64, latest: &str) {
