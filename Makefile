@@ -4,7 +4,9 @@ CARGO ?= cargo
 DATA ?=
 DEMO_FLAGS ?=
 
-.PHONY: demo test lint bench fmt fuzz
+SEEDS ?= 20000
+
+.PHONY: demo test sim lint bench fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -14,6 +16,12 @@ demo:
 ## All tests. The first run fetches and builds what they need.
 test:
 	$(CARGO) test --workspace
+
+## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice.
+sim:
+	$(CARGO) build --release --bin verge
+	./target/release/verge sim --random --twice --seeds $(SEEDS)
+	./target/release/verge sim --random --beyond --twice --seeds $(SEEDS)
 
 ## What CI checks besides the tests: formatting, lints, warnings, documentation.
 lint:

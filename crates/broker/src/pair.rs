@@ -16,7 +16,7 @@
 
 use crate::events::{Loneliness, PromotionCause};
 use crate::settings::Detection;
-use contract::{NodeId, Reign, Span, Time};
+use contract::{Mutant, NodeId, Reign, Span, Time};
 use wire::{LinkId, Standing};
 
 /// What this broker is.
@@ -423,7 +423,8 @@ impl Pair {
     /// Takes the next epoch.
     pub(crate) fn promote(&mut self) -> Reign {
         self.awaits_successor = false;
-        self.reign = Reign { epoch: self.reign.epoch.next(), node: self.node };
+        let epoch = if Mutant::KeepEpoch.is_on() { self.reign.epoch } else { self.reign.epoch.next() };
+        self.reign = Reign { epoch, node: self.node };
         let backup = self.backup();
         self.role = Role::Primary { backup };
         self.poll.next_at = Time::NEVER;
@@ -545,7 +546,9 @@ impl Pair {
         self.poll.doubted = false;
         if !self.poll.answered {
             self.poll.misses += 1;
-            if self.poll.misses >= self.detection.misses {
+            let tolerated =
+                if Mutant::SuspectLate.is_on() { self.detection.misses * 8 } else { self.detection.misses };
+            if self.poll.misses >= tolerated {
                 return if synced {
                     Decision::Promote(PromotionCause::Silent)
                 } else {

@@ -4,7 +4,7 @@
 //! changed, or the message has been dispatched). A heap with handles could cancel them; it would cost every job for
 //! the sake of few.
 
-use contract::Time;
+use contract::{Mutant, Time};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -82,6 +82,7 @@ impl Queue {
         let kind_bit = u64::from(kind == JobKind::Dispatch);
         let rank = u64::from(u8::MAX - priority) << (ORDER_BITS + 1) | order << 1 | kind_bit;
         self.inserted += 1;
+        let deadline = if Mutant::ServeInOrderOfArrival.is_on() { Time(order) } else { deadline };
         self.heap.push(Reverse(Job { deadline, rank, stream, ticket }));
     }
 

@@ -5,7 +5,7 @@ use crate::events::{Event, PromotionCause};
 use crate::pair::{Decision, Role};
 use crate::queue::JobKind;
 use crate::ring::SlotFlags;
-use contract::Time;
+use contract::{Mutant, Time};
 use wire::{Farewell, FarewellReason, Frame, LinkId, Standing};
 
 /// How far this broker is on its way out.
@@ -77,6 +77,9 @@ impl Broker {
     fn plan_copies(&mut self, now: Time) -> u64 {
         let Broker { table, queue, settings, .. } = self;
         let mut recovered = 0;
+        if Mutant::KeepCopiesBack.is_on() {
+            return recovered;
+        }
         let streams: Vec<u32> = table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };

@@ -6,7 +6,7 @@ use crate::queue::{Job, JobKind};
 use crate::register;
 use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
 /// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
@@ -29,6 +29,9 @@ impl Broker {
                 (JobKind::Replicate, _) if reigns => self.replicate(now, job, out),
                 (JobKind::Dispatch, Some(link)) => self.forward(link, job, out),
                 _ => {}
+            }
+            if Mutant::LeaveJobs.is_on() {
+                return false;
             }
         }
         !self.queue.is_empty()
@@ -167,7 +170,10 @@ impl Broker {
     pub(crate) fn forward_slot(&mut self, link: LinkId, index: u32, ticket: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
-        if slot.flags.has(SlotFlags::DISPATCHED) || slot.flags.has(SlotFlags::FORWARDED) {
+        if slot.flags.has(SlotFlags::DISPATCHED)
+            || slot.flags.has(SlotFlags::FORWARDED)
+            || Mutant::DropStrays.is_on()
+        {
             return;
         }
         self.announce(link, index, out);

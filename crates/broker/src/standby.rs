@@ -10,8 +10,11 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::ring::SlotFlags;
-use contract::Time;
+use contract::{Mutant, Time};
 use wire::{Frame, LinkId, Marks, Messages};
+
+/// Streams of which a backup is told at once, however much waits for it.
+const STREAMS_TOLD_MIN: u32 = 64;
 
 impl Broker {
     /// A broker wants to stand by for us.
@@ -31,7 +34,10 @@ impl Broker {
         let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
         let streams = self.table.streams.len() as u32;
         let mut next = partner.next_stream;
-        while next < streams && out.backlog(partner.link) < self.settings.limits.sync_backlog_bytes {
+        // What waits may be this turn's own data, turn after turn, so a little is told in any case.
+        let least = next.saturating_add(STREAMS_TOLD_MIN);
+        let limit = self.settings.limits.sync_backlog_bytes;
+        while next < streams && (next < least || out.backlog(partner.link) < limit) {
             self.announce(partner.link, next, out);
             self.copy_again(next);
             next += 1;
@@ -66,6 +72,9 @@ impl Broker {
         else {
             return;
         };
+        if Mutant::IgnoreStandby.is_on() {
+            return;
+        }
         partner.stands_by = true;
         out.report(&Event::Protected { streams: self.table.len() as u64 });
     }
@@ -105,7 +114,7 @@ impl Broker {
 
     /// Copies that the primary has dispatched.
     pub(crate) fn prune(&mut self, from: LinkId, marks: Marks<'_>) {
-        if self.pair.primary_link() != Some(from) {
+        if self.pair.primary_link() != Some(from) || Mutant::IgnorePrunes.is_on() {
             return;
         }
         for mark in marks {

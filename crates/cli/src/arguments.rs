@@ -1,5 +1,7 @@
 //! What may be typed. Flags that mosquitto's users know mean the same here.
 
+pub mod sim;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::{Contract, LinkClass, Loss, Span};
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ Examples:
   verge pub -t turbine/7/speed -m 12.5        publish one message
   verge status --watch                        who reigns, are contracts kept
   verge check verge.toml                      can these contracts be kept on this host
+  verge sim verge.toml                        what a crash costs these contracts, on invented time
   verge demo                                  see a broker being killed, and nothing lost
 
 Exit codes: 0 yes or done, 1 no (not admitted, broken, unprotected), 2 trouble (bad input, nobody there).";
@@ -71,6 +74,9 @@ pub enum Command {
         /// The configuration to check.
         file: Option<PathBuf>,
     },
+    /// Let the configured deployment run on invented time, with faults, and see whether its contracts are kept.
+    #[command(after_help = sim::EXAMPLES)]
+    Sim(sim::SimArguments),
     /// Show both brokers, and whether contracts are kept.
     Status {
         #[command(flatten)]

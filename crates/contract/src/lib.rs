@@ -3,6 +3,7 @@
 pub mod admission;
 mod demand;
 mod ids;
+mod mutant;
 mod terms;
 mod time;
 pub mod timing;
@@ -11,6 +12,7 @@ mod topic;
 pub use admission::{Admission, Plan, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
 pub use ids::{Epoch, NodeId, Reign};
+pub use mutant::Mutant;
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};
 pub use timing::{Delays, Links};

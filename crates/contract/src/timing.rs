@@ -14,7 +14,7 @@
 //! | `ΔBS` | [`Links`], per destination link class |
 //! | `D^r`, `D^d` | replication deadline, dispatch deadline |
 
-use crate::{Contract, LinkClass, Loss, Span, Time};
+use crate::{Contract, LinkClass, Loss, Mutant, Span, Time};
 
 /// The delays of a deployment that do not depend on the topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ pub fn dispatch_deadline(contract: &Contract, publisher_to_broker: Span, to_subs
 /// `settled` is the time that passes after the dispatch until the message counts as dispatched: zero where handing it
 /// to the transport suffices (the source's case), the confirmation's upper bound where subscribers confirm.
 pub fn replication_is_needless(dispatch: Span, replication: Span, settled: Span) -> bool {
-    dispatch + settled <= replication
+    dispatch + settled <= replication || Mutant::CopyNothing.is_on()
 }
 
 /// **F3'**, below proposition 1: the same decision without `ΔPB`, which cancels:

@@ -12,7 +12,7 @@ use crate::publication::{AdvertiseError, Publication, PublicationState, PublishE
 use crate::settings::Settings;
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
-use contract::{Contract, Reign, Span, Time, TopicFilter};
+use contract::{Contract, Mutant, Reign, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
@@ -163,6 +163,7 @@ impl Endpoint {
         match &publication.state {
             PublicationState::Admitted(_) => {}
             PublicationState::Waiting => return Err(PublishError::NotAdmitted),
+            PublicationState::Refused(..) if Mutant::PublishRefused.is_on() => {}
             PublicationState::Refused(text, _) => return Err(PublishError::Refused(text.clone())),
         }
         if let Some((broker, link)) = primary {
@@ -390,7 +391,7 @@ impl Endpoint {
         let candidates = self.brokers.iter().enumerate().filter(|(_, broker)| reigning(broker));
         let best = candidates.max_by_key(|(_, broker)| broker.reign);
         let elected = best
-            .filter(|(_, broker)| broker.reign >= self.reign)
+            .filter(|(_, broker)| broker.reign >= self.reign || Mutant::FollowAnybody.is_on())
             .map(|(index, broker)| (index, broker.reign));
         match elected {
             Some((index, reign)) => {
@@ -569,7 +570,7 @@ impl Endpoint {
                 continue;
             };
             let latency = now.since(message.created);
-            let late = latency > inbound.contract.deadline;
+            let late = latency > inbound.contract.deadline && !Mutant::CallNothingLate.is_on();
             inbound.late += u64::from(late);
             out.deliver(&Delivery {
                 topic: &inbound.topic,
@@ -618,6 +619,9 @@ impl Publication {
         }
         let Some(succession) = succession.filter(|succession| *succession != self.resent) else { return };
         self.resent = succession;
+        if Mutant::ForgetRetained.is_on() {
+            return;
+        }
         for kept in self.retention.iter() {
             let message = Message {
                 stream: number,

@@ -4,7 +4,7 @@
 //! is no loss. The idea: a window of the latest numbers, one bit each. A gap is noticed when a later number comes, and
 //! judged when its time is over or the window moves past it; what is then still missing is lost.
 
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 
 /// Numbers that are told apart. A duplicate or a late message older than this is dropped.
 const WINDOW: u64 = 1024;
@@ -97,6 +97,9 @@ impl Tally {
         }
         if seq.saturating_add(WINDOW) < self.next || self.has(seq) {
             self.duplicates += 1;
+            if Mutant::HandOverTwice.is_on() {
+                return Arrival::Fresh { reordered: true };
+            }
             return Arrival::Duplicate;
         }
         self.mark(seq);

@@ -287,8 +287,7 @@ impl World {
     fn forget_socket(&mut self, host: usize, link: LinkId) {
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
         let peer = socket.peer;
-        socket.outbox = Default::default();
-        for (_, note) in std::mem::take(&mut socket.notes) {
+        for note in socket.drop_unsent() {
             self.watch.lost_on_the_way(peer, &note);
         }
         self.hosts[host].news.push(News::Closed(link));
@@ -439,15 +438,13 @@ impl World {
         if size > 0 {
             let (mut bytes, mut notes) = self.pool.pop().unwrap_or_default();
             bytes.extend_from_slice(&socket.outbox.unsent()[..size]);
-            socket.outbox.consume(size);
-            socket.left += size as u64;
-            while let Some((_, note)) = socket.notes.front().filter(|(end, _)| *end <= socket.left) {
+            let watch = &mut self.watch;
+            socket.leave(size, |note| {
                 if host < 2 {
-                    self.watch.left(now, local, host, note);
+                    watch.left(now, local, host, &note);
                 }
-                notes.push(*note);
-                socket.notes.pop_front();
-            }
+                notes.push(note);
+            });
             let arrives = lane.last.max(now + delay);
             lane.last = arrives;
             lane.bytes += size;

@@ -42,10 +42,13 @@ pub(crate) struct Socket {
     /// The node at the other end.
     pub(crate) peer: usize,
     pub(crate) outbox: Outbox,
-    /// Notes of what is in the output buffer, each with the place in the stream of bytes where it ends.
-    pub(crate) notes: VecDeque<(u64, Note)>,
+    /// Notes of what is in the output buffer.
+    notes: VecDeque<Note>,
+    /// The frames that they are in: where each ends in the stream of bytes, and how many notes it has. A message is only
+    /// there when all of its frame is.
+    frames: VecDeque<(u64, usize)>,
     /// Bytes that have left.
-    pub(crate) left: u64,
+    left: u64,
     pub(crate) partial: Vec<u8>,
     pub(crate) dirty: bool,
     pub(crate) prunes: bool,
@@ -66,6 +69,8 @@ pub(crate) struct Port {
     pub(crate) dirty: Vec<LinkId>,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     pub(crate) sent: Vec<Sent>,
+    /// Everything else that was written, in words, when somebody wants to read it.
+    pub(crate) spoken: Option<Vec<(LinkId, String)>>,
     /// Connections that the node asked to close.
     pub(crate) closed: Vec<LinkId>,
 }
@@ -82,6 +87,7 @@ impl Port {
             peer,
             outbox: Outbox::default(),
             notes: VecDeque::new(),
+            frames: VecDeque::new(),
             left: 0,
             partial: Vec::new(),
             dirty: false,
@@ -130,6 +136,11 @@ impl Port {
 
 impl Effects for Port {
     fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        if let Some(spoken) = &mut self.spoken
+            && !matches!(frame, Frame::Poll { .. } | Frame::PollReply { .. })
+        {
+            spoken.push((link, format!("{frame:?}")));
+        }
         if let Some(socket) = self.touch(link) {
             socket.outbox.push(frame);
         }
@@ -137,7 +148,9 @@ impl Effects for Port {
 
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         let Some(socket) = self.touch(link) else { return };
+        let before = socket.outbox.len();
         socket.outbox.push_message(kind, message);
+        let joined = socket.outbox.len() - before == message.encoded_bytes();
         let head = message.payload.first_chunk::<PAYLOAD_HEAD>();
         let stream = head.map_or(NO_STREAM, |head| u32::from_le_bytes([head[0], head[1], head[2], head[3]]));
         let number = message.stream as usize;
@@ -150,19 +163,19 @@ impl Effects for Port {
         let resent = message.flags.contains(wire::MessageFlags::RESEND);
         let what = Written::Message { kind, stamped: message.created, resent };
         let note = Note { what, stream, seq: message.seq };
-        let end = socket.left + socket.outbox.len() as u64;
-        socket.notes.push_back((end, note));
+        socket.note(note, joined);
         self.sent.push(Sent { link, note });
     }
 
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
         let Some(socket) = self.touch(link) else { return };
+        let before = socket.outbox.len();
         socket.outbox.push_mark(kind, mark);
+        let joined = socket.outbox.len() - before == wire::MARK_BYTES;
         socket.prunes |= kind == MarkKind::Prune;
         let stream = socket.streams.get(mark.stream as usize).copied().unwrap_or(NO_STREAM);
         let note = Note { what: Written::Mark { kind }, stream, seq: mark.seq };
-        let end = socket.left + socket.outbox.len() as u64;
-        socket.notes.push_back((end, note));
+        socket.note(note, joined);
         self.sent.push(Sent { link, note });
     }
 
@@ -186,6 +199,33 @@ impl Effects for Port {
 }
 
 impl Socket {
+    /// Takes note of what was just written: in a frame of its own, or in the one before.
+    fn note(&mut self, note: Note, joined: bool) {
+        let end = self.left + self.outbox.len() as u64;
+        match self.frames.back_mut().filter(|_| joined) {
+            Some((last, count)) => (*last, *count) = (end, *count + 1),
+            None => self.frames.push_back((end, 1)),
+        }
+        self.notes.push_back(note);
+    }
+
+    /// So many bytes leave: takes the notes of the frames that have left with them.
+    pub(crate) fn leave(&mut self, bytes: usize, mut each: impl FnMut(Note)) {
+        self.outbox.consume(bytes);
+        self.left += bytes as u64;
+        while let Some((_, count)) = self.frames.front().filter(|(end, _)| *end <= self.left) {
+            self.notes.drain(..count).for_each(&mut each);
+            self.frames.pop_front();
+        }
+    }
+
+    /// Takes everything that has not left.
+    pub(crate) fn drop_unsent(&mut self) -> VecDeque<Note> {
+        self.outbox = Outbox::default();
+        self.frames.clear();
+        std::mem::take(&mut self.notes)
+    }
+
     /// Notes how much is waiting, before some of it leaves.
     pub(crate) fn weigh(&mut self) {
         self.congested |= self.outbox.len() > DRAINED_BYTES;

@@ -28,7 +28,7 @@ pub struct Outcome {
 /// A run that takes more steps than this for every second of its time is not getting anywhere.
 const STEPS_PER_SECOND_MAX: u64 = 2_000_000;
 /// Lines of the story that are kept.
-const STORY_LINES: usize = 4_000;
+const STORY_LINES: usize = 200_000;
 
 impl World {
     /// Plays a scenario to its end.
@@ -40,6 +40,13 @@ impl World {
     pub fn play_aloud(scenario: &Scenario, seed: u64) -> Outcome {
         let mut world = World::new(scenario, seed);
         world.story = Some(Story::new(STORY_LINES));
+        world.finish()
+    }
+
+    /// The same as [`World::play`], and keeps the way of every message; see [`Findings::samples`].
+    pub fn play_sampled(scenario: &Scenario, seed: u64) -> Outcome {
+        let mut world = World::new(scenario, seed);
+        world.watch.samples = Some(Vec::new());
         world.finish()
     }
 

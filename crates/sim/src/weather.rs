@@ -23,7 +23,9 @@ pub enum Weather {
 
 /// The deployment that belongs to a seed.
 pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
-    let mut maker = Maker { random: Rng::with_seed(seed ^ SALT), weather };
+    let mut random = Rng::with_seed(seed ^ SALT);
+    let (far, crowded) = (random.u32(0..3) == 0, random.u32(0..6) == 0);
+    let mut maker = Maker { random, weather, far, crowded };
     maker.scenario()
 }
 
@@ -33,6 +35,10 @@ const SALT: u64 = 0x005E_ED0F_7E57;
 struct Maker {
     random: Rng,
     weather: Weather,
+    /// Some subscribers are far away.
+    far: bool,
+    /// Publishers have many topics, which go out together.
+    crowded: bool,
 }
 
 impl Maker {
@@ -136,7 +142,8 @@ impl Maker {
     /// The configured bounds hold in truth, and by little.
     fn delays(&mut self, detection: &Detection, pair: Latency, near: Latency, clock: Span) -> Delays {
         let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
-        let turns = Span::millis(4);
+        // A batch of a crowd takes a while to be served.
+        let turns = if self.crowded { Span::millis(4) } else { Span::micros(500) };
         Delays {
             failover: detected + pair.most * 4 + near.most * 2 + turns,
             broker_to_broker: pair.most + turns,
@@ -146,7 +153,7 @@ impl Maker {
 
     fn links(&mut self) -> Links {
         let edge = LinkDelay { to_subscriber: self.micros(0, 1_000), confirmation: Span::millis(15) };
-        let cloud = LinkDelay { to_subscriber: self.millis(5, 25), confirmation: Span::millis(120) };
+        let cloud = LinkDelay { to_subscriber: self.millis(5, 60), confirmation: Span::millis(150) };
         Links::new([(LinkClass::EDGE, edge), (LinkClass::CLOUD, cloud)])
     }
 
@@ -155,12 +162,16 @@ impl Maker {
         (0..count)
             .map(|index| PublisherSpec {
                 name: format!("publisher-{index}"),
-                topics: (0..self.random.usize(1..=5)).map(|topic| self.topic(index, topic, delays)).collect(),
+                topics: (0..self.topic_count()).map(|topic| self.topic(index, topic, delays)).collect(),
                 latency: near,
                 clock: self.clock(clock),
                 starts: if self.one_in(4) { self.millis(0, 1_500) } else { Span::ZERO },
             })
             .collect()
+    }
+
+    fn topic_count(&mut self) -> usize {
+        if self.crowded { self.random.usize(10..=40) } else { self.random.usize(1..=5) }
     }
 
     fn topic(&mut self, publisher: usize, index: usize, delays: &Delays) -> TopicSpec {
@@ -169,6 +180,7 @@ impl Maker {
         let name = if shared { "shared/0".to_owned() } else { format!("site/{publisher}/topic/{index}") };
         let contract = if shared { shared_contract(delays) } else { self.contract(delays) };
         let pace = match self.random.u32(0..6) {
+            _ if self.crowded => Pace::Periodic,
             0 | 1 => Pace::Periodic,
             2 if self.is_beyond() => Pace::Bursts(6),
             _ => Pace::Sporadic(self.random.u32(1..80)),
@@ -183,7 +195,9 @@ impl Maker {
 
     /// A contract near the edge of what can be kept, on either side of it.
     fn contract(&mut self, delays: &Delays) -> Contract {
-        let period = self.pick(&[5, 10, 20, 35, 50, 80, 100, 250, 400]);
+        let periods: &[i64] =
+            if self.crowded { &[20, 50, 100] } else { &[5, 10, 20, 35, 50, 80, 100, 250, 400] };
+        let period = self.pick(periods);
         let mut contract = Contract::every(Span::millis(period));
         contract.loss = match self.random.u32(0..8) {
             0 => Loss::Unbounded,
@@ -202,9 +216,11 @@ impl Maker {
             1 => contract.period,
             _ => self.millis(20, 400),
         };
-        contract.link = if self.one_in(4) { LinkClass::CLOUD } else { LinkClass::EDGE };
         contract.priority = self.random.u8(0..4);
-        contract.confirm = self.one_in(4);
+        contract.confirm = self.one_in(3);
+        // The confirmation of somebody far away takes as long as the class of far links says.
+        let cloud = if contract.confirm { self.far } else { self.one_in(4) };
+        contract.link = if cloud { LinkClass::CLOUD } else { LinkClass::EDGE };
         contract
     }
 
@@ -228,7 +244,7 @@ impl Maker {
                     1 => vec![names[self.random.usize(0..names.len())].to_owned(), "site/#".to_owned()],
                     _ => vec!["#".to_owned()],
                 };
-                let latency = if self.one_in(4) {
+                let latency = if self.far && self.random.bool() {
                     Latency { least: far, typical: far + Span::millis(1), most: far + Span::millis(8) }
                 } else {
                     near
@@ -318,7 +334,7 @@ impl Maker {
                 };
                 Act::Crash { target: broker, writes, restart: Some(span) }
             }
-            4 | 5 => Act::HostCrash { target: broker, restart: Some(span) },
+            4..6 => Act::HostCrash { target: broker, restart: Some(span) },
             6 | 7 => Act::Pause { target: broker, span },
             8 => Act::Partition {
                 from: vec![Target::Primary],

@@ -143,6 +143,7 @@ impl World {
             Program::Client(Box::new(engine::ClientNode::new(settings, now, App::default())))
         };
         self.replace_program(host, program);
+        self.hosts[host].port.spoken = self.story.is_some().then(Vec::new);
         let state = &mut self.hosts[host];
         state.life += 1;
         (state.paused, state.busy, state.end_due, state.has_work) = (false, false, false, false);
@@ -339,6 +340,14 @@ impl World {
             }
         }
         self.hosts[host].port.sent = sent;
+        if let Some(spoken) = self.hosts[host].port.spoken.as_mut().map(std::mem::take) {
+            for (link, words) in spoken {
+                let peer =
+                    self.hosts[host].port.socket(link).map_or("?", |socket| &self.hosts[socket.peer].name);
+                let line = format!("says to {peer} on {}: {words}", link.0);
+                self.tell(host, || line);
+            }
+        }
         cost
     }
 

@@ -15,7 +15,7 @@ pub use effects::{Effects, LinkChange, LinkId, PeerIndex};
 pub use frame::{
     Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
 };
-pub use message::{Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages};
+pub use message::{MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages};
 pub use outbox::Outbox;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
 

@@ -78,7 +78,7 @@ struct MessageHead {
 
 impl<'a> Message<'a> {
     /// The bytes that it takes in a frame.
-    pub(crate) fn encoded_bytes(&self) -> usize {
+    pub fn encoded_bytes(&self) -> usize {
         size_of::<MessageHead>() + self.payload.len()
     }
 
@@ -152,8 +152,8 @@ struct MarkHead {
     seq: U64,
 }
 
-/// The bytes of a mark.
-pub(crate) const MARK_BYTES: usize = size_of::<MarkHead>();
+/// The bytes that a mark takes in a frame.
+pub const MARK_BYTES: usize = size_of::<MarkHead>();
 
 impl Mark {
     pub(crate) fn write(self, out: &mut Vec<u8>) {

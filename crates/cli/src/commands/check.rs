@@ -8,7 +8,7 @@ use contract::{Admission, Contract, Plan, Span};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     filter: String,
     streams: u32,
     period_ms: f64,
@@ -19,9 +19,9 @@ struct Row {
     dispatch_deadline_ms: Option<f64>,
     replication_deadline_ms: Option<f64>,
     replicate: Option<bool>,
-    utilisation: f64,
+    pub(super) utilisation: f64,
     admitted: bool,
-    reason: String,
+    pub(super) reason: String,
 }
 
 #[derive(Serialize)]
@@ -54,7 +54,7 @@ pub fn run(config: &Config, format: Format) -> Outcome {
     Ok(yes(report.admitted))
 }
 
-fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
+pub(super) fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
     let contract = &family.rule.contract;
     let before = admission.utilisation();
     let plan = admission.plan(contract);

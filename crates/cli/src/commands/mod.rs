@@ -8,6 +8,7 @@ mod doctor;
 mod handover;
 mod publish;
 mod replay;
+mod sim;
 mod status;
 mod subscribe;
 mod worker;
@@ -29,6 +30,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
         Command::Check { file } => check::run(&load(file.as_deref())?, format),
+        Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
         Command::Doctor => doctor::run(&load(None)?, format),
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),

@@ -1,6 +1,6 @@
 //! The layers of a configuration: files, then the environment, then flags. The later wins, key by key.
 
-use super::problems::{File, Problem, Problems, Source};
+use super::problems::{File, Problem, Problems, Source, Subject};
 use super::schema::{self, KEYS, TOPIC_KEYS};
 use super::value::Raw;
 use std::collections::BTreeMap;
@@ -63,6 +63,15 @@ pub fn read(
     Ok(layers)
 }
 
+/// The text of a file, unless it is absurdly large.
+pub fn read_text(path: &Path, subject: Subject) -> Result<String, Problems> {
+    let unreadable = |error| Problems::unreadable(subject, path, &error);
+    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+        return Err(unreadable(std::io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"))));
+    }
+    std::fs::read_to_string(path).map_err(unreadable)
+}
+
 impl Layers {
     /// Files of `conf.d` beside the main file, in the order of their names.
     fn read_fragments(&mut self, main: &Path) -> Result<(), Problems> {
@@ -75,21 +84,10 @@ impl Layers {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), Problems> {
-        let too_large = || std::io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"));
-        let size = std::fs::metadata(path).map_err(|error| Problems::unreadable(path, &error))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(Problems::unreadable(path, &too_large()));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| Problems::unreadable(path, &error))?;
+        let text = read_text(path, Subject::Configuration)?;
         let index = self.files.len();
         let (table, errors) = DeTable::parse_recoverable(&text);
-        for error in errors {
-            self.problems.push(Problem {
-                source: Source::File(index, error.span().unwrap_or(0..0)),
-                message: format!("this is not TOML: {}", error.message()),
-                remedy: "mend the syntax here".to_owned(),
-            });
-        }
+        self.problems.extend(errors.iter().map(|error| Problem::not_toml(index, error)));
         self.read_table(index, "", table.get_ref());
         self.files.push(File { path: path.to_path_buf(), text });
         Ok(())
@@ -178,7 +176,8 @@ impl Layers {
     }
 }
 
-fn unknown_problem<'a>(path: &str, source: Source, known: impl IntoIterator<Item = &'a str>) -> Problem {
+/// A key that does not exist, with the one that was probably meant.
+pub fn unknown_problem<'a>(path: &str, source: Source, known: impl IntoIterator<Item = &'a str>) -> Problem {
     let known: Vec<&str> = known.into_iter().collect();
     let last = path.rsplit('.').next().unwrap_or(path);
     let remedy = match schema::nearest(last, known.iter().copied()) {

@@ -7,14 +7,15 @@ mod layers;
 mod pages;
 mod problems;
 pub mod schema;
-mod value;
+pub mod value;
 
 use broker::{Detection, Limits, Policy, TopicRule};
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, LinkClass, Links, Loss, Span};
 use layers::{Given, Layers};
+pub use layers::{read_text, unknown_problem};
 pub use pages::{default_text, reference};
-pub use problems::{Problem, Problems, Source};
+pub use problems::{File, Problem, Problems, Source, Subject};
 use schema::{KEYS, TOPIC_KEYS};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -110,7 +111,7 @@ impl Config {
                     Source::File(file, span) => (*file, span.start),
                     _ => (usize::MAX, 0),
                 });
-                Err(Problems { files: reader.layers.files, list })
+                Err(Problems { subject: Subject::Configuration, files: reader.layers.files, list })
             }
         }
     }

@@ -18,6 +18,33 @@ pub enum Source {
     Flag(String),
 }
 
+/// What the files are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// Brokers, links and contracts.
+    Configuration,
+    /// What goes wrong in a simulation.
+    Scenario,
+}
+
+impl Subject {
+    fn flag(self) -> &'static str {
+        match self {
+            Subject::Configuration => "--config",
+            Subject::Scenario => "--scenario",
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Subject::Configuration => "configuration",
+            Subject::Scenario => "scenario",
+        })
+    }
+}
+
 /// A file that was read.
 pub struct File {
     pub path: PathBuf,
@@ -44,18 +71,34 @@ pub struct Problem {
     pub remedy: String,
 }
 
+impl Problem {
+    /// A place in a file that breaks the syntax.
+    pub fn not_toml(file: usize, error: &toml::de::Error) -> Problem {
+        Problem {
+            source: Source::File(file, error.span().unwrap_or(0..0)),
+            message: format!("this is not TOML: {}", error.message()),
+            remedy: "mend the syntax here".to_owned(),
+        }
+    }
+}
+
 /// Everything that is wrong.
 pub struct Problems {
+    pub subject: Subject,
     pub files: Vec<File>,
     pub list: Vec<Problem>,
 }
 
 impl Problems {
     /// A file that could not be read at all.
-    pub fn unreadable(path: &Path, error: &std::io::Error) -> Problems {
+    pub fn unreadable(subject: Subject, path: &Path, error: &std::io::Error) -> Problems {
         let message = format!("cannot read {}: {error}", path.display());
-        let remedy = "give the path of an existing file with --config".to_owned();
-        Problems { files: Vec::new(), list: vec![Problem { source: Source::Default, message, remedy }] }
+        let remedy = format!("give the path of an existing file with {}", subject.flag());
+        Problems {
+            subject,
+            files: Vec::new(),
+            list: vec![Problem { source: Source::Default, message, remedy }],
+        }
     }
 }
 
@@ -88,6 +131,6 @@ impl fmt::Display for Problems {
             }
         }
         let count = self.list.len();
-        write!(f, "{count} problem{} in the configuration", if count == 1 { "" } else { "s" })
+        write!(f, "{count} problem{} in the {}", if count == 1 { "" } else { "s" }, self.subject)
     }
 }

@@ -71,6 +71,17 @@ pub enum Value {
     Auto,
 }
 
+/// Understands a span that may be negative.
+pub fn understand_signed(raw: &Raw) -> Result<Span, String> {
+    match raw {
+        Raw::Text(text) => text.parse().map_err(|error: contract::SpanError| error.to_string()),
+        Raw::Number(number) => {
+            Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
+        }
+        other => Err(format!("{other} is not what this key takes: write a duration, such as \"-2s\"")),
+    }
+}
+
 /// Understands a value, or says what is wrong with it and what to write.
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());

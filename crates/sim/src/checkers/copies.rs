@@ -1,7 +1,7 @@
 //! A copy that was pruned is never dispatched; one that was not, always is when its holder comes to reign.
 //!
 //! Source: table 3.3 and algorithms A4, A5. "Always" means before the new primary's queue is empty, if anybody
-//! subscribes the topic.
+//! subscribes the topic, and as many of each stream as its ring keeps.
 
 use crate::ledger::{self, Ledger, Life, Stream};
 use crate::scenario::Scenario;
@@ -16,6 +16,8 @@ pub(super) struct Copies {
     owed: [Vec<(u32, u64)>; 2],
     /// Copies that a backup keeps of every stream at least; older ones give way.
     slots: usize,
+    /// There is room for every copy.
+    ample: bool,
 }
 
 /// The newest messages of a stream among which copies are looked for.
@@ -24,7 +26,8 @@ const RECENT: u64 = 4_096;
 impl Copies {
     pub(super) fn new(scenario: &Scenario) -> Copies {
         let limits = &scenario.limits;
-        Copies { owed: Default::default(), slots: limits.backup_slots.max(limits.ring_slots_min) }
+        let ample = limits.store_bytes >= broker::Limits::default().store_bytes;
+        Copies { owed: Default::default(), slots: limits.backup_slots.max(limits.ring_slots_min), ample }
     }
 
     pub(super) fn dies(&mut self, host: usize) {
@@ -33,6 +36,9 @@ impl Copies {
 
     pub(super) fn promoted(&mut self, ledger: &Ledger, host: usize, life: Life) {
         self.owed[host].clear();
+        if !self.ample {
+            return;
+        }
         for (number, stream) in ledger.streams.iter().enumerate().filter(|(_, stream)| !stream.ended) {
             let next = stream.messages.len() as u64;
             let kept = self.slots.max(stream.contract.retain as usize + 2);

@@ -1,0 +1,228 @@
+//! Which faults a run has: those of the scenario, those of `--crash`, or a crash of the primary in the middle.
+
+use super::hosts::Hosts;
+use crate::output::Trouble;
+use contract::Span;
+use sim::{Act, Fault, LastWrites, Scenario, Target, When};
+
+/// The faults of the runs to come.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Faults {
+    /// The primary crashes in the middle, at another moment for each seed.
+    Spread,
+    /// The same faults for each seed.
+    Same(Vec<Fault>),
+}
+
+/// How long messages flow unless something else is said.
+const USUAL_LENGTH: Span = Span::secs(10);
+/// A run ends no sooner after its last fault.
+const AFTER_LAST: Span = Span::secs(3);
+/// A crashed broker is back after this.
+const DEAD: Span = Span::secs(2);
+/// Over how long the crashes of different seeds are spread.
+const SPREAD: Span = Span::secs(1);
+/// Nothing crashes before a pair and its clients have found each other.
+const EARLIEST: Span = Span::secs(2);
+/// The golden ratio of 2^64: multiples of it, taken modulo 2^64, are spread evenly however many there are.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Faults {
+    /// What `--crash` asks for.
+    pub fn crashes(asked: &[(String, Span)], hosts: &Hosts) -> Result<Faults, Trouble> {
+        if asked.is_empty() {
+            return Ok(Faults::Spread);
+        }
+        let mut faults = Vec::new();
+        for (who, at) in asked {
+            let find = || match hosts.find(who)? {
+                Target::Publisher(_) | Target::Subscriber(_) => {
+                    Err("only brokers crash here; say the rest in a scenario (--scenario FILE)".to_owned())
+                }
+                broker => Ok(broker),
+            };
+            let target = find()
+                .map_err(|remedy| Trouble(format!("--crash {who}: no broker is called so: {remedy}")))?;
+            faults.push(crash(target, *at));
+        }
+        faults.sort_by_key(|fault| time_of(fault).unwrap_or(Span::ZERO));
+        Ok(Faults::Same(faults))
+    }
+
+    /// The scenario of one run.
+    pub fn of_run(&self, seed: u64, length: Option<Span>, deployment: &Scenario) -> Scenario {
+        let length = length.unwrap_or(USUAL_LENGTH);
+        let faults = match self {
+            Faults::Same(faults) => faults.clone(),
+            Faults::Spread => {
+                let first = (Span(length.0 / 2) - Span(SPREAD.0 / 2)).max(EARLIEST);
+                vec![crash(Target::Primary, first + part_of(SPREAD, seed))]
+            }
+        };
+        let last = faults.iter().filter_map(time_of).max();
+        let span = last.map_or(length, |last| length.max(last + AFTER_LAST));
+        Scenario { span, faults, ..deployment.clone() }
+    }
+}
+
+fn crash(target: Target, at: Span) -> Fault {
+    Fault { when: When::At(at), act: Act::Crash { target, writes: LastWrites::All, restart: Some(DEAD) } }
+}
+
+/// When a fault happens, if that is said.
+fn time_of(fault: &Fault) -> Option<Span> {
+    match fault.when {
+        When::At(at) => Some(at),
+        When::Settled(_) => None,
+    }
+}
+
+/// A part of a span that differs from seed to seed.
+fn part_of(span: Span, seed: u64) -> Span {
+    let fraction = seed.wrapping_mul(GOLDEN);
+    Span(((u128::from(fraction) * u128::from(span.as_nanos_u64())) >> 64) as i64)
+}
+
+/// Times at which messages may be late because something is broken.
+#[derive(Clone, Debug)]
+pub struct Disturbances(Vec<(Span, Span)>);
+
+impl Disturbances {
+    /// Around the deaths of brokers, and around other faults whose time is known. Of those that wait until everything is
+    /// whole, the time is not known, so the rest of the run counts as disturbed.
+    pub fn of(scenario: &Scenario, deaths: &[Span]) -> Disturbances {
+        // A fail-over, and as long again for what has piled up meanwhile.
+        let after = scenario.delays.failover * 2;
+        let mut all: Vec<(Span, Span)> = deaths.iter().map(|at| (*at, *at + after)).collect();
+        for fault in &scenario.faults {
+            let lasts = match &fault.act {
+                Act::Pause { span, .. } | Act::Partition { span, .. } | Act::Slow { span, .. } => *span,
+                _ => Span::ZERO,
+            };
+            let dies = matches!(fault.act, Act::Crash { .. } | Act::HostCrash { .. });
+            match fault.when {
+                When::At(at) => all.push((at, at + lasts + after)),
+                When::Settled(_) if dies => {}
+                When::Settled(_) => all.push((Span::ZERO, Span::FOREVER)),
+            }
+        }
+        Disturbances(all)
+    }
+
+    /// Whether a message that was published then, and took so long, was not under way in any of them.
+    pub fn are_clear_of(&self, at: Span, latency: Span) -> bool {
+        self.0.iter().all(|(from, until)| at + latency < *from || at > *until)
+    }
+}
+
+/// Why a run is beyond what the guarantees assume, if it is. Deadlines, loss bounds and x are then not demanded by the
+/// simulator's checkers, though the table still shows what became of them.
+pub fn beyond(scenario: &Scenario) -> Vec<String> {
+    let is_broker = |target: &Target| matches!(target, Target::Primary | Target::Backup | Target::Broker(_));
+    let mut reasons: Vec<String> = Vec::new();
+    for fault in &scenario.faults {
+        let reason = match &fault.act {
+            Act::ClockStep { .. } => "a clock is set",
+            Act::Slow { .. } => "a processor is slower than admission counts",
+            Act::Crash { target, .. } | Act::HostCrash { target, .. } if !is_broker(target) => {
+                "a client crashes"
+            }
+            Act::Pause { target, .. } if !is_broker(target) => "a client stands still",
+            Act::Partition { from, to, .. } if !from.iter().chain(to).all(is_broker) => "a client is cut off",
+            _ => continue,
+        };
+        reasons.push(reason.to_owned());
+    }
+    let (truth, costs) = (scenario.true_costs, scenario.costs);
+    let dearer = truth.arrival > costs.arrival || truth.dispatch > costs.dispatch;
+    if dearer || truth.replication > costs.replication {
+        reasons.push("messages cost more than admission counts".to_owned());
+    }
+    let upstream = scenario.delays.publisher_to_broker;
+    if scenario.publishers.iter().any(|spec| spec.latency.most > upstream) {
+        reasons.push(format!("messages may take longer than network.publisher_to_broker = {upstream}"));
+    }
+    let pair = scenario.delays.broker_to_broker;
+    if scenario.pair.most > pair {
+        reasons.push(format!("copies may take longer than network.broker_to_broker = {pair}"));
+    }
+    let clients = scenario.publishers.iter().map(|spec| spec.clock);
+    let clients = clients.chain(scenario.subscribers.iter().map(|spec| spec.clock));
+    let error =
+        scenario.clocks.into_iter().chain(clients).map(|clock| error_at_end(clock, scenario.span)).max();
+    if let Some(error) = error.filter(|error| *error > Span(upstream.0 / CLOCK_SHARE)) {
+        reasons.push(format!("clocks are wrong by up to {error}, and deadlines are counted across hosts"));
+    }
+    reasons.sort();
+    reasons.dedup();
+    reasons
+}
+
+/// Of the bound on the way from publishers, this part is kept free by the network for the clocks' error.
+const CLOCK_SHARE: i64 = 20;
+
+fn error_at_end(clock: sim::ClockError, span: Span) -> Span {
+    let drift = (i128::from(clock.drift_ppb.abs()) * i128::from(span.0) / 1_000_000_000) as i64;
+    Span(clock.offset.0.abs()) + Span(drift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts() -> Hosts {
+        Hosts::new(["a", "b"], &["publisher-1"], &["subscriber-edge"])
+    }
+
+    #[test]
+    fn crashes_happen_in_the_order_of_their_times() {
+        let asked = [("b".to_owned(), Span::secs(9)), ("primary".to_owned(), Span::secs(4))];
+        let Faults::Same(faults) = Faults::crashes(&asked, &hosts()).unwrap() else { panic!() };
+        let times: Vec<_> = faults.iter().filter_map(time_of).collect();
+        assert_eq!(times, [Span::secs(4), Span::secs(9)]);
+    }
+
+    #[test]
+    fn who_does_not_exist_is_named_with_those_who_do() {
+        let trouble = Faults::crashes(&[("c".to_owned(), Span::secs(1))], &hosts()).unwrap_err().to_string();
+        assert!(trouble.contains("--crash c") && trouble.contains("primary, backup, a, b"), "{trouble}");
+        let trouble = Faults::crashes(&[("publisher-1".to_owned(), Span::secs(1))], &hosts()).unwrap_err();
+        assert!(trouble.to_string().contains("--scenario"), "{trouble}");
+    }
+
+    #[test]
+    fn the_moments_of_different_seeds_are_spread_over_a_second() {
+        let mut parts: Vec<i64> = (0..100).map(|seed| part_of(Span::secs(1), seed).0).collect();
+        parts.sort_unstable();
+        let widest = parts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        assert!(parts[0] >= 0 && parts[99] < 1_000_000_000 && widest < 30_000_000, "{widest}");
+    }
+
+    #[test]
+    fn what_is_under_way_around_a_fault_is_disturbed() {
+        let around = Disturbances(vec![(Span::secs(5), Span::millis(5_100))]);
+        let took = Span::millis(50);
+        assert!(
+            around.are_clear_of(Span::millis(4_900), took) && around.are_clear_of(Span::millis(5_200), took)
+        );
+        assert!(
+            !around.are_clear_of(Span::millis(4_960), took)
+                && !around.are_clear_of(Span::millis(5_050), took)
+        );
+    }
+
+    #[test]
+    fn a_run_is_long_enough_for_its_faults() {
+        let config = contract::Delays::default();
+        let base = sim::scenario_of(1, sim::Weather::Assumed);
+        let base = Scenario { delays: config, ..base };
+        let asked = [("a".to_owned(), Span::secs(30))];
+        let faults = Faults::crashes(&asked, &hosts()).unwrap();
+        assert_eq!(faults.of_run(0, None, &base).span, Span::secs(33));
+        assert_eq!(faults.of_run(0, Some(Span::secs(60)), &base).span, Span::secs(60));
+        let When::At(at) = Faults::Spread.of_run(9, Some(Span::secs(1)), &base).faults[0].when else {
+            panic!()
+        };
+        assert!((Span::secs(2)..Span::secs(3)).contains(&at), "{at}");
+    }
+}

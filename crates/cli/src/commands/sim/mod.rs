@@ -1,0 +1,45 @@
+//! `verge sim`: a configuration's deployment, or many made up from seeds, on invented time.
+
+mod costing;
+mod deployment;
+mod faults;
+mod hosts;
+mod names;
+mod own;
+mod picture;
+mod random;
+mod report;
+mod retyped;
+mod runs;
+mod script;
+mod tally;
+
+use crate::arguments::Format;
+use crate::arguments::sim::SimArguments;
+use crate::output::{Outcome, Trouble};
+use std::path::Path;
+
+/// How many runs there are unless something else is said.
+const USUAL_RUNS: u64 = 100;
+
+/// Runs what was asked for.
+pub fn run(arguments: &SimArguments, config: Option<&Path>, set: &[String], format: Format) -> Outcome {
+    let count = count(arguments)?;
+    if arguments.random {
+        random::run(arguments, count, format)
+    } else {
+        own::run(arguments, arguments.file.as_deref().or(config), set, count, format)
+    }
+}
+
+/// A story is told of one run only.
+fn count(arguments: &SimArguments) -> Result<u64, Trouble> {
+    match arguments.seeds {
+        Some(count) if arguments.trace && count > 1 => Err(Trouble(format!(
+            "--trace tells the story of one run, and --seeds {count} asks for more: leave out --seeds"
+        ))),
+        Some(count) => Ok(count),
+        None if arguments.trace => Ok(1),
+        None => Ok(USUAL_RUNS),
+    }
+}

@@ -1,0 +1,140 @@
+//! Many runs, on as many threads as there are processors. What comes out depends on the seeds only.
+
+use crate::output::Trouble;
+use indicatif::{ProgressBar, ProgressStyle};
+use sim::{Outcome, World};
+use std::any::Any;
+use std::num::NonZero;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Seeds and threads.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// The seeds, one run each.
+    pub seeds: Range<u64>,
+    jobs: usize,
+}
+
+/// What a run ended with that should not have been.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flaw {
+    /// The checker that noticed.
+    pub checker: &'static str,
+    /// What happened, in words.
+    pub what: String,
+    /// Whether the run was broken off there, so that messages were still on their way.
+    pub cut_short: bool,
+}
+
+/// The "checker" of a product that ended itself.
+pub const PANIC: &str = "panic";
+/// The checkers that look only when a run is over.
+const AT_THE_END: [&str; 2] = ["losses", "handover"];
+
+impl Runs {
+    /// So many runs from this seed on. Without a number of jobs, as many at once as there are processors.
+    pub fn new(first: u64, count: u64, jobs: Option<u16>) -> Runs {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        Runs { seeds: first..first.saturating_add(count), jobs: jobs.map_or(processors, usize::from) }
+    }
+
+    /// Does the work for every seed and hands over what came of it, with the seed and in any order. `take` says whether
+    /// the run was flawed.
+    pub fn each<T: Send>(
+        &self,
+        work: impl Fn(u64) -> T + Sync,
+        mut take: impl FnMut(u64, T) -> bool,
+    ) -> Result<(), Trouble> {
+        let bar = bar(self.seeds.end - self.seeds.start)?;
+        let next = AtomicU64::new(self.seeds.start);
+        let (sender, receiver) = crossbeam_channel::unbounded();
+        thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                let (sender, next, work) = (sender.clone(), &next, &work);
+                scope.spawn(move || {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if !self.seeds.contains(&seed) || sender.send((seed, work(seed))).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            let mut flawed = 0;
+            for (seed, result) in receiver {
+                if take(seed, result) {
+                    flawed += 1;
+                    bar.set_message(format!("{flawed} with violations, the latest with seed {seed}"));
+                }
+                bar.inc(1);
+            }
+        });
+        bar.finish_and_clear();
+        Ok(())
+    }
+}
+
+fn bar(length: u64) -> Result<ProgressBar, Trouble> {
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs {msg}");
+    Ok(ProgressBar::new(length).with_style(style.map_err(|error| Trouble(error.to_string()))?))
+}
+
+/// Lets a run happen in which the product may end itself by an assertion; that is a flaw like any other.
+pub fn guarded(play: impl FnOnce() -> Outcome) -> Result<Outcome, Flaw> {
+    catch_unwind(AssertUnwindSafe(play)).map_err(|reason| Flaw {
+        checker: PANIC,
+        what: format!("{PANIC}: {}", words(&*reason)),
+        cut_short: true,
+    })
+}
+
+fn words(reason: &(dyn Any + Send)) -> String {
+    let text = reason.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| reason.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".to_owned())
+}
+
+/// What a run ended with, if anything.
+pub fn flaw_of(outcome: &Outcome) -> Option<Flaw> {
+    outcome.violation.as_ref().map(|violation| Flaw {
+        checker: violation.checker,
+        what: violation.to_string(),
+        cut_short: !AT_THE_END.contains(&violation.checker),
+    })
+}
+
+/// The story of a run, in lines; of one in which the product ends itself, only how.
+pub fn story(scenario: &sim::Scenario, seed: u64) -> Vec<String> {
+    match guarded(|| World::play_aloud(scenario, seed)) {
+        Ok(outcome) => outcome.story,
+        Err(flaw) => vec![flaw.what],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_is_worked_on_once_whatever_the_number_of_jobs() {
+        for jobs in [1, 7] {
+            let mut results = Vec::new();
+            let take = |seed, result| {
+                results.push((seed, result));
+                false
+            };
+            Runs::new(5, 40, Some(jobs)).each(|seed| seed * 2, take).unwrap();
+            results.sort_unstable();
+            assert_eq!(results, (5..45).map(|seed| (seed, seed * 2)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_run_in_which_the_product_ends_itself_is_a_flaw() {
+        let flaw = guarded(|| panic!("the ring is full")).unwrap_err();
+        assert_eq!((flaw.checker, flaw.what.as_str()), (PANIC, "panic: the ring is full"));
+    }
+}

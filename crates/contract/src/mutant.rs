@@ -1,0 +1,65 @@
+//! Faults that are built in on purpose, to show that the simulator's checkers notice them.
+//!
+//! They exist only with the feature `mutants`, which nothing but tests asks for. Without it, [`Mutant::is_on`] is a
+//! constant `false`, and the compiler leaves nothing of them.
+
+/// A fault, named after what the code then does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// The job queue ignores deadlines.
+    ServeInOrderOfArrival,
+    /// The broker stops after the first job of a portion and says that there is no more.
+    LeaveJobs,
+    /// The analysis holds copies to be needless everywhere.
+    CopyNothing,
+    /// A new primary does not dispatch the copies that it has.
+    KeepCopiesBack,
+    /// A backup ignores prunes.
+    IgnorePrunes,
+    /// Messages that reach a broker which no longer reigns are dropped.
+    DropStrays,
+    /// A promotion does not raise the epoch.
+    KeepEpoch,
+    /// A backup waits much longer than configured before it takes over.
+    SuspectLate,
+    /// A primary never learns that its backup knows everything.
+    IgnoreStandby,
+    /// Messages are deferred for a subscriber without limit.
+    DeferWithoutLimit,
+    /// All payloads of a stream are written to the same place.
+    MixPayloads,
+    /// Bounds of contracts are not checked.
+    AdmitAnything,
+    /// A publisher does not send again what it retains.
+    ForgetRetained,
+    /// A publisher publishes although its contract was refused.
+    PublishRefused,
+    /// A client follows whoever reigns, also in an epoch that is over.
+    FollowAnybody,
+    /// A subscriber takes duplicates for new messages.
+    HandOverTwice,
+    /// A subscriber calls nothing late.
+    CallNothingLate,
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static ON: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+impl Mutant {
+    /// Whether this fault is built in, on this thread.
+    #[inline(always)]
+    pub fn is_on(self) -> bool {
+        #[cfg(feature = "mutants")]
+        return ON.get() == Some(self);
+        #[cfg(not(feature = "mutants"))]
+        false
+    }
+
+    /// Builds a fault in on this thread, or mends it.
+    #[cfg(feature = "mutants")]
+    pub fn switch(mutant: Option<Mutant>) {
+        ON.set(mutant);
+    }
+}

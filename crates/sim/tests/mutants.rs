@@ -1,0 +1,59 @@
+//! Every checker notices a fault that was built in on purpose, within the number of seeds stated here.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use contract::Mutant;
+use sim::{CHECKERS, Weather, World, scenario_of};
+use std::collections::BTreeSet;
+
+/// A fault, the checker that must notice it, in which weather, and within how many seeds.
+const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
+    (Mutant::ForgetRetained, "losses", Weather::Assumed, 60),
+    (Mutant::CopyNothing, "losses", Weather::Assumed, 600),
+    (Mutant::ServeInOrderOfArrival, "edf", Weather::Assumed, 10),
+    (Mutant::HandOverTwice, "duplicates", Weather::Assumed, 20),
+    (Mutant::KeepEpoch, "reigns", Weather::Assumed, 10),
+    (Mutant::FollowAnybody, "epochs", Weather::Beyond, 120),
+    (Mutant::KeepCopiesBack, "copies", Weather::Assumed, 40),
+    (Mutant::IgnorePrunes, "copies", Weather::Assumed, 20),
+    (Mutant::PublishRefused, "admission", Weather::Assumed, 10),
+    (Mutant::AdmitAnything, "admission", Weather::Assumed, 20),
+    (Mutant::LeaveJobs, "deadlines", Weather::Assumed, 150),
+    (Mutant::SuspectLate, "failover", Weather::Assumed, 40),
+    (Mutant::DropStrays, "handover", Weather::Assumed, 100),
+    (Mutant::CallNothingLate, "lateness", Weather::Assumed, 40),
+    (Mutant::DeferWithoutLimit, "limits", Weather::Beyond, 100),
+    (Mutant::MixPayloads, "contents", Weather::Assumed, 10),
+    (Mutant::IgnoreStandby, "progress", Weather::Assumed, 10),
+];
+
+/// The first seed at which the checker notices the fault.
+fn noticed(mutant: Mutant, checker: &str, weather: Weather, seeds: u64) -> Option<u64> {
+    Mutant::switch(Some(mutant));
+    let notices = |seed: &u64| {
+        let outcome = World::play(&scenario_of(*seed, weather), *seed);
+        outcome.violation.is_some_and(|violation| violation.checker == checker)
+    };
+    let first = (0..seeds).find(notices);
+    Mutant::switch(None);
+    first
+}
+
+#[test]
+fn every_mutant_is_noticed_by_its_checker() {
+    let missed: Vec<String> = MUTANTS
+        .iter()
+        .filter_map(|(mutant, checker, weather, seeds)| {
+            let first = noticed(*mutant, checker, *weather, *seeds);
+            println!("{mutant:?}: {checker} at seed {first:?}");
+            first.is_none().then(|| format!("{checker} did not notice {mutant:?} within {seeds} seeds"))
+        })
+        .collect();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn every_checker_has_a_mutant() {
+    let covered: BTreeSet<&str> = MUTANTS.iter().map(|(_, checker, ..)| *checker).collect();
+    let all: BTreeSet<&str> = CHECKERS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(covered, all);
+}
