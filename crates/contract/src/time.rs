@@ -15,9 +15,10 @@ impl Time {
     pub const NEVER: Time = Time(u64::MAX);
 
     /// The distance from `earlier` to `self`; negative if `earlier` is in fact later.
+    #[inline]
     pub fn since(self, earlier: Time) -> Span {
-        let difference = i128::from(self.0) - i128::from(earlier.0);
-        Span(difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+        let distance = i64::try_from(self.0.abs_diff(earlier.0)).unwrap_or(i64::MAX);
+        Span(if self >= earlier { distance } else { -distance })
     }
 }
 
@@ -25,6 +26,7 @@ impl Add<Span> for Time {
     type Output = Time;
 
     /// Saturates at both ends. A span of [`Span::FOREVER`] leads to [`Time::NEVER`].
+    #[inline]
     fn add(self, span: Span) -> Time {
         if span == Span::FOREVER { Time::NEVER } else { Time(self.0.saturating_add_signed(span.0)) }
     }
@@ -33,6 +35,7 @@ impl Add<Span> for Time {
 impl Sub<Span> for Time {
     type Output = Time;
 
+    #[inline]
     fn sub(self, span: Span) -> Time {
         self + -span
     }
@@ -79,6 +82,7 @@ impl Span {
     }
 
     /// Whether this is [`Span::FOREVER`].
+    #[inline]
     pub fn is_forever(self) -> bool {
         self == Span::FOREVER
     }
@@ -87,12 +91,14 @@ impl Span {
 impl Add for Span {
     type Output = Span;
 
+    #[inline]
     fn add(self, other: Span) -> Span {
         Span(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Span {
+    #[inline]
     fn add_assign(&mut self, other: Span) {
         *self = *self + other;
     }
@@ -102,6 +108,7 @@ impl Sub for Span {
     type Output = Span;
 
     /// Forever minus anything finite is still forever.
+    #[inline]
     fn sub(self, other: Span) -> Span {
         if self.is_forever() { self } else { Span(self.0.saturating_sub(other.0)) }
     }
@@ -110,6 +117,7 @@ impl Sub for Span {
 impl Neg for Span {
     type Output = Span;
 
+    #[inline]
     fn neg(self) -> Span {
         Span(self.0.saturating_neg())
     }
@@ -119,6 +127,7 @@ impl Mul<u64> for Span {
     type Output = Span;
 
     /// Zero times forever is zero: no periods last no time.
+    #[inline]
     fn mul(self, times: u64) -> Span {
         if times == 0 {
             Span::ZERO

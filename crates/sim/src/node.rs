@@ -80,20 +80,19 @@ pub(crate) enum Heard {
 pub(crate) struct App {
     pub(crate) got: Vec<Got>,
     pub(crate) heard: Vec<Heard>,
-    /// The topics of inbound streams, by the client's numbers; to compare payloads with.
-    pub(crate) topics: Vec<String>,
+    /// The topics of inbound streams, by the client's numbers, and which of our streams last came as them.
+    pub(crate) inbound: Vec<(Option<String>, u32)>,
 }
 
 impl Application for App {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         let (stream, seq, intact) = scene::read_payload(delivery.payload);
         let inbound = delivery.stream;
-        while self.topics.len() <= inbound as usize {
-            self.topics.push(String::new());
+        // An inbound stream keeps its topic for good, so it is looked at once.
+        while self.inbound.len() <= inbound as usize {
+            self.inbound.push((None, crate::port::NO_STREAM));
         }
-        if self.topics[inbound as usize] != delivery.topic {
-            self.topics[inbound as usize] = delivery.topic.to_owned();
-        }
+        self.inbound[inbound as usize].0.get_or_insert_with(|| delivery.topic.to_owned());
         let intact = intact && seq == delivery.seq;
         let Delivery { latency, late, .. } = *delivery;
         self.got.push(Got { stream, seq, latency, late, intact, inbound });

@@ -384,7 +384,8 @@ impl World {
         let Program::Client(node) = &mut self.hosts[host].program else { return };
         let mut got = std::mem::take(&mut node.application().got);
         for got in got.drain(..) {
-            let topic = &node.application().topics[got.inbound as usize];
+            let (topic, known) = &mut node.application().inbound[got.inbound as usize];
+            let topic = topic.as_deref().filter(|_| std::mem::replace(known, got.stream) != got.stream);
             self.watch.delivered(self.now, local, host, &got, topic);
         }
         let heard = std::mem::take(&mut node.application().heard);

@@ -25,8 +25,9 @@ impl Limits {
 
     pub(super) fn looks_at(&self, broker: &Broker, port: &Port) -> Result<(), String> {
         let (limits, occupancy) = (&self.limits, broker.occupancy());
+        let extra = if occupancy.jobs > limits.jobs { broker.slots() } else { 0 };
         let within = [
-            ("jobs", occupancy.jobs, limits.jobs + broker.slots()),
+            ("jobs", occupancy.jobs, limits.jobs + extra),
             ("streams", occupancy.streams, limits.streams),
             ("sessions", occupancy.sessions, limits.sessions),
             ("links", occupancy.links, limits.links),

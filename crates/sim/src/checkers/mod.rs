@@ -155,7 +155,7 @@ impl Watch {
         self.ledger.accept(stream, seq, now, stamped);
     }
 
-    pub(crate) fn delivered(&mut self, now: Time, local: Time, host: usize, got: &Got, topic: &str) {
+    pub(crate) fn delivered(&mut self, now: Time, local: Time, host: usize, got: &Got, topic: Option<&str>) {
         let Some(index) = self.ledger.subscriber_of(host) else { return };
         let result = contents::delivered(&self.ledger, index, got, topic);
         let is_known = result.is_ok();
