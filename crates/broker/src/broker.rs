@@ -23,6 +23,8 @@ pub trait Outputs: Effects {
 pub struct Occupancy {
     /// Connections that are not being closed.
     pub links: usize,
+    /// Those of clients that have greeted.
+    pub clients: usize,
     /// Streams.
     pub streams: usize,
     /// Subscribing clients.
@@ -107,8 +109,10 @@ impl Broker {
 
     /// How full its tables are.
     pub fn occupancy(&self) -> Occupancy {
+        let open = || self.links.iter().filter(|(_, link)| !link.closing);
         Occupancy {
-            links: self.links.iter().filter(|(_, link)| !link.closing).count(),
+            links: open().count(),
+            clients: open().filter(|(_, link)| link.is_client()).count(),
             streams: self.table.len(),
             sessions: self.sessions.len(),
             jobs: self.queue.len(),

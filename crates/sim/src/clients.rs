@@ -35,16 +35,17 @@ pub(crate) struct Group {
 
 impl World {
     pub(crate) fn add_clients(&mut self) {
+        let seed = self.seed;
         self.roles = vec![Role::Broker, Role::Broker];
         for (index, spec) in self.scenario.publishers.clone().iter().enumerate() {
             let clock = Clock::new(crate::world::START, spec.clock.offset, spec.clock.drift_ppb);
-            self.hosts.push(Host::new(&spec.name, clock, spec.latency));
+            self.hosts.push(Host::new(&spec.name, clock, spec.latency, seed));
             let groups = groups(spec);
             self.roles.push(Role::Publisher { index, publications: Vec::new(), groups });
         }
         for (index, spec) in self.scenario.subscribers.clone().iter().enumerate() {
             let clock = Clock::new(crate::world::START, spec.clock.offset, spec.clock.drift_ppb);
-            self.hosts.push(Host::new(&spec.name, clock, spec.latency));
+            self.hosts.push(Host::new(&spec.name, clock, spec.latency, seed));
             let filters = spec.filters.iter().filter_map(|filter| filter.parse().ok()).collect();
             self.roles.push(Role::Subscriber { index, filters });
         }
@@ -107,7 +108,7 @@ impl World {
         *known = publications;
         let (life, groups) = (self.hosts[host].life, groups.clone());
         for (index, group) in groups.iter().enumerate() {
-            let phase = Span(self.random.i64(0..group.period.0.clamp(1, FIRST_WITHIN.0)));
+            let phase = Span(self.hosts[host].random.i64(0..group.period.0.clamp(1, FIRST_WITHIN.0)));
             let what = Happening::Publish { node: host, life, group: index as u32 };
             self.agenda.push(self.now + phase, what);
         }
@@ -124,11 +125,16 @@ impl World {
             Pace::Periodic => (period, 1),
             Pace::Sporadic(percent) => {
                 let mean = (period.0 / 100 * i64::from(percent)).max(1);
-                (period + Span(self.random.i64(0..=2 * mean)), 1)
+                (period + Span(self.hosts[host].random.i64(0..=2 * mean)), 1)
             }
-            Pace::Bursts(most) => {
-                (period, if self.random.u32(0..4) == 0 { self.random.u32(1..=most) } else { 1 })
-            }
+            Pace::Bursts(most) => (
+                period,
+                if self.hosts[host].random.u32(0..4) == 0 {
+                    self.hosts[host].random.u32(1..=most)
+                } else {
+                    1
+                },
+            ),
         };
         let life = self.hosts[host].life;
         self.agenda.push(self.now + step, Happening::Publish { node: host, life, group });

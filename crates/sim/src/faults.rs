@@ -78,6 +78,9 @@ impl World {
         let primaries = both().filter_map(Host::broker).filter(|broker| broker.is_primary()).count();
         primaries == 1
             && both().all(|host| host.broker().is_some_and(broker::Broker::is_protected))
+            && both()
+                .filter_map(Host::broker)
+                .all(|broker| broker.occupancy().clients == self.hosts.len() - 2)
             && self
                 .hosts
                 .iter()
@@ -232,16 +235,15 @@ impl World {
         let reigns = |host: &usize| self.hosts[*host].broker().is_some_and(broker::Broker::is_primary);
         let reign = |host: &usize| self.hosts[*host].broker().map(broker::Broker::reign);
         let primary = || (0..2).filter(reigns).max_by_key(reign).unwrap_or(0);
-        match target {
+        let publishers = self.scenario.publishers.len();
+        let host = match target {
             Target::Primary => primary(),
             Target::Backup => 1 - primary(),
             Target::Broker(index) => index.min(1),
-            Target::Publisher(index) => 2 + index.min(self.scenario.publishers.len().saturating_sub(1)),
-            Target::Subscriber(index) => {
-                2 + self.scenario.publishers.len()
-                    + index.min(self.scenario.subscribers.len().saturating_sub(1))
-            }
-        }
+            Target::Publisher(index) => 2 + index.min(publishers.saturating_sub(1)),
+            Target::Subscriber(index) => 2 + publishers + index,
+        };
+        host.min(self.hosts.len() - 1)
     }
 
     fn carry_out(&mut self, act: &Act) {

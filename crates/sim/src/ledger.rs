@@ -31,6 +31,9 @@ pub(crate) const DISPATCHED: u16 = 8;
 /// A copy was written for the backup.
 pub(crate) const COPIED: u16 = 16;
 
+/// It came before it was created, by the clocks of the two.
+pub(crate) const AHEAD: u16 = 32;
+
 /// An accepted message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
@@ -51,8 +54,38 @@ pub(crate) struct Receipt {
     earlier: Vec<u64>,
     /// Messages that no guarantee covers: lost on the way with its connection or a host's kernel.
     pub(crate) excused: BTreeSet<u64>,
-    pub(crate) latency_max: Span,
-    pub(crate) late: u64,
+    /// While everything was whole, and otherwise.
+    pub(crate) calm: Journeys,
+    pub(crate) disturbed: Journeys,
+}
+
+/// How long messages took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Journeys {
+    /// Messages that came.
+    pub count: u64,
+    /// The longest way.
+    pub worst: Span,
+    /// Those that came after their deadline.
+    pub late: u64,
+}
+
+impl Journeys {
+    pub(crate) fn add(&mut self, latency: Span, deadline: Span) {
+        self.count += 1;
+        self.worst = self.worst.max(latency);
+        self.late += u64::from(latency > deadline);
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Journeys) -> Journeys {
+        Journeys {
+            count: self.count + other.count,
+            worst: self.worst.max(other.worst),
+            late: self.late + other.late,
+        }
+    }
 }
 
 impl Receipt {

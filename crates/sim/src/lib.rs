@@ -4,6 +4,7 @@ mod agenda;
 mod checkers;
 mod clients;
 mod clock;
+mod describe;
 mod faults;
 mod hash;
 mod ledger;
@@ -14,17 +15,21 @@ mod report;
 mod run;
 mod scenario;
 mod scene;
+mod shrink;
 mod story;
 mod weather;
 mod world;
 
 pub use checkers::{CHECKERS, Violation};
+pub use ledger::Journeys;
 pub use report::{Findings, Sample, StreamFinding};
 pub use run::Outcome;
 pub use scenario::{
     Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
     TopicSpec, When,
 };
+pub use shrink::shrink;
+pub use story::StoryLine;
 pub use weather::{Weather, scenario_of};
 pub use world::World;
 

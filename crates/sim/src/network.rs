@@ -88,9 +88,9 @@ impl World {
 
     /// The time that something takes from one host to another.
     pub(crate) fn latency(&mut self, one: usize, other: usize) -> Span {
-        let latency =
-            if one < 2 && other < 2 { self.scenario.pair } else { self.hosts[one.max(other)].latency };
-        latency.sample(&mut self.random)
+        let Host { latency, random, .. } = &mut self.hosts[one.max(other)];
+        let latency = if one < 2 && other < 2 { self.scenario.pair } else { *latency };
+        latency.sample(random)
     }
 
     pub(crate) fn dial(&mut self, from: usize, peer: PeerIndex, within: Span) {

@@ -189,6 +189,8 @@ pub(crate) struct Host {
     pub(crate) port: Port,
     pub(crate) clock: Clock,
     pub(crate) latency: Latency,
+    /// Chance, of its own: what others do does not change what happens to it.
+    pub(crate) random: fastrand::Rng,
     /// The host itself runs.
     pub(crate) up: bool,
     pub(crate) paused: bool,
@@ -213,8 +215,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(name: &str, clock: Clock, latency: Latency) -> Host {
+    pub(crate) fn new(name: &str, clock: Clock, latency: Latency, seed: u64) -> Host {
         Host {
+            random: fastrand::Rng::with_seed(crate::hash::bytes(seed, name.as_bytes())),
             name: name.to_owned(),
             program: Program::Dead,
             life: 0,

@@ -1,7 +1,7 @@
 //! What a run found out about each topic.
 
-use crate::checkers::{Failover, Losses};
-use crate::ledger::Ledger;
+use crate::checkers::{Failover, longest_run_at_all};
+use crate::ledger::{Journeys, Ledger, Receipt};
 use crate::world::START;
 use contract::{Contract, Span, Time};
 
@@ -31,12 +31,12 @@ pub struct StreamFinding {
     pub accepted: u64,
     /// Copies that went to a backup.
     pub copies: u64,
-    /// The longest run of losses at any subscriber.
+    /// The longest run of losses at any subscriber, whether or not the guarantees cover what happened.
     pub worst_run: u64,
-    /// The longest way of any message.
-    pub worst_latency: Span,
-    /// Messages that came late.
-    pub late: u64,
+    /// How long messages took while everything was whole.
+    pub calm: Journeys,
+    /// How long those took that were under way while something was not.
+    pub disturbed: Journeys,
 }
 
 /// What a run found out.
@@ -57,7 +57,6 @@ pub struct Findings {
 impl Findings {
     pub(crate) fn of(
         ledger: &Ledger,
-        losses: &Losses,
         failover: &Failover,
         deaths: &[Time],
         samples: Option<Vec<Sample>>,
@@ -65,7 +64,10 @@ impl Findings {
     ) -> Findings {
         let streams = ledger.streams.iter().map(|stream| {
             let receipts = stream.receipts.iter().flatten();
-            let run = |index| losses.longest_run(stream, index).0;
+            let run = |index| longest_run_at_all(stream, index);
+            let all = |of: fn(&Receipt) -> Journeys| {
+                receipts.clone().map(of).fold(Journeys::default(), Journeys::and)
+            };
             StreamFinding {
                 topic: stream.topic.clone(),
                 contract: stream.contract,
@@ -73,8 +75,8 @@ impl Findings {
                 accepted: stream.messages.len() as u64,
                 copies: stream.copies,
                 worst_run: (0..ledger.subscribers.len()).map(run).max().unwrap_or(0),
-                worst_latency: receipts.clone().map(|receipt| receipt.latency_max).max().unwrap_or_default(),
-                late: receipts.map(|receipt| receipt.late).sum(),
+                calm: all(|receipt| receipt.calm),
+                disturbed: all(|receipt| receipt.disturbed),
             }
         });
         Findings {

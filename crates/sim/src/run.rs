@@ -4,7 +4,7 @@ use crate::checkers::Violation;
 use crate::faults::Phase;
 use crate::report::Findings;
 use crate::scenario::Scenario;
-use crate::story::Story;
+use crate::story::{Story, StoryLine};
 use crate::world::{START, World};
 use contract::Span;
 
@@ -22,7 +22,7 @@ pub struct Outcome {
     /// What became of each topic.
     pub findings: Findings,
     /// The last lines of the story, if it was told.
-    pub story: Vec<String>,
+    pub story: Vec<StoryLine>,
 }
 
 /// A run that takes more steps than this for every second of its time is not getting anywhere.
@@ -72,7 +72,8 @@ impl World {
         let lasted = self.now.since(START);
         let violation = self.watch.violation().cloned();
         if let (Some(violation), Some(story)) = (&violation, &mut self.story) {
-            story.add(violation.at, "VIOLATED", &violation.to_string());
+            let (who, what) = ("VIOLATED".to_owned(), violation.to_string());
+            story.add(StoryLine { at: violation.at, who, what, matters: true });
         }
         Outcome {
             violation,
@@ -80,7 +81,7 @@ impl World {
             steps: self.steps,
             lasted,
             findings: self.watch.findings(lasted),
-            story: self.story.iter().flat_map(|story| story.lines().cloned()).collect(),
+            story: self.story.map(Story::into_lines).unwrap_or_default(),
         }
     }
 }

@@ -2,11 +2,31 @@
 
 use contract::Span;
 use std::collections::VecDeque;
+use std::fmt;
+
+/// One line of a story.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoryLine {
+    /// When, since the beginning.
+    pub at: Span,
+    /// Which host.
+    pub who: String,
+    /// What it did.
+    pub what: String,
+    /// Whether it is more than a message on its way.
+    pub matters: bool,
+}
+
+impl fmt::Display for StoryLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>12.6} s  {:<14} {}", self.at.0 as f64 / 1e9, self.who, self.what)
+    }
+}
 
 /// Lines that are kept.
 #[derive(Clone)]
 pub(crate) struct Story {
-    lines: VecDeque<String>,
+    lines: VecDeque<StoryLine>,
     limit: usize,
 }
 
@@ -15,14 +35,14 @@ impl Story {
         Story { lines: VecDeque::new(), limit }
     }
 
-    pub(crate) fn add(&mut self, at: Span, who: &str, line: &str) {
+    pub(crate) fn add(&mut self, line: StoryLine) {
         if self.lines.len() == self.limit {
             self.lines.pop_front();
         }
-        self.lines.push_back(format!("{:>12.6} s  {who:<14} {line}", at.0 as f64 / 1e9));
+        self.lines.push_back(line);
     }
 
-    pub(crate) fn lines(&self) -> impl Iterator<Item = &String> {
-        self.lines.iter()
+    pub(crate) fn into_lines(self) -> Vec<StoryLine> {
+        self.lines.into()
     }
 }

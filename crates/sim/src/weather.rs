@@ -221,6 +221,9 @@ impl Maker {
         // The confirmation of somebody far away takes as long as the class of far links says.
         let cloud = if contract.confirm { self.far } else { self.one_in(4) };
         contract.link = if cloud { LinkClass::CLOUD } else { LinkClass::EDGE };
+        if cloud && !self.one_in(4) {
+            contract.deadline = self.millis(80, 400);
+        }
         contract
     }
 
@@ -324,6 +327,10 @@ impl Maker {
         let client = if self.random.bool() { publisher } else { subscriber };
         let broker = self.pick(&[Target::Primary, Target::Primary, Target::Backup]);
         let span = self.duration();
+        if self.far && self.one_in(3) {
+            // What is on its way to somebody far away dies with the primary's host, and only copies cover it.
+            return Act::HostCrash { target: Target::Primary, restart: Some(span) };
+        }
         let kinds = if self.is_beyond() { 20 } else { 13 };
         match self.random.u32(0..kinds) {
             0..4 => {

@@ -14,7 +14,7 @@ use crate::network::{Conn, Dial};
 use crate::node::{App, Ear, Heard, Host, News, Program, Told};
 use crate::port::{Note, Written};
 use crate::scenario::{Latency, Scenario};
-use crate::story::Story;
+use crate::story::{Story, StoryLine};
 use broker::Settings;
 use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
@@ -27,6 +27,8 @@ pub(crate) const START: Time = Time(1_700_000_000_000_000_000);
 /// A deployment on invented time.
 pub struct World {
     pub(crate) scenario: Scenario,
+    pub(crate) seed: u64,
+    /// Chance in what goes wrong.
     pub(crate) random: fastrand::Rng,
     pub(crate) now: Time,
     pub(crate) agenda: Agenda,
@@ -52,11 +54,11 @@ pub struct World {
 impl World {
     /// A deployment that has not begun.
     pub fn new(scenario: &Scenario, seed: u64) -> World {
-        let random = fastrand::Rng::with_seed(seed);
         let mut world = World {
             watch: Watch::new(scenario),
             scenario: scenario.clone(),
-            random,
+            seed,
+            random: fastrand::Rng::with_seed(seed),
             now: START,
             agenda: Agenda::default(),
             hosts: Vec::new(),
@@ -76,7 +78,7 @@ impl World {
         };
         for (name, clock) in ["a", "b"].into_iter().zip(scenario.clocks) {
             let clock = Clock::new(START, clock.offset, clock.drift_ppb);
-            world.hosts.push(Host::new(name, clock, Latency::fixed(Span::ZERO)));
+            world.hosts.push(Host::new(name, clock, Latency::fixed(Span::ZERO), seed));
         }
         world.add_clients();
         for host in 0..world.hosts.len() {
@@ -166,7 +168,7 @@ impl World {
         Settings {
             name: self.hosts[host].name.clone(),
             // Drawn at random by a real driver, so that either may be the larger.
-            node: NodeId(self.random.u64(1..u64::MAX / 2) * 2 + (self.lives & 1)),
+            node: NodeId(self.hosts[host].random.u64(1..u64::MAX / 2) * 2 + (self.lives & 1)),
             started,
             prefers_to_reign: host == 0,
             has_peer: true,
@@ -336,7 +338,7 @@ impl World {
             self.watch.wrote(self.now + spent + cost, at, host, peer, &sent.note);
             if self.story.is_some() {
                 let text = self.describe(peer, &sent.note);
-                self.tell(host, || text);
+                self.tell_line(host, false, || text);
             }
         }
         self.hosts[host].port.sent = sent;
@@ -345,7 +347,7 @@ impl World {
                 let peer =
                     self.hosts[host].port.socket(link).map_or("?", |socket| &self.hosts[socket.peer].name);
                 let line = format!("says to {peer} on {}: {words}", link.0);
-                self.tell(host, || line);
+                self.tell_line(host, false, || line);
             }
         }
         cost
@@ -400,9 +402,14 @@ impl World {
     }
 
     /// Writes a line of the story, if it is told.
-    pub(crate) fn tell(&mut self, host: usize, line: impl FnOnce() -> String) {
+    pub(crate) fn tell(&mut self, host: usize, what: impl FnOnce() -> String) {
+        self.tell_line(host, true, what);
+    }
+
+    fn tell_line(&mut self, host: usize, matters: bool, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
-            story.add(self.now.since(START), &self.hosts[host].name, &line());
+            let (at, who) = (self.now.since(START), self.hosts[host].name.clone());
+            story.add(StoryLine { at, who, what: what(), matters });
         }
     }
 

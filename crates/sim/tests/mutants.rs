@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// A fault, the checker that must notice it, in which weather, and within how many seeds.
 const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::ForgetRetained, "losses", Weather::Assumed, 60),
-    (Mutant::CopyNothing, "losses", Weather::Assumed, 600),
+    (Mutant::CopyNothing, "losses", Weather::Assumed, 400),
     (Mutant::ServeInOrderOfArrival, "edf", Weather::Assumed, 10),
     (Mutant::HandOverTwice, "duplicates", Weather::Assumed, 20),
     (Mutant::KeepEpoch, "reigns", Weather::Assumed, 10),
@@ -19,7 +19,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::AdmitAnything, "admission", Weather::Assumed, 20),
     (Mutant::LeaveJobs, "deadlines", Weather::Assumed, 150),
     (Mutant::SuspectLate, "failover", Weather::Assumed, 40),
-    (Mutant::DropStrays, "handover", Weather::Assumed, 100),
+    (Mutant::DropStrays, "handover", Weather::Assumed, 400),
     (Mutant::CallNothingLate, "lateness", Weather::Assumed, 40),
     (Mutant::DeferWithoutLimit, "limits", Weather::Beyond, 100),
     (Mutant::MixPayloads, "contents", Weather::Assumed, 10),

@@ -5,7 +5,7 @@
 //! and nothing arrives before the next, that one goes on where this one stopped. Messages that did not keep their
 //! period, or whose clock was off, are planned otherwise and not looked at.
 
-use crate::ledger::Stream;
+use crate::ledger::{self, Life, Stream};
 use crate::port::Note;
 use crate::scenario::Scenario;
 use broker::Policy;
@@ -57,10 +57,14 @@ impl Edf {
         &mut self,
         stream: &Stream,
         host: usize,
+        life: Life,
         note: &Note,
         stamped: Time,
         local: Time,
     ) -> Result<(), String> {
+        if stream.traces(host, life, note.seq) & ledger::AHEAD != 0 {
+            return Ok(());
+        }
         let Some(deadlines) = stream.deadlines else { return Ok(()) };
         self.runs(stream, host, note, stamped + deadlines.dispatch, local, "dispatch")
     }
@@ -69,10 +73,14 @@ impl Edf {
         &mut self,
         stream: &Stream,
         host: usize,
+        life: Life,
         note: &Note,
         stamped: Time,
         local: Time,
     ) -> Result<(), String> {
+        if stream.traces(host, life, note.seq) & ledger::AHEAD != 0 {
+            return Ok(());
+        }
         let Some(deadlines) = stream.deadlines else { return Ok(()) };
         self.runs(stream, host, note, stamped + deadlines.replication, local, "copy")
     }

@@ -31,7 +31,7 @@ impl Handover {
         }
     }
 
-    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), String> {
+    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
         for (from, to) in &self.windows {
             for stream in &ledger.streams {
                 let first = stream.messages.partition_point(|message| message.accepted < *from);
@@ -50,10 +50,10 @@ impl Handover {
                     });
                     if let Some(seq) = missing {
                         let name = &ledger.subscribers[index].name;
-                        return Err(format!(
-                            "{name} misses {} #{seq}, published during a handover",
-                            stream.topic
-                        ));
+                        let about = stream.message(seq).map_or(*from, |message| message.accepted);
+                        let what =
+                            format!("{name} misses {} #{seq}, published during a handover", stream.topic);
+                        return Err((about, what));
                     }
                 }
             }

@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "losses";
 pub(super) const STATEMENT: &str = "no subscriber misses more than L messages of a stream in a row";
 
 #[derive(Clone, Default)]
-pub(crate) struct Losses {
+pub(super) struct Losses {
     /// Times for which nothing is promised; the last may still be open.
     beyond: Vec<(Time, Option<Time>)>,
     /// Publishers whose connection to a broker was broken, and since when.
@@ -82,53 +82,72 @@ impl Losses {
         self.beyond.iter().any(|(from, to)| within(*from, *to)) || self.away.iter().any(away)
     }
 
-    /// The longest run of missing messages for a subscriber, and where it begins. Excused ones do not count, nor end it.
-    pub(crate) fn longest_run(&self, stream: &Stream, subscriber: usize) -> (u64, u64) {
-        let Some(receipt) = &stream.receipts[subscriber] else { return (0, 0) };
-        let mut longest = (0, 0);
-        for (from, to) in &receipt.wanted {
-            let (mut run, mut began) = (0, 0);
-            for seq in *from..to.unwrap_or(stream.messages.len() as u64) {
-                if receipt.has(seq) {
-                    run = 0;
-                    continue;
-                }
-                let accepted = stream.message(seq).map_or(Time::ZERO, |message| message.accepted);
-                let excused = receipt.excused.contains(&seq) || stream.excused.contains(&seq);
-                if excused || self.is_beyond(stream, subscriber, accepted) {
-                    continue;
-                }
-                if run == 0 {
-                    began = seq;
-                }
-                run += 1;
-                if run > longest.0 {
-                    longest = (run, began);
-                }
-            }
-        }
-        longest
+    /// The longest run of messages that a subscriber misses although they were covered, and where it begins. Those that
+    /// nothing covers do not count, nor end it.
+    fn longest_covered_run(&self, stream: &Stream, subscriber: usize) -> (u64, u64) {
+        let excused = |seq: u64, accepted: Time| {
+            let receipt = &stream.receipts[subscriber];
+            receipt.as_ref().is_some_and(|receipt| receipt.excused.contains(&seq))
+                || stream.excused.contains(&seq)
+                || self.is_beyond(stream, subscriber, accepted)
+        };
+        longest_run(stream, subscriber, excused)
     }
 
-    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), String> {
+    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
         for stream in ledger.streams.iter().filter(|stream| stream.contract.loss != Loss::Unbounded) {
             for (index, subscriber) in ledger.subscribers.iter().enumerate() {
-                let (run, began) = self.longest_run(stream, index);
+                let (run, began) = self.longest_covered_run(stream, index);
                 if !stream.contract.loss.tolerates(run) {
                     let at = stream.message(began).map_or(Time::ZERO, |message| message.accepted);
-                    return Err(format!(
-                        "{} lost {run} messages of {} in a row, from #{began} on (published at {}), of at most {}; contract {}",
-                        subscriber.name,
-                        stream.topic,
-                        at.since(crate::world::START),
-                        stream.contract.loss,
-                        stream.contract
+                    return Err((
+                        at,
+                        format!(
+                            "{} lost {run} messages of {} in a row, from #{began} on (published at {}), of at most {}; contract {}",
+                            subscriber.name,
+                            stream.topic,
+                            at.since(crate::world::START),
+                            stream.contract.loss,
+                            stream.contract
+                        ),
                     ));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// The longest run of missing messages, whether or not they were covered.
+pub(crate) fn longest_run_at_all(stream: &Stream, subscriber: usize) -> u64 {
+    longest_run(stream, subscriber, |_, _| false).0
+}
+
+/// The longest run of messages that a subscriber misses, and where it begins. Excused ones do not count, nor end it.
+fn longest_run(stream: &Stream, subscriber: usize, excused: impl Fn(u64, Time) -> bool) -> (u64, u64) {
+    let Some(receipt) = &stream.receipts[subscriber] else { return (0, 0) };
+    let mut longest = (0, 0);
+    for (from, to) in &receipt.wanted {
+        let (mut run, mut began) = (0, 0);
+        for seq in *from..to.unwrap_or(stream.messages.len() as u64) {
+            if receipt.has(seq) {
+                run = 0;
+                continue;
+            }
+            let accepted = stream.message(seq).map_or(Time::ZERO, |message| message.accepted);
+            if excused(seq, accepted) {
+                continue;
+            }
+            if run == 0 {
+                began = seq;
+            }
+            run += 1;
+            if run > longest.0 {
+                longest = (run, began);
+            }
+        }
+    }
+    longest
 }
 
 /// Whether the guarantees cover a fault that happens while everything is whole.

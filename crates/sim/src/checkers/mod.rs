@@ -18,7 +18,7 @@ mod progress;
 mod reigns;
 
 pub(crate) use failover::Failover;
-pub(crate) use losses::Losses;
+pub(crate) use losses::longest_run_at_all;
 
 use crate::ledger::{self, Ledger, Life};
 use crate::node::{Got, Told};
@@ -35,8 +35,10 @@ use wire::{MarkKind, MessageKind};
 pub struct Violation {
     /// The checker that noticed.
     pub checker: &'static str,
-    /// When, since the beginning of the run.
+    /// When it was noticed, since the beginning of the run.
     pub at: Span,
+    /// When what it is about happened; the story around it is worth reading.
+    pub about: Span,
     /// What happened.
     pub what: String,
 }
@@ -77,7 +79,7 @@ pub(crate) struct Watch {
     /// Everything is whole, and has been since.
     calm_since: Option<Time>,
     assumed: bool,
-    losses: Losses,
+    losses: losses::Losses,
     edf: edf::Edf,
     reigns: reigns::Reigns,
     epochs: epochs::Epochs,
@@ -103,7 +105,7 @@ impl Watch {
             followed: [None; 2],
             calm_since: None,
             assumed: scenario.assumed,
-            losses: Losses::default(),
+            losses: losses::Losses::default(),
             edf: edf::Edf::new(scenario),
             reigns: reigns::Reigns::new(scenario.assumed),
             epochs: epochs::Epochs::default(),
@@ -124,10 +126,16 @@ impl Watch {
     }
 
     fn verdict(&mut self, now: Time, checker: &'static str, result: Result<(), String>) {
-        if let Err(what) = result
+        self.verdict_about(now, checker, result.map_err(|what| (now, what)));
+    }
+
+    /// The same for something that is noticed later than it happened.
+    fn verdict_about(&mut self, now: Time, checker: &'static str, result: Result<(), (Time, String)>) {
+        if let Err((about, what)) = result
             && self.violation.is_none()
         {
-            self.violation = Some(Violation { checker, at: now.since(START), what });
+            let (at, about) = (now.since(START), about.since(START));
+            self.violation = Some(Violation { checker, at, about, what });
         }
     }
 
@@ -167,9 +175,11 @@ impl Watch {
         let result = lateness::delivered(stream, local, got);
         let accepted = stream.message(got.seq).map_or(now, |message| message.accepted);
         let latency = now.since(accepted);
+        let (calm, deadline) =
+            (self.calm_since.is_some_and(|since| accepted >= since), stream.contract.deadline);
         let duplicate = stream.receipts[index].as_mut().is_some_and(|receipt| {
-            receipt.latency_max = receipt.latency_max.max(latency);
-            receipt.late += u64::from(got.late);
+            let journeys = if calm { &mut receipt.calm } else { &mut receipt.disturbed };
+            journeys.add(latency, deadline);
             receipt.take(got.seq)
         });
         self.verdict(now, lateness::NAME, result);
@@ -233,7 +243,9 @@ impl Watch {
         match note.what {
             Written::Message { kind: MessageKind::Publish, resent, .. } => {
                 self.deadlines.arrived(stream, host, local, note.seq, resent);
-                stream.trace(host, life, note.seq, ledger::ARRIVED);
+                let ahead = stream.message(note.seq).is_some_and(|message| message.stamped > local);
+                let flags = if ahead { ledger::ARRIVED | ledger::AHEAD } else { ledger::ARRIVED };
+                stream.trace(host, life, note.seq, flags);
             }
             Written::Message { kind: MessageKind::Forward, .. } if follows => {
                 stream.trace(host, life, note.seq, ledger::COPY);
@@ -265,7 +277,7 @@ impl Watch {
         let Some(stream) = self.ledger.streams.get_mut(note.stream as usize) else { return };
         match kind {
             MessageKind::Deliver => {
-                let edf = self.edf.dispatches(stream, host, note, stamped, local);
+                let edf = self.edf.dispatches(stream, host, life, note, stamped, local);
                 let copies = if self.edf.is_running(host) {
                     copies::dispatches(stream, host, life, note.seq)
                 } else {
@@ -278,7 +290,7 @@ impl Watch {
             MessageKind::Replicate => {
                 stream.copies += 1;
                 stream.trace(host, life, note.seq, ledger::COPIED);
-                let result = self.edf.copies(stream, host, note, stamped, local);
+                let result = self.edf.copies(stream, host, life, note, stamped, local);
                 self.verdict(now, edf::NAME, result);
             }
             _ => {}
@@ -389,16 +401,16 @@ impl Watch {
     /// The run is over: what is still missing is lost.
     pub(crate) fn ends(&mut self, now: Time) {
         let result = self.progress.ends(&self.ledger);
-        self.verdict(now, progress::NAME, result);
+        self.verdict_about(now, progress::NAME, result);
         if self.assumed {
             let result = self.handover.ends(&self.ledger);
-            self.verdict(now, handover::NAME, result);
+            self.verdict_about(now, handover::NAME, result);
             let result = self.losses.ends(&self.ledger);
-            self.verdict(now, losses::NAME, result);
+            self.verdict_about(now, losses::NAME, result);
         }
     }
 
     pub(crate) fn findings(&mut self, lasted: Span) -> Findings {
-        Findings::of(&self.ledger, &self.losses, &self.failover, &self.deaths, self.samples.take(), lasted)
+        Findings::of(&self.ledger, &self.failover, &self.deaths, self.samples.take(), lasted)
     }
 }

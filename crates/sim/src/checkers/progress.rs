@@ -45,13 +45,13 @@ impl Progress {
         self.to = Some(now);
     }
 
-    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), String> {
+    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
         let (Some(from), Some(to)) = (self.from.filter(|_| self.steady), self.to) else { return Ok(()) };
         for stream in ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true)) {
             let first = stream.messages.partition_point(|message| message.accepted < from);
             let last = stream.messages.partition_point(|message| message.accepted < to);
             if first == last && !stream.contract.period.is_forever() {
-                return Err(format!("{} did not flow although everything was mended", stream.topic));
+                return Err((from, format!("{} did not flow although everything was mended", stream.topic)));
             }
             for (index, receipt) in stream.receipts.iter().enumerate().filter(|_| self.ample) {
                 let Some(receipt) = receipt.as_ref().filter(|_| ledger.subscribers[index].is_served()) else {
@@ -59,10 +59,9 @@ impl Progress {
                 };
                 if let Some(seq) = (first as u64..last as u64).find(|seq| !receipt.has(*seq)) {
                     let name = &ledger.subscribers[index].name;
-                    return Err(format!(
-                        "{name} misses {} #{seq}, published when all was well",
-                        stream.topic
-                    ));
+                    let about = stream.message(seq).map_or(from, |message| message.accepted);
+                    let what = format!("{name} misses {} #{seq}, published when all was well", stream.topic);
+                    return Err((about, what));
                 }
             }
         }

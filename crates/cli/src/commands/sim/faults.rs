@@ -83,38 +83,6 @@ fn part_of(span: Span, seed: u64) -> Span {
     Span(((u128::from(fraction) * u128::from(span.as_nanos_u64())) >> 64) as i64)
 }
 
-/// Times at which messages may be late because something is broken.
-#[derive(Clone, Debug)]
-pub struct Disturbances(Vec<(Span, Span)>);
-
-impl Disturbances {
-    /// Around the deaths of brokers, and around other faults whose time is known. Of those that wait until everything is
-    /// whole, the time is not known, so the rest of the run counts as disturbed.
-    pub fn of(scenario: &Scenario, deaths: &[Span]) -> Disturbances {
-        // A fail-over, and as long again for what has piled up meanwhile.
-        let after = scenario.delays.failover * 2;
-        let mut all: Vec<(Span, Span)> = deaths.iter().map(|at| (*at, *at + after)).collect();
-        for fault in &scenario.faults {
-            let lasts = match &fault.act {
-                Act::Pause { span, .. } | Act::Partition { span, .. } | Act::Slow { span, .. } => *span,
-                _ => Span::ZERO,
-            };
-            let dies = matches!(fault.act, Act::Crash { .. } | Act::HostCrash { .. });
-            match fault.when {
-                When::At(at) => all.push((at, at + lasts + after)),
-                When::Settled(_) if dies => {}
-                When::Settled(_) => all.push((Span::ZERO, Span::FOREVER)),
-            }
-        }
-        Disturbances(all)
-    }
-
-    /// Whether a message that was published then, and took so long, was not under way in any of them.
-    pub fn are_clear_of(&self, at: Span, latency: Span) -> bool {
-        self.0.iter().all(|(from, until)| at + latency < *from || at > *until)
-    }
-}
-
 /// Why a run is beyond what the guarantees assume, if it is. Deadlines, loss bounds and x are then not demanded by the
 /// simulator's checkers, though the table still shows what became of them.
 pub fn beyond(scenario: &Scenario) -> Vec<String> {
@@ -196,19 +164,6 @@ mod tests {
         parts.sort_unstable();
         let widest = parts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
         assert!(parts[0] >= 0 && parts[99] < 1_000_000_000 && widest < 30_000_000, "{widest}");
-    }
-
-    #[test]
-    fn what_is_under_way_around_a_fault_is_disturbed() {
-        let around = Disturbances(vec![(Span::secs(5), Span::millis(5_100))]);
-        let took = Span::millis(50);
-        assert!(
-            around.are_clear_of(Span::millis(4_900), took) && around.are_clear_of(Span::millis(5_200), took)
-        );
-        assert!(
-            !around.are_clear_of(Span::millis(4_960), took)
-                && !around.are_clear_of(Span::millis(5_050), took)
-        );
     }
 
     #[test]

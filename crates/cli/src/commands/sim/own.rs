@@ -61,7 +61,7 @@ pub fn run(
     }
     if arguments.trace {
         trial.name_brokers();
-        report.story = runs::story(&trial.scenario(arguments.seed), arguments.seed);
+        report.story = runs::story(&trial.scenario(arguments.seed), arguments.seed, None);
     }
     match format {
         Format::Json => json(&report)?,
@@ -93,10 +93,13 @@ impl Trial {
 
     fn play(&self, seed: u64) -> (Tally, Option<Flaw>) {
         let scenario = self.scenario(seed);
-        match guarded(|| World::play_sampled(&scenario, seed)) {
+        match guarded(|| World::play(&scenario, seed)) {
             Ok(outcome) => {
                 let flaw = runs::flaw_of(&outcome);
-                (Tally::of_run(&scenario, &outcome.findings, flaw.as_ref(), &self.deployment), flaw)
+                (
+                    Tally::of_run(scenario.topics.len(), &outcome.findings, flaw.as_ref(), &self.deployment),
+                    flaw,
+                )
             }
             Err(flaw) => (Tally::new(scenario.topics.len()), Some(flaw)),
         }

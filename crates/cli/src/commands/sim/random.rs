@@ -9,6 +9,7 @@ use crate::output::{Outcome, Trouble, json, line, table, yes};
 use contract::Span;
 use serde::Serialize;
 use sim::{CHECKERS, Scenario, Weather, World, scenario_of};
+use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
 /// What this program was built from, so that a seed means the same to whoever is told of it.
@@ -93,10 +94,15 @@ fn play(scenario: &Scenario, seed: u64, twice: bool) -> Played {
     Played { flaw, lasted, steps, deaths: outcome.findings.deaths.len() as u64 }
 }
 
-/// The scenario and what happened in it, line by line. A shrunk scenario would be told here in the place of this one.
+/// The scenario and what happened in it, line by line. One that violates something is made as small as it gets first, and
+/// told around what is violated.
 fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
-    let mut lines: Vec<String> = format!("{scenario:#?}").lines().map(str::to_owned).collect();
-    lines.extend(runs::story(scenario, seed));
+    let shrunk = catch_unwind(|| sim::shrink(scenario, seed)).ok();
+    let (smaller, outcome) =
+        shrunk.map_or((scenario.clone(), None), |(smaller, outcome)| (smaller, Some(outcome)));
+    let mut lines: Vec<String> = smaller.to_string().lines().map(str::to_owned).collect();
+    let about = outcome.and_then(|outcome| outcome.violation).map(|violation| violation.about);
+    lines.extend(runs::story(&smaller, seed, about));
     lines
 }
 

@@ -174,26 +174,26 @@ impl Row {
     fn conclude(&mut self, family: &TopicFamily, fate: &Fate) {
         let contract = &family.rule.contract;
         self.published = fate.accepted;
-        self.received = fate.received;
+        self.received = fate.calm.count + fate.disturbed.count;
         self.copied_share = fate.copies as f64 / fate.accepted.max(1) as f64;
         self.worst_run = fate.worst_run;
         self.spare_run = match contract.loss {
             Loss::AtMost(most) => Some(i64::from(most) - fate.worst_run as i64),
             Loss::Unbounded => None,
         };
-        self.worst_ms = (fate.received_calm > 0).then(|| fate.worst_calm.as_millis_f64());
+        self.worst_ms = (fate.calm.count > 0).then(|| fate.calm.worst.as_millis_f64());
         self.spare_ms =
             finite(contract.deadline).zip(self.worst_ms).map(|(deadline, worst)| deadline - worst);
-        self.late = fate.late_calm;
-        let disturbed = fate.received > fate.received_calm;
-        self.worst_around_faults_ms = disturbed.then(|| fate.worst_disturbed.as_millis_f64());
-        self.late_around_faults = fate.late_disturbed;
+        self.late = fate.calm.late;
+        let disturbed = fate.disturbed.count > 0;
+        self.worst_around_faults_ms = disturbed.then(|| fate.disturbed.worst.as_millis_f64());
+        self.late_around_faults = fate.disturbed.late;
         self.refused_streams = fate.refused;
         // A subscription that was refused has no losses to count.
-        let nothing_came = fate.accepted > 0 && fate.received == 0;
+        let nothing_came = fate.accepted > 0 && self.received == 0;
         self.verdict = if fate.refused > 0 {
             Verdict::Refused
-        } else if !contract.loss.tolerates(fate.worst_run) || fate.late_calm > 0 || nothing_came {
+        } else if !contract.loss.tolerates(fate.worst_run) || fate.calm.late > 0 || nothing_came {
             Verdict::Broken
         } else {
             Verdict::Kept

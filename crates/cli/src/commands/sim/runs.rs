@@ -1,8 +1,9 @@
 //! Many runs, on as many threads as there are processors. What comes out depends on the seeds only.
 
 use crate::output::Trouble;
+use contract::Span;
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::{Outcome, World};
+use sim::{Outcome, StoryLine, World};
 use std::any::Any;
 use std::num::NonZero;
 use std::ops::Range;
@@ -106,13 +107,21 @@ pub fn flaw_of(outcome: &Outcome) -> Option<Flaw> {
     })
 }
 
-/// The story of a run, in lines; of one in which the product ends itself, only how.
-pub fn story(scenario: &sim::Scenario, seed: u64) -> Vec<String> {
-    match guarded(|| World::play_aloud(scenario, seed)) {
-        Ok(outcome) => outcome.story,
-        Err(flaw) => vec![flaw.what],
-    }
+/// The story of a run, in lines; of one in which the product ends itself, only how. `about`: the part around this.
+pub fn story(scenario: &sim::Scenario, seed: u64, about: Option<Span>) -> Vec<String> {
+    let outcome = match guarded(|| World::play_aloud(scenario, seed)) {
+        Ok(outcome) => outcome,
+        Err(flaw) => return vec![flaw.what],
+    };
+    let around = |at: Span| about.is_none_or(|about| at > about - BEFORE && at < about + AFTER);
+    let told = |line: &StoryLine| around(line.at) || line.matters;
+    outcome.story.iter().filter(|line| told(line)).map(StoryLine::to_string).collect()
 }
+
+/// Of a story about something, this much before it is told, besides what matters at any time.
+const BEFORE: Span = Span::millis(60);
+/// And this much after it.
+const AFTER: Span = Span::millis(250);
 
 #[cfg(test)]
 mod tests {
