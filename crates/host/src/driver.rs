@@ -133,6 +133,8 @@ impl<N: Node> Driver<N> {
         if went_back || self.node.next_deadline() <= time {
             self.node.handle_timeout(time, &mut self.network);
         }
+        // What was just told may have made work, and nothing else would wake us for it.
+        self.busy |= self.node.run(now(), &mut self.network);
         for (peer, within) in std::mem::take(&mut self.network.dials) {
             self.network.connect(time, peer, within);
         }

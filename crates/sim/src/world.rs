@@ -226,6 +226,8 @@ impl World {
             program.handle_timeout(local, port);
             self.digest(host, spent);
         }
+        let more = self.portion(host, &mut spent);
+        self.hosts[host].has_work |= more;
         for (peer, within) in std::mem::take(&mut self.hosts[host].port.dials) {
             self.dial(host, peer, within);
         }

@@ -16,7 +16,7 @@ pub(super) struct Copies {
     owed: [Vec<(u32, u64)>; 2],
     /// Copies that a backup keeps of every stream at least; older ones give way.
     slots: usize,
-    /// There is room for every copy.
+    /// There is room for every copy, and for whatever waits for a subscriber.
     ample: bool,
 }
 
@@ -26,7 +26,10 @@ const RECENT: u64 = 4_096;
 impl Copies {
     pub(super) fn new(scenario: &Scenario) -> Copies {
         let limits = &scenario.limits;
-        let ample = limits.store_bytes >= broker::Limits::default().store_bytes;
+        let usual = broker::Limits::default();
+        let ample = limits.store_bytes >= usual.store_bytes
+            && limits.subscriber_backlog_bytes >= usual.subscriber_backlog_bytes
+            && limits.deferred_per_subscriber >= usual.deferred_per_subscriber;
         Copies { owed: Default::default(), slots: limits.backup_slots.max(limits.ring_slots_min), ample }
     }
 
