@@ -44,10 +44,11 @@ pub struct Tally {
 impl Tally {
     /// An account that expects `next` first.
     pub(crate) fn new(next: u64) -> Tally {
-        // Numbers before the first expected one count as seen: they are not ours to miss.
+        // Numbers before the first expected one are not ours to miss. Should one come all the same, it is new: the stream's
+        // first messages may be on their way from one broker when the other is the first to name it.
         Tally {
             next,
-            seen: [u64::MAX; WORDS],
+            seen: [0; WORDS],
             gaps: Vec::new(),
             received: 0,
             duplicates: 0,
@@ -117,7 +118,7 @@ impl Tally {
 
     /// The publisher has restarted and counts from `next` again; what was lost before stays lost.
     pub(crate) fn begin_anew(&mut self, next: u64) {
-        (self.next, self.seen) = (next, [u64::MAX; WORDS]);
+        (self.next, self.seen) = (next, [0; WORDS]);
     }
 
     /// Judges all gaps: the stream has ended.
@@ -229,8 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_that_comes_later_misses_nothing_from_before() {
+    fn a_subscriber_that_comes_later_misses_nothing_from_before_and_takes_it_once() {
         let mut tally = Tally::new(7);
+        assert_eq!(tally.arrive(Time(0), 3, SETTLE), Arrival::Fresh { reordered: true });
         assert_eq!(tally.arrive(Time(0), 3, SETTLE), Arrival::Duplicate);
         tally.arrive(Time(0), 7, SETTLE);
         tally.close();

@@ -37,6 +37,11 @@ impl<R: Reporter> BrokerNode<R> {
         &mut self.reporter
     }
 
+    /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
+    pub fn run_jobs(&mut self, now: Time, budget: usize, net: &mut impl Effects) -> bool {
+        self.broker.run(now, budget, &mut Wired { net, reporter: &mut self.reporter })
+    }
+
     /// Begins to end; see [`Broker::leave`].
     pub fn leave(&mut self, now: Time, net: &mut impl Effects) {
         self.broker.leave(now, &mut Wired { net, reporter: &mut self.reporter });
@@ -72,7 +77,7 @@ impl<R: Reporter> Node for BrokerNode<R> {
     }
 
     fn run(&mut self, now: Time, net: &mut impl Effects) -> bool {
-        self.broker.run(now, JOBS_PER_PORTION, &mut Wired { net, reporter: &mut self.reporter })
+        self.run_jobs(now, JOBS_PER_PORTION, net)
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {

@@ -8,6 +8,7 @@ mod describe;
 mod faults;
 mod hash;
 mod ledger;
+pub mod model;
 mod network;
 mod node;
 mod port;
