@@ -171,3 +171,45 @@ fn made_up_deployments_are_the_same_every_time() {
     assert!(report["checkers"].as_array().unwrap().iter().any(|checker| checker["name"] == "losses"));
     assert_eq!(timeless(&folder.run(arguments)), report);
 }
+
+#[test]
+fn what_no_guarantee_covers_is_shown_as_broken_with_the_reason() {
+    let folder = plant();
+    let both = ["sim", "plant.toml", "--seeds", "2", "--crash", "a@5s", "--crash", "b@5s"];
+    folder.run(both).must(
+        1,
+        &[
+            "BROKEN",
+            "the fault at 5s came before redundancy was restored after the one at 5s",
+            "the story of the worst run: verge sim plant.toml --crash a@5s --crash b@5s --seed 0 --trace",
+            "no fail-over after a death",
+            "2 families of topics have a BROKEN contract",
+        ],
+    );
+    let report = timeless(&folder.run([&both[..], &["--format", "json"]].concat()));
+    let topics = report["topics"].as_array().unwrap();
+    assert!(topics[0]["worst_run"].as_u64().unwrap() > 30 && topics[0]["verdict"] == "broken", "{report}");
+    assert_eq!((&topics[1]["verdict"], &report["violations"]), (&json!("kept"), &json!([])), "{report}");
+}
+
+#[test]
+fn a_long_story_is_told_around_what_goes_wrong() {
+    let folder = Folder::new();
+    folder.write("plant.toml", PLANT.replace("streams = 3", "streams = 60"));
+    let ran = folder.run(["sim", "plant.toml", "--crash", "primary@3s", "--trace"]);
+    ran.must(0, &["are left out of the story", "3.000000 s  a", "dies", "publishes pump/0/speed #"]);
+    assert!(ran.out.lines().count() < 5_000, "{} lines", ran.out.lines().count());
+}
+
+#[test]
+fn rubbish_neither_hangs_nor_panics() {
+    let folder = plant();
+    let with = |file: &str| folder.run(["sim", "plant.toml", "--seeds", "1", "--scenario", file]);
+    with("/dev/zero").must(TROUBLE, &["cannot read /dev/zero", "larger than"]);
+    std::fs::write(folder.path("bytes.toml"), b"duration = \"5s\"\n# \xff\xfe\n").unwrap();
+    with("bytes.toml").must(TROUBLE, &["bytes.toml:2:3", "0xff", "save the file as UTF-8"]);
+    folder.write("long.toml", "duration = \"1000000h\"\n");
+    with("long.toml").must(TROUBLE, &["long.toml:1:12", "7 days at most"]);
+    folder.write("rare.toml", "[[topic]]\nfilter = \"a\"\nperiod = \"2000h\"\n");
+    folder.run(["sim", "rare.toml"]).must(TROUBLE, &["`a`", "period = \"inf\""]);
+}

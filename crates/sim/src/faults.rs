@@ -311,6 +311,9 @@ impl World {
     }
 
     fn crash_host(&mut self, host: usize) {
+        if !self.hosts[host].up {
+            return;
+        }
         self.tell(host, || "goes down with its host".to_owned());
         self.hosts[host].up = false;
         self.vanish(host);

@@ -5,6 +5,11 @@ use contract::Span;
 use contract::admission::Costs;
 use std::path::PathBuf;
 
+/// A run lasts no longer than this.
+pub const RUN_MAX: Span = Span::secs(7 * 24 * 3_600);
+/// The same in words.
+pub const RUN_MAX_WORDS: &str = "7 days";
+
 /// What `--help` says below the flags.
 pub const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +34,23 @@ What other kinds need, besides host:
   break          from = \"publisher-1\", to = \"primary\"; it may have delivers = true, half_open = true
   clock-step     by = \"-2s\"
   slow           times = 10, for
+
+What the table says, over all runs:
+  T, D, L, N     the contract: period, deadline, losses in a row that are tolerated, and how many
+                 messages a publisher retains
+  copied %       messages that were copied to the backup; none can be while there is no backup
+  CPU %          of one processor, as admission counts it
+  lost run       most messages of a stream that a subscriber missed in a row, whoever is to blame
+  spare          how many more L would have tolerated; negative: so many too many
+  worst ms       the slowest message while nothing was broken; then what was left of D, and how
+                 many came late
+  fault ms       the slowest message around a fault, and how many came late there: deadlines do
+                 not cover that
+  contract       kept, REFUSED by admission, BROKEN (lost more than L, late without a fault, or
+                 nothing came), unclear (a violated invariant broke a run off)
+Messages flow for as long as --for says, and until every topic has been seen to flow after the
+faults. A crash, also of --crash, is that of a process, which others notice at once; a power cut
+is a host-crash in a scenario.
 
 Exit codes: 0 every contract was kept, 1 one was not, or an invariant was violated, 2 trouble.";
 
@@ -85,13 +107,26 @@ fn parse_crash(text: &str) -> Result<(String, Span), String> {
     if span < Span::ZERO || span.is_forever() {
         return Err(format!("{span} is not a time of the run: write for example {who}@30s"));
     }
+    check_length(span)?;
     Ok((who.to_owned(), span))
 }
 
 fn parse_length(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: contract::SpanError| error.to_string())?;
     let sensible = span > Span::ZERO && !span.is_forever();
-    if sensible { Ok(span) } else { Err("a run has an end: write for example 10s".to_owned()) }
+    if !sensible {
+        return Err("a run has an end: write for example 10s".to_owned());
+    }
+    check_length(span)?;
+    Ok(span)
+}
+
+fn check_length(span: Span) -> Result<(), String> {
+    if span > RUN_MAX {
+        Err(format!("a run lasts {RUN_MAX_WORDS} at most: write for example 10s"))
+    } else {
+        Ok(())
+    }
 }
 
 fn parse_costs(text: &str) -> Result<Costs, String> {
@@ -125,6 +160,7 @@ mod tests {
             ("a@-3s", "a@30s"),
             ("a@inf", "a@30s"),
             ("a@soon", "50ms"),
+            ("a@200h", "7 days at most"),
         ] {
             let error = parse_crash(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

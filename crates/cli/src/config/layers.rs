@@ -4,6 +4,7 @@ use super::problems::{File, Problem, Problems, Source, Subject};
 use super::schema::{self, KEYS, TOPIC_KEYS};
 use super::value::Raw;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -66,10 +67,14 @@ pub fn read(
 /// The text of a file, unless it is absurdly large.
 pub fn read_text(path: &Path, subject: Subject) -> Result<String, Problems> {
     let unreadable = |error| Problems::unreadable(subject, path, &error);
-    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+    let mut bytes = Vec::new();
+    // A pipe or a device does not say its length beforehand.
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(unreadable(std::io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"))));
     }
-    std::fs::read_to_string(path).map_err(unreadable)
+    String::from_utf8(bytes).map_err(|error| Problems::not_text(subject, path, &error))
 }
 
 impl Layers {

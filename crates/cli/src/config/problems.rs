@@ -4,6 +4,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,6 +99,22 @@ impl Problems {
             subject,
             files: Vec::new(),
             list: vec![Problem { source: Source::Default, message, remedy }],
+        }
+    }
+
+    /// A file that holds something else than text. It is shown up to there.
+    pub fn not_text(subject: Subject, path: &Path, error: &FromUtf8Error) -> Problems {
+        let valid = error.utf8_error().valid_up_to();
+        let (text, _) = error.as_bytes().split_at(valid);
+        let mut text = String::from_utf8_lossy(text).into_owned();
+        text.push(char::REPLACEMENT_CHARACTER);
+        let message = format!("the byte {:#04x} here is not UTF-8", error.as_bytes()[valid]);
+        let remedy = "save the file as UTF-8".to_owned();
+        let source = Source::File(0, valid..text.len());
+        Problems {
+            subject,
+            files: vec![File { path: path.to_path_buf(), text }],
+            list: vec![Problem { source, message, remedy }],
         }
     }
 }

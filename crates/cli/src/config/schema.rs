@@ -302,7 +302,8 @@ pub const TOPIC_KEYS: &[Key] = &[
         "streams",
         Kind::Integer(1, 4_000_000),
         "1",
-        "How many streams these topics will have together. Only `verge check` counts with it.",
+        "How many streams these topics will have together. `verge check` counts with it and `verge sim` simulates so \
+         many; brokers take whatever comes and is admitted.",
     ),
     key(
         "confirm",

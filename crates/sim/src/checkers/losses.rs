@@ -4,6 +4,8 @@
 //! restored before the next does. Beyond what the source promises, this is demanded of pauses and of a cut between the
 //! brokers as well.
 //!
+//! A failure may cost a run of `L`. Two failures between two messages of a slow topic may cost one each, in one run.
+//!
 //! What is not held against anybody: messages that were on their way to a subscriber when the sender's host died (a
 //! confirmed topic is not excused), those that a subscriber missed while its own connection was broken, those older than
 //! what a publisher retains when its connection was, and everything around a fault outside of the model.
@@ -18,6 +20,8 @@ pub(super) const STATEMENT: &str = "no subscriber misses more than L messages of
 
 #[derive(Clone, Default)]
 pub(super) struct Losses {
+    /// When something went wrong.
+    faults: Vec<Time>,
     /// Times for which nothing is promised; the last may still be open.
     beyond: Vec<(Time, Option<Time>)>,
     /// Publishers whose connection to a broker was broken, and since when.
@@ -32,6 +36,7 @@ const SLACK: Span = Span::secs(1);
 
 impl Losses {
     pub(super) fn fault_begins(&mut self, now: Time, act: &Act, whole: bool) {
+        self.faults.push(now);
         match act {
             Act::Break { from: Target::Publisher(index), .. }
             | Act::Break { to: Target::Publisher(index), .. }
@@ -98,8 +103,12 @@ impl Losses {
         for stream in ledger.streams.iter().filter(|stream| stream.contract.loss != Loss::Unbounded) {
             for (index, subscriber) in ledger.subscribers.iter().enumerate() {
                 let (run, began) = self.longest_covered_run(stream, index);
-                if !stream.contract.loss.tolerates(run) {
-                    let at = stream.message(began).map_or(Time::ZERO, |message| message.accepted);
+                let time = |seq: u64| stream.message(seq).map_or(Time::ZERO, |message| message.accepted);
+                let (at, last) = (time(began), time(began + run.saturating_sub(1)));
+                let (from, to) = (at - SLACK, last + stream.contract.deadline + ledger.delays.failover);
+                let failures =
+                    self.faults.iter().filter(|fault| **fault >= from && **fault <= to).count() as u64;
+                if !stream.contract.loss.tolerates(run.div_ceil(failures.max(1))) {
                     return Err((
                         at,
                         format!(

@@ -83,57 +83,6 @@ fn part_of(span: Span, seed: u64) -> Span {
     Span(((u128::from(fraction) * u128::from(span.as_nanos_u64())) >> 64) as i64)
 }
 
-/// Why a run is beyond what the guarantees assume, if it is. Deadlines, loss bounds and x are then not demanded by the
-/// simulator's checkers, though the table still shows what became of them.
-pub fn beyond(scenario: &Scenario) -> Vec<String> {
-    let is_broker = |target: &Target| matches!(target, Target::Primary | Target::Backup | Target::Broker(_));
-    let mut reasons: Vec<String> = Vec::new();
-    for fault in &scenario.faults {
-        let reason = match &fault.act {
-            Act::ClockStep { .. } => "a clock is set",
-            Act::Slow { .. } => "a processor is slower than admission counts",
-            Act::Crash { target, .. } | Act::HostCrash { target, .. } if !is_broker(target) => {
-                "a client crashes"
-            }
-            Act::Pause { target, .. } if !is_broker(target) => "a client stands still",
-            Act::Partition { from, to, .. } if !from.iter().chain(to).all(is_broker) => "a client is cut off",
-            _ => continue,
-        };
-        reasons.push(reason.to_owned());
-    }
-    let (truth, costs) = (scenario.true_costs, scenario.costs);
-    let dearer = truth.arrival > costs.arrival || truth.dispatch > costs.dispatch;
-    if dearer || truth.replication > costs.replication {
-        reasons.push("messages cost more than admission counts".to_owned());
-    }
-    let upstream = scenario.delays.publisher_to_broker;
-    if scenario.publishers.iter().any(|spec| spec.latency.most > upstream) {
-        reasons.push(format!("messages may take longer than network.publisher_to_broker = {upstream}"));
-    }
-    let pair = scenario.delays.broker_to_broker;
-    if scenario.pair.most > pair {
-        reasons.push(format!("copies may take longer than network.broker_to_broker = {pair}"));
-    }
-    let clients = scenario.publishers.iter().map(|spec| spec.clock);
-    let clients = clients.chain(scenario.subscribers.iter().map(|spec| spec.clock));
-    let error =
-        scenario.clocks.into_iter().chain(clients).map(|clock| error_at_end(clock, scenario.span)).max();
-    if let Some(error) = error.filter(|error| *error > Span(upstream.0 / CLOCK_SHARE)) {
-        reasons.push(format!("clocks are wrong by up to {error}, and deadlines are counted across hosts"));
-    }
-    reasons.sort();
-    reasons.dedup();
-    reasons
-}
-
-/// Of the bound on the way from publishers, this part is kept free by the network for the clocks' error.
-const CLOCK_SHARE: i64 = 20;
-
-fn error_at_end(clock: sim::ClockError, span: Span) -> Span {
-    let drift = (i128::from(clock.drift_ppb.abs()) * i128::from(span.0) / 1_000_000_000) as i64;
-    Span(clock.offset.0.abs()) + Span(drift)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

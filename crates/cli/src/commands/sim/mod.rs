@@ -1,5 +1,6 @@
 //! `verge sim`: a configuration's deployment, or many made up from seeds, on invented time.
 
+mod beyond;
 mod costing;
 mod deployment;
 mod faults;

@@ -1,15 +1,16 @@
 //! The configuration's own deployment: its contracts, its delays, its costs, and a crash.
 
+use super::beyond;
 use super::costing::Costing;
 use super::deployment::{self, Deployment};
-use super::faults::{self, Faults};
+use super::faults::Faults;
 use super::picture::Scene;
 use super::report::{self, Report, Violation};
 use super::runs::{self, Flaw, Runs, guarded};
 use super::tally::Tally;
 use super::{picture, retyped, script};
 use crate::arguments::Format;
-use crate::arguments::sim::SimArguments;
+use crate::arguments::sim::{RUN_MAX, RUN_MAX_WORDS, SimArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, yes};
 use contract::Span;
@@ -38,6 +39,7 @@ pub fn run(
         }
         None => Faults::crashes(&arguments.crash, &deployment.hosts)?,
     };
+    check_periods(&config)?;
     let trial = Trial { deployment, faults, length };
     let again = |seed| retyped::of_own(arguments, file, set, &costing.flags, seed);
     for reason in trial.beyond(arguments.seed) {
@@ -54,6 +56,7 @@ pub fn run(
     };
     runs.each(|seed| trial.play(seed), take)?;
     report.conclude(&tally, &config, began.elapsed());
+    report.explain(&tally, &config, |seed, confirmed| trial.excuses(seed, confirmed), again);
     report.beyond = trial.beyond(arguments.seed);
     report.repeat = costing.flags.clone();
     if let Some(path) = &arguments.svg {
@@ -61,7 +64,7 @@ pub fn run(
     }
     if arguments.trace {
         trial.name_brokers();
-        report.story = runs::story(&trial.scenario(arguments.seed), arguments.seed, None);
+        report.story = runs::story(&trial.scenario(arguments.seed), arguments.seed);
     }
     match format {
         Format::Json => json(&report)?,
@@ -73,6 +76,31 @@ pub fn run(
     Ok(yes(report.kept))
 }
 
+/// In the end, every topic must be seen to flow: a rare one makes a run long.
+fn check_periods(config: &Config) -> Result<(), Trouble> {
+    let families = config.topics.iter().map(|family| (family.rule.contract.period, &family.rule.filter));
+    let Some((period, filter)) = families.filter(|(period, _)| !period.is_forever()).max() else {
+        return Ok(());
+    };
+    if period > Span(RUN_MAX.0 / 2) {
+        return Err(Trouble(format!(
+            "`{filter}` publishes every {period}, so a run would last longer than {RUN_MAX_WORDS}: write period = \"inf\", which \
+             is for rare messages"
+        )));
+    }
+    if period > RARE {
+        eprintln!(
+            "note: `{filter}` publishes every {period}, and every topic is waited for twice, so a run lasts {} and \
+             longer; period = \"inf\" is for rare messages, and fewer --seeds take less time",
+            period * 2
+        );
+    }
+    Ok(())
+}
+
+/// Topics rarer than this make runs that take a while.
+const RARE: Span = Span::secs(300);
+
 /// A deployment and what happens to it, for any seed.
 struct Trial {
     deployment: Deployment,
@@ -83,12 +111,16 @@ struct Trial {
 impl Trial {
     fn scenario(&self, seed: u64) -> Scenario {
         let mut scenario = self.faults.of_run(seed, self.length, &self.deployment.scenario);
-        scenario.assumed = faults::beyond(&scenario).is_empty();
+        scenario.assumed = beyond::beyond(&scenario).is_empty();
         scenario
     }
 
     fn beyond(&self, seed: u64) -> Vec<String> {
-        faults::beyond(&self.scenario(seed))
+        beyond::beyond(&self.scenario(seed))
+    }
+
+    fn excuses(&self, seed: u64, confirmed: bool) -> Vec<String> {
+        beyond::excuses(&self.scenario(seed), confirmed)
     }
 
     fn play(&self, seed: u64) -> (Tally, Option<Flaw>) {
@@ -97,11 +129,20 @@ impl Trial {
             Ok(outcome) => {
                 let flaw = runs::flaw_of(&outcome);
                 (
-                    Tally::of_run(scenario.topics.len(), &outcome.findings, flaw.as_ref(), &self.deployment),
+                    Tally::of_run(
+                        seed,
+                        scenario.topics.len(),
+                        &outcome.findings,
+                        flaw.as_ref(),
+                        &self.deployment,
+                    ),
                     flaw,
                 )
             }
-            Err(flaw) => (Tally::new(scenario.topics.len()), Some(flaw)),
+            Err(flaw) => {
+                let nothing = Tally { cut_short: 1, ..Tally::new(scenario.topics.len()) };
+                (nothing, Some(flaw))
+            }
         }
     }
 
@@ -115,12 +156,14 @@ impl Trial {
 
     /// Draws the run of one seed.
     fn draw(&self, path: &Path, seed: u64, config: &Config) -> Result<(), Trouble> {
-        let outcome = guarded(|| World::play_sampled(&self.scenario(seed), seed));
+        let scenario = self.scenario(seed);
+        let outcome = guarded(|| World::play_sampled(&scenario, seed));
         let outcome = outcome.map_err(|flaw| Trouble(format!("nothing to draw: {}", flaw.what)))?;
         let families = picture::families(config, &outcome.findings, &self.deployment.family_of);
         let findings = &outcome.findings;
         let failover = config.delays.failover;
-        let scene = Scene { deaths: &findings.deaths, lasted: findings.lasted, failover, seed };
+        let marks = picture::marks(&scenario, findings);
+        let scene = Scene { marks: &marks, lasted: findings.lasted, failover, seed };
         let text = picture::draw(&families, &scene);
         let text = text.map_err(|error| Trouble(format!("cannot draw {}: {error}", path.display())))?;
         std::fs::write(path, text)

@@ -98,11 +98,9 @@ fn play(scenario: &Scenario, seed: u64, twice: bool) -> Played {
 /// told around what is violated.
 fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
     let shrunk = catch_unwind(|| sim::shrink(scenario, seed)).ok();
-    let (smaller, outcome) =
-        shrunk.map_or((scenario.clone(), None), |(smaller, outcome)| (smaller, Some(outcome)));
+    let smaller = shrunk.map_or_else(|| scenario.clone(), |(smaller, _)| smaller);
     let mut lines: Vec<String> = smaller.to_string().lines().map(str::to_owned).collect();
-    let about = outcome.and_then(|outcome| outcome.violation).map(|violation| violation.about);
-    lines.extend(runs::story(&smaller, seed, about));
+    lines.extend(runs::story(&smaller, seed));
     lines
 }
 

@@ -3,7 +3,7 @@
 use super::super::check::admit;
 use super::costing::Costing;
 use super::runs::Flaw;
-use super::tally::{Fate, Tally};
+use super::tally::{Breach, Fate, Tally};
 use crate::config::{Config, TopicFamily};
 use crate::output::{Trouble, line, millis, table};
 use contract::{Admission, Loss, Span};
@@ -57,6 +57,8 @@ enum Verdict {
     Kept,
     Broken,
     Refused,
+    /// A run was broken off by a violated invariant.
+    Unclear,
 }
 
 #[derive(Serialize)]
@@ -85,8 +87,16 @@ struct Row {
     refused_streams: u64,
     reason: String,
     verdict: Verdict,
+    /// Why no guarantee was violated though the contract was broken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_covered: Vec<String>,
+    /// The command that tells the story of the run that broke the contract most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    again: Option<String>,
 }
 
+/// So many families with the same trouble are named.
+const BROKEN_LISTED: usize = 6;
 /// So many violating runs are described.
 const VIOLATIONS_SHOWN: usize = 3;
 
@@ -123,11 +133,32 @@ impl Report {
         }
     }
 
+    /// Says of broken contracts why, unless an invariant was violated, and how to see it again.
+    pub fn explain(
+        &mut self,
+        tally: &Tally,
+        config: &Config,
+        excuses: impl Fn(u64, bool) -> Vec<String>,
+        again: impl Fn(u64) -> String,
+    ) {
+        let rows = self.topics.iter_mut().zip(&config.topics).zip(&tally.fates);
+        for ((row, family), fate) in rows.filter(|((row, _), _)| row.verdict == Verdict::Broken) {
+            let seed = fate.breach.map_or(self.first_seed, Breach::seed);
+            row.again = Some(again(seed));
+            if self.violations.is_empty() {
+                row.not_covered = excuses(seed, family.rule.contract.confirm);
+            }
+        }
+    }
+
     /// Puts in what all runs together came to.
     pub fn conclude(&mut self, tally: &Tally, config: &Config, took: Duration) {
         self.violations.sort_by_key(|violation| violation.seed);
         for ((row, family), fate) in self.topics.iter_mut().zip(&config.topics).zip(&tally.fates) {
             row.conclude(family, fate);
+            if row.verdict == Verdict::Kept && tally.cut_short > 0 {
+                row.verdict = Verdict::Unclear;
+            }
         }
         self.deaths = tally.deaths;
         self.worst_failover_ms = tally.worst_failover.as_millis_f64();
@@ -168,6 +199,8 @@ impl Row {
             refused_streams: 0,
             reason,
             verdict: Verdict::Kept,
+            not_covered: Vec::new(),
+            again: None,
         }
     }
 
@@ -178,6 +211,7 @@ impl Row {
         self.copied_share = fate.copies as f64 / fate.accepted.max(1) as f64;
         self.worst_run = fate.worst_run;
         self.spare_run = match contract.loss {
+            _ if fate.accepted == 0 => None,
             Loss::AtMost(most) => Some(i64::from(most) - fate.worst_run as i64),
             Loss::Unbounded => None,
         };
@@ -201,6 +235,7 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 16] {
+        let flowed = |text: String| if self.published > 0 { text } else { "-".to_owned() };
         let ms = |value: f64| millis(Span((value * 1e6).round() as i64));
         let plain = |value: Option<f64>| {
             value.map_or("∞".to_owned(), |ms| Span((ms * 1e6) as i64).as_millis_f64().to_string())
@@ -213,19 +248,20 @@ impl Row {
             plain(self.deadline_ms),
             self.loss.clone(),
             self.retain.to_string(),
-            format!("{:.1}", self.copied_share * 100.0),
+            flowed(format!("{:.1}", self.copied_share * 100.0)),
             format!("{:.3}", self.utilisation * 100.0),
-            self.worst_run.to_string(),
+            flowed(self.worst_run.to_string()),
             spare_run,
             self.worst_ms.map_or("-".to_owned(), ms),
             self.spare_ms.map_or("-".to_owned(), ms),
-            self.late.to_string(),
+            flowed(self.late.to_string()),
             self.worst_around_faults_ms.map_or("-".to_owned(), ms),
-            self.late_around_faults.to_string(),
+            flowed(self.late_around_faults.to_string()),
             match self.verdict {
                 Verdict::Kept => "kept",
                 Verdict::Broken => "BROKEN",
                 Verdict::Refused => "REFUSED",
+                Verdict::Unclear => "unclear",
             }
             .to_owned(),
         ]
@@ -262,12 +298,17 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
         let reason = if row.reason.is_empty() { "not admitted" } else { &row.reason };
         line(&format!("{}: {reason} (see `verge check`)", row.filter))?;
     }
+    show_broken(report)?;
     show_costs(report)?;
+    let failover = if report.worst_failover_ms > 0.0 {
+        let (worst, assumed) = (report.worst_failover_ms, report.assumed_failover_ms);
+        format!("worst fail-over {worst:.3} ms of {assumed} ms (network.failover)")
+    } else {
+        "no fail-over after a death".to_owned()
+    };
     line(&format!(
-        "worst fail-over {:.3} ms of {} ms (network.failover); {} with seeds from {}, {} of a broker; {:.1} s \
+        "{failover}; {} with seeds from {}, {} of a broker; {:.1} s \
          simulated in {:.1} s, {:.0} times real time",
-        report.worst_failover_ms,
-        report.assumed_failover_ms,
         number_of(report.runs, "run", "runs"),
         report.first_seed,
         number_of(report.deaths, "death", "deaths"),
@@ -279,6 +320,40 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
         line(&format!("seed {}: {}\n  again: {}", violation.seed, violation.what, violation.replay))?;
     }
     line(&conclusion(report))
+}
+
+/// Of broken contracts, those together that have the same excuse, with the story to look at.
+fn show_broken(report: &Report) -> Result<(), Trouble> {
+    let broken: Vec<&Row> = report.topics.iter().filter(|row| row.verdict == Verdict::Broken).collect();
+    let mut shown: Vec<&[String]> = Vec::new();
+    for row in &broken {
+        if shown.contains(&row.not_covered.as_slice()) {
+            continue;
+        }
+        shown.push(&row.not_covered);
+        let alike: Vec<&str> = broken
+            .iter()
+            .filter(|other| other.not_covered == row.not_covered)
+            .map(|row| row.filter.as_str())
+            .collect();
+        let (listed, others) = alike.split_at(alike.len().min(BROKEN_LISTED));
+        let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+        let why = if !row.not_covered.is_empty() {
+            format!(
+                ", though no guarantee was violated, since none covers this: {}",
+                row.not_covered.join("; and ")
+            )
+        } else if report.violations.is_empty() {
+            ", and nothing in this scenario excuses it: please report the command below".to_owned()
+        } else {
+            String::new()
+        };
+        line(&format!("{}{more}: BROKEN{why}", listed.join(", ")))?;
+        if let Some(again) = &row.again {
+            line(&format!("  the story of the worst run: {again}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn show_costs(report: &Report) -> Result<(), Trouble> {

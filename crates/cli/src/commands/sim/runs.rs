@@ -3,7 +3,7 @@
 use crate::output::Trouble;
 use contract::Span;
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::{Outcome, StoryLine, World};
+use sim::{Fault, Outcome, Scenario, StoryLine, When, World};
 use std::any::Any;
 use std::num::NonZero;
 use std::ops::Range;
@@ -107,20 +107,54 @@ pub fn flaw_of(outcome: &Outcome) -> Option<Flaw> {
     })
 }
 
-/// The story of a run, in lines; of one in which the product ends itself, only how. `about`: the part around this.
-pub fn story(scenario: &sim::Scenario, seed: u64, about: Option<Span>) -> Vec<String> {
+/// The story of a run, in lines; of one in which the product ends itself, only how. A long one is told around what goes
+/// wrong.
+pub fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
     let outcome = match guarded(|| World::play_aloud(scenario, seed)) {
         Ok(outcome) => outcome,
         Err(flaw) => return vec![flaw.what],
     };
-    let around = |at: Span| about.is_none_or(|about| at > about - BEFORE && at < about + AFTER);
-    let told = |line: &StoryLine| around(line.at) || line.matters;
-    outcome.story.iter().filter(|line| told(line)).map(StoryLine::to_string).collect()
+    let moments = moments(scenario, &outcome);
+    let is_short = outcome.story.len() <= WHOLE_LINES_MAX && outcome.violation.is_none();
+    let around = |at: Span| moments.iter().any(|moment| at > *moment - BEFORE && at < *moment + AFTER);
+    let told = |line: &&StoryLine| is_short || line.matters || around(line.at);
+    let lines: Vec<String> = outcome.story.iter().filter(told).map(StoryLine::to_string).collect();
+    let left_out = outcome.story.len() - lines.len();
+    if left_out > 0 {
+        eprintln!("note: {left_out} lines about messages far from any fault are left out of the story");
+    }
+    if let (Some(first), Some(moment)) = (outcome.story.first(), moments.first())
+        && first.at > *moment
+    {
+        eprintln!(
+            "note: the story is too long to be remembered, and begins at {}: a shorter run (--for) or fewer `streams` \
+             help",
+            first.at
+        );
+    }
+    lines
 }
 
-/// Of a story about something, this much before it is told, besides what matters at any time.
+/// What a long story is told around: the violation, or else all that is known to have gone wrong.
+fn moments(scenario: &Scenario, outcome: &Outcome) -> Vec<Span> {
+    if let Some(violation) = &outcome.violation {
+        return vec![violation.about];
+    }
+    let of_fault = |fault: &Fault| match fault.when {
+        When::At(at) => Some(at),
+        When::Settled(_) => None,
+    };
+    let faults = scenario.faults.iter().filter_map(of_fault);
+    let mut moments: Vec<Span> = outcome.findings.deaths.iter().copied().chain(faults).collect();
+    moments.sort();
+    moments
+}
+
+/// A story of so many lines is told as it is.
+const WHOLE_LINES_MAX: usize = 2_000;
+/// A longer one is told from this much before what goes wrong, besides what matters at any time.
 const BEFORE: Span = Span::millis(60);
-/// And this much after it.
+/// And until this much after it.
 const AFTER: Span = Span::millis(250);
 
 #[cfg(test)]

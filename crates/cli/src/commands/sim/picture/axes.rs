@@ -1,6 +1,6 @@
 //! The axes of the picture: seconds to the right, milliseconds upwards by powers of ten.
 
-use super::{FAINT, FONT, Family, INK, SIZE, Scene};
+use super::{FAINT, FONT, Family, INK, Mark, SIZE, Scene};
 use contract::Span;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -20,7 +20,8 @@ pub struct Axes<'a> {
     /// The logarithms of the least and the greatest latency in milliseconds.
     low: f64,
     high: f64,
-    is_death: bool,
+    /// What the picture is around, if anything.
+    around: Option<&'static str>,
 }
 
 /// Pixels around the plot.
@@ -34,12 +35,12 @@ const BEFORE_MIN: Span = Span::millis(500);
 const BEFORE_FAILOVERS: u64 = 5;
 
 impl<'a> Axes<'a> {
-    /// Axes that hold the messages around the first death, or all of them if nobody died.
+    /// Axes that hold the messages around the first thing that went wrong, or all of them.
     pub fn of(families: &[Family], scene: &Scene<'_>, area: Area<'a>) -> Result<Axes<'a>, Box<dyn Error>> {
-        let (origin, from, until) = match scene.deaths.first() {
-            Some(death) => {
+        let (origin, from, until) = match scene.marks.first() {
+            Some(mark) => {
                 let before = BEFORE_MIN.max(scene.failover * BEFORE_FAILOVERS);
-                (*death, *death - before, *death + before * 2)
+                (mark.at, mark.at - before, mark.at + before * 2)
             }
             None => (Span::ZERO, Span::ZERO, scene.lasted.max(Span::millis(1))),
         };
@@ -51,7 +52,7 @@ impl<'a> Axes<'a> {
         let least = all.iter().min().copied().unwrap_or(Span::micros(100));
         let most = all.iter().max().copied().unwrap_or(Span::secs(1));
         let (low, high) = (least.as_millis_f64().log10() - 0.15, most.as_millis_f64().log10() + 0.15);
-        Ok(Axes { area, origin, from, until, low, high, is_death: !scene.deaths.is_empty() })
+        Ok(Axes { area, origin, from, until, low, high, around: scene.marks.first().map(|mark| mark.what) })
     }
 
     /// The first and the last pixel of the plot, from left to right.
@@ -139,24 +140,21 @@ impl<'a> Axes<'a> {
         (first..=last).map(tick).collect()
     }
 
-    /// A line where a broker dies.
-    pub fn death(&self, at: Span) -> Result<(), Box<dyn Error>> {
+    /// A line where something goes wrong.
+    pub fn mark(&self, mark: Mark) -> Result<(), Box<dyn Error>> {
         let (top, bottom) = self.vertical();
-        let Some(x) = self.x(at) else { return Ok(()) };
+        let Some(x) = self.x(mark.at) else { return Ok(()) };
         self.line([(x, top), (x, bottom)], INK.mix(0.55))?;
-        self.text("a broker dies", (x, top - 4), 15, Pos::new(HPos::Center, VPos::Bottom))
+        self.text(mark.what, (x, top - 4), 15, Pos::new(HPos::Center, VPos::Bottom))
     }
 
     /// What this is, and what the axes are.
     pub fn title(&self, scene: &Scene<'_>) -> Result<(), Box<dyn Error>> {
         let ((left, right), (top, bottom)) = (self.horizontal(), self.vertical());
-        let (title, time) = if self.is_death {
+        let (title, time) = if let Some(around) = self.around {
             let at = format!("{:.3}", self.origin.0 as f64 / 1e9);
-            let title = format!(
-                "Latency around the death of a broker, at {at} s of the run with seed {}",
-                scene.seed
-            );
-            (title, "published so many seconds after the death")
+            let title = format!("Latency in the run with seed {}, around {at} s: {around}", scene.seed);
+            (title, "published so many seconds after that")
         } else {
             (
                 format!("Latency in the run with seed {}", scene.seed),

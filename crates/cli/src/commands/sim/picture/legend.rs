@@ -1,7 +1,7 @@
 //! The legend, beside the plot so that it covers nothing.
 
 use super::palette::colour;
-use super::{BAND, FONT, Family, INK, SIZE, Scene};
+use super::{BAND, DEATH, FONT, Family, INK, SIZE, Scene};
 use contract::Span;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -54,7 +54,7 @@ pub fn draw(
     area.draw(&Circle::new((14, y), 2, INK.filled()))?;
     area.draw(&Circle::new((14, y), 4, INK.stroke_width(1)))?;
     write("ringed: later than its deadline", 28, y, 14, HPos::Left)?;
-    if !scene.deaths.is_empty() {
+    if scene.marks.first().is_some_and(|mark| mark.what == DEATH) {
         y += 22;
         area.draw(&Rectangle::new([(6, y - 7), (22, y + 7)], BAND.filled()))?;
         write(&format!("network.failover = {}", scene.failover), 28, y, 14, HPos::Left)?;

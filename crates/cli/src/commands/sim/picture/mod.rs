@@ -1,4 +1,4 @@
-//! A picture of one run: how long every message took, around the death of a broker.
+//! A picture of one run: how long every message took, around what went wrong.
 //!
 //! Time goes to the right, the latency upwards and by powers of ten, since a message that was recovered took a hundred
 //! times as long as one before. Every message is a dot; the deadlines are dashed.
@@ -12,7 +12,7 @@ use axes::Axes;
 use contract::Span;
 use palette::colour;
 use plotters::prelude::*;
-use sim::Findings;
+use sim::{Act, Fault, Findings, Scenario, When};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
@@ -24,10 +24,46 @@ pub struct Family {
     dots: Vec<(Span, Span)>,
 }
 
+/// A moment at which something went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Since the beginning.
+    pub at: Span,
+    /// What is written there.
+    pub what: &'static str,
+}
+
+/// What is written where a broker dies.
+pub const DEATH: &str = "a broker dies";
+
+/// The deaths of a run, or if nobody died, the faults whose times are known.
+pub fn marks(scenario: &Scenario, findings: &Findings) -> Vec<Mark> {
+    if !findings.deaths.is_empty() {
+        return findings.deaths.iter().map(|at| Mark { at: *at, what: DEATH }).collect();
+    }
+    let mark = |fault: &Fault| match fault.when {
+        When::At(at) => Some(Mark { at, what: words(&fault.act) }),
+        When::Settled(_) => None,
+    };
+    scenario.faults.iter().filter_map(mark).collect()
+}
+
+fn words(act: &Act) -> &'static str {
+    match act {
+        Act::Crash { .. } | Act::HostCrash { .. } => "a crash",
+        Act::Pause { .. } => "a process stands still",
+        Act::Partition { .. } => "a cut in the network",
+        Act::Break { .. } => "a connection breaks",
+        Act::Handover => "a handover",
+        Act::ClockStep { .. } => "a clock is set",
+        Act::Slow { .. } => "a slow processor",
+    }
+}
+
 /// What else there is to see.
 pub struct Scene<'a> {
-    /// When brokers died.
-    pub deaths: &'a [Span],
+    /// When something went wrong, and what.
+    pub marks: &'a [Mark],
     /// How long the run lasted.
     pub lasted: Span,
     /// How long a fail-over may take.
@@ -74,13 +110,13 @@ pub fn draw(families: &[Family], scene: &Scene<'_>) -> Result<String, Box<dyn Er
         root.fill(&WHITE)?;
         let (left, right) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
         let axes = Axes::of(families, scene, left)?;
-        if let Some(death) = scene.deaths.first() {
-            axes.band(*death, *death + scene.failover, &BAND)?;
+        if let Some(mark) = scene.marks.first().filter(|mark| mark.what == DEATH) {
+            axes.band(mark.at, mark.at + scene.failover, &BAND)?;
         }
         axes.grid()?;
         draw_deadlines(&axes, families)?;
-        for death in scene.deaths {
-            axes.death(*death)?;
+        for mark in scene.marks {
+            axes.mark(*mark)?;
         }
         draw_dots(&axes, families)?;
         axes.title(scene)?;

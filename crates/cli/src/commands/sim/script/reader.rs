@@ -1,6 +1,7 @@
 //! Takes values out of a scenario's tables, and remembers what is wrong with them.
 
 use super::super::hosts::Hosts;
+use crate::arguments::sim::{RUN_MAX, RUN_MAX_WORDS};
 use crate::config::schema::Kind;
 use crate::config::value::{Raw, Value, understand};
 use crate::config::{Problem, Source, unknown_problem};
@@ -79,6 +80,16 @@ impl<'a> Reader<'a> {
                 at,
                 format!("{key}: nothing here lasts forever"),
                 "write for example \"10s\"".to_owned(),
+            );
+            return None;
+        }
+        if span > RUN_MAX {
+            let at = self.place(table, key)?;
+            let remedy = "write less, for example \"10s\"".to_owned();
+            self.problem(
+                at,
+                format!("{key}: {span} is longer than any run, which lasts {RUN_MAX_WORDS} at most"),
+                remedy,
             );
             return None;
         }
