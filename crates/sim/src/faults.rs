@@ -250,6 +250,9 @@ impl World {
         match act {
             Act::Crash { target, writes, restart } => {
                 let host = self.find(*target);
+                if !self.hosts[host].is_alive() {
+                    return;
+                }
                 self.hosts[host].restart = *restart;
                 match writes {
                     LastWrites::All => self.kill(host),
@@ -264,8 +267,10 @@ impl World {
             }
             Act::HostCrash { target, restart } => {
                 let host = self.find(*target);
-                self.hosts[host].restart = *restart;
-                self.crash_host(host);
+                if self.hosts[host].up {
+                    self.hosts[host].restart = *restart;
+                    self.crash_host(host);
+                }
             }
             Act::Pause { target, span } => self.pause(*target, *span),
             Act::Partition { from, to, one_way, span } => self.part(from, to, *one_way, *span),
@@ -311,9 +316,6 @@ impl World {
     }
 
     fn crash_host(&mut self, host: usize) {
-        if !self.hosts[host].up {
-            return;
-        }
         self.tell(host, || "goes down with its host".to_owned());
         self.hosts[host].up = false;
         self.vanish(host);
