@@ -25,8 +25,10 @@ pub(crate) enum Phase {
         since: Time,
     },
     /// It is whole; every live stream must flow.
+    /// Should it not be whole after all, it goes on healing.
     Flowing {
         since: Time,
+        healing: Time,
     },
     /// Nobody publishes any more; every buffer must drain.
     Draining {
@@ -180,14 +182,19 @@ impl World {
             Phase::Healing { since } => {
                 if whole_since.is_some_and(|whole| now >= whole.max(since) + SETTLED) {
                     self.watch.begins_to_flow(now);
-                    self.progress.phase = Phase::Flowing { since: now };
+                    self.progress.phase = Phase::Flowing { since: now, healing: since };
                 } else if now > since + RECOVERY_MAX {
                     let state = self.what_is_not_whole();
                     self.watch.never_recovered(now, &format!("after everything was mended{state}"));
-                    self.progress.phase = Phase::Flowing { since: now };
+                    self.progress.phase = Phase::Flowing { since: now, healing: Time::NEVER };
                 }
             }
-            Phase::Flowing { since } if now >= since + FLOW.max(self.watch.ledger.longest_period() * 2) => {
+            Phase::Flowing { healing, .. } if whole_since.is_none() && healing != Time::NEVER => {
+                self.progress.phase = Phase::Healing { since: healing };
+            }
+            Phase::Flowing { since, .. }
+                if now >= since + FLOW.max(self.watch.ledger.longest_period() * 2) =>
+            {
                 self.watch.stops_publishing(now);
                 self.progress.phase = Phase::Draining { since: now };
             }

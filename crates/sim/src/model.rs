@@ -392,7 +392,7 @@ impl State {
         (socket.dirty, socket.prunes) = (false, false);
         let mut pruned = Vec::new();
         let left = &mut self.left;
-        socket.leave(bytes.len(), |note| match note.what {
+        socket.leave(bytes.len(), |_, note| match note.what {
             Written::Mark { kind: MarkKind::Prune } => pruned.push(note.seq),
             Written::Message { kind: MessageKind::Deliver | MessageKind::Replicate, .. } => {
                 left.insert(note.seq);

@@ -17,7 +17,8 @@ pub(crate) struct Chunk {
     bytes: Vec<u8>,
     /// Bytes that have been read.
     read: usize,
-    notes: Vec<Note>,
+    /// What it says, each with the place where its frame ends.
+    notes: VecDeque<(usize, Note)>,
     arrives: Time,
     /// The sender closes; nothing follows.
     end: bool,
@@ -58,6 +59,8 @@ pub(crate) struct Conn {
     /// Tells apart the connections that had this place one after the other.
     pub(crate) age: u32,
     pub(crate) ends: [End; 2],
+    /// Nobody uses it; its place may be used again.
+    retired: bool,
     /// By the end that sends.
     lanes: [Lane; 2],
 }
@@ -157,10 +160,10 @@ impl World {
         if let Some(conn) = self.free_conns.pop() {
             let slot = &mut self.conns[conn as usize];
             let age = slot.age + 1;
-            *slot = Conn { age, ends, lanes: Default::default() };
+            *slot = Conn { age, ends, retired: false, lanes: Default::default() };
             return (conn, age);
         }
-        self.conns.push(Conn { age: 0, ends, lanes: Default::default() });
+        self.conns.push(Conn { age: 0, ends, retired: false, lanes: Default::default() });
         (self.conns.len() as u32 - 1, 0)
     }
 
@@ -203,7 +206,7 @@ impl World {
             lane.chunks.push_back(Chunk {
                 bytes: Vec::new(),
                 read: 0,
-                notes: Vec::new(),
+                notes: VecDeque::new(),
                 arrives,
                 end: true,
             });
@@ -219,7 +222,7 @@ impl World {
         let lane = std::mem::take(&mut slot.lanes[side]);
         let receiver = slot.ends[1 - side].host;
         for chunk in lane.chunks {
-            for note in &chunk.notes {
+            for (_, note) in &chunk.notes {
                 self.watch.lost_on_the_way(receiver, note);
             }
         }
@@ -227,9 +230,9 @@ impl World {
 
     fn retire_conn(&mut self, conn: u32) {
         let slot = &mut self.conns[conn as usize];
-        if slot.ends.iter().all(|end| end.state == EndState::Gone)
-            && slot.lanes.iter().all(|l| l.chunks.is_empty())
-        {
+        let unused = slot.ends.iter().all(|end| end.state == EndState::Gone)
+            && slot.lanes.iter().all(|lane| lane.chunks.is_empty());
+        if unused && !std::mem::replace(&mut slot.retired, true) {
             slot.age += 1;
             self.free_conns.push(conn);
         }
@@ -340,10 +343,8 @@ impl World {
                 let delay = self.latency(host, other);
                 self.agenda.push(now + delay, Happening::Room { conn, age, side: 1 - side });
             }
-            if whole {
-                for note in chunk.notes.drain(..) {
-                    self.note_arrives(host, link, note, spent);
-                }
+            while let Some((_, note)) = chunk.notes.pop_front_if(|(place, _)| *place <= end) {
+                self.note_arrives(host, link, note, spent);
             }
             self.hand_over(host, link, &chunk.bytes[begin..end], *spent);
             if whole {
@@ -439,11 +440,11 @@ impl World {
             let (mut bytes, mut notes) = self.pool.pop().unwrap_or_default();
             bytes.extend_from_slice(&socket.outbox.unsent()[..size]);
             let watch = &mut self.watch;
-            socket.leave(size, |note| {
+            socket.leave(size, |place, note| {
                 if host < 2 {
                     watch.left(now, local, host, &note);
                 }
-                notes.push(note);
+                notes.push_back((place, note));
             });
             let arrives = lane.last.max(now + delay);
             lane.last = arrives;
@@ -462,7 +463,7 @@ impl World {
             lane.chunks.push_back(Chunk {
                 bytes: Vec::new(),
                 read: 0,
-                notes: Vec::new(),
+                notes: VecDeque::new(),
                 arrives,
                 end: true,
             });
@@ -522,7 +523,7 @@ impl World {
                 let receiver = slot.ends[1 - side].host;
                 let keep = self.random.usize(0..=slot.lanes[side].chunks.len());
                 let lost = slot.lanes[side].chunks.split_off(keep);
-                for note in lost.iter().flat_map(|chunk| &chunk.notes) {
+                for (_, note) in lost.iter().flat_map(|chunk| &chunk.notes) {
                     self.watch.lost_on_the_way(receiver, note);
                 }
                 self.lose_lane(index as u32, 1 - side);

@@ -209,12 +209,15 @@ impl Socket {
         self.notes.push_back(note);
     }
 
-    /// So many bytes leave: takes the notes of the frames that have left with them.
-    pub(crate) fn leave(&mut self, bytes: usize, mut each: impl FnMut(Note)) {
+    /// So many bytes leave: hands over the notes of the frames that have left with them, each with the place among these
+    /// bytes where its frame ends.
+    pub(crate) fn leave(&mut self, bytes: usize, mut each: impl FnMut(usize, Note)) {
+        let begin = self.left;
         self.outbox.consume(bytes);
         self.left += bytes as u64;
-        while let Some((_, count)) = self.frames.front().filter(|(end, _)| *end <= self.left) {
-            self.notes.drain(..count).for_each(&mut each);
+        while let Some((end, count)) = self.frames.front().copied().filter(|(end, _)| *end <= self.left) {
+            let place = (end - begin) as usize;
+            self.notes.drain(..count).for_each(|note| each(place, note));
             self.frames.pop_front();
         }
     }

@@ -19,6 +19,7 @@ use broker::Settings;
 use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
 use engine::{BrokerNode, Node};
+use std::collections::VecDeque;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind};
 
 /// When every run begins.
@@ -41,7 +42,7 @@ pub struct World {
     pub(crate) partitions: Vec<Option<Partition>>,
     pub(crate) progress: Progress,
     pub(crate) watch: Watch,
-    pub(crate) pool: Vec<(Vec<u8>, Vec<Note>)>,
+    pub(crate) pool: Vec<(Vec<u8>, VecDeque<(usize, Note)>)>,
     pub(crate) payload: Vec<u8>,
     pub(crate) hash: u64,
     pub(crate) steps: u64,
@@ -279,9 +280,15 @@ impl World {
                     News::Accepted { conn, age } => {
                         self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted))
                     }
-                    News::Dialed { conn, age, peer } => {
-                        self.open_end(conn, age, 0).map(|link| (link, LinkChange::Dialed(peer)))
-                    }
+                    News::Dialed { conn, age, peer } => match self.open_end(conn, age, 0) {
+                        Some(link) => Some((link, LinkChange::Dialed(peer))),
+                        None => {
+                            // Broken before its process had taken it.
+                            let Host { program, port, .. } = &mut self.hosts[host];
+                            program.handle_dial_failed(local, peer, false, port);
+                            None
+                        }
+                    },
                     News::Closed(link) => Some((link, LinkChange::Closed)),
                     News::Drained(link) => {
                         self.hosts[host].port.socket(link).map(|_| (link, LinkChange::Drained))
