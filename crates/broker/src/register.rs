@@ -303,11 +303,15 @@ impl Broker {
         Ok(())
     }
 
-    /// How many messages of a stream may be under way at once: those between arrival and the later deadline, those
-    /// that a publisher sends again in one burst, and on a backup at least the configured number of copies.
+    /// How many messages of a stream may be under way at once: those between arrival and the later deadline or the
+    /// confirmation, those that a publisher sends again in one burst, and on a backup at least the configured number of
+    /// copies.
     fn ring_slots(&self, contract: &Contract, plan: &Plan) -> usize {
         let limits = &self.settings.limits;
         let longest = if plan.replicate { plan.dispatch.max(plan.replication) } else { plan.dispatch };
+        // A confirmed message is kept until its confirmation is back.
+        let link = self.settings.links.delay(contract.link).filter(|_| contract.confirm);
+        let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation);
         let under_way = longest.as_nanos_u64().div_ceil(contract.period.as_nanos_u64().max(1)) as usize + 1;
         let copies = if plan.replicate || self.is_baseline() { limits.backup_slots } else { 0 };
         under_way.max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)

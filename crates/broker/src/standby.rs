@@ -122,11 +122,8 @@ impl Broker {
                 continue;
             };
             let Some(stream) = self.table.stream_mut(index) else { continue };
-            let ticket = match stream.ring.find(mark.seq) {
-                Some(ticket) => ticket,
-                // The copy has not come yet. Its place is taken, so that it will not be kept when it does.
-                None => stream.ring.push(mark.seq, Time::ZERO, &[], SlotFlags::COPY).0,
-            };
+            // A prune follows its copy on the same connection. A copy that is not here has been overwritten by newer ones.
+            let Some(ticket) = stream.ring.find(mark.seq) else { continue };
             if let Some(slot) = stream.ring.slot_mut(ticket) {
                 slot.set(SlotFlags::DISPATCHED);
                 self.stats.pruned += 1;
