@@ -32,6 +32,7 @@ lint:
 ## Measure the workload of the source's table, fault-free, and write bench/results/.
 bench:
 	$(CARGO) build --release --bin verge
+	bench/sim.py
 	bench/frame.py
 
 ## Put all code into the common form.

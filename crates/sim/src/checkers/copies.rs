@@ -3,7 +3,7 @@
 //! Source: table 3.3 and algorithms A4, A5. "Always" means before the new primary's queue is empty, if anybody
 //! subscribes the topic, and as many of each stream as its ring keeps.
 
-use crate::ledger::{self, Ledger, Life, Stream};
+use crate::ledger::{self, Ledger, Life, Receipt, Stream};
 use crate::scenario::Scenario;
 use broker::Broker;
 
@@ -70,7 +70,10 @@ impl Copies {
         for (number, seq) in std::mem::take(&mut self.owed[host]) {
             let Some(stream) = ledger.stream(number) else { continue };
             // A subscriber that is away has its share deferred, which nobody can see.
-            let wanted = ledger.subscribers.iter().any(|s| s.is_served() && s.wants(&stream.topic));
+            let wants = |receipt: &Receipt| {
+                receipt.wanted.last().is_some_and(|(from, to)| *from <= seq && to.is_none())
+            };
+            let wanted = stream.receipts.iter().flatten().any(wants);
             let dispatched = stream.traces(host, life, seq) & ledger::DISPATCHED != 0;
             if wanted && !dispatched && broker.occupancy().deferred == 0 {
                 return Err(format!(
