@@ -1,7 +1,8 @@
 //! A copy that was pruned is never dispatched; one that was not, always is when its holder comes to reign.
 //!
 //! Source: table 3.3 and algorithms A4, A5. "Always" means before the new primary's queue is empty, if anybody
-//! subscribes the topic, and as many of each stream as its ring keeps.
+//! subscribes the topic, and as many of each stream as its ring keeps. Beyond what the guarantees assume, floods may
+//! overwrite copies, and only the first half is checked.
 
 use crate::ledger::{self, Ledger, Life, Receipt, Stream};
 use crate::scenario::Scenario;
@@ -16,8 +17,8 @@ pub(super) struct Copies {
     owed: [Vec<(u32, u64)>; 2],
     /// Copies that a backup keeps of every stream at least; older ones give way.
     slots: usize,
-    /// There is room for every copy, and for whatever waits for a subscriber.
-    ample: bool,
+    /// Nothing floods the rings or what waits for a subscriber, so that no copy has to give way.
+    assumed: bool,
 }
 
 /// The newest messages of a stream among which copies are looked for.
@@ -26,11 +27,11 @@ const RECENT: u64 = 4_096;
 impl Copies {
     pub(super) fn new(scenario: &Scenario) -> Copies {
         let limits = &scenario.limits;
-        let usual = broker::Limits::default();
-        let ample = limits.store_bytes >= usual.store_bytes
-            && limits.subscriber_backlog_bytes >= usual.subscriber_backlog_bytes
-            && limits.deferred_per_subscriber >= usual.deferred_per_subscriber;
-        Copies { owed: Default::default(), slots: limits.backup_slots.max(limits.ring_slots_min), ample }
+        Copies {
+            owed: Default::default(),
+            slots: limits.backup_slots.max(limits.ring_slots_min),
+            assumed: scenario.assumed,
+        }
     }
 
     pub(super) fn dies(&mut self, host: usize) {
@@ -39,7 +40,7 @@ impl Copies {
 
     pub(super) fn promoted(&mut self, ledger: &Ledger, host: usize, life: Life) {
         self.owed[host].clear();
-        if !self.ample {
+        if !self.assumed {
             return;
         }
         for (number, stream) in ledger.streams.iter().enumerate().filter(|(_, stream)| !stream.ended) {
