@@ -11,14 +11,16 @@ use engine::driving::{CLOSING_TIME, OUTBOX_BYTES_MAX, READ_BYTES};
 use std::collections::VecDeque;
 use wire::{LinkId, PeerIndex};
 
+/// What is on its way in a chunk, each with the place where its frame ends.
+pub(crate) type Notes = VecDeque<(usize, Note)>;
+
 /// A piece of what was written at once.
 #[derive(Clone)]
 pub(crate) struct Chunk {
     bytes: Vec<u8>,
     /// Bytes that have been read.
     read: usize,
-    /// What it says, each with the place where its frame ends.
-    notes: VecDeque<(usize, Note)>,
+    notes: Notes,
     arrives: Time,
     /// The sender closes; nothing follows.
     end: bool,

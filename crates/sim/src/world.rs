@@ -10,7 +10,7 @@ use crate::clients::Role;
 use crate::clock::Clock;
 use crate::faults::{Partition, Progress};
 use crate::hash;
-use crate::network::{Conn, Dial};
+use crate::network::{Conn, Dial, Notes};
 use crate::node::{App, Ear, Heard, Host, News, Program, Told};
 use crate::port::{Note, Written};
 use crate::scenario::{Latency, Scenario};
@@ -19,7 +19,6 @@ use broker::Settings;
 use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
 use engine::{BrokerNode, Node};
-use std::collections::VecDeque;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind};
 
 /// When every run begins.
@@ -42,7 +41,7 @@ pub struct World {
     pub(crate) partitions: Vec<Option<Partition>>,
     pub(crate) progress: Progress,
     pub(crate) watch: Watch,
-    pub(crate) pool: Vec<(Vec<u8>, VecDeque<(usize, Note)>)>,
+    pub(crate) pool: Vec<(Vec<u8>, Notes)>,
     pub(crate) payload: Vec<u8>,
     pub(crate) hash: u64,
     pub(crate) steps: u64,
