@@ -189,6 +189,16 @@ impl World {
         Some(link)
     }
 
+    /// The end of what one side sends goes after everything before it, and arrives at this time at the earliest.
+    fn send_end(&mut self, conn: u32, side: usize, soonest: Time) {
+        let Conn { age, lanes, .. } = &mut self.conns[conn as usize];
+        let (age, lane) = (*age, &mut lanes[side]);
+        lane.last = lane.last.max(soonest);
+        let arrives = lane.last;
+        lane.chunks.push_back(Chunk { bytes: Vec::new(), read: 0, notes: Notes::new(), arrives, end: true });
+        self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+    }
+
     /// An end is given up by its host: its process is gone, or never took it. The other learns of it after everything
     /// that was sent.
     pub(crate) fn abandon(&mut self, conn: u32, age: u32, side: usize) {
@@ -202,17 +212,7 @@ impl World {
         if !told {
             let hosts = [slot.ends[0].host, slot.ends[1].host];
             let delay = self.latency(hosts[0], hosts[1]);
-            let lane = &mut self.conns[conn as usize].lanes[side];
-            let arrives = lane.last.max(now + delay);
-            lane.last = arrives;
-            lane.chunks.push_back(Chunk {
-                bytes: Vec::new(),
-                read: 0,
-                notes: VecDeque::new(),
-                arrives,
-                end: true,
-            });
-            self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+            self.send_end(conn, side, now + delay);
         }
         self.lose_lane(conn, 1 - side);
         self.retire_conn(conn);
@@ -460,16 +460,7 @@ impl World {
         let shuts = closing && socket.outbox.is_empty() && !std::mem::replace(&mut socket.shut, true);
         let overflows = socket.outbox.len() > OUTBOX_BYTES_MAX;
         if shuts {
-            let arrives = lane.last.max(now + delay);
-            lane.last = arrives;
-            lane.chunks.push_back(Chunk {
-                bytes: Vec::new(),
-                read: 0,
-                notes: VecDeque::new(),
-                arrives,
-                end: true,
-            });
-            self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+            self.send_end(conn, side, now + delay);
         } else if drained && !closing {
             self.hosts[host].news.push(News::Drained(link));
         }

@@ -1,9 +1,9 @@
 //! Jobs run in the order of their deadlines: among those that are ready, the earliest first.
 //!
 //! Source: algorithm A3 and formulas F6, F7. What is seen is what a portion of jobs writes; nothing arrives while it
-//! runs, so every job of it was ready when it began, and the deadlines must not go down. Order from one portion to the next is not looked at.
-//! Messages that did not keep their
-//! period, or whose clock was off, are planned otherwise and not looked at.
+//! runs, so every job of it was ready when it began, and the deadlines must not go down. Order from one portion to the
+//! next is not looked at. Messages that did not keep their period, or whose clock was off, are planned otherwise and not
+//! looked at.
 
 use crate::ledger::{self, Life, Stream};
 use crate::port::Note;
@@ -14,6 +14,13 @@ use contract::Time;
 pub(super) const NAME: &str = "edf";
 pub(super) const STATEMENT: &str =
     "of the jobs that are ready, the one with the earliest deadline runs first";
+
+/// What a job does with a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Dispatch,
+    Copy,
+}
 
 #[derive(Clone, Copy, Default)]
 struct Portion {
@@ -53,49 +60,27 @@ impl Edf {
         }
     }
 
-    pub(super) fn dispatches(
+    /// A job of the given kind has run.
+    pub(super) fn runs(
         &mut self,
         stream: &Stream,
         host: usize,
         life: Life,
         note: &Note,
-        stamped: Time,
+        kind: Kind,
         local: Time,
     ) -> Result<(), String> {
-        if stream.traces(host, life, note.seq) & ledger::AHEAD != 0 {
+        let (Some(deadlines), Some(message)) = (stream.deadlines, stream.message(note.seq)) else {
             return Ok(());
-        }
-        let Some(deadlines) = stream.deadlines else { return Ok(()) };
-        self.runs(stream, host, note, stamped + deadlines.dispatch, local, "dispatch")
-    }
-
-    pub(super) fn copies(
-        &mut self,
-        stream: &Stream,
-        host: usize,
-        life: Life,
-        note: &Note,
-        stamped: Time,
-        local: Time,
-    ) -> Result<(), String> {
-        if stream.traces(host, life, note.seq) & ledger::AHEAD != 0 {
-            return Ok(());
-        }
-        let Some(deadlines) = stream.deadlines else { return Ok(()) };
-        self.runs(stream, host, note, stamped + deadlines.replication, local, "copy")
-    }
-
-    fn runs(
-        &mut self,
-        stream: &Stream,
-        host: usize,
-        note: &Note,
-        deadline: Time,
-        local: Time,
-        what: &str,
-    ) -> Result<(), String> {
+        };
+        let (span, what) = match kind {
+            Kind::Dispatch => (deadlines.dispatch, "dispatch"),
+            Kind::Copy => (deadlines.replication, "copy"),
+        };
+        let deadline = message.stamped + span;
+        let ahead = stream.traces(host, life, note.seq) & ledger::AHEAD != 0;
         let portion = &mut self.portions[host];
-        if !self.holds || !portion.runs || !is_regular(stream, note.seq, local) {
+        if ahead || !self.holds || !portion.runs || !is_regular(stream, note.seq, local) {
             return Ok(());
         }
         if deadline < portion.latest {

@@ -272,12 +272,12 @@ impl Watch {
             }
             return;
         }
-        let Written::Message { kind, stamped, .. } = note.what else { return };
+        let Written::Message { kind, .. } = note.what else { return };
         let life = self.lives[host];
         let Some(stream) = self.ledger.streams.get_mut(note.stream as usize) else { return };
         match kind {
             MessageKind::Deliver => {
-                let edf = self.edf.dispatches(stream, host, life, note, stamped, local);
+                let edf = self.edf.runs(stream, host, life, note, edf::Kind::Dispatch, local);
                 let copies = if self.edf.is_running(host) {
                     copies::dispatches(stream, host, life, note.seq)
                 } else {
@@ -290,7 +290,7 @@ impl Watch {
             MessageKind::Replicate => {
                 stream.copies += 1;
                 stream.trace(host, life, note.seq, ledger::COPIED);
-                let result = self.edf.copies(stream, host, life, note, stamped, local);
+                let result = self.edf.runs(stream, host, life, note, edf::Kind::Copy, local);
                 self.verdict(now, edf::NAME, result);
             }
             _ => {}
