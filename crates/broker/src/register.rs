@@ -39,6 +39,14 @@ pub(crate) fn announce(
 pub(crate) struct Denial {
     text: String,
     remedies: Remedies,
+    /// Another stream would have to go first.
+    full: bool,
+}
+
+impl Denial {
+    fn full(text: String) -> Denial {
+        Denial { full: true, ..Denial::from(text) }
+    }
 }
 
 impl From<Refusal> for Denial {
@@ -49,13 +57,13 @@ impl From<Refusal> for Denial {
             | Refusal::Unschedulable { remedies, .. } => *remedies,
             _ => Remedies::default(),
         };
-        Denial { text: refusal.to_string(), remedies }
+        Denial { text: refusal.to_string(), remedies, full: false }
     }
 }
 
 impl From<String> for Denial {
     fn from(text: String) -> Denial {
-        Denial { text, remedies: Remedies::default() }
+        Denial { text, remedies: Remedies::default(), full: false }
     }
 }
 
@@ -228,7 +236,7 @@ impl Broker {
     ) -> Result<u32, Denial> {
         let limits = &self.settings.limits;
         if self.table.len() >= limits.streams {
-            return Err(Denial::from(format!(
+            return Err(Denial::full(format!(
                 "the broker carries {} streams, its limit: raise limits.streams",
                 self.table.len()
             )));
@@ -243,7 +251,7 @@ impl Broker {
             )));
         }
         if self.stored_bytes + Ring::new_bytes(slots) > limits.store_bytes {
-            return Err(Denial::from("the broker's store is full: raise limits.store".to_owned()));
+            return Err(Denial::full("the broker's store is full: raise limits.store".to_owned()));
         }
         let wanting = |broker: &Broker| {
             let sessions = broker.sessions.iter().filter(|(_, session)| session.wants(topic));
@@ -324,6 +332,7 @@ impl Broker {
             &Frame::Verdict(Verdict {
                 stream: number,
                 admitted: true,
+                reigns: true,
                 replicate: topic.plan.replicate,
                 contract: Some(contract),
                 deadlines: [topic.plan.dispatch, topic.plan.replication],
@@ -336,13 +345,13 @@ impl Broker {
     /// Says no. From a broker that does not reign, this only means that it could not take note of the stream, and has to
     /// be asked again when it comes to reign.
     fn deny(&mut self, to: LinkId, register: &Register<'_>, denial: &Denial, out: &mut impl Outputs) {
-        let judges = self.pair.is_primary();
-        self.stats.refused += u64::from(judges);
+        let reigns = self.pair.is_primary();
+        self.stats.refused += u64::from(reigns);
         if let Some(link) = self.links.get_mut(to) {
             if (register.stream as usize) < self.settings.limits.streams {
                 link.bind(register.stream, NO_STREAM);
             }
-            if judges {
+            if reigns {
                 out.report(&Event::Refused {
                     client: &link.name,
                     topic: register.topic,
@@ -355,6 +364,7 @@ impl Broker {
             &Frame::Verdict(Verdict {
                 stream: register.stream,
                 admitted: false,
+                reigns,
                 replicate: false,
                 contract: register.contract,
                 deadlines: [Span::ZERO; 2],
@@ -455,11 +465,11 @@ impl Broker {
         // come here.
         let judged = self.pair.is_primary();
         let mut taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
-        if from_primary && taken.is_err() {
+        while from_primary && taken.as_ref().is_err_and(|denial| denial.full) {
             // What clients asked for here, and nobody has admitted, gives way to what the primary carries.
-            let provisional = self.table.streams().filter(|(_, stream)| !stream.admitted);
-            let provisional: Vec<u32> = provisional.map(|(index, _)| index).collect();
-            provisional.into_iter().for_each(|index| self.drop_stream(index, out));
+            let provisional = self.table.streams().find(|(_, stream)| !stream.admitted);
+            let Some((provisional, _)) = provisional else { break };
+            self.drop_stream(provisional, out);
             taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
         }
         let Ok(index) = taken else {

@@ -32,7 +32,8 @@ impl Broker {
             let client = self.links.get(from).map_or("", |link| &link.name);
             out.report(&Event::SubscriptionRefused { client, filter, reason: text });
         }
-        out.send(from, &Frame::Subscribed { number, admitted, text });
+        let reigns = self.pair.is_primary();
+        out.send(from, &Frame::Subscribed { number, admitted, reigns, text });
     }
 
     fn try_subscribe(

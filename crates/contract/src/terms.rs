@@ -118,7 +118,8 @@ pub struct Contract {
     /// Decides between equal deadlines; the higher number goes first.
     pub priority: u8,
     /// Whether a message counts as dispatched only when its subscribers have confirmed it. Off: when it has been
-    /// handed to the transport, which survives the death of the broker process but not of its host.
+    /// handed to the transport. That dies with the broker's host, and sometimes with its process: where the process had
+    /// not read everything from the subscriber, the system discards what is on the way to it.
     pub confirm: bool,
 }
 

@@ -60,6 +60,8 @@ pub struct Endpoint {
     /// The highest reign heard of.
     reign: Reign,
     primary: Option<PeerIndex>,
+    /// Until when the primary is followed although it stands by for another; see [`Endpoint::follow_forwarder`].
+    forwards_until: Time,
     /// How many primaries there have been; see the module's words.
     succession: u64,
     orphaned_since: Time,
@@ -83,6 +85,7 @@ impl Endpoint {
             settings,
             reign: Reign::default(),
             primary: None,
+            forwards_until: Time::NEVER,
             succession: 0,
             orphaned_since: now,
             publications: Vec::new(),
@@ -190,7 +193,7 @@ impl Endpoint {
 
     /// Begins to receive the topics of a filter. `None` if the limit of subscriptions is reached.
     pub fn subscribe(&mut self, filter: &TopicFilter, out: &mut impl Outputs) -> Option<u32> {
-        let subscription = Subscription { filter: filter.clone(), answered: false };
+        let subscription = Subscription { filter: filter.clone(), answered: false, declined: 0 };
         let number = place(&mut self.subscriptions, subscription, self.settings.limits.subscriptions)?;
         for inbound in self.inbound.iter_mut().filter(|inbound| filter.matches(&inbound.topic)) {
             inbound.subscriptions.push(number);
@@ -242,6 +245,10 @@ impl Endpoint {
                 self.brokers[index].lost(now + self.settings.retry);
                 let bit = 1 << index;
                 self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
+                self.subscriptions
+                    .iter_mut()
+                    .flatten()
+                    .for_each(|subscription| subscription.declined &= !bit);
                 self.elect(now, out);
             }
             LinkChange::Drained => self.catch_up(out),
@@ -284,8 +291,9 @@ impl Endpoint {
             }
             Frame::Unregister { stream } => self.register_again(index, stream, out),
             Frame::Verdict(verdict) => self.judge(broker, &verdict, out),
-            Frame::Subscribed { number, admitted, text } => {
-                self.hear_subscribed(broker, number, admitted, text, out);
+            Frame::Subscribed { number, admitted, reigns, text } => {
+                let result = if admitted { Ok(()) } else { Err(text) };
+                self.hear_subscribed(broker, number, reigns, result, out);
             }
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
             Frame::PollReply { .. } => self.brokers[index].answered(),
@@ -305,7 +313,8 @@ impl Endpoint {
 
     /// When [`Endpoint::handle_timeout`] has something to do.
     pub fn next_deadline(&self) -> Time {
-        self.brokers.iter().map(BrokerLink::next_deadline).min().unwrap_or(Time::NEVER)
+        let brokers = self.brokers.iter().map(BrokerLink::next_deadline).min();
+        brokers.unwrap_or(Time::NEVER).min(self.forwards_until)
     }
 
     /// Does what is due: dials, polls, and gives up connections that do not answer.
@@ -329,6 +338,9 @@ impl Endpoint {
                     out.close(link, &Farewell { reason: FarewellReason::Silent, text: "no answer to polls" });
                 }
             }
+        }
+        if self.forwards_until != Time::NEVER {
+            self.elect(now, out);
         }
         self.catch_up(out);
     }
@@ -400,7 +412,7 @@ impl Endpoint {
                     return;
                 }
                 let outage = if self.primary.is_some() { Span::ZERO } else { now.since(self.orphaned_since) };
-                (self.primary, self.reign) = (Some(broker), reign);
+                (self.primary, self.reign, self.forwards_until) = (Some(broker), reign, Time::NEVER);
                 self.succession += 1;
                 self.catch_up[index] = 0;
                 self.tell_brokers(Standing::Following, out);
@@ -408,11 +420,9 @@ impl Endpoint {
                 out.reigning(Reigning::Primary { broker, reign, outage });
                 self.catch_up(out);
             }
-            // A broker that stands by for another sends on what it gets. Until that other one is heard of, this is the
-            // shortest way to it, and better than none.
-            None if self.is_forwarded() => {}
+            None if self.follow_forwarder(now) => {}
             None if self.primary.is_some() => {
-                self.primary = None;
+                (self.primary, self.forwards_until) = (None, Time::NEVER);
                 self.orphaned_since = now;
                 self.tell_brokers(Standing::Orphaned, out);
                 out.reigning(Reigning::Nobody);
@@ -421,16 +431,28 @@ impl Endpoint {
         }
     }
 
-    /// Whether the broker that was followed last is there and stands by for its successor.
-    fn is_forwarded(&self) -> bool {
-        self.primary_link().is_some_and(|(index, _)| self.brokers[index].standing == Standing::Backup)
+    /// A primary that stands by for its successor sends on what it gets. Until the successor is heard of, that is the
+    /// shortest way to it, so the old one is followed for the time of a fail-over. After that, the successor is out of
+    /// reach, and the application must know.
+    fn follow_forwarder(&mut self, now: Time) -> bool {
+        let primary = self.primary_link();
+        if primary.is_none_or(|(index, _)| self.brokers[index].standing != Standing::Backup) {
+            return false;
+        }
+        // A clock that went back must not lengthen it.
+        self.forwards_until = self.forwards_until.min(now + self.settings.failover);
+        now < self.forwards_until
     }
 
-    /// Subscriptions that no primary has answered; the answer of the last one may have died with it.
-    fn ask_again(&self, broker: usize, out: &mut impl Outputs) {
+    /// Subscriptions that no primary has answered, since the answer of the last one may have died with it, and those of
+    /// which this broker could not take note before.
+    fn ask_again(&mut self, broker: usize, out: &mut impl Outputs) {
         let Some(link) = self.brokers[broker].up() else { return };
-        for (number, subscription) in self.subscriptions.iter().enumerate() {
-            if let Some(subscription) = subscription.as_ref().filter(|subscription| !subscription.answered) {
+        let bit = 1 << broker;
+        for (number, subscription) in self.subscriptions.iter_mut().enumerate() {
+            let missing = |known: &&mut Subscription| !known.answered || known.declined & bit != 0;
+            if let Some(subscription) = subscription.as_mut().filter(missing) {
+                subscription.declined &= !bit;
                 out.send(
                     link,
                     &Frame::Subscribe { number: number as u32, filter: subscription.filter.as_str() },
@@ -474,7 +496,7 @@ impl Endpoint {
     fn judge(&mut self, broker: PeerIndex, verdict: &Verdict<'_>, out: &mut impl Outputs) {
         let slot = self.publications.get_mut(verdict.stream as usize);
         let Some(publication) = slot.and_then(Option::as_mut) else { return };
-        if self.primary != Some(broker) {
+        if self.primary != Some(broker) || !verdict.reigns {
             if !verdict.admitted {
                 // It could not take note of the stream, and is asked again when it comes to reign.
                 publication.registered &= !(1 << broker.0);
@@ -492,18 +514,18 @@ impl Endpoint {
         &mut self,
         broker: PeerIndex,
         number: u32,
-        admitted: bool,
-        text: &str,
+        reigns: bool,
+        result: Result<(), &str>,
         out: &mut impl Outputs,
     ) {
-        // A broker that stands by answers for itself; what counts is the primary's word.
-        if self.primary != Some(broker) {
-            return;
-        }
         let slot = self.subscriptions.get_mut(number as usize).and_then(Option::as_mut);
         let Some(subscription) = slot else { return };
-        if !std::mem::replace(&mut subscription.answered, true) || !admitted {
-            out.subscribed(number, if admitted { Ok(()) } else { Err(text) });
+        // A broker that stands by answers for itself, and is asked again when it comes to reign; what counts is the
+        // primary's word.
+        if self.primary != Some(broker) || !reigns {
+            subscription.declined |= u8::from(result.is_err()) << broker.0;
+        } else if !std::mem::replace(&mut subscription.answered, true) || result.is_err() {
+            out.subscribed(number, result);
         }
     }
 

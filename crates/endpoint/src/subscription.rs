@@ -52,6 +52,8 @@ pub(crate) struct Subscription {
     pub(crate) filter: TopicFilter,
     /// Whether a primary has answered.
     pub(crate) answered: bool,
+    /// The brokers that could not take note of it on their present connection, one bit each.
+    pub(crate) declined: u8,
 }
 
 /// A stream that is received.

@@ -4,6 +4,7 @@
 mod world;
 
 use contract::{Contract, Epoch, NodeId, Reign, Span};
+use endpoint::{PublicationState, Reigning};
 use wire::{Frame, Standing};
 use world::run::{replicated, run, run_with, urgent};
 use world::{Who, World};
@@ -377,4 +378,119 @@ fn a_handover_whose_successor_dies_is_answered_with_no() {
     run.publish_for(Span::secs(6));
     let answers = run.world.seen(run.publisher).answers.join("\n");
     assert!(run.world.broker(0).is_primary() && answers.contains("done: false"), "{answers}");
+}
+
+/// A pair, a publisher and a subscriber with one topic; the given client cannot reach broker b.
+fn without_way_to_b(client: impl Fn(&world::run::Run) -> usize) -> world::run::Run {
+    let mut run = run(&[urgent()]);
+    run.publish_for(Span::millis(200));
+    let client = client(&run);
+    run.world.wall(client, 1, true);
+    run.world.break_link(client, 1);
+    run.publish_for(Span::millis(200));
+    run.world.seen(client).reigning.clear();
+    run.world.request(run.publisher, 0, &Frame::Handover);
+    run
+}
+
+#[test]
+fn a_subscriber_that_cannot_reach_the_new_primary_is_told_so() {
+    let mut run = without_way_to_b(|run| run.subscriber);
+    run.publish_for(Span::millis(300));
+    assert!(!run.world.endpoint(run.subscriber).has_primary());
+    assert_eq!(run.world.seen(run.subscriber).reigning, [Reigning::Nobody]);
+    run.world.wall(run.subscriber, 1, false);
+    run.publish_for(Span::secs(2));
+    assert!(run.world.endpoint(run.subscriber).has_primary());
+}
+
+#[test]
+fn a_publisher_that_cannot_reach_the_new_primary_is_forwarded_for_a_while_and_then_told() {
+    let mut run = without_way_to_b(|run| run.publisher);
+    run.publish_for(Span::millis(40));
+    assert!(run.world.endpoint(run.publisher).has_primary());
+    run.assert_nothing_missing();
+    run.publish_for(Span::millis(300));
+    assert_eq!(run.world.seen(run.publisher).reigning, [Reigning::Nobody]);
+}
+
+#[test]
+fn what_a_standby_cannot_take_is_not_refused() {
+    let mut world = World::protected(|settings| {
+        settings.limits.streams = 1;
+        settings.limits.sessions = 1;
+    });
+    let (holder, other) = (world.add_client("holder"), world.add_client("other"));
+    world.run_for(Span::millis(50));
+    world.advertise(holder, "t", urgent());
+    world.subscribe(holder, "#");
+    world.run_for(Span::millis(50));
+    world.wall(other, 1, true);
+    world.break_link(other, 1);
+    world.request(holder, 0, &Frame::Handover);
+    world.run_for(Span::millis(10));
+    assert!(world.broker(1).is_primary() && world.endpoint(other).has_primary());
+    let topic = world.advertise(other, "u", urgent());
+    world.subscribe(other, "#");
+    world.run_for(Span::millis(300));
+    assert_eq!(world.seen(other).verdicts.get(&topic), None);
+    assert!(world.seen(other).subscribed.is_empty());
+    // The one that reigns has the last word.
+    world.wall(other, 1, false);
+    world.run_for(Span::secs(2));
+    assert!(matches!(world.seen(other).verdicts[&topic], PublicationState::Refused(..)));
+    assert!(world.seen(other).subscribed[0].is_err());
+}
+
+#[test]
+fn a_subscription_for_which_a_standby_had_no_room_is_asked_again_when_it_reigns() {
+    let mut world = World::protected(|settings| {
+        // The other broker of the pair has room for one subscriber.
+        settings.limits.sessions = if settings.prefers_to_reign { 2 } else { 1 };
+    });
+    let (first, second) = (world.add_client("first"), world.add_client("second"));
+    world.run_for(Span::millis(50));
+    world.subscribe(first, "a");
+    world.run_for(Span::millis(50));
+    world.subscribe(second, "b");
+    world.run_for(Span::millis(50));
+    assert_eq!(world.seen(second).subscribed, [Ok(())]);
+    world.kill(0);
+    world.run_for(Span::millis(300));
+    assert!(matches!(&world.seen(second).subscribed[1..], [Err(text)] if text.contains("limits.sessions")));
+}
+
+#[test]
+fn a_backup_gives_up_as_few_unadmitted_streams_as_it_must() {
+    let mut world = World::protected(|settings| {
+        if !settings.prefers_to_reign {
+            settings.limits.streams = 3;
+            settings.limits.ring_slots_max = 16;
+        }
+    });
+    let (stranded, publisher) = (world.add_client("stranded"), world.add_client("publisher"));
+    world.run_for(Span::millis(50));
+    world.wall(stranded, 0, true);
+    world.break_link(stranded, 0);
+    world.run_for(Span::millis(50));
+    world.advertise(stranded, "x", urgent());
+    world.advertise(stranded, "y", urgent());
+    world.run_for(Span::millis(50));
+    assert_eq!(world.broker(1).occupancy().streams, 2);
+    // A stream that this backup cannot keep in any case takes nobody's place.
+    world.advertise(publisher, "long", Contract::every(Span::millis(50)).retain(40));
+    world.run_for(Span::millis(50));
+    assert_eq!(world.broker(0).occupancy().streams, 1);
+    assert_eq!(world.broker(1).occupancy().streams, 2);
+    for topic in ["a", "b"] {
+        world.advertise(publisher, topic, urgent());
+        world.run_for(Span::millis(50));
+    }
+    assert_eq!(world.broker(0).occupancy().streams, 3);
+    assert_eq!(world.broker(1).occupancy().streams, 3);
+    world.kill(0);
+    world.run_for(Span::millis(300));
+    let admitted = world.seen(stranded).verdicts.values();
+    let admitted = admitted.filter(|state| matches!(state, PublicationState::Admitted(_))).count();
+    assert_eq!(admitted, 1);
 }

@@ -164,6 +164,8 @@ pub struct Verdict<'a> {
     pub stream: u32,
     /// Whether the contract is given.
     pub admitted: bool,
+    /// Whether the sender reigns. The word of one that does not says only whether it could take note of the stream.
+    pub reigns: bool,
     /// Whether messages will be copied to the backup.
     pub replicate: bool,
     /// The contract as given; where refused, as asked for.
@@ -250,6 +252,8 @@ pub enum Frame<'a> {
         number: u32,
         /// Whether it is carried.
         admitted: bool,
+        /// Whether the sender reigns. The word of one that does not says only whether it could take note of it.
+        reigns: bool,
         /// Where refused: why.
         text: &'a str,
     },
@@ -368,11 +372,11 @@ heads! {
     ReignHead { epoch: U64, node: U64, standing: u8 }
     RegisterHead { stream: U32, incarnation: U64, has_contract: u8, reserved: [u8; 3], terms: TermsHead }
     VerdictHead {
-        stream: U32, admitted: u8, replicate: u8, has_contract: u8, reserved: u8, retain: U32,
+        stream: U32, admitted: u8, replicate: u8, has_contract: u8, reigns: u8, retain: U32,
         period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
     }
     AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead }
-    SubscribedHead { number: U32, admitted: u8 }
+    SubscribedHead { number: U32, admitted: u8, reigns: u8 }
     SessionHead { incarnation: U64, present: u8 }
     HandoverReplyHead { epoch: U64, done: u8 }
     StatusRequestHead { first_stream: U32, rows: U32 }
@@ -469,8 +473,9 @@ impl<'a> Frame<'a> {
                 put(out, &U32::new(*number));
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
-            Frame::Subscribed { number, admitted, text } => {
-                put(out, &SubscribedHead { number: (*number).into(), admitted: u8::from(*admitted) });
+            Frame::Subscribed { number, admitted, reigns, text } => {
+                let (admitted, reigns) = (u8::from(*admitted), u8::from(*reigns));
+                put(out, &SubscribedHead { number: (*number).into(), admitted, reigns });
                 put_text(out, text, TEXT_BYTES_MAX);
             }
             Frame::Session { incarnation, present, client, filter } => {
@@ -532,7 +537,8 @@ impl<'a> Frame<'a> {
             kind::SUBSCRIBED => {
                 let head = reader.head::<SubscribedHead>()?;
                 let text = reader.text(TEXT_BYTES_MAX)?;
-                Frame::Subscribed { number: head.number.get(), admitted: head.admitted != 0, text }
+                let (admitted, reigns) = (head.admitted != 0, head.reigns != 0);
+                Frame::Subscribed { number: head.number.get(), admitted, reigns, text }
             }
             kind::UNSUBSCRIBE => Frame::Unsubscribe { number: reader.head::<U32>()?.get() },
             kind::SESSION => {
@@ -655,7 +661,7 @@ impl<'a> Verdict<'a> {
             admitted: u8::from(self.admitted),
             replicate: u8::from(self.replicate),
             has_contract: u8::from(self.contract.is_some()),
-            reserved: 0,
+            reigns: u8::from(self.reigns),
             retain: self.remedies.retain.unwrap_or(NONE_U32).into(),
             period: self.remedies.period.map_or(NONE_I64, |t| t.0).into(),
             deadline: self.remedies.deadline.map_or(NONE_I64, |d| d.0).into(),
@@ -674,6 +680,7 @@ impl<'a> Verdict<'a> {
         Ok(Verdict {
             stream: head.stream.get(),
             admitted: head.admitted != 0,
+            reigns: head.reigns != 0,
             replicate: head.replicate != 0,
             contract,
             deadlines: [Span(head.dispatch_deadline.get()), Span(head.replication_deadline.get())],

@@ -63,7 +63,7 @@ proptest! {
         round_trip(Frame::Register(Register { stream, incarnation: d as u64, contract, topic: &topic }))?;
         let remedies = Remedies { retain, period: period.map(Span), deadline: None };
         let deadlines = [Span(d), Span(r)];
-        round_trip(Frame::Verdict(Verdict { stream, admitted, replicate, contract, deadlines, remedies, text: &text }))?;
+        round_trip(Frame::Verdict(Verdict { stream, admitted, reigns: !admitted, replicate, contract, deadlines, remedies, text: &text }))?;
         round_trip(Frame::Unregister { stream })?;
         round_trip(Frame::Retire { stream })?;
     }
@@ -75,7 +75,7 @@ proptest! {
     ) {
         round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, topic: &topic, publisher: &name }))?;
         round_trip(Frame::Subscribe { number: stream, filter: &topic })?;
-        round_trip(Frame::Subscribed { number: stream, admitted: flag, text: &topic })?;
+        round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
         round_trip(Frame::Session { incarnation, present: flag, client: &name, filter: &topic })?;
     }
@@ -191,7 +191,7 @@ fn damaged_bodies_are_refused_with_the_reason() {
 fn texts_above_their_limit_are_cut_at_a_character() {
     let long = "é".repeat(TEXT_BYTES_MAX);
     let mut bytes = Vec::new();
-    Frame::Subscribed { number: 1, admitted: false, text: &long }.encode(&mut bytes);
+    Frame::Subscribed { number: 1, admitted: false, reigns: true, text: &long }.encode(&mut bytes);
     let Ok(Decoded::Frame(Frame::Subscribed { text, .. }, _)) = decode(&bytes) else { panic!("must decode") };
     assert_eq!(text.len(), TEXT_BYTES_MAX);
 }
