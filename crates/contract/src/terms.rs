@@ -118,8 +118,7 @@ pub struct Contract {
     /// Decides between equal deadlines; the higher number goes first.
     pub priority: u8,
     /// Whether a message counts as dispatched only when its subscribers have confirmed it. Off: when it has been
-    /// handed to the transport. That dies with the broker's host, and sometimes with its process: where the process had
-    /// not read everything from the subscriber, the system discards what is on the way to it.
+    /// handed to the transport. What waits there dies with the broker's host, and may die with its process.
     pub confirm: bool,
 }
 

@@ -257,7 +257,11 @@ impl Network {
                 Ok(sent) => connection.outbox.consume(sent),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => return self.drop_connection(index),
+                Err(_) => {
+                    // The peer is gone. What it sent before may still wait here; reading it finds the end as well.
+                    connection.outbox = Outbox::default();
+                    break;
+                }
             }
         }
         let waiting = connection.outbox.len();

@@ -1,14 +1,16 @@
-//! A link's number is used again only after its closing has been told.
+//! Connections that a peer resets: nothing that came before is lost, and a link's number is used again only after its
+//! closing has been told.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use contract::Time;
 use engine::Node;
+use std::io::Write;
 use std::net::TcpStream;
 use wire::{Effects, Frame, LinkChange, LinkId, PeerIndex};
 
-/// Notes what it is told of links.
+/// Notes what it is told of links, and how many bytes came.
 #[derive(Default)]
-struct Probe(Vec<(LinkId, LinkChange)>);
+struct Probe(Vec<(LinkId, LinkChange)>, usize);
 
 impl Node for Probe {
     fn handle_link(&mut self, _now: Time, link: LinkId, change: LinkChange, _net: &mut impl Effects) {
@@ -16,6 +18,7 @@ impl Node for Probe {
     }
     fn handle_dial_failed(&mut self, _now: Time, _peer: PeerIndex, _refused: bool, _net: &mut impl Effects) {}
     fn handle_bytes(&mut self, _now: Time, _link: LinkId, bytes: &[u8], _net: &mut impl Effects) -> usize {
+        self.1 += bytes.len();
         bytes.len()
     }
     fn run(&mut self, _now: Time, _net: &mut impl Effects) -> bool {
@@ -25,6 +28,29 @@ impl Node for Probe {
     fn next_deadline(&self) -> Time {
         Time::NEVER
     }
+}
+
+#[test]
+fn what_a_peer_sent_before_it_died_is_read_although_writing_fails() {
+    let mut driver = host::Driver::new(Probe::default(), Vec::new()).unwrap();
+    let address = driver.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut ready = Vec::new();
+    let mut peer = TcpStream::connect(address).unwrap();
+    driver.wait_and_turn(&mut ready).unwrap();
+    driver.with(|_, net| net.send(LinkId(0), &Frame::Poll { number: 1 }));
+    while peer.peek(&mut [0]).unwrap() == 0 {}
+    // More than is read at once, and no more than the system takes at once. What the peer leaves unread makes its end a reset.
+    let sent = vec![0; 80_000];
+    peer.write_all(&sent).unwrap();
+    drop(peer);
+    for number in 2..10 {
+        driver.with(|_, net| net.send(LinkId(0), &Frame::Poll { number }));
+    }
+    while !driver.node().0.contains(&(LinkId(0), LinkChange::Closed)) {
+        driver.wait_and_turn(&mut ready).unwrap();
+        driver.with(|_, net| net.send(LinkId(0), &Frame::Poll { number: 10 }));
+    }
+    assert_eq!(driver.node().1, sent.len());
 }
 
 #[test]
