@@ -16,8 +16,8 @@ pub(crate) struct Traces {
 /// anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Life {
-    pub(crate) process: u16,
-    pub(crate) tenure: u16,
+    pub(crate) process: u32,
+    pub(crate) tenure: u32,
 }
 
 /// It came from its publisher, or was forwarded.

@@ -34,8 +34,8 @@ pub(crate) struct Lane {
     bytes: usize,
     /// When the last chunk arrives.
     last: Time,
-    /// Something waits until a partition ends or a host is back.
-    held: bool,
+    /// Since when something waits until a partition ends or a host is back.
+    held: Option<Time>,
     /// The sender has more than there was room for.
     starved: bool,
     /// The receiver has been told that there is something to read.
@@ -63,6 +63,8 @@ pub(crate) struct Conn {
     pub(crate) ends: [End; 2],
     /// Nobody uses it; its place may be used again.
     retired: bool,
+    /// A fault cut it, or took one of its hosts. Nobody answers for what is lost with it.
+    cut: bool,
     /// By the end that sends.
     lanes: [Lane; 2],
 }
@@ -75,6 +77,8 @@ pub(crate) struct Dial {
     peer: PeerIndex,
     to: usize,
     outcome: Outcome,
+    /// Things that are still to happen to it.
+    pending: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,15 +104,34 @@ impl World {
 
     pub(crate) fn dial(&mut self, from: usize, peer: PeerIndex, within: Span) {
         let (to, life, until) = (self.peer_host(from, peer), self.hosts[from].life, self.now + within);
-        let dial = self.dials.len() as u32;
-        self.dials.push(Dial { from, life, peer, to, outcome: Outcome::Open });
+        let attempt = Dial { from, life, peer, to, outcome: Outcome::Open, pending: 2 };
+        let dial = match self.free_dials.pop() {
+            Some(dial) => {
+                self.dials[dial as usize] = attempt;
+                dial
+            }
+            None => {
+                self.dials.push(attempt);
+                self.dials.len() as u32 - 1
+            }
+        };
         let delay = self.latency(from, to);
         self.agenda.push(self.now + delay, Happening::Knock { dial });
         self.agenda.push(until, Happening::DialTimeout { dial });
     }
 
+    /// Something has happened to an attempt; after the last, its place may be used again.
+    fn take_dial(&mut self, number: u32) -> Dial {
+        let dial = &mut self.dials[number as usize];
+        dial.pending -= 1;
+        if dial.pending == 0 {
+            self.free_dials.push(number);
+        }
+        *dial
+    }
+
     pub(crate) fn knock(&mut self, number: u32) {
-        let Dial { from, to, outcome, .. } = self.dials[number as usize];
+        let Dial { from, to, outcome, .. } = self.take_dial(number);
         let passes = !self.is_blocked(from, to) && !self.is_blocked(to, from) && self.hosts[to].up;
         if outcome != Outcome::Open || !passes {
             return;
@@ -124,11 +147,12 @@ impl World {
         } else {
             Outcome::Refused
         };
+        self.dials[number as usize].pending += 1;
         self.agenda.push(back, Happening::Answer { dial: number });
     }
 
     pub(crate) fn answer(&mut self, number: u32) {
-        let Dial { from, life, peer, outcome, .. } = self.dials[number as usize];
+        let Dial { from, life, peer, outcome, .. } = self.take_dial(number);
         self.dials[number as usize].outcome = Outcome::Over;
         let waits = self.hosts[from].life == life && self.hosts[from].is_alive();
         match outcome {
@@ -145,7 +169,7 @@ impl World {
     }
 
     pub(crate) fn dial_timeout(&mut self, number: u32) {
-        let Dial { from, life, peer, outcome, .. } = self.dials[number as usize];
+        let Dial { from, life, peer, outcome, .. } = self.take_dial(number);
         self.dials[number as usize].outcome = Outcome::Over;
         if let Outcome::Accepted { conn, age } = outcome {
             self.abandon(conn, age, 0);
@@ -162,10 +186,10 @@ impl World {
         if let Some(conn) = self.free_conns.pop() {
             let slot = &mut self.conns[conn as usize];
             let age = slot.age + 1;
-            *slot = Conn { age, ends, retired: false, lanes: Default::default() };
+            *slot = Conn { age, ends, retired: false, cut: false, lanes: Default::default() };
             return (conn, age);
         }
-        self.conns.push(Conn { age: 0, ends, retired: false, lanes: Default::default() });
+        self.conns.push(Conn { age: 0, ends, retired: false, cut: false, lanes: Default::default() });
         (self.conns.len() as u32 - 1, 0)
     }
 
@@ -222,12 +246,34 @@ impl World {
     pub(crate) fn lose_lane(&mut self, conn: u32, side: usize) {
         let slot = &mut self.conns[conn as usize];
         let lane = std::mem::take(&mut slot.lanes[side]);
-        let receiver = slot.ends[1 - side].host;
-        for chunk in lane.chunks {
-            for (_, note) in &chunk.notes {
-                self.watch.lost_on_the_way(receiver, note);
-            }
+        let (receiver, cut) = (slot.ends[1 - side].host, slot.cut);
+        self.lose(receiver, cut, &lane.chunks);
+    }
+
+    fn lose(&mut self, receiver: usize, excused: bool, chunks: &VecDeque<Chunk>) {
+        for (_, note) in chunks.iter().flat_map(|chunk| &chunk.notes).filter(|_| excused) {
+            self.watch.lost_on_the_way(receiver, note);
         }
+    }
+
+    /// The kernel of a dead process resets its connections where the other end says anything that will not be read, and
+    /// discards what is not on the wire yet. What has reached the other host can still be read there.
+    fn discard_unsent(&mut self, conn: u32, side: usize) {
+        let now = self.now;
+        let (unread, lane) = {
+            let lanes = &self.conns[conn as usize].lanes;
+            (lanes[1 - side].chunks.iter().any(|chunk| !chunk.end && chunk.arrives <= now), &lanes[side])
+        };
+        let arrived = lane.chunks.partition_point(|chunk| chunk.arrives <= now);
+        let under_way = lane.chunks.len() - arrived;
+        if under_way == 0 || !(unread || self.random.u32(0..4) == 0) {
+            return;
+        }
+        let keep = arrived + self.random.usize(0..=under_way);
+        let slot = &mut self.conns[conn as usize];
+        let discarded = slot.lanes[side].chunks.split_off(keep);
+        let receiver = slot.ends[1 - side].host;
+        self.lose(receiver, true, &discarded);
     }
 
     fn retire_conn(&mut self, conn: u32) {
@@ -245,9 +291,10 @@ impl World {
         let Some(slot) = self.conn(conn, age) else { return };
         let (from, to, state) = (slot.ends[1 - side].host, slot.ends[side].host, slot.ends[side].state);
         let held = self.is_blocked(from, to) || !self.hosts[to].up;
+        let now = self.now;
         let lane = &mut self.conns[conn as usize].lanes[1 - side];
         if held {
-            lane.held = true;
+            lane.held.get_or_insert(now);
             return;
         }
         match state {
@@ -281,9 +328,11 @@ impl World {
         self.conns[conn as usize].ends[side].state = EndState::Gone;
         self.lose_lane(conn, 0);
         self.lose_lane(conn, 1);
-        self.retire_conn(conn);
         if let EndState::Open(link) = state {
             self.forget_socket(host, link);
+        }
+        self.retire_conn(conn);
+        if let EndState::Open(_) = state {
             self.rouse(host);
         }
     }
@@ -291,9 +340,9 @@ impl World {
     /// A connection of a process is gone; what it had not sent is lost, and the process must be told.
     fn forget_socket(&mut self, host: usize, link: LinkId) {
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
-        let peer = socket.peer;
-        for note in socket.drop_unsent() {
-            self.watch.lost_on_the_way(peer, &note);
+        let (peer, conn) = (socket.peer, socket.conn);
+        for note in socket.drop_unsent().iter().filter(|_| self.conns[conn as usize].cut) {
+            self.watch.lost_on_the_way(peer, note);
         }
         self.hosts[host].news.push(News::Closed(link));
     }
@@ -317,7 +366,7 @@ impl World {
             let EndState::Open(link) = slot.ends[side].state else { return false };
             let lane = &mut slot.lanes[1 - side];
             lane.announced = false;
-            let Some(chunk) = lane.chunks.front_mut().filter(|chunk| chunk.arrives <= now && !lane.held)
+            let Some(chunk) = lane.chunks.front_mut().filter(|chunk| chunk.arrives <= now && lane.held.is_none())
             else {
                 return false;
             };
@@ -432,6 +481,8 @@ impl World {
             return;
         }
         let delay = self.latency(host, peer);
+        let split = self.hosts[host].random.u32(0..SPLIT_ONE_IN) == 0;
+        let second = if split { self.latency(host, peer) } else { Span::ZERO };
         let (age, now) = (self.conns[conn as usize].age, self.now);
         let local = self.hosts[host].clock.local(now);
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
@@ -451,8 +502,22 @@ impl World {
             let arrives = lane.last.max(now + delay);
             lane.last = arrives;
             lane.bytes += size;
+            // Now and then a write comes in two pieces, in the middle of a frame or not.
+            let rest = (split && size > 1).then(|| {
+                let place = (size / 2 + size % 7).min(size - 1);
+                let arrives = arrives.max(now + second);
+                let first = notes.partition_point(|(end, _)| *end <= place);
+                let mut notes = notes.split_off(first);
+                notes.iter_mut().for_each(|(end, _)| *end -= place);
+                Chunk { bytes: bytes.split_off(place), read: 0, notes, arrives, end: false }
+            });
             lane.chunks.push_back(Chunk { bytes, read: 0, notes, arrives, end: false });
             self.agenda.push(arrives, Happening::Arrive { conn, age, side: 1 - side });
+            if let Some(rest) = rest {
+                lane.last = rest.arrives;
+                self.agenda.push(rest.arrives, Happening::Arrive { conn, age, side: 1 - side });
+                lane.chunks.push_back(rest);
+            }
         }
         lane.starved |= !socket.outbox.is_empty();
         let drained = socket.has_drained();
@@ -496,9 +561,10 @@ impl World {
     pub(crate) fn abandon_all(&mut self, host: usize) {
         for index in 0..self.conns.len() {
             for side in 0..2 {
-                let Conn { age, ends, .. } = &self.conns[index];
+                let Conn { age, ends, .. } = self.conns[index];
                 if ends[side].host == host && ends[side].state != EndState::Gone {
-                    self.abandon(index as u32, *age, side);
+                    self.discard_unsent(index as u32, side);
+                    self.abandon(index as u32, age, side);
                 }
             }
         }
@@ -513,12 +579,11 @@ impl World {
                     continue;
                 }
                 slot.ends[side].state = EndState::Gone;
+                slot.cut = true;
                 let receiver = slot.ends[1 - side].host;
                 let keep = self.random.usize(0..=slot.lanes[side].chunks.len());
                 let lost = slot.lanes[side].chunks.split_off(keep);
-                for (_, note) in lost.iter().flat_map(|chunk| &chunk.notes) {
-                    self.watch.lost_on_the_way(receiver, note);
-                }
+                self.lose(receiver, true, &lost);
                 self.lose_lane(index as u32, 1 - side);
             }
         }
@@ -530,14 +595,16 @@ impl World {
             for side in 0..2 {
                 let slot = &self.conns[index];
                 let (age, from, to) = (slot.age, slot.ends[side].host, slot.ends[1 - side].host);
-                if !slot.lanes[side].held || self.is_blocked(from, to) || !self.hosts[to].up {
+                let Some(since) = slot.lanes[side].held else { continue };
+                if self.is_blocked(from, to) || !self.hosts[to].up {
                     continue;
                 }
                 // The sender's kernel tries again now and then, more rarely the longer it has waited.
-                let delay = self.latency(from, to) + Span(self.random.i64(0..RETRANSMISSION_MAX.0));
+                let within = self.now.since(since).max(RETRANSMISSION);
+                let delay = self.latency(from, to) + Span(self.random.i64(0..within.0));
                 let at = self.now + delay;
                 let lane = &mut self.conns[index].lanes[side];
-                lane.held = false;
+                lane.held = None;
                 lane.last = lane.last.max(at);
                 lane.chunks.iter_mut().for_each(|chunk| chunk.arrives = chunk.arrives.max(at));
                 self.agenda.push(at, Happening::Arrive { conn: index as u32, age, side: 1 - side });
@@ -559,10 +626,12 @@ impl World {
                 continue;
             }
             let conn = index as u32;
+            self.conns[index].cut = true;
             if delivers {
                 // Each end is told after it has had everything.
                 for side in [side, 1 - side] {
-                    self.close_timeout(conn, age, side);
+                    let delay = self.latency(one, other);
+                    self.send_end(conn, side, self.now + delay);
                 }
                 continue;
             }
@@ -588,7 +657,10 @@ impl World {
 
 /// Buffers kept for reuse.
 const POOL_MAX: usize = 256;
-/// How long after the end of a partition its last victim is sent again, at most.
-const RETRANSMISSION_MAX: Span = Span::millis(200);
+/// After the end of a short partition, what it held back is sent again within this; after a long one, within as long as it
+/// lasted.
+const RETRANSMISSION: Span = Span::millis(200);
+/// One write in so many comes in two pieces.
+const SPLIT_ONE_IN: u32 = 16;
 /// The two ends of a broken connection learn of it within this.
 const RESET_SPREAD: Span = Span::millis(5);
