@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of the world")]
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
+pub mod alone;
 pub mod run;
 
 use broker::{Event, Settings};
@@ -146,6 +147,9 @@ pub struct World {
     lives: u64,
     /// How far nodes' clocks are ahead.
     pub skew: BTreeMap<Who, Span>,
+    /// How much longer the way of what a node sends on a connection is than that of everything else. Connections are
+    /// numbered as they are opened; the brokers' first two are 0 and 1.
+    pub lag: BTreeMap<(usize, Who), Span>,
     /// Clients that cannot connect to a broker.
     walls: BTreeSet<(usize, usize)>,
     pub tune: fn(&mut Settings),
@@ -167,6 +171,7 @@ impl World {
             cut: false,
             lives: 0,
             skew: BTreeMap::new(),
+            lag: BTreeMap::new(),
             walls: BTreeSet::new(),
             tune,
         };
@@ -185,27 +190,8 @@ impl World {
 
     pub fn start(&mut self, index: usize) {
         self.lives += 1;
-        let costs = contract::admission::Costs {
-            arrival: Span::micros(1),
-            dispatch: Span::micros(1),
-            replication: Span::micros(1),
-        };
-        let mut settings = Settings {
-            name: ["a", "b"][index].to_owned(),
-            node: NodeId(self.lives * 10 + index as u64),
-            started: self.now,
-            prefers_to_reign: index == 0,
-            has_peer: true,
-            policy: Default::default(),
-            delays: Default::default(),
-            links: Default::default(),
-            costs,
-            supply: contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) },
-            schedulability: true,
-            topics: Vec::new(),
-            detection: Default::default(),
-            limits: Default::default(),
-        };
+        let node = NodeId(self.lives * 10 + index as u64);
+        let mut settings = settings(index, node, self.now);
         (self.tune)(&mut settings);
         self.brokers[index] = Some(BrokerNode::new(settings, Log::default()));
         self.ports.insert(Who::Broker(index), Port::default());
@@ -426,6 +412,18 @@ impl World {
         self.run_for(Span(1));
     }
 
+    /// A backup loses its connection to the primary, which learns of it after everything that the backup had sent.
+    pub fn lose_primary(&mut self, backup: usize) {
+        let who = Who::Broker(backup);
+        let mut ends = self.ports[&who].ends.iter();
+        let (_, end) = ends.find(|(link, _)| self.broker(backup).follows(**link)).unwrap();
+        let conn = end.conn;
+        let other = self.other_end(conn, who);
+        self.push(Span(0), Happening::Closed { conn, end: 1 - other });
+        self.push(self.way(conn, who), Happening::Closed { conn, end: other });
+        self.run_for(Span(1));
+    }
+
     /// A client cannot connect to a broker, or can again.
     pub fn wall(&mut self, client: usize, broker: usize, up: bool) {
         if up {
@@ -544,7 +542,7 @@ impl World {
         for (conn, bytes) in sent {
             let end = self.other_end(conn, who);
             if !self.conns[conn].cut {
-                self.push(self.delay, Happening::Bytes { conn, end, bytes });
+                self.push(self.way(conn, who), Happening::Bytes { conn, end, bytes });
             }
         }
         for (link, conn) in closed {
@@ -567,8 +565,13 @@ impl World {
         let end = self.other_end(conn, who);
         self.conns[conn].ends[1 - end] = None;
         if !self.conns[conn].cut {
-            self.push(self.delay, Happening::Closed { conn, end });
+            self.push(self.way(conn, who), Happening::Closed { conn, end });
         }
+    }
+
+    /// How long what a node sends on a connection takes.
+    fn way(&self, conn: usize, who: Who) -> Span {
+        self.delay + self.lag.get(&(conn, who)).copied().unwrap_or(Span::ZERO)
     }
 
     fn push(&mut self, after: Span, happening: Happening) {
@@ -644,6 +647,31 @@ impl World {
             }
         }
         self.settle(who);
+    }
+}
+
+/// What a broker of these worlds is told, unless a test tunes it.
+pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
+    let costs = contract::admission::Costs {
+        arrival: Span::micros(1),
+        dispatch: Span::micros(1),
+        replication: Span::micros(1),
+    };
+    Settings {
+        name: ["a", "b"][index].to_owned(),
+        node,
+        started,
+        prefers_to_reign: index == 0,
+        has_peer: true,
+        policy: Default::default(),
+        delays: Default::default(),
+        links: Default::default(),
+        costs,
+        supply: contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) },
+        schedulability: true,
+        topics: Vec::new(),
+        detection: Default::default(),
+        limits: Default::default(),
     }
 }
 

@@ -1,0 +1,207 @@
+//! One node alone, on virtual time; the test plays everybody that it is connected to. For whatever depends on the order
+//! in which words arrive on different connections.
+
+use super::{Log, START, Seen, settings};
+use broker::{Broker, Settings};
+use contract::{Epoch, NodeId, Reign, Span, Time};
+use endpoint::Endpoint;
+use engine::{BrokerNode, ClientNode, Node};
+use std::collections::BTreeMap;
+use wire::{
+    Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
+    MessageKind, Outbox, PeerIndex, Standing, decode,
+};
+
+pub struct Alone<N> {
+    pub now: Time,
+    pub node: N,
+    wires: Wires,
+    links: u32,
+}
+
+/// What the node asked for, until the test does it.
+#[derive(Default)]
+struct Wires {
+    outboxes: BTreeMap<LinkId, Outbox>,
+    closing: Vec<(LinkId, String)>,
+    dials: Vec<PeerIndex>,
+}
+
+impl Effects for Wires {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        self.outboxes.entry(link).or_default().push(frame);
+    }
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        self.outboxes.entry(link).or_default().push_message(kind, message);
+    }
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        self.outboxes.entry(link).or_default().push_mark(kind, mark);
+    }
+    fn backlog(&self, link: LinkId) -> usize {
+        self.outboxes.get(&link).map_or(0, Outbox::len)
+    }
+    fn dial(&mut self, peer: PeerIndex, _within: Span) {
+        self.dials.push(peer);
+    }
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        self.closing.push((link, farewell.text.to_owned()));
+    }
+}
+
+impl Alone<BrokerNode<Log>> {
+    /// One of a pair; the first prefers to reign.
+    pub fn broker(index: usize, tune: fn(&mut Settings)) -> Alone<BrokerNode<Log>> {
+        let mut settings = settings(index, NodeId(50), START);
+        tune(&mut settings);
+        Alone::new(BrokerNode::new(settings, Log::default()))
+    }
+
+    pub fn state(&self) -> &Broker {
+        self.node.broker()
+    }
+}
+
+impl Alone<ClientNode<Seen>> {
+    pub fn client() -> Alone<ClientNode<Seen>> {
+        let settings = endpoint::Settings::new("client", 1, 2);
+        Alone::new(ClientNode::new(settings, START, Seen::default()))
+    }
+
+    pub fn subscribe(&mut self, filter: &str) {
+        let filter = filter.parse().unwrap();
+        self.node
+            .with(&mut self.wires, |endpoint: &mut Endpoint, out| endpoint.subscribe(&filter, out))
+            .unwrap();
+    }
+
+    /// The payloads that its application got, in order.
+    pub fn payloads(&mut self) -> Vec<String> {
+        let messages = &self.node.application().messages;
+        messages.iter().map(|(.., payload)| String::from_utf8_lossy(payload).into_owned()).collect()
+    }
+}
+
+impl<N: Node> Alone<N> {
+    fn new(node: N) -> Alone<N> {
+        let mut alone = Alone { now: START, node, wires: Wires::default(), links: 0 };
+        alone.pass(Span::ZERO);
+        alone
+    }
+
+    /// Somebody connects to the node.
+    pub fn accept(&mut self) -> LinkId {
+        self.open(LinkChange::Accepted)
+    }
+
+    /// The connection that the node has asked for stands.
+    pub fn connect(&mut self, peer: u8) -> LinkId {
+        let asked = self.wires.dials.iter().position(|asked| asked.0 == peer).expect("it has dialed");
+        let peer = self.wires.dials.remove(asked);
+        self.open(LinkChange::Dialed(peer))
+    }
+
+    fn open(&mut self, change: LinkChange) -> LinkId {
+        let link = LinkId(self.links);
+        self.links += 1;
+        self.node.handle_link(self.now, link, change, &mut self.wires);
+        link
+    }
+
+    pub fn close(&mut self, link: LinkId) {
+        self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.wires);
+        self.run();
+    }
+
+    /// Nobody listens where the node wants to connect to.
+    pub fn refuse_dials(&mut self) {
+        for peer in std::mem::take(&mut self.wires.dials) {
+            self.node.handle_dial_failed(self.now, peer, true, &mut self.wires);
+        }
+        self.run();
+    }
+
+    /// Somebody says something to the node.
+    pub fn tell(&mut self, link: LinkId, frame: &Frame<'_>) {
+        let mut outbox = Outbox::default();
+        outbox.push(frame);
+        self.feed(link, outbox);
+    }
+
+    /// The same with a message, which is as old as the moment.
+    pub fn send(&mut self, link: LinkId, kind: MessageKind, stream: u32, seq: u64, payload: &[u8]) {
+        let mut outbox = Outbox::default();
+        let message = Message { stream, flags: MessageFlags::NONE, seq, created: self.now, payload };
+        outbox.push_message(kind, &message);
+        self.feed(link, outbox);
+    }
+
+    /// The same with a mark.
+    pub fn mark(&mut self, link: LinkId, kind: MarkKind, stream: u32, seq: u64) {
+        let mut outbox = Outbox::default();
+        outbox.push_mark(kind, Mark { stream, seq });
+        self.feed(link, outbox);
+    }
+
+    fn feed(&mut self, link: LinkId, mut outbox: Outbox) {
+        let bytes = outbox.unsent();
+        assert_eq!(self.node.handle_bytes(self.now, link, bytes, &mut self.wires), bytes.len());
+        self.run();
+    }
+
+    fn run(&mut self) {
+        while self.node.run(self.now, &mut self.wires) {}
+    }
+
+    /// What the node has said on a link since the last look, in words; each message by its number.
+    pub fn heard(&mut self, link: LinkId) -> Vec<String> {
+        let Some(outbox) = self.wires.outboxes.get_mut(&link) else { return Vec::new() };
+        let bytes = outbox.unsent().to_vec();
+        outbox.consume(bytes.len());
+        let (mut rest, mut words) = (&bytes[..], Vec::new());
+        while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+            rest = &rest[used..];
+            match frame {
+                Frame::Deliver(messages) => words.extend(messages.map(|m| format!("Deliver {}", m.seq))),
+                Frame::Replicate(messages) => words.extend(messages.map(|m| format!("Replicate {}", m.seq))),
+                frame => words.push(format!("{frame:?}")),
+            }
+        }
+        words
+    }
+
+    /// Why the node wants a link closed; `None` if it does not.
+    pub fn wants_closed(&self, link: LinkId) -> Option<&str> {
+        self.wires.closing.iter().find(|(closing, _)| *closing == link).map(|(_, text)| text.as_str())
+    }
+
+    /// How often it has asked for that.
+    pub fn times_closed(&self, link: LinkId) -> usize {
+        self.wires.closing.iter().filter(|(closing, _)| *closing == link).count()
+    }
+
+    /// Time passes; the node wakes as often as it asks for.
+    pub fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        let mut wakes = 0;
+        while self.node.next_deadline() <= end {
+            self.now = self.now.max(self.node.next_deadline());
+            self.node.handle_timeout(self.now, &mut self.wires);
+            self.run();
+            wakes += 1;
+            assert!(wakes <= 1_000, "it asks to be woken again and again");
+        }
+        self.now = end;
+    }
+}
+
+/// A greeting.
+pub fn hello<'a>(standing: Standing, name: &'a str, node: u64, epoch: u64) -> Frame<'a> {
+    let reign = Reign { epoch: Epoch(epoch), node: NodeId(node) };
+    let node = NodeId(node);
+    Frame::Hello(Hello { standing, prefers_to_reign: false, reign, node, incarnation: 1, name })
+}
+
+/// News.
+pub fn reign(standing: Standing, node: u64, epoch: u64) -> Frame<'static> {
+    Frame::Reign { reign: Reign { epoch: Epoch(epoch), node: NodeId(node) }, standing }
+}
