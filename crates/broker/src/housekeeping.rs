@@ -3,7 +3,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::links::Party;
 use crate::sessions::Session;
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use wire::{FarewellReason, LinkId};
 
 /// The time between two looks.
@@ -43,6 +43,9 @@ impl Broker {
         let waiting = |(index, session): (u32, &Session)| {
             (session.link.is_some() && !session.deferred.is_empty()).then_some(index)
         };
+        if Mutant::LeaveDeferred.is_on() {
+            return;
+        }
         let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(index, out));
     }

@@ -7,8 +7,9 @@
 //! everybody follows the highest reign they have heard of, and a primary that hears of a higher one steps down. A wrong
 //! suspicion thus costs duplicates, which subscribers drop, and never a message.
 //!
-//! The invariants: a broker's reign never goes back; only a backup that knows everything (`synced`) takes over by
-//! suspicion; a broker that has lost its memory never reigns while somebody follows a living primary.
+//! The invariants: a broker's reign never goes back; only a backup that knows everything (`synced`), or has handed over and
+//! not been told anything newer, takes over by suspicion; a broker that has lost its memory never reigns while somebody
+//! follows a living primary.
 //!
 //! Left to others: carrying decisions out ([`crate::reign`]), and bringing a backup up to date ([`crate::standby`]).
 //! Suspicion counts unanswered polls, not elapsed time, so a jump of the clock or a pause of this process alone causes
@@ -83,8 +84,8 @@ pub(crate) struct Pair {
     /// The highest reign heard of; this broker's own while it is primary.
     pub(crate) reign: Reign,
     news: Vec<News>,
-    /// We gave the reign away and have not heard from our successor yet. Should it have died, nobody else can reign.
-    awaits_successor: bool,
+    /// We gave the reign away, and our successor has not told us everything yet. Should it die, nobody knows more than we.
+    remembers: bool,
     dialing: bool,
     dial_at: Time,
     poll: Polling,
@@ -125,7 +126,7 @@ impl Pair {
             role: Role::Seeking { since: now },
             reign: Reign::default(),
             news: Vec::new(),
-            awaits_successor: false,
+            remembers: false,
             dialing: false,
             dial_at: now,
             poll: Polling { next_at: Time::NEVER, number: 0, answered: true, doubted: false, misses: 0 },
@@ -218,11 +219,11 @@ impl Pair {
                 // An older greeting of our primary, overtaken on another link.
                 Decision::Stay
             }
-            (Role::Backup { synced: true, .. }, Standing::Seeking) => {
+            (Role::Backup { synced, .. }, Standing::Seeking) if synced || self.remembers => {
                 self.reign = self.reign.max(news.reign);
                 Decision::Promote(PromotionCause::Restarted)
             }
-            (Role::Backup { synced: false, .. }, Standing::Seeking) => {
+            (Role::Backup { .. }, Standing::Seeking) => {
                 self.seek(now);
                 self.go_first(news)
             }
@@ -278,7 +279,7 @@ impl Pair {
     pub(crate) fn on_closed(&mut self, now: Time, link: LinkId) -> Decision {
         self.news.retain(|known| known.link != link);
         if self.news.is_empty() {
-            let wait = if self.awaits_successor { Span::ZERO } else { self.detection.retry };
+            let wait = if self.remembers { Span::ZERO } else { self.detection.retry };
             self.dial_at = self.dial_at.min(now + wait);
         }
         match self.role {
@@ -303,13 +304,10 @@ impl Pair {
         self.dialing = false;
         self.dial_at = now + self.detection.retry;
         match self.role {
-            Role::Backup { primary: None, synced: true, .. } => {
-                Decision::Promote(PromotionCause::Disconnected)
-            }
-            Role::Backup { primary: None, synced: false, .. } => Decision::Seek,
+            Role::Backup { primary: None, synced, .. } => self.take_over(synced),
             Role::Seeking { .. }
                 if refused
-                    && (self.prefers_to_reign || self.awaits_successor)
+                    && (self.prefers_to_reign || self.remembers)
                     && !clients_follow
                     && self.news.is_empty() =>
             {
@@ -328,7 +326,7 @@ impl Pair {
     /// A link on which nobody had greeted is gone; it may have been ours to the partner. A backup that has just lost its
     /// primary asks again at once: a dying process may take a connection in its last moment, and the next is refused.
     pub(crate) fn on_unknown_closed(&mut self, now: Time) -> Decision {
-        if self.awaits_successor || matches!(self.role, Role::Backup { primary: None, .. }) {
+        if self.remembers || matches!(self.role, Role::Backup { primary: None, .. }) {
             self.dial_at = now;
             return self.tick(now, false);
         }
@@ -386,13 +384,7 @@ impl Pair {
             Role::Backup { primary: Some(link), synced, .. } if now >= self.poll.next_at => {
                 self.poll_primary(now, link, synced)
             }
-            Role::Backup { primary: None, synced, verdict_by } if now >= verdict_by => {
-                if synced {
-                    Decision::Promote(PromotionCause::Disconnected)
-                } else {
-                    Decision::Seek
-                }
-            }
+            Role::Backup { primary: None, synced, verdict_by } if now >= verdict_by => self.take_over(synced),
             Role::Seeking { since } if now >= since + self.patience() => {
                 Decision::Promote(PromotionCause::Alone)
             }
@@ -422,7 +414,7 @@ impl Pair {
 
     /// Takes the next epoch.
     pub(crate) fn promote(&mut self) -> Reign {
-        self.awaits_successor = false;
+        self.remembers = false;
         let epoch = if Mutant::KeepEpoch.is_on() { self.reign.epoch } else { self.reign.epoch.next() };
         self.reign = Reign { epoch, node: self.node };
         let backup = self.backup();
@@ -433,7 +425,6 @@ impl Pair {
 
     /// Stands by on a link; everything has to be learnt from there.
     pub(crate) fn join(&mut self, now: Time, link: LinkId) {
-        self.awaits_successor = false;
         if let Some(news) = self.news_of(link) {
             self.reign = self.reign.max(news.reign);
         }
@@ -447,6 +438,7 @@ impl Pair {
         match &mut self.role {
             Role::Backup { primary, synced, .. } if *primary == Some(link) => {
                 *synced = true;
+                self.remembers = false;
                 true
             }
             _ => false,
@@ -460,10 +452,12 @@ impl Pair {
         self.dial_at = self.dial_at.min(now + self.detection.retry);
     }
 
-    /// Has given the reign away, and waits for the successor to announce itself.
-    pub(crate) fn await_successor(&mut self, now: Time) {
+    /// Has given the reign away, and waits for the successor to announce itself. The successor's epoch is its own: should it
+    /// die before it is heard of, this broker takes a later one.
+    pub(crate) fn await_successor(&mut self, now: Time, epoch: contract::Epoch) {
+        self.reign = Reign { epoch, node: NodeId(0) };
         self.seek(now);
-        self.awaits_successor = true;
+        self.remembers = true;
     }
 
     /// Takes the broker on a link as backup, from the beginning.
@@ -529,6 +523,15 @@ impl Pair {
         Decision::Join(news.link)
     }
 
+    /// The primary is out of reach: a backup that knows enough takes its place.
+    fn take_over(&self, synced: bool) -> Decision {
+        if synced || self.remembers {
+            Decision::Promote(PromotionCause::Disconnected)
+        } else {
+            Decision::Seek
+        }
+    }
+
     fn go_first(&mut self, news: News) -> Decision {
         if (self.prefers_to_reign, self.node) > (news.prefers_to_reign, news.node) {
             self.reign = self.reign.max(news.reign);
@@ -549,7 +552,7 @@ impl Pair {
             let tolerated =
                 if Mutant::SuspectLate.is_on() { self.detection.misses * 8 } else { self.detection.misses };
             if self.poll.misses >= tolerated {
-                return if synced {
+                return if synced || self.remembers {
                     Decision::Promote(PromotionCause::Silent)
                 } else {
                     Decision::DropPrimary(link)

@@ -86,7 +86,8 @@ impl Broker {
             stream.next_seq_unknown = true;
             for ticket in stream.ring.tickets() {
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
-                let uncertain = slot.flags.has(SlotFlags::COPY) || slot.flags.has(SlotFlags::FORWARDED);
+                let forwarded = slot.flags.has(SlotFlags::FORWARDED) && !Mutant::ForgetForwarded.is_on();
+                let uncertain = slot.flags.has(SlotFlags::COPY) || forwarded;
                 if !uncertain || slot.flags.has(SlotFlags::DISPATCHED) {
                     continue;
                 }
@@ -160,15 +161,19 @@ impl Broker {
             }
         }
         self.forward_unconfirmed(to, out);
-        out.send(to, &Frame::TakeOver { epoch: self.pair.reign.epoch.next() });
+        let epoch = self.pair.reign.epoch.next();
+        out.send(to, &Frame::TakeOver { epoch });
         self.pair.drop_backup(now);
-        self.pair.await_successor(now);
+        self.pair.await_successor(now, epoch);
         // Clients are not told. They go on sending here, and it is forwarded, until they hear of the new reign.
         out.report(&Event::HandedOver { forwarded: self.stats.forwarded - before });
     }
 
     /// Confirmed topics: what has been offered and not confirmed counts as not dispatched.
     fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
+        if Mutant::LeaveUnconfirmed.is_on() {
+            return;
+        }
         let confirmed = |(index, _): (u32, &crate::table::Stream)| {
             self.table.pair(index).is_some_and(|(_, topic)| topic.contract.confirm).then_some(index)
         };

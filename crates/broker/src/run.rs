@@ -185,6 +185,9 @@ impl Broker {
         self.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::FORWARDED);
+            if Mutant::SettleForwarded.is_on() {
+                slot.set(SlotFlags::DISPATCHED);
+            }
             self.forwarded_after_poll = Some(self.pair.poll_number());
         }
     }

@@ -5,7 +5,7 @@ use crate::events::Event;
 use crate::links::Party;
 use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
-use contract::{Time, TopicFilter};
+use contract::{Mutant, Time, TopicFilter};
 use std::collections::VecDeque;
 use wire::{Frame, LinkId};
 
@@ -44,6 +44,9 @@ impl Broker {
         filter: &str,
         out: &mut impl Outputs,
     ) -> Result<(), String> {
+        if Mutant::RefuseSubscriptions.is_on() {
+            return Err(String::new());
+        }
         let parsed: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
         let Some(link) = self.links.get(from) else { return Ok(()) };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
@@ -274,7 +277,7 @@ impl Broker {
         present: bool,
         out: &mut impl Outputs,
     ) {
-        if self.pair.primary_link() != Some(from) {
+        if self.pair.primary_link() != Some(from) || Mutant::IgnoreSessions.is_on() {
             return;
         }
         let parsed: Option<TopicFilter> = filter.parse().ok();
@@ -304,7 +307,7 @@ impl Broker {
     /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again.
     fn offer_again(&mut self, index: u32) {
         let Broker { table, sessions, settings, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
+        let Some(session) = sessions.get_mut(index).filter(|_| !Mutant::OfferOnce.is_on()) else { return };
         for (_, topic) in table.topics().filter(|(_, topic)| topic.contract.confirm) {
             let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
             let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);

@@ -165,7 +165,7 @@ impl Admission {
     /// give them back with [`Admission::uncount`].
     pub fn admit(&mut self, contract: &Contract, subscribers: u32) -> Result<Plan, Refusal> {
         let plan = self.plan(contract)?;
-        if self.load.classes() + 2 > Load::CLASSES_MAX {
+        if self.load.classes() + 2 > Load::CLASSES_MAX || Mutant::RefuseContracts.is_on() {
             return Err(Refusal::TooManyClasses);
         }
         self.count(&plan, contract, subscribers);

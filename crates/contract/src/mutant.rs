@@ -40,6 +40,32 @@ pub enum Mutant {
     HandOverTwice,
     /// A subscriber calls nothing late.
     CallNothingLate,
+    /// Every contract is refused.
+    RefuseContracts,
+    /// Every subscription is refused.
+    RefuseSubscriptions,
+    /// The analysis lets copies be late by the fail-over time.
+    CopyLate,
+    /// The analysis leaves no time for the way to the subscriber.
+    DispatchLate,
+    /// A new primary does not dispatch what it had forwarded to the one that died.
+    ForgetForwarded,
+    /// What has been forwarded counts as dispatched.
+    SettleForwarded,
+    /// A handover leaves behind what subscribers have not confirmed.
+    LeaveUnconfirmed,
+    /// A new backup gets no copies of what was there before it.
+    CopyNothingAgain,
+    /// A backup does not learn the primary's subscribers.
+    IgnoreSessions,
+    /// A broker takes copies and prunes from anybody.
+    TakeAnyCopies,
+    /// What a subscriber has not confirmed is not offered again when it comes back.
+    OfferOnce,
+    /// What waits for a subscriber is not sent when there is room again.
+    LeaveDeferred,
+    /// A subscriber counts no losses.
+    CountNoLosses,
 }
 
 #[cfg(feature = "mutants")]

@@ -89,11 +89,13 @@ impl Default for Links {
 /// **F1**, lemma 1: `D^r = (N + L)·T − ΔPB − ΔBB − x`. A message whose copy leaves within `D^r` of its arrival is
 /// covered at every crash instant; one nanosecond later there is an instant at which `L + 1` in a row are lost.
 pub fn replication_deadline(contract: &Contract, publisher_to_broker: Span, delays: &Delays) -> Span {
-    contract.cover() - publisher_to_broker - delays.broker_to_broker - delays.failover
+    let failover = if Mutant::CopyLate.is_on() { Span::ZERO } else { delays.failover };
+    contract.cover() - publisher_to_broker - delays.broker_to_broker - failover
 }
 
 /// **F2**, lemma 2: `D^d = D − ΔPB − ΔBS`.
 pub fn dispatch_deadline(contract: &Contract, publisher_to_broker: Span, to_subscriber: Span) -> Span {
+    let to_subscriber = if Mutant::DispatchLate.is_on() { Span::ZERO } else { to_subscriber };
     contract.deadline - publisher_to_broker - to_subscriber
 }
 

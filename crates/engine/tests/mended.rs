@@ -312,3 +312,42 @@ fn a_backup_has_room_for_as_many_copies_as_configured() {
         assert_eq!(run.world.broker(broker).slots(), 8 + 128, "only one of the topics is copied");
     }
 }
+
+#[test]
+fn whoever_has_just_handed_over_reigns_again_when_the_successor_restarts() {
+    // The one that prefers to reign is the successor, so that it would go first if both knew as little.
+    let mut run = run(&[urgent()]);
+    run.publish_for(Span::millis(200));
+    run.world.request(run.publisher, 0, &Frame::Handover);
+    run.publish_for(Span::millis(500));
+    run.world.request(run.publisher, 1, &Frame::Handover);
+    // Dead before its predecessor has been told everything, and back before that one stops looking for it.
+    while !run.world.broker(0).is_primary() {
+        run.world.run_for(Span::micros(100));
+    }
+    run.world.kill(0);
+    run.world.start(0);
+    run.publish_for(Span::millis(500));
+    assert!(run.world.broker(1).is_primary() && run.world.broker(1).is_protected(), "{:?}", run.logs());
+    run.assert_nothing_missing();
+}
+
+#[test]
+fn an_epoch_that_was_given_to_a_successor_is_not_taken_again() {
+    let mut primary = Alone::broker(0, |_| {});
+    let backup = primary.accept();
+    primary.tell(backup, &hello(Standing::Seeking, "b", 10, 0));
+    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
+        primary.tell(backup, &frame);
+    }
+    let client = primary.accept();
+    primary.tell(client, &hello(Standing::Orphaned, "c", 0, 0));
+    let before = primary.state().reign().epoch;
+    primary.tell(client, &Frame::Handover);
+    assert!(!primary.state().is_primary());
+    // The successor dies without a word.
+    primary.close(backup);
+    primary.pass(Span::secs(10));
+    assert!(primary.state().is_primary());
+    assert!(primary.state().reign().epoch > before.next());
+}

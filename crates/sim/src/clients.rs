@@ -174,7 +174,7 @@ impl World {
                 }
             }
             Heard::Subscribed { subscription, admitted } => {
-                self.watch.subscribed(host, subscription, admitted);
+                self.watch.subscribed(self.now, host, subscription, admitted);
             }
             Heard::Reigning { reign } => {
                 let next: Vec<(u32, u64)> = match (&self.roles[host], &self.hosts[host].program) {

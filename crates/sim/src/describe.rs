@@ -99,6 +99,7 @@ impl fmt::Display for Fault {
         match self.when {
             When::At(at) => write!(f, "at {at}, {}", self.act),
             When::Settled(after) => write!(f, "{after} after all is whole, {}", self.act),
+            When::After(span) => write!(f, "{span} after that, {}", self.act),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What goes wrong, and when; and how far a run has come.
 
 use crate::agenda::Happening;
+use crate::checkers::Strike;
 use crate::node::{Host, Program};
 use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};
@@ -24,8 +25,8 @@ pub(crate) enum Phase {
     Healing {
         since: Time,
     },
-    /// It is whole; every live stream must flow.
-    /// Should it not be whole after all, it goes on healing.
+    /// It is whole; every live stream must flow. Should it not be whole after all, it goes on healing, as long as that has
+    /// lasted already.
     Flowing {
         since: Time,
         healing: Time,
@@ -121,7 +122,8 @@ impl World {
 
     /// The simulator looks around: is everything whole, is it time for the next fault, or the next phase?
     pub(crate) fn look(&mut self) {
-        let whole = self.is_whole();
+        let noticed = self.progress.faults == 0 || self.now >= self.progress.disturbed_at + NOTICED;
+        let whole = noticed && self.is_whole();
         let (now, progress) = (self.now, &mut self.progress);
         match progress.whole_since {
             None if whole => {
@@ -156,6 +158,11 @@ impl World {
         match phase {
             Phase::Safety => match self.scenario.faults.get(self.progress.faults) {
                 Some(_) if self.progress.scheduled => {}
+                Some(Fault { when: When::After(span), .. }) => {
+                    self.progress.scheduled = true;
+                    let at = self.progress.disturbed_at.max(START) + *span;
+                    self.agenda.push(at.max(now), Happening::Fault);
+                }
                 Some(Fault { when: When::At(at), .. }) => {
                     self.progress.scheduled = true;
                     self.agenda.push((START + *at).max(now), Happening::Fault);
@@ -163,7 +170,7 @@ impl World {
                 Some(Fault { when: When::Settled(after), .. }) => {
                     if let Some(since) = whole_since {
                         self.progress.scheduled = true;
-                        self.agenda.push((since + SETTLED + *after).max(now), Happening::Fault);
+                        self.agenda.push((since + *after).max(now), Happening::Fault);
                     } else if now > self.progress.disturbed_at.max(START) + RECOVERY_MAX {
                         let state = self.what_is_not_whole();
                         self.watch.never_recovered(now, &format!("between two faults{state}"));
@@ -227,39 +234,90 @@ impl World {
         self.progress.faults += 1;
         self.progress.disturbed_at = self.now;
         let whole = self.progress.whole_since.take().is_some() && self.is_whole();
-        let primary = self.find(Target::Primary);
-        self.watch.fault_begins(self.now, &fault.act, whole, primary);
+        let strike = self.strike(&fault.act);
+        let primary = self.primary();
+        self.watch.fault_begins(self.now, &fault.act, whole, primary, &strike);
         self.carry_out(&fault.act);
         // Faults at fixed times may follow at once.
-        if let Some(Fault { when: When::At(at), .. }) = self.scenario.faults.get(self.progress.faults) {
-            self.progress.scheduled = true;
-            self.agenda.push((START + *at).max(self.now), Happening::Fault);
+        let at = match self.scenario.faults.get(self.progress.faults).map(|next| next.when) {
+            Some(When::At(at)) => START + at,
+            Some(When::After(span)) => self.now + span,
+            _ => return,
+        };
+        self.progress.scheduled = true;
+        self.agenda.push(at.max(self.now), Happening::Fault);
+    }
+
+    /// Whom an act takes away, and which clients it cuts off from the primary.
+    fn strike(&self, act: &Act) -> Strike {
+        let primary = self.primary();
+        match act {
+            Act::Crash { target, .. } | Act::HostCrash { target, .. } | Act::Pause { target, .. } => {
+                Strike { victim: self.find(*target), cut_off: Vec::new() }
+            }
+            Act::Break { from, to, .. } => {
+                let ends = [self.find(*from), self.find(*to)];
+                let cut_off = if ends.contains(&Some(primary)) {
+                    ends.into_iter().flatten().collect()
+                } else {
+                    Vec::new()
+                };
+                Strike {
+                    victim: None,
+                    cut_off: cut_off.into_iter().filter(|host: &usize| *host >= 2).collect(),
+                }
+            }
+            _ => Strike::default(),
         }
     }
 
-    /// The host that is meant.
-    pub(crate) fn find(&self, target: Target) -> usize {
+    /// The broker that reigns, or did last.
+    fn primary(&self) -> usize {
         let reigns = |host: &usize| self.hosts[*host].broker().is_some_and(broker::Broker::is_primary);
         let reign = |host: &usize| self.hosts[*host].broker().map(broker::Broker::reign);
-        let primary = || (0..2).filter(reigns).max_by_key(reign).unwrap_or(0);
-        let publishers = self.scenario.publishers.len();
-        let host = match target {
-            Target::Primary => primary(),
-            Target::Backup => 1 - primary(),
-            Target::Broker(index) => index.min(1),
-            Target::Publisher(index) => 2 + index.min(publishers.saturating_sub(1)),
-            Target::Subscriber(index) => 2 + publishers + index,
-        };
-        host.min(self.hosts.len() - 1)
+        (0..2).filter(reigns).max_by_key(reign).unwrap_or(0)
     }
 
+    /// The host that is meant, if there is one.
+    fn find(&self, target: Target) -> Option<usize> {
+        let publishers = self.scenario.publishers.len();
+        match target {
+            Target::Primary => Some(self.primary()),
+            Target::Backup => Some(1 - self.primary()),
+            Target::Broker(index) => (index < 2).then_some(index),
+            Target::Publisher(index) => (index < publishers).then_some(2 + index),
+            Target::Subscriber(index) => {
+                (index < self.scenario.subscribers.len()).then_some(2 + publishers + index)
+            }
+        }
+    }
+
+    /// An act that means somebody who is not there does nothing.
     fn carry_out(&mut self, act: &Act) {
         match act {
-            Act::Crash { target, writes, restart } => {
-                let host = self.find(*target);
-                if !self.hosts[host].is_alive() {
-                    return;
+            Act::Crash { target, .. }
+            | Act::HostCrash { target, .. }
+            | Act::Pause { target, .. }
+            | Act::ClockStep { target, .. }
+            | Act::Slow { target, .. } => {
+                if let Some(host) = self.find(*target) {
+                    self.carry_out_at(host, act);
                 }
+            }
+            Act::Partition { from, to, one_way, span } => self.part(from, to, *one_way, *span),
+            Act::Break { from, to, delivers, half_open } => {
+                let (Some(one), Some(other)) = (self.find(*from), self.find(*to)) else { return };
+                let name = self.hosts[other].name.clone();
+                self.tell(one, || format!("loses its connections to {name}"));
+                self.break_conns(one, other, *delivers, *half_open);
+            }
+            Act::Handover => self.ask_for_handover(),
+        }
+    }
+
+    fn carry_out_at(&mut self, host: usize, act: &Act) {
+        match act {
+            Act::Crash { writes, restart, .. } if self.hosts[host].is_alive() => {
                 self.hosts[host].restart = *restart;
                 match writes {
                     LastWrites::All => self.kill(host),
@@ -272,34 +330,22 @@ impl World {
                     }
                 }
             }
-            Act::HostCrash { target, restart } => {
-                let host = self.find(*target);
-                if self.hosts[host].up {
-                    self.hosts[host].restart = *restart;
-                    self.crash_host(host);
-                }
+            Act::HostCrash { restart, .. } if self.hosts[host].up => {
+                self.hosts[host].restart = *restart;
+                self.crash_host(host);
             }
-            Act::Pause { target, span } => self.pause(*target, *span),
-            Act::Partition { from, to, one_way, span } => self.part(from, to, *one_way, *span),
-            Act::Break { from, to, delivers, half_open } => {
-                let (one, other) = (self.find(*from), self.find(*to));
-                let name = self.hosts[other].name.clone();
-                self.tell(one, || format!("loses its connections to {name}"));
-                self.break_conns(one, other, *delivers, *half_open);
-            }
-            Act::Handover => self.ask_for_handover(),
-            Act::ClockStep { target, by } => {
-                let host = self.find(*target);
+            Act::Pause { span, .. } => self.pause(host, *span),
+            Act::ClockStep { by, .. } => {
                 self.tell(host, || format!("has its clock set by {by}"));
                 self.hosts[host].clock.step(self.now, *by);
             }
-            Act::Slow { target, times, span } => {
-                let host = self.find(*target);
+            Act::Slow { times, span, .. } => {
                 self.tell(host, || format!("is {times} times as slow for {span}"));
                 self.hosts[host].slow = (*times).max(1);
                 let life = self.hosts[host].life;
                 self.agenda.push(self.now + *span, Happening::Recover { node: host, life });
             }
+            _ => {}
         }
     }
 
@@ -330,8 +376,7 @@ impl World {
         self.dies(host);
     }
 
-    fn pause(&mut self, target: Target, span: Span) {
-        let host = self.find(target);
+    fn pause(&mut self, host: usize, span: Span) {
         if !self.hosts[host].is_alive() {
             return;
         }
@@ -356,7 +401,7 @@ impl World {
         let mut ways = Vec::new();
         for one in from {
             for other in to {
-                let (one, other) = (self.find(*one), self.find(*other));
+                let (Some(one), Some(other)) = (self.find(*one), self.find(*other)) else { continue };
                 ways.push((one, other));
                 if !one_way {
                     ways.push((other, one));
@@ -379,7 +424,7 @@ impl World {
     }
 
     fn ask_for_handover(&mut self) {
-        let primary = self.find(Target::Primary);
+        let primary = self.primary();
         let peer = PeerIndex(primary as u8);
         let asks =
             |host: &Host| host.client().is_some_and(|client| client.connected().any(|broker| broker == peer));
@@ -404,7 +449,9 @@ impl World {
     }
 }
 
-/// Everything must have been whole for so long before a fault that waits for it is counted from.
+/// A fault is noticed by everybody within this; until then, things only look whole.
+const NOTICED: Span = Span::millis(200);
+/// Everything must have been whole for so long before it is expected to flow.
 const SETTLED: Span = Span::millis(200);
 /// The last fault has so long to do its work before everything is mended.
 const AFTERMATH: Span = Span::millis(1_000);

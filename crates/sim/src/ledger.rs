@@ -2,7 +2,7 @@
 //! memory.
 
 use crate::scenario::{Scenario, TopicSpec};
-use contract::{Contract, Delays, Links, Span, Time, TopicFilter, timing};
+use contract::{Contract, Delays, Links, Loss, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What happened to a message in one life of one broker.
@@ -31,6 +31,8 @@ pub(crate) const DISPATCHED: u16 = 8;
 /// A copy was written for the backup.
 pub(crate) const COPIED: u16 = 16;
 
+/// A primary that it followed before said so.
+pub(crate) const PRUNED_BEFORE: u16 = 64;
 /// It came before it was created, by the clocks of the two.
 pub(crate) const AHEAD: u16 = 32;
 
@@ -115,14 +117,38 @@ impl Receipt {
     }
 }
 
+/// When the jobs of a message are due, counted from its creation. Computed here from the terms (F1, F2, F6) and not taken
+/// from the product, whose formulas are under test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Deadlines {
+    /// `D^d' = D - dBS`.
+    pub(crate) dispatch: Span,
+    /// `D^r' = (N + L)T - dBB - x`; forever where any loss is tolerated.
+    pub(crate) replication: Span,
+}
+
+impl Deadlines {
+    fn of(contract: &Contract, delays: &Delays, links: &Links) -> Option<Deadlines> {
+        let to_subscriber = links.delay(contract.link)?.to_subscriber;
+        let replication = match contract.loss {
+            Loss::AtMost(losses) if !contract.period.is_forever() => {
+                let cover = contract.period * (u64::from(contract.retain) + u64::from(losses));
+                Span(cover.0 - delays.broker_to_broker.0 - delays.failover.0)
+            }
+            _ => Span::FOREVER,
+        };
+        Some(Deadlines { dispatch: Span(contract.deadline.0 - to_subscriber.0), replication })
+    }
+}
+
 /// One life of one topic at one publisher.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) topic: String,
     pub(crate) host: usize,
     pub(crate) contract: Contract,
-    /// `D^d'` and `D^r'`, from the formulas; `None` where the link class is unknown.
-    pub(crate) deadlines: Option<timing::PseudoDeadlines>,
+    /// `None` where the link class is unknown.
+    pub(crate) deadlines: Option<Deadlines>,
     pub(crate) judged: Option<bool>,
     pub(crate) ended: bool,
     pub(crate) messages: Vec<Message>,
@@ -159,7 +185,8 @@ impl Traces {
         let flags = if self.life.process != life.process {
             0
         } else if self.life.tenure != life.tenure {
-            self.flags & !(COPY | PRUNED)
+            let before = if self.flags & PRUNED != 0 { PRUNED_BEFORE } else { 0 };
+            self.flags & !(COPY | PRUNED) | before
         } else {
             self.flags
         };
@@ -177,13 +204,14 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Whether everything it asked for has been admitted.
-    pub(crate) fn is_served(&self) -> bool {
-        self.answers.iter().all(|answer| *answer == Some(true))
-    }
-
     pub(crate) fn wants(&self, topic: &str) -> bool {
         self.filters.iter().any(|filter| filter.matches(topic))
+    }
+
+    /// Whether a subscription that matches the topic has been admitted.
+    pub(crate) fn is_served(&self, topic: &str) -> bool {
+        let admitted = self.answers.iter().map(|answer| *answer == Some(true));
+        self.filters.iter().zip(admitted).any(|(filter, admitted)| admitted && filter.matches(topic))
     }
 }
 
@@ -235,11 +263,10 @@ impl Ledger {
         if let Some(before) = self.current.insert((host, number), stream) {
             self.streams[before as usize].ended = true;
         }
-        let link = self.links.delay(topic.contract.link);
         let mut receipts = vec![None; self.subscribers.len()];
         for (receipt, subscriber) in receipts.iter_mut().zip(&self.subscribers) {
             if subscriber.wants(&topic.name) {
-                let wanted = if subscriber.is_served() { vec![(0, None)] } else { Vec::new() };
+                let wanted = if subscriber.is_served(&topic.name) { vec![(0, None)] } else { Vec::new() };
                 *receipt = Some(Receipt { wanted, ..Receipt::default() });
             }
         }
@@ -247,8 +274,7 @@ impl Ledger {
             topic: topic.name.clone(),
             host,
             contract: topic.contract,
-            deadlines: link
-                .map(|link| timing::pseudo_deadlines(&topic.contract, link.to_subscriber, &self.delays)),
+            deadlines: Deadlines::of(&topic.contract, &self.delays, &self.links),
             judged: None,
             ended: false,
             messages: Vec::new(),
@@ -265,22 +291,26 @@ impl Ledger {
         stream.messages.push(Message { accepted, stamped, traces: [Traces::default(); 2] });
     }
 
-    /// A subscriber has been answered. When everything is admitted, it wants all that comes.
-    pub(crate) fn answer(&mut self, host: usize, subscription: u32, admitted: bool) {
+    /// A subscriber has been answered: it wants what comes on what has been admitted. What was on its way when an admission
+    /// was taken back is not held against anybody.
+    pub(crate) fn answer(&mut self, now: Time, host: usize, subscription: u32, admitted: bool) {
         let Some(index) = self.subscriber_of(host) else { return };
         let subscriber = &mut self.subscribers[index];
         if let Some(answer) = subscriber.answers.get_mut(subscription as usize) {
             *answer = Some(admitted);
         }
-        if !subscriber.is_served() {
-            return;
-        }
         for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
+            let Some(receipt) = &mut stream.receipts[index] else { continue };
             let next = stream.messages.len() as u64;
-            if let Some(receipt) = &mut stream.receipts[index]
-                && receipt.wanted.last().is_none_or(|(_, to)| to.is_some())
-            {
-                receipt.wanted.push((next, None));
+            let open = receipt.wanted.last_mut().filter(|(_, to)| to.is_none());
+            match (open, subscriber.is_served(&stream.topic)) {
+                (None, true) => receipt.wanted.push((next, None)),
+                (Some((from, to)), false) => {
+                    let settled =
+                        stream.messages.partition_point(|message| message.accepted + CLIENT_SLACK < now);
+                    *to = Some((settled as u64).max(*from));
+                }
+                _ => {}
             }
         }
     }

@@ -366,7 +366,8 @@ impl World {
             let EndState::Open(link) = slot.ends[side].state else { return false };
             let lane = &mut slot.lanes[1 - side];
             lane.announced = false;
-            let Some(chunk) = lane.chunks.front_mut().filter(|chunk| chunk.arrives <= now && lane.held.is_none())
+            let Some(chunk) =
+                lane.chunks.front_mut().filter(|chunk| chunk.arrives <= now && lane.held.is_none())
             else {
                 return false;
             };
@@ -495,7 +496,7 @@ impl World {
             let watch = &mut self.watch;
             socket.leave(size, |place, note| {
                 if host < 2 {
-                    watch.left(now, local, host, &note);
+                    watch.left(now, local, &note);
                 }
                 notes.push_back((place, note));
             });

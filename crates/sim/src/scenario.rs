@@ -119,6 +119,8 @@ pub enum When {
     At(Span),
     /// So long after everything is whole again: the pair is protected and all clients are connected.
     Settled(Span),
+    /// So long after the fault before it.
+    After(Span),
 }
 
 /// What of a process's last write reaches the kernel.

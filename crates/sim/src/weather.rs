@@ -70,7 +70,7 @@ impl Maker {
         let true_costs = self.costs();
         let turn_cost = self.micros(2, 20);
         let delays = self.delays(&detection, pair, near, clock);
-        let links = self.links();
+        let links = self.links(near);
         let costs = Costs {
             arrival: true_costs.arrival * 2,
             dispatch: true_costs.dispatch * 2,
@@ -151,8 +151,10 @@ impl Maker {
         }
     }
 
-    fn links(&mut self) -> Links {
-        let edge = LinkDelay { to_subscriber: self.micros(0, 1_000), confirmation: Span::millis(15) };
+    fn links(&mut self, near: Latency) -> Links {
+        // The source takes the way to subscribers from below; where it is the longest, arrival is promised as well.
+        let to_subscriber = if self.random.bool() { near.most } else { self.micros(0, 1_000) };
+        let edge = LinkDelay { to_subscriber, confirmation: Span::millis(15) };
         let cloud = LinkDelay { to_subscriber: self.millis(5, 60), confirmation: Span::millis(150) };
         Links::new([(LinkClass::EDGE, edge), (LinkClass::CLOUD, cloud)])
     }
@@ -248,7 +250,8 @@ impl Maker {
                     _ => vec!["#".to_owned()],
                 };
                 let latency = if self.far && self.random.bool() {
-                    Latency { least: far, typical: far + Span::millis(1), most: far + Span::millis(8) }
+                    let least = if self.random.bool() { far } else { far - Span::millis(4) };
+                    Latency { least, typical: least + Span::millis(1), most: least + Span::millis(4) }
                 } else {
                     near
                 };
@@ -285,6 +288,15 @@ impl Maker {
             if self.one_in(6) {
                 limits.streams = self.random.usize(1..8);
             }
+            if self.one_in(8) {
+                limits.sessions = self.random.usize(1..3);
+            }
+            if self.one_in(8) {
+                limits.filters_per_session = 1;
+            }
+            if self.one_in(12) {
+                limits.links = self.random.usize(2..8);
+            }
             if self.one_in(4) {
                 limits.ring_slots_max = self.random.usize(8..64);
             }
@@ -301,16 +313,34 @@ impl Maker {
     }
 
     fn faults(&mut self, publishers: usize, subscribers: usize) -> Vec<Fault> {
-        (0..self.random.usize(0..=4))
-            .map(|_| {
-                let when = if self.is_beyond() && !self.one_in(3) {
-                    When::At(self.millis(100, 4_000))
-                } else {
-                    When::Settled(self.micros(0, 300_000))
-                };
-                Fault { when, act: self.act(publishers, subscribers) }
-            })
-            .collect()
+        let mut faults = Vec::new();
+        for _ in 0..self.random.usize(0..=4) {
+            let when = if self.is_beyond() && !self.one_in(3) {
+                When::At(self.millis(100, 4_000))
+            } else {
+                When::Settled(self.micros(0, 300_000))
+            };
+            let act = self.act(publishers, subscribers);
+            let hands_over = act == Act::Handover;
+            faults.push(Fault { when, act });
+            if hands_over && self.random.bool() {
+                faults.push(self.death_after_handover());
+            }
+        }
+        faults
+    }
+
+    /// Either broker dies while the reign is on its way from one to the other.
+    fn death_after_handover(&mut self) -> Fault {
+        let target = Target::Broker(self.random.usize(0..2));
+        let after = if self.random.bool() { self.micros(0, 3_000) } else { self.micros(0, 50_000) };
+        let writes = if self.random.bool() {
+            LastWrites::All
+        } else {
+            LastWrites::Some(self.random.u32(0..4), self.random.u32(0..=100))
+        };
+        let act = Act::Crash { target, writes, restart: Some(self.duration()) };
+        Fault { when: When::After(after), act }
     }
 
     fn duration(&mut self) -> Span {
@@ -342,15 +372,15 @@ impl Maker {
                 Act::Crash { target: broker, writes, restart: Some(span) }
             }
             4..6 => Act::HostCrash { target: broker, restart: Some(span) },
-            6 | 7 => Act::Pause { target: broker, span },
-            8 => Act::Partition {
+            6 => Act::Pause { target: broker, span },
+            7 => Act::Partition {
                 from: vec![Target::Primary],
                 to: vec![Target::Backup],
                 one_way: self.random.bool(),
                 span,
             },
-            9 | 10 => Act::Handover,
-            11 | 12 => {
+            8 | 9 => Act::Handover,
+            10..13 => {
                 let (delivers, half_open) = (self.random.bool(), self.random.bool());
                 let (from, to) = self.pick(&[
                     (client, Target::Primary),

@@ -24,6 +24,12 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::DeferWithoutLimit, "limits", Weather::Beyond, 100),
     (Mutant::MixPayloads, "contents", Weather::Assumed, 10),
     (Mutant::IgnoreStandby, "progress", Weather::Assumed, 10),
+    (Mutant::RefuseContracts, "admission", Weather::Assumed, 10),
+    (Mutant::RefuseSubscriptions, "admission", Weather::Assumed, 10),
+    (Mutant::CopyLate, "edf", Weather::Assumed, 30),
+    (Mutant::DispatchLate, "edf", Weather::Assumed, 30),
+    (Mutant::IgnoreSessions, "losses", Weather::Assumed, 600),
+    (Mutant::OfferOnce, "losses", Weather::Assumed, 200),
 ];
 
 /// The first seed at which the checker notices the fault.

@@ -1,67 +1,128 @@
-//! A refused contract is never carried; an admitted one satisfies its bounds, and all together fit the processor.
+//! A refused contract is never carried; an admitted one satisfies its bounds, and all together fit the processor. What fits
+//! by far is admitted.
 //!
-//! Source: F4 (both deadlines at least zero), computed here from the terms; and the necessary condition of every
-//! schedule, that the work is no more than the supply.
+//! Source: F4 (both deadlines at least zero), computed here from the terms; the necessary condition of every schedule, that
+//! the work is no more than the supply; and a sufficient one: if the costs, each divided by the shorter of its deadline and
+//! period, add up to no more than what is left of the supply after the longest blocking, every deadline is kept.
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::admission::Costs;
-use contract::{Loss, Span};
+use contract::{Span, Supply};
 
 pub(super) const NAME: &str = "admission";
-pub(super) const STATEMENT: &str = "a refused contract is never carried, and an admitted one can be kept";
+pub(super) const STATEMENT: &str =
+    "a refused contract is never carried, an admitted one can be kept, and what fits by far is admitted";
 
 #[derive(Clone)]
 pub(super) struct Admission {
     costs: Costs,
-    share: f64,
+    supply: Supply,
     is_tested: bool,
+    /// No limit stands in the way of what fits.
+    ample: bool,
 }
+
+/// So much of the supply is enough for what must be admitted.
+const BY_FAR: f64 = 0.95;
 
 impl Admission {
     pub(super) fn new(scenario: &Scenario) -> Admission {
         Admission {
             costs: scenario.costs,
-            share: f64::from(scenario.supply.share_ppm) / 1e6,
+            supply: scenario.supply,
             is_tested: scenario.schedulability && scenario.policy == broker::Policy::Frame,
+            ample: scenario.assumed,
         }
     }
 
+    /// A stream has been admitted or refused.
     pub(super) fn judged(&self, ledger: &Ledger, stream: u32, admitted: bool) -> Result<(), String> {
-        let Some(judged) = ledger.stream(stream).filter(|_| admitted && self.is_tested) else {
+        let Some(judged) = ledger.stream(stream) else { return Ok(()) };
+        let bounds = bounds(judged, ledger);
+        if !admitted {
+            let fits = bounds.is_ok() && self.fits_by_far(ledger, Some(stream));
+            return if self.ample && fits {
+                Err(format!(
+                    "{} was refused although it can be kept by far: {}",
+                    judged.topic, judged.contract
+                ))
+            } else {
+                Ok(())
+            };
+        }
+        if !self.is_tested {
             return Ok(());
-        };
-        let (contract, delays) = (&judged.contract, &ledger.delays);
-        if let Loss::AtMost(losses) = contract.loss
-            && !contract.period.is_forever()
-        {
-            let cover = contract.period * (u64::from(contract.retain) + u64::from(losses));
-            let least = delays.publisher_to_broker + delays.broker_to_broker + delays.failover;
-            if cover < least {
-                return Err(format!(
-                    "{} was admitted although (N+L)T = {cover} is below {least}",
-                    judged.topic
-                ));
-            }
         }
-        if judged.deadlines.is_none_or(|d| d.dispatch < delays.publisher_to_broker) {
-            return Err(format!("{} was admitted although it cannot arrive in time", judged.topic));
-        }
+        bounds?;
         let live = ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true));
         let load: f64 = live
             .filter(|stream| !stream.contract.period.is_forever())
             .map(|stream| {
-                let wanting =
-                    ledger.subscribers.iter().filter(|s| s.is_served() && s.wants(&stream.topic)).count();
-                let cost: Span = self.costs.arrival + self.costs.dispatch * wanting.max(1) as u64;
-                cost.0 as f64 / stream.contract.period.0 as f64
+                let served = ledger.subscribers.iter().filter(|s| s.is_served(&stream.topic)).count();
+                self.cost(served).0 as f64 / stream.contract.period.0 as f64
             })
             .sum();
-        if load > self.share * 1.000_001 {
-            return Err(format!("the admitted topics take {load:.3} of a processor, of {:.3}", self.share));
+        let share = f64::from(self.supply.share_ppm) / 1e6;
+        if load > share * 1.000_001 {
+            return Err(format!("the admitted topics take {load:.3} of a processor, of {share:.3}"));
         }
         Ok(())
     }
+
+    /// A subscription has been admitted or refused.
+    pub(super) fn subscribed(&self, ledger: &Ledger, host: usize, admitted: bool) -> Result<(), String> {
+        let Some(index) = ledger.subscriber_of(host) else { return Ok(()) };
+        if !admitted && self.ample && self.fits_by_far(ledger, None) {
+            let name = &ledger.subscribers[index].name;
+            return Err(format!("a subscription of {name} was refused although it can be served by far"));
+        }
+        Ok(())
+    }
+
+    /// Whether all streams that nobody has refused, and this one, fit with all their subscribers.
+    fn fits_by_far(&self, ledger: &Ledger, also: Option<u32>) -> bool {
+        let (mut density, mut shortest) = (0.0, f64::MAX);
+        for (number, stream) in ledger.streams.iter().enumerate() {
+            if stream.judged == Some(false) && Some(number as u32) != also {
+                continue;
+            }
+            let Some(deadlines) = stream.deadlines else { continue };
+            let wanting = ledger.subscribers.iter().filter(|s| s.wants(&stream.topic)).count();
+            let jobs =
+                [(self.cost(wanting), deadlines.dispatch), (self.costs.replication, deadlines.replication)];
+            for (cost, due) in jobs.into_iter().filter(|(_, due)| !due.is_forever()) {
+                let due = (due - ledger.delays.publisher_to_broker).0 as f64;
+                density += cost.0 as f64 / due.min(stream.contract.period.0 as f64).max(1.0);
+                shortest = shortest.min(due.max(0.0));
+            }
+        }
+        let free = 1.0 - self.supply.blocking.0 as f64 / shortest;
+        density <= BY_FAR * free * f64::from(self.supply.share_ppm) / 1e6
+    }
+
+    /// What one message costs with so many subscribers.
+    fn cost(&self, subscribers: usize) -> Span {
+        self.costs.arrival + self.costs.dispatch * subscribers.max(1) as u64
+    }
+}
+
+/// F4: neither deadline is below zero.
+fn bounds(stream: &Stream, ledger: &Ledger) -> Result<(), String> {
+    let upstream = ledger.delays.publisher_to_broker;
+    let Some(deadlines) = stream.deadlines else {
+        return Err(format!("{} was admitted although its link class is unknown", stream.topic));
+    };
+    if deadlines.replication < upstream {
+        return Err(format!(
+            "{} was admitted although no copy could be early enough: {}",
+            stream.topic, stream.contract
+        ));
+    }
+    if deadlines.dispatch < upstream {
+        return Err(format!("{} was admitted although it cannot arrive in time", stream.topic));
+    }
+    Ok(())
 }
 
 /// A message of this stream is accepted.

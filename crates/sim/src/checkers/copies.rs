@@ -51,7 +51,7 @@ impl Copies {
                 (flags & ledger::COPY != 0).then_some((seq, flags))
             });
             for (seq, flags) in copies.take(kept) {
-                if flags & (ledger::PRUNED | ledger::DISPATCHED) == 0 {
+                if flags & (ledger::PRUNED | ledger::PRUNED_BEFORE | ledger::DISPATCHED) == 0 {
                     self.owed[host].push((number as u32, seq));
                 }
             }

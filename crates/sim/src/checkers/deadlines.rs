@@ -1,27 +1,35 @@
-//! An admitted set never misses a dispatch deadline while the assumptions hold: costs as counted, delays as configured,
-//! publishers that keep their period, and nothing broken.
+//! While the assumptions hold, an admitted set never misses a deadline: messages are dispatched by `D^d` and copied by
+//! `D^r`, and arrive by `D` where the way to the subscriber is never longer than its link class says. The assumptions:
+//! costs as counted, delays as configured, publishers that keep their period, and nothing broken.
 //!
-//! Source: lemma 2 (F2), and the processor demand criterion. A message counts as dispatched when its bytes leave the
-//! process, at the end of the turn.
+//! Source: lemmas 1 and 2 (F1, F2), computed here from the terms, and the processor demand criterion. A job is done when its
+//! bytes leave the process, at the end of the turn.
 
 use crate::ledger::Stream;
 use crate::scenario::{Pace, Scenario};
-use contract::{Span, Time};
+use contract::{Links, Span, Time};
 use std::collections::BTreeSet;
+use wire::MessageKind;
 
 pub(super) const NAME: &str = "deadlines";
-pub(super) const STATEMENT: &str = "while costs and delays hold, no admitted message is dispatched late";
+pub(super) const STATEMENT: &str =
+    "while costs and delays hold, no admitted message is dispatched or copied late";
 
 #[derive(Clone)]
 pub(super) struct Deadlines {
     holds: bool,
     upstream: Span,
-    /// Messages that came later than the assumed delay allows.
-    delayed: BTreeSet<(String, u64)>,
+    links: Links,
+    /// The longest way to each subscriber.
+    ways: Vec<Span>,
+    /// Messages that came later than the assumed delay allows, by stream and number.
+    delayed: BTreeSet<(u32, u64)>,
 }
 
 /// After everything is whole again, what had piled up has so long to be worked off.
 const AFTERMATH: Span = Span::millis(500);
+/// Clocks may be apart by less than this, within what is assumed.
+const CLOCKS_APART: Span = Span::micros(500);
 
 impl Deadlines {
     pub(super) fn new(scenario: &Scenario) -> Deadlines {
@@ -35,41 +43,71 @@ impl Deadlines {
         Deadlines {
             holds: scenario.assumed && costs_hold && paced && tested,
             upstream: scenario.delays.publisher_to_broker,
+            links: scenario.links.clone(),
+            ways: scenario.subscribers.iter().map(|spec| spec.latency.most).collect(),
             delayed: BTreeSet::new(),
         }
     }
 
-    pub(super) fn arrived(&mut self, stream: &Stream, _host: usize, local: Time, seq: u64, resent: bool) {
-        if !self.holds {
-            return;
-        }
-        let Some(message) = stream.message(seq) else { return };
+    /// A message has come from its publisher.
+    pub(super) fn arrived(&mut self, number: u32, stream: &Stream, local: Time, seq: u64, resent: bool) {
+        let Some(message) = stream.message(seq).filter(|_| self.holds) else { return };
         if resent || local.since(message.stamped) > self.upstream {
-            self.delayed.insert((stream.topic.clone(), seq));
+            self.delayed.insert((number, seq));
         }
     }
 
+    /// A message, or a copy of it, has left a broker.
     pub(super) fn left(
         &self,
+        number: u32,
         stream: &Stream,
-        _host: usize,
+        kind: MessageKind,
         calm: Time,
         local: Time,
         seq: u64,
     ) -> Result<(), String> {
         let (Some(message), Some(deadlines)) = (stream.message(seq), stream.deadlines) else { return Ok(()) };
-        let due = message.stamped + deadlines.dispatch;
-        if !self.holds || local <= due || message.accepted < calm + AFTERMATH {
-            return Ok(());
-        }
-        if self.delayed.contains(&(stream.topic.clone(), seq)) {
+        let (span, what) = match kind {
+            MessageKind::Deliver => (deadlines.dispatch, "left"),
+            MessageKind::Replicate => (deadlines.replication, "was copied"),
+            _ => return Ok(()),
+        };
+        let due = message.stamped + span;
+        if local <= due || !self.is_bound(number, seq, message.accepted, calm) {
             return Ok(());
         }
         Err(format!(
-            "{} #{seq} left {} after its dispatch deadline, although nothing was broken; contract {}",
+            "{} #{seq} {what} {} after its deadline for that, although nothing was broken; contract {}",
             stream.topic,
             local.since(due),
             stream.contract
         ))
+    }
+
+    /// A message has reached a subscriber.
+    pub(super) fn delivered(
+        &self,
+        number: u32,
+        stream: &Stream,
+        subscriber: usize,
+        calm: Time,
+        latency: Span,
+        seq: u64,
+    ) -> Result<(), String> {
+        let (deadline, link) = (stream.contract.deadline, self.links.delay(stream.contract.link));
+        let Some(message) = stream.message(seq).filter(|_| latency > deadline + CLOCKS_APART) else {
+            return Ok(());
+        };
+        let near = link.is_some_and(|link| self.ways[subscriber] <= link.to_subscriber);
+        if !near || !self.is_bound(number, seq, message.accepted, calm) {
+            return Ok(());
+        }
+        Err(format!("{} #{seq} took {latency} of {deadline}, although nothing was broken", stream.topic))
+    }
+
+    /// Whether a message's deadlines bind: it came in its time, long enough after everything was whole.
+    fn is_bound(&self, number: u32, seq: u64, accepted: Time, calm: Time) -> bool {
+        self.holds && accepted >= calm + AFTERMATH && !self.delayed.contains(&(number, seq))
     }
 }

@@ -17,9 +17,8 @@ pub(super) struct Handover {
 
 impl Handover {
     pub(super) fn fault_begins(&mut self, now: Time, act: &Act, whole: bool) {
-        if let Some((_, to)) = self.windows.last_mut() {
-            to.get_or_insert(now);
-        }
+        // What a second fault does while it is under way is not its own.
+        self.windows.pop_if(|(_, to)| to.is_none());
         if whole && *act == Act::Handover {
             self.windows.push((now, None));
         }

@@ -15,6 +15,8 @@ pub(super) struct Limits {
     limits: broker::Limits,
 }
 
+/// The connection that a broker makes to its partner is not refused for want of room.
+const OWN_LINKS: usize = 1;
 /// Beyond the limit of a subscriber's backlog there may be the message that reached it, and what is not data.
 const MARGIN_BYTES: usize = wire::limits::PAYLOAD_BYTES_MAX + (64 << 10);
 
@@ -30,7 +32,7 @@ impl Limits {
             ("jobs", occupancy.jobs, limits.jobs + extra),
             ("streams", occupancy.streams, limits.streams),
             ("sessions", occupancy.sessions, limits.sessions),
-            ("links", occupancy.links, limits.links),
+            ("links", occupancy.links, limits.links + OWN_LINKS),
             ("bytes stored", occupancy.store_bytes, limits.store_bytes),
             ("messages deferred for a subscriber", occupancy.deferred, limits.deferred_per_subscriber),
         ];

@@ -1,120 +1,200 @@
-//! The longest run of losses of a stream never exceeds the `L` of its contract.
+//! The longest run of losses of a stream never exceeds the `L` of its contract, and without a failure nothing is lost.
 //!
 //! Source: lemma 1 (F1) with the fault model of the analysis: one broker fails at a time, and the redundancy is
 //! restored before the next does. Beyond what the source promises, this is demanded of pauses and of a cut between the
-//! brokers as well.
+//! brokers as well, and of the death of a broker that has just handed over.
 //!
-//! A failure may cost a run of `L`. Two failures between two messages of a slow topic may cost one each, in one run.
+//! A failure is the death of a broker, or a promotion by suspicion. It may cost a run of `L`; a run in whose time there was
+//! none must be empty, and two failures between two messages of a slow topic may cost one each, in one run.
 //!
-//! What is not held against anybody: messages that were on their way to a subscriber when the sender's host died (a
-//! confirmed topic is not excused), those that a subscriber missed while its own connection was broken, those older than
-//! what a publisher retains when its connection was, and everything around a fault outside of the model.
+//! What is not held against anybody, message by message where that can be told:
+//! - what was on its way to a subscriber when a fault cut its connection, when the sender's host died, or when the kernel of
+//!   a dead process discarded it. A confirmed topic is not excused;
+//! - what a subscriber missed while a fault had cut it off, as far as newer messages have taken its place in the ring;
+//! - what a publisher sent while a fault had cut it off and no longer retains;
+//! - what was under way around a fault outside of the model; and what was published between a handover and the death of
+//!   the new primary, before it had a backup.
 
 use crate::ledger::{Ledger, Stream};
-use crate::scenario::{Act, Target};
-use contract::{Loss, Span, Time};
+use crate::scenario::{Act, Scenario, Target};
+use broker::PromotionCause;
+use contract::{Span, Time};
 use std::collections::BTreeMap;
 
 pub(super) const NAME: &str = "losses";
 pub(super) const STATEMENT: &str = "no subscriber misses more than L messages of a stream in a row";
 
-#[derive(Clone, Default)]
-pub(super) struct Losses {
-    /// When something went wrong.
-    faults: Vec<Time>,
-    /// Times for which nothing is promised; the last may still be open.
-    beyond: Vec<(Time, Option<Time>)>,
-    /// Publishers whose connection to a broker was broken, and since when.
-    broken: BTreeMap<usize, Time>,
-    /// Subscribers whose connection to a broker was broken, from when until when. What waits for them meanwhile is
-    /// bounded by the rings of its streams, not by a contract.
-    away: Vec<(usize, Time, Option<Time>)>,
+/// Messages for which nothing is promised: those published in this time.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    from: Time,
+    to: Option<Time>,
+    /// Also those that may still have been on their way when it began.
+    and_before: bool,
 }
 
-/// Before a fault, messages may have been on their way for so long beyond their deadline.
+#[derive(Clone)]
+pub(super) struct Losses {
+    failover: Span,
+    upstream: Span,
+    /// Messages of each stream that a broker keeps in any case.
+    kept: usize,
+    /// When a broker failed, or was given up.
+    failures: Vec<Time>,
+    beyond: Vec<Window>,
+    /// Clients whose connection to the primary was cut, and since when.
+    cut: BTreeMap<usize, Time>,
+    /// What such publishers sent in vain: stream and number.
+    sent_in_vain: Vec<(u32, u64)>,
+    /// The latest handover while everything was whole, and who reigned until then.
+    handover: Option<(Time, usize)>,
+}
+
+/// Around a fault outside of the model, messages may have been on their way for so long beyond their deadline.
 const SLACK: Span = Span::secs(1);
 
 impl Losses {
-    pub(super) fn fault_begins(&mut self, now: Time, act: &Act, whole: bool) {
-        self.faults.push(now);
-        match act {
-            Act::Break { from: Target::Publisher(index), .. }
-            | Act::Break { to: Target::Publisher(index), .. }
-                if whole =>
-            {
-                self.broken.insert(2 + index, now);
+    pub(super) fn new(scenario: &Scenario) -> Losses {
+        Losses {
+            failover: scenario.delays.failover,
+            upstream: scenario.delays.publisher_to_broker,
+            kept: scenario.limits.ring_slots_min,
+            failures: Vec::new(),
+            beyond: Vec::new(),
+            cut: BTreeMap::new(),
+            sent_in_vain: Vec::new(),
+            handover: None,
+        }
+    }
+
+    /// `victim`: the host that the act takes away, if it does. `clients`: those that it cuts off from the primary.
+    pub(super) fn fault_begins(
+        &mut self,
+        now: Time,
+        act: &Act,
+        whole: bool,
+        primary: usize,
+        strike: &Strike,
+    ) {
+        let handover = self.handover.take().filter(|_| !whole);
+        if whole && is_assumed(act) {
+            strike.cut_off.iter().for_each(|client| {
+                self.cut.insert(*client, now);
+            });
+            self.handover = (*act == Act::Handover).then_some((now, primary));
+            return;
+        }
+        match handover.zip(strike.victim) {
+            // It no longer reigns; what it has not forwarded yet, its publishers retain.
+            Some(((_, deposed), victim)) if victim == deposed => {}
+            // It reigns, and has no backup yet.
+            Some(((since, _), _)) if is_assumed(act) => {
+                let from = since - self.upstream;
+                self.beyond.push(Window { from, to: None, and_before: false });
             }
-            Act::Break { from: Target::Subscriber(index), .. }
-            | Act::Break { to: Target::Subscriber(index), .. }
-                if whole =>
-            {
-                self.away.push((*index, now - SLACK, None));
-            }
-            _ if whole && is_assumed(act) => {}
-            _ if self.beyond.last().is_some_and(|(_, to)| to.is_none()) => {}
-            _ => self.beyond.push((now - SLACK, None)),
+            _ if self.beyond.last().is_some_and(|window| window.to.is_none()) => {}
+            _ => self.beyond.push(Window { from: now - SLACK, to: None, and_before: true }),
+        }
+    }
+
+    pub(super) fn promoted(&mut self, now: Time, cause: PromotionCause) {
+        use PromotionCause::{Alone, Disconnected, Restarted, Silent};
+        if matches!(cause, Alone | Disconnected | Restarted | Silent) {
+            self.fails(now);
+        }
+    }
+
+    /// A broker has failed. Its death and the promotion that follows are one failure.
+    pub(super) fn fails(&mut self, now: Time) {
+        if self.failures.last().is_none_or(|last| now > *last + self.failover) {
+            self.failures.push(now);
         }
     }
 
     pub(super) fn whole(&mut self, now: Time) {
-        if let Some((_, to)) = self.beyond.last_mut() {
-            to.get_or_insert(now + SLACK);
+        if let Some(window) = self.beyond.last_mut() {
+            window.to.get_or_insert(if window.and_before { now + SLACK } else { now });
         }
-        self.away.iter_mut().for_each(|(.., to)| {
-            to.get_or_insert(now + SLACK);
-        });
-        self.broken.clear();
+        self.cut.clear();
+        self.sent_in_vain.clear();
+        self.handover = None;
     }
 
-    /// A publisher has a primary again: what it retains is sent again. What it published since its connection broke and
-    /// no longer retains is gone, by contract.
-    pub(super) fn follows(&mut self, _now: Time, host: usize, next: &[(u32, u64)], ledger: &mut Ledger) {
-        let Some(since) = self.broken.get(&host).copied() else { return };
+    /// A message of a publisher has been lost with its connection.
+    pub(super) fn sends_in_vain(&mut self, ledger: &Ledger, stream: u32, seq: u64) {
+        if ledger.stream(stream).is_some_and(|stream| self.cut.contains_key(&stream.host)) {
+            self.sent_in_vain.push((stream, seq));
+        }
+    }
+
+    /// A client has a primary again. What a publisher retains is sent again; what it no longer does is gone, by contract.
+    /// What a subscriber missed is sent, as far as the broker still has it. `next`: the numbers that come next in a
+    /// publisher's streams.
+    pub(super) fn follows(&mut self, host: usize, next: &[(u32, u64)], ledger: &mut Ledger) {
+        let Some(since) = self.cut.remove(&host) else { return };
+        let sent_in_vain = std::mem::take(&mut self.sent_in_vain);
         for (number, next) in next {
             let Some(stream) = ledger.stream_mut(*number) else { continue };
-            let from = stream.messages.partition_point(|message| message.accepted + SLACK < since) as u64;
+            let from = stream.messages.partition_point(|message| message.accepted < since) as u64;
             let to = next.saturating_sub(u64::from(stream.contract.retain));
+            let lost = sent_in_vain.iter().filter(|(of, seq)| of == number && *seq < to);
+            stream.excused.extend(lost.map(|(_, seq)| *seq));
             stream.excused.extend(from..to.max(from));
+        }
+        let Some(index) = ledger.subscriber_of(host) else { return };
+        for stream in &mut ledger.streams {
+            let next = stream.messages.len() as u64;
+            let kept = self.kept.max(stream.contract.retain as usize + 2) as u64;
+            let begin = since - stream.contract.deadline;
+            let from = stream.messages.partition_point(|message| message.accepted < begin) as u64;
+            if let Some(receipt) = &mut stream.receipts[index] {
+                receipt.excused.extend(from..next.saturating_sub(kept).max(from));
+            }
         }
     }
 
     /// Whether something was accepted at a time for which nothing is promised.
-    fn is_beyond(&self, stream: &Stream, subscriber: usize, accepted: Time) -> bool {
-        let slack = stream.contract.deadline;
-        let within =
-            |from: Time, to: Option<Time>| accepted + slack >= from && to.is_none_or(|to| accepted <= to);
-        let away = |(who, from, to): &(usize, Time, Option<Time>)| *who == subscriber && within(*from, *to);
-        self.beyond.iter().any(|(from, to)| within(*from, *to)) || self.away.iter().any(away)
+    fn is_beyond(&self, stream: &Stream, accepted: Time) -> bool {
+        self.beyond.iter().any(|window| {
+            let before = if window.and_before { stream.contract.deadline } else { Span::ZERO };
+            accepted + before >= window.from && window.to.is_none_or(|to| accepted <= to)
+        })
     }
 
-    /// The longest run of messages that a subscriber misses although they were covered, and where it begins. Those that
-    /// nothing covers do not count, nor end it.
-    fn longest_covered_run(&self, stream: &Stream, subscriber: usize) -> (u64, u64) {
+    /// The longest run of messages that a subscriber misses although they were covered. Those that nothing covers do not
+    /// count, nor end it.
+    fn longest_covered_run(&self, stream: &Stream, subscriber: usize) -> Run {
         let excused = |seq: u64, accepted: Time| {
             let receipt = &stream.receipts[subscriber];
             receipt.as_ref().is_some_and(|receipt| receipt.excused.contains(&seq))
                 || stream.excused.contains(&seq)
-                || self.is_beyond(stream, subscriber, accepted)
+                || self.is_beyond(stream, accepted)
         };
         longest_run(stream, subscriber, excused)
     }
 
     pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
-        for stream in ledger.streams.iter().filter(|stream| stream.contract.loss != Loss::Unbounded) {
+        for stream in &ledger.streams {
             for (index, subscriber) in ledger.subscribers.iter().enumerate() {
-                let (run, began) = self.longest_covered_run(stream, index);
+                let run = self.longest_covered_run(stream, index);
+                if run.length == 0 {
+                    continue;
+                }
                 let time = |seq: u64| stream.message(seq).map_or(Time::ZERO, |message| message.accepted);
-                let (at, last) = (time(began), time(began + run.saturating_sub(1)));
-                let (from, to) = (at - SLACK, last + stream.contract.deadline + ledger.delays.failover);
-                let failures =
-                    self.faults.iter().filter(|fault| **fault >= from && **fault <= to).count() as u64;
-                if !stream.contract.loss.tolerates(run.div_ceil(failures.max(1))) {
+                let (at, last) = (time(run.first), time(run.last));
+                let (from, to) = (at - self.failover, last + stream.contract.deadline + self.failover);
+                let near = self.failures.iter().filter(|failure| **failure >= from && **failure <= to);
+                let failures = near.count() as u64;
+                if failures == 0 || !stream.contract.loss.tolerates(run.length.div_ceil(failures)) {
                     return Err((
                         at,
                         format!(
-                            "{} lost {run} messages of {} in a row, from #{began} on (published at {}), of at most {}; contract {}",
+                            "{} lost {} messages of {} in a row, from #{} on (published at {}), of at most {} for each of \
+                             {failures} failures; contract {}",
                             subscriber.name,
+                            run.length,
                             stream.topic,
+                            run.first,
                             at.since(crate::world::START),
                             stream.contract.loss,
                             stream.contract
@@ -127,36 +207,51 @@ impl Losses {
     }
 }
 
-/// The longest run of missing messages, whether or not they were covered.
-pub(crate) fn longest_run_at_all(stream: &Stream, subscriber: usize) -> u64 {
-    longest_run(stream, subscriber, |_, _| false).0
+/// Messages missed in a row.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    length: u64,
+    first: u64,
+    last: u64,
 }
 
-/// The longest run of messages that a subscriber misses, and where it begins. Excused ones do not count, nor end it.
-fn longest_run(stream: &Stream, subscriber: usize, excused: impl Fn(u64, Time) -> bool) -> (u64, u64) {
-    let Some(receipt) = &stream.receipts[subscriber] else { return (0, 0) };
-    let mut longest = (0, 0);
+/// The longest run of missing messages, whether or not they were covered.
+pub(crate) fn longest_run_at_all(stream: &Stream, subscriber: usize) -> u64 {
+    longest_run(stream, subscriber, |_, _| false).length
+}
+
+/// The longest run of messages that a subscriber misses. Excused ones do not count, nor end it.
+fn longest_run(stream: &Stream, subscriber: usize, excused: impl Fn(u64, Time) -> bool) -> Run {
+    let mut longest = Run::default();
+    let Some(receipt) = &stream.receipts[subscriber] else { return longest };
     for (from, to) in &receipt.wanted {
-        let (mut run, mut began) = (0, 0);
+        let mut run = Run::default();
         for seq in *from..to.unwrap_or(stream.messages.len() as u64) {
             if receipt.has(seq) {
-                run = 0;
+                run = Run::default();
                 continue;
             }
             let accepted = stream.message(seq).map_or(Time::ZERO, |message| message.accepted);
             if excused(seq, accepted) {
                 continue;
             }
-            if run == 0 {
-                began = seq;
-            }
-            run += 1;
-            if run > longest.0 {
-                longest = (run, began);
+            let first = if run.length == 0 { seq } else { run.first };
+            run = Run { length: run.length + 1, first, last: seq };
+            if run.length > longest.length {
+                longest = run;
             }
         }
     }
     longest
+}
+
+/// What an act does to the hosts that it means at that moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strike {
+    /// The host that it takes away.
+    pub(crate) victim: Option<usize>,
+    /// The clients that it cuts off from the primary.
+    pub(crate) cut_off: Vec<usize>,
 }
 
 /// Whether the guarantees cover a fault that happens while everything is whole.
@@ -167,7 +262,6 @@ pub(super) fn is_assumed(act: &Act) -> bool {
             broker(target)
         }
         Act::Partition { from, to, .. } => from.iter().chain(to).all(broker),
-        // What is lost with a connection is excused message by message.
         Act::Break { .. } | Act::Handover => true,
         Act::ClockStep { .. } | Act::Slow { .. } => false,
     }

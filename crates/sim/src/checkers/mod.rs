@@ -18,7 +18,7 @@ mod progress;
 mod reigns;
 
 pub(crate) use failover::Failover;
-pub(crate) use losses::longest_run_at_all;
+pub(crate) use losses::{Strike, longest_run_at_all};
 
 use crate::ledger::{self, Ledger, Life};
 use crate::node::{Got, Told};
@@ -105,7 +105,7 @@ impl Watch {
             followed: [None; 2],
             calm_since: None,
             assumed: scenario.assumed,
-            losses: losses::Losses::default(),
+            losses: losses::Losses::new(scenario),
             edf: edf::Edf::new(scenario),
             reigns: reigns::Reigns::new(scenario.assumed),
             epochs: epochs::Epochs::default(),
@@ -153,8 +153,10 @@ impl Watch {
         self.verdict(now, admission::NAME, result);
     }
 
-    pub(crate) fn subscribed(&mut self, host: usize, subscription: u32, admitted: bool) {
-        self.ledger.answer(host, subscription, admitted);
+    pub(crate) fn subscribed(&mut self, now: Time, host: usize, subscription: u32, admitted: bool) {
+        self.ledger.answer(now, host, subscription, admitted);
+        let result = self.admission.subscribed(&self.ledger, host, admitted);
+        self.verdict(now, admission::NAME, result);
     }
 
     pub(crate) fn accepted(&mut self, now: Time, stream: u32, seq: u64, stamped: Time) {
@@ -183,6 +185,12 @@ impl Watch {
             receipt.take(got.seq)
         });
         self.verdict(now, lateness::NAME, result);
+        if let Some(calm) = self.calm_since
+            && let Some(stream) = self.ledger.stream(got.stream)
+        {
+            let result = self.deadlines.delivered(got.stream, stream, index, calm, latency, got.seq);
+            self.verdict(now, deadlines::NAME, result);
+        }
         if duplicate {
             let result = duplicates::again(&self.ledger, index, got);
             self.verdict(now, duplicates::NAME, result);
@@ -205,7 +213,7 @@ impl Watch {
         let result = self.failover.follows(now, host, reign, publishes);
         self.verdict(now, failover::NAME, result);
         if reign.is_some() {
-            self.losses.follows(now, host, next, &mut self.ledger);
+            self.losses.follows(host, next, &mut self.ledger);
         }
     }
 
@@ -222,6 +230,7 @@ impl Watch {
     pub(crate) fn dies(&mut self, now: Time, host: usize) {
         if host < 2 {
             self.deaths.push(now);
+            self.losses.fails(now);
             self.copies.dies(host);
             self.failover.dies(now, host);
         } else {
@@ -242,7 +251,7 @@ impl Watch {
         let Some(stream) = self.ledger.streams.get_mut(note.stream as usize) else { return };
         match note.what {
             Written::Message { kind: MessageKind::Publish, resent, .. } => {
-                self.deadlines.arrived(stream, host, local, note.seq, resent);
+                self.deadlines.arrived(note.stream, stream, local, note.seq, resent);
                 let ahead = stream.message(note.seq).is_some_and(|message| message.stamped > local);
                 let flags = if ahead { ledger::ARRIVED | ledger::AHEAD } else { ledger::ARRIVED };
                 stream.trace(host, life, note.seq, flags);
@@ -297,12 +306,12 @@ impl Watch {
         }
     }
 
-    /// A message has left a broker for a subscriber.
-    pub(crate) fn left(&mut self, now: Time, local: Time, host: usize, note: &Note) {
+    /// A message has left a broker.
+    pub(crate) fn left(&mut self, now: Time, local: Time, note: &Note) {
         let Some(calm) = self.calm_since else { return };
-        let Written::Message { kind: MessageKind::Deliver, .. } = note.what else { return };
+        let Written::Message { kind, .. } = note.what else { return };
         if let Some(stream) = self.ledger.streams.get(note.stream as usize) {
-            let result = self.deadlines.left(stream, host, calm, local, note.seq);
+            let result = self.deadlines.left(note.stream, stream, kind, calm, local, note.seq);
             self.verdict(now, deadlines::NAME, result);
         }
     }
@@ -318,7 +327,8 @@ impl Watch {
     /// A broker has told its operator something.
     pub(crate) fn told(&mut self, now: Time, host: usize, told: &Told) {
         match told {
-            Told::Promoted { reign, .. } => {
+            Told::Promoted { reign, cause, .. } => {
+                self.losses.promoted(now, *cause);
                 let result = self.reigns.promoted(host, *reign);
                 self.verdict(now, reigns::NAME, result);
                 self.copies.promoted(&self.ledger, host, self.lives[host]);
@@ -347,9 +357,16 @@ impl Watch {
 
     // The world.
 
-    /// What was on its way to a host is lost: with a connection, or with the sender's kernel.
+    /// What was on its way to a host is lost through no fault of the product: with a connection that was cut, or with the
+    /// sender's kernel.
     pub(crate) fn lost_on_the_way(&mut self, receiver: usize, note: &Note) {
-        let Written::Message { kind: MessageKind::Deliver, .. } = note.what else { return };
+        let Written::Message { kind, .. } = note.what else { return };
+        if kind == MessageKind::Publish {
+            self.losses.sends_in_vain(&self.ledger, note.stream, note.seq);
+        }
+        if kind != MessageKind::Deliver {
+            return;
+        }
         let Some(index) = self.ledger.subscriber_of(receiver) else { return };
         if let Some(stream) = self.ledger.stream_mut(note.stream)
             && !stream.contract.confirm
@@ -360,9 +377,16 @@ impl Watch {
     }
 
     /// A fault of the scenario happens.
-    pub(crate) fn fault_begins(&mut self, now: Time, act: &Act, whole: bool, primary: usize) {
+    pub(crate) fn fault_begins(
+        &mut self,
+        now: Time,
+        act: &Act,
+        whole: bool,
+        primary: usize,
+        strike: &Strike,
+    ) {
         self.disturbed(now);
-        self.losses.fault_begins(now, act, whole);
+        self.losses.fault_begins(now, act, whole, primary, strike);
         self.handover.fault_begins(now, act, whole);
         self.failover.fault_begins(now, act, whole, primary);
     }

@@ -28,6 +28,7 @@ impl Progress {
         let steady = scenario.schedulability
             && scenario.policy == broker::Policy::Frame
             && topics().all(|topic| !matches!(topic.pace, Pace::Bursts(_)));
+        let steady = steady && limits.links >= usual.links;
         let ample = steady
             && limits.jobs >= usual.jobs
             && limits.store_bytes >= usual.store_bytes
@@ -54,7 +55,8 @@ impl Progress {
                 return Err((from, format!("{} did not flow although everything was mended", stream.topic)));
             }
             for (index, receipt) in stream.receipts.iter().enumerate().filter(|_| self.ample) {
-                let Some(receipt) = receipt.as_ref().filter(|_| ledger.subscribers[index].is_served()) else {
+                let served = ledger.subscribers[index].is_served(&stream.topic);
+                let Some(receipt) = receipt.as_ref().filter(|_| served) else {
                     continue;
                 };
                 if let Some(seq) = (first as u64..last as u64).find(|seq| !receipt.has(*seq)) {

@@ -73,7 +73,7 @@ fn crash(target: Target, at: Span) -> Fault {
 fn time_of(fault: &Fault) -> Option<Span> {
     match fault.when {
         When::At(at) => Some(at),
-        When::Settled(_) => None,
+        When::Settled(_) | When::After(_) => None,
     }
 }
 

@@ -142,7 +142,7 @@ fn moments(scenario: &Scenario, outcome: &Outcome) -> Vec<Span> {
     }
     let of_fault = |fault: &Fault| match fault.when {
         When::At(at) => Some(at),
-        When::Settled(_) => None,
+        When::Settled(_) | When::After(_) => None,
     };
     let faults = scenario.faults.iter().filter_map(of_fault);
     let mut moments: Vec<Span> = outcome.findings.deaths.iter().copied().chain(faults).collect();

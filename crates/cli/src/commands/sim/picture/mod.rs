@@ -43,7 +43,7 @@ pub fn marks(scenario: &Scenario, findings: &Findings) -> Vec<Mark> {
     }
     let mark = |fault: &Fault| match fault.when {
         When::At(at) => Some(Mark { at, what: words(&fault.act) }),
-        When::Settled(_) => None,
+        When::Settled(_) | When::After(_) => None,
     };
     scenario.faults.iter().filter_map(mark).collect()
 }
