@@ -35,6 +35,8 @@ pub struct Occupancy {
     pub store_bytes: usize,
     /// Messages that wait for the subscriber for which most do.
     pub deferred: usize,
+    /// The same among subscribers that are connected.
+    pub owed: usize,
 }
 
 /// One broker of a pair.
@@ -109,6 +111,7 @@ impl Broker {
 
     /// How full its tables are.
     pub fn occupancy(&self) -> Occupancy {
+        let deferred = || self.sessions.iter().map(|(_, session)| session);
         let open = || self.links.iter().filter(|(_, link)| !link.closing);
         Occupancy {
             links: open().count(),
@@ -117,7 +120,12 @@ impl Broker {
             sessions: self.sessions.len(),
             jobs: self.queue.len(),
             store_bytes: self.stored_bytes,
-            deferred: self.sessions.iter().map(|(_, session)| session.deferred.len()).max().unwrap_or(0),
+            deferred: deferred().map(|session| session.deferred.len()).max().unwrap_or(0),
+            owed: deferred()
+                .filter(|session| session.link.is_some())
+                .map(|session| session.deferred.len())
+                .max()
+                .unwrap_or(0),
         }
     }
 

@@ -135,6 +135,8 @@ impl Pair {
 
     pub(crate) fn standing(&self) -> Standing {
         match self.role {
+            // A partner that has lost its memory must not go first.
+            Role::Seeking { .. } if self.remembers => Standing::Backup,
             Role::Seeking { .. } => Standing::Seeking,
             Role::Primary { .. } => Standing::Primary,
             Role::Backup { .. } => Standing::Backup,
@@ -307,8 +309,7 @@ impl Pair {
             Role::Backup { primary: None, synced, .. } => self.take_over(synced),
             Role::Seeking { .. }
                 if refused
-                    && (self.prefers_to_reign || self.remembers)
-                    && !clients_follow
+                    && (self.remembers || self.prefers_to_reign && !clients_follow)
                     && self.news.is_empty() =>
             {
                 Decision::Promote(PromotionCause::Alone)
@@ -372,8 +373,8 @@ impl Pair {
             *verdict_by = (*verdict_by).min(now + verdict_within);
         }
         if let Role::Seeking { since } = &mut self.role {
-            // While somebody follows a living primary, this broker's patience does not run out.
-            *since = if clients_follow { now } else { (*since).min(now) };
+            // While somebody follows a living primary, the patience of a broker that knows nothing does not run out.
+            *since = if clients_follow && !self.remembers { now } else { (*since).min(now) };
         }
         if let Role::Seeking { .. } = self.role
             && let Some(link) = self.known_primary()
@@ -533,9 +534,11 @@ impl Pair {
     }
 
     fn go_first(&mut self, news: News) -> Decision {
-        if (self.prefers_to_reign, self.node) > (news.prefers_to_reign, news.node) {
+        let rank = (self.prefers_to_reign, self.node);
+        if self.remembers || rank > (news.prefers_to_reign, news.node) {
             self.reign = self.reign.max(news.reign);
-            Decision::Promote(PromotionCause::First)
+            let cause = if self.remembers { PromotionCause::Restarted } else { PromotionCause::First };
+            Decision::Promote(cause)
         } else {
             Decision::Stay
         }
@@ -582,7 +585,8 @@ impl Pair {
         self.has_peer && !self.dialing && (self.news.is_empty() || has_lost_primary)
     }
 
-    /// How long a backup that lost the connection to its primary tries to reach it.
+    /// How long a backup that lost the connection to its primary tries to reach it, and how long whoever handed over waits to
+    /// hear of its successor.
     fn verdict_within(&self) -> Span {
         self.detection.connect + self.detection.poll * u64::from(self.detection.misses)
     }
@@ -590,6 +594,8 @@ impl Pair {
     fn patience(&self) -> Span {
         match (self.has_peer, self.prefers_to_reign) {
             (false, _) => Span::ZERO,
+            // Its successor's host may have died without a word, and publishers wait.
+            _ if self.remembers => self.verdict_within(),
             (true, true) => self.detection.seek_preferred,
             (true, false) => self.detection.seek_other,
         }

@@ -7,7 +7,7 @@ use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
 use crate::subscribe::CONFIRMING_MAX;
 use crate::table::{Counters, Stream, Topic};
-use contract::{Contract, Mutant, Plan, Refusal, Remedies, Span, Time, TopicName};
+use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
@@ -504,7 +504,7 @@ impl Broker {
     pub(crate) fn copy_again(&mut self, index: u32) {
         let baseline = self.is_baseline();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        if (!topic.plan.replicate && !baseline) || Mutant::CopyNothingAgain.is_on() {
+        if !topic.plan.replicate && !baseline {
             return;
         }
         let tickets = stream.ring.tickets();

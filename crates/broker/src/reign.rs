@@ -59,7 +59,7 @@ impl Broker {
         let reign = self.pair.promote();
         self.stats.promotions += 1;
         if let Some(asker) = self.handover_asker.take() {
-            let text = "the backup died before it reigned; this broker reigns on";
+            let text = "the backup did not take the reign in time; this broker reigns on";
             out.send(asker, &Frame::HandoverReply { done: false, epoch: reign.epoch, text });
         }
         self.tell_standing(out);
@@ -171,9 +171,6 @@ impl Broker {
 
     /// Confirmed topics: what has been offered and not confirmed counts as not dispatched.
     fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
-        if Mutant::LeaveUnconfirmed.is_on() {
-            return;
-        }
         let confirmed = |(index, _): (u32, &crate::table::Stream)| {
             self.table.pair(index).is_some_and(|(_, topic)| topic.contract.confirm).then_some(index)
         };

@@ -69,7 +69,7 @@ impl Default for Detection {
 /// The limits of one broker. Every table, queue and buffer is bounded by one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections, clients and partner together. The one that this broker makes to its partner is taken above it.
+    /// Connections, clients and partner together. Those that this broker makes to its partner are taken above it.
     pub links: usize,
     /// Streams: one per topic and publisher.
     pub streams: usize,

@@ -81,7 +81,7 @@ impl Broker {
 
     /// Copies from the primary, or what it had not dispatched when it handed over.
     pub(crate) fn keep_copies(&mut self, from: LinkId, messages: Messages<'_>) {
-        if self.pair.primary_link() != Some(from) && !Mutant::TakeAnyCopies.is_on() {
+        if self.pair.primary_link() != Some(from) {
             return;
         }
         for message in messages {
@@ -114,8 +114,7 @@ impl Broker {
 
     /// Copies that the primary has dispatched.
     pub(crate) fn prune(&mut self, from: LinkId, marks: Marks<'_>) {
-        let follows = self.pair.primary_link() == Some(from) || Mutant::TakeAnyCopies.is_on();
-        if !follows || Mutant::IgnorePrunes.is_on() {
+        if self.pair.primary_link() != Some(from) || Mutant::IgnorePrunes.is_on() {
             return;
         }
         for mark in marks {

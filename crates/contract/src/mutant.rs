@@ -52,14 +52,8 @@ pub enum Mutant {
     ForgetForwarded,
     /// What has been forwarded counts as dispatched.
     SettleForwarded,
-    /// A handover leaves behind what subscribers have not confirmed.
-    LeaveUnconfirmed,
-    /// A new backup gets no copies of what was there before it.
-    CopyNothingAgain,
     /// A backup does not learn the primary's subscribers.
     IgnoreSessions,
-    /// A broker takes copies and prunes from anybody.
-    TakeAnyCopies,
     /// What a subscriber has not confirmed is not offered again when it comes back.
     OfferOnce,
     /// What waits for a subscriber is not sent when there is room again.

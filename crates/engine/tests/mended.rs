@@ -351,3 +351,45 @@ fn an_epoch_that_was_given_to_a_successor_is_not_taken_again() {
     assert!(primary.state().is_primary());
     assert!(primary.state().reign().epoch > before.next());
 }
+
+#[test]
+fn a_successor_that_restarts_before_it_has_reigned_does_not_go_first() {
+    let mut deposed = Alone::broker(1, |_| {});
+    deposed.pass(Span::secs(10));
+    let backup = deposed.accept();
+    deposed.tell(backup, &hello(Standing::Seeking, "a", 10, 0));
+    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
+        deposed.tell(backup, &frame);
+    }
+    let client = deposed.accept();
+    deposed.tell(client, &hello(Standing::Orphaned, "c", 0, 0));
+    deposed.tell(client, &Frame::Handover);
+    assert!(!deposed.state().is_primary());
+    // Its successor's next process knows nothing, and would go first; it hears that somebody knows more and reigns again.
+    let successor = deposed.accept();
+    deposed.close(backup);
+    deposed.tell(successor, &hello(Standing::Seeking, "a", 99, 0));
+    let heard = deposed.heard(successor);
+    assert!(heard[0].contains("standing: Backup") && heard[1].contains("standing: Primary"), "{heard:?}");
+}
+
+#[test]
+fn whoever_has_handed_over_takes_the_reign_back_from_a_successor_that_fell_silent() {
+    let mut deposed = Alone::broker(1, |_| {});
+    deposed.pass(Span::secs(10));
+    let backup = deposed.accept();
+    deposed.tell(backup, &hello(Standing::Seeking, "a", 10, 0));
+    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
+        deposed.tell(backup, &frame);
+    }
+    let clients = [deposed.accept(), deposed.accept()];
+    for (client, name) in clients.into_iter().zip(["c", "d"]) {
+        deposed.tell(client, &hello(Standing::Orphaned, name, 0, 0));
+    }
+    let given = deposed.state().reign().epoch.next();
+    deposed.tell(clients[0], &Frame::Handover);
+    // One client has heard of the successor before its host died; the others wait for anybody.
+    deposed.tell(clients[1], &reign(Standing::Following, 10, given.0));
+    deposed.pass(Span::millis(100));
+    assert!(deposed.state().is_primary() && deposed.state().reign().epoch > given);
+}

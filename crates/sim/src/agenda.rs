@@ -27,6 +27,8 @@ pub(crate) enum Happening {
     DialTimeout { dial: u32 },
     /// A publisher's topics of one period are due.
     Publish { node: usize, life: u32, group: u32 },
+    /// A publisher sends one topic once more, to prove that all is well.
+    Prove { node: usize, life: u32, topic: u32 },
     /// A client's process starts.
     Start { node: usize },
     /// A dead host or process comes back.
@@ -39,8 +41,8 @@ pub(crate) enum Happening {
     Recover { node: usize, life: u32 },
     /// A partition ends.
     Heal { partition: u32 },
-    /// The next fault of the scenario is due.
-    Fault,
+    /// A fault of the scenario is due.
+    Fault { number: u32 },
     /// The simulator looks around.
     Look,
 }

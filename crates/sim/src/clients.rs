@@ -140,17 +140,46 @@ impl World {
         self.agenda.push(self.now + step, Happening::Publish { node: host, life, group });
         if !self.hosts[host].paused {
             (0..times).for_each(|_| self.publish_group(host, group));
+            if self.progress.waits_for_publisher {
+                self.progress.publisher = Some(host);
+                self.next_fault();
+                self.progress.publisher = None;
+            }
             self.digest(host, Span::ZERO);
             self.end_turn(host);
         }
     }
 
+    /// How many topics a host publishes.
+    pub(crate) fn publications(&self, host: usize) -> u32 {
+        match &self.roles[host] {
+            Role::Publisher { publications, .. } => publications.len() as u32,
+            _ => 0,
+        }
+    }
+
+    /// One topic is published out of turn, to prove that it arrives.
+    pub(crate) fn prove(&mut self, host: usize, topic: u32) {
+        self.publish_topics(host, &[topic as usize]);
+        self.digest(host, Span::ZERO);
+        self.end_turn(host);
+    }
+
     fn publish_group(&mut self, host: usize, group: u32) {
+        let Role::Publisher { groups, .. } = &mut self.roles[host] else { return };
+        let topics = std::mem::take(&mut groups[group as usize].topics);
+        self.publish_topics(host, &topics);
+        if let Role::Publisher { groups, .. } = &mut self.roles[host] {
+            groups[group as usize].topics = topics;
+        }
+    }
+
+    fn publish_topics(&mut self, host: usize, topics: &[usize]) {
         let World { hosts, roles, watch, scenario, now, payload, .. } = self;
-        let Role::Publisher { index, publications, groups } = &roles[host] else { return };
+        let Role::Publisher { index, publications, .. } = &roles[host] else { return };
         let Host { program: Program::Client(node), port, clock, .. } = &mut hosts[host] else { return };
         let local = clock.local(*now);
-        for topic in &groups[group as usize].topics {
+        for topic in topics {
             let Some(Publication { number, stream }) = publications.get(*topic).copied() else { continue };
             let seq = node.endpoint().published(number);
             let length = scenario.publishers[*index].topics[*topic].payload_bytes;

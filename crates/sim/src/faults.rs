@@ -1,7 +1,7 @@
 //! What goes wrong, and when; and how far a run has come.
 
 use crate::agenda::Happening;
-use crate::checkers::Strike;
+use crate::checkers::{Left, Strike};
 use crate::node::{Host, Program};
 use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};
@@ -35,6 +35,10 @@ pub(crate) enum Phase {
     Draining {
         since: Time,
     },
+    /// Every topic is published once more, one after the other, and must arrive.
+    Proving {
+        until: Time,
+    },
     Done,
 }
 
@@ -47,13 +51,19 @@ pub(crate) struct Progress {
     pub(crate) scheduled: bool,
     /// Since when everything has been whole.
     pub(crate) whole_since: Option<Time>,
+    /// What a partition held back has arrived by then.
+    pub(crate) quiet_at: Time,
     /// When the last fault happened.
     pub(crate) disturbed_at: Time,
+    /// A handover is due; the next that publishes asks for it in the same breath, so that messages are under way.
+    pub(crate) waits_for_publisher: bool,
+    /// Who publishes just now.
+    pub(crate) publisher: Option<usize>,
 }
 
 impl Progress {
     pub(crate) fn stops_publishing(&self) -> bool {
-        matches!(self.phase, Phase::Draining { .. } | Phase::Done)
+        matches!(self.phase, Phase::Draining { .. } | Phase::Proving { .. } | Phase::Done)
     }
 }
 
@@ -67,6 +77,8 @@ pub(crate) const RECOVERY_MAX: Span = Span::secs(20);
 const FLOW: Span = Span::millis(1_500);
 /// How soon every buffer must be empty when nobody publishes any more.
 pub(crate) const DRAIN_MAX: Span = Span::secs(8);
+/// Between two messages that prove that all is well.
+const PROOF_STEP: Span = Span::millis(5);
 /// How long a run goes on at least after that, for gaps to be judged.
 const REST: Span = Span::millis(500);
 
@@ -75,26 +87,47 @@ impl World {
         self.partitions.iter().flatten().any(|partition| partition.ways.contains(&(from, to)))
     }
 
-    /// Whether the pair is protected and everybody connected, as the fault model assumes before a fault.
+    /// Whether the pair is protected, everybody follows the primary, and publishers are connected to the backup as well: what
+    /// the fault model assumes before a fault.
     pub(crate) fn is_whole(&self) -> bool {
         let both = || self.hosts.iter().take(2);
+        let primary = PeerIndex(self.primary() as u8);
+        let follows = |client: &endpoint::Endpoint| {
+            client.has_primary() && client.connected().any(|broker| broker == primary)
+        };
         let primaries = both().filter_map(Host::broker).filter(|broker| broker.is_primary()).count();
         primaries == 1
             && both().all(|host| host.broker().is_some_and(broker::Broker::is_protected))
-            && both()
-                .filter_map(Host::broker)
-                .all(|broker| broker.occupancy().clients == self.hosts.len() - 2)
+            && self.is_joined(0, 1)
+            && (0..2).all(|host| self.agrees_on_clients(host))
             && self
                 .hosts
                 .iter()
                 .all(|host| host.is_alive() && !host.paused && host.slow == 1 && host.dying.is_none())
             && self.partitions.iter().all(Option::is_none)
-            && self
-                .hosts
-                .iter()
-                .filter_map(Host::client)
-                .all(|client| client.has_primary() && client.connected().count() == 2)
+            && self.now >= self.progress.quiet_at
+            && self.hosts.iter().filter_map(Host::client).all(follows)
+            && self.hosts.iter().take(2 + self.scenario.publishers.len()).all(Host::is_connected_to_both)
             && self.watch.ledger.everybody_is_answered()
+    }
+
+    /// Whether a broker has all those as clients that take themselves for connected to it, on connections that stand.
+    fn agrees_on_clients(&self, broker: usize) -> bool {
+        let peer = PeerIndex(broker as u8);
+        let believes = |host: &usize| {
+            self.hosts[*host].client().is_some_and(|client| client.connected().any(|other| other == peer))
+        };
+        let believers: Vec<usize> = (2..self.hosts.len()).filter(believes).collect();
+        let clients = self.hosts[broker].broker().map(|state| state.occupancy().clients);
+        clients == Some(believers.len()) && believers.iter().all(|host| self.is_joined(*host, broker))
+    }
+
+    /// Whether, besides, everybody is connected to both brokers.
+    fn is_complete(&self) -> bool {
+        let clients = |host: &Host| {
+            host.broker().is_none_or(|broker| broker.occupancy().clients == self.hosts.len() - 2)
+        };
+        self.hosts.iter().all(|host| host.is_connected_to_both() && clients(host))
     }
 
     /// In words, what keeps everything from being whole.
@@ -122,8 +155,7 @@ impl World {
 
     /// The simulator looks around: is everything whole, is it time for the next fault, or the next phase?
     pub(crate) fn look(&mut self) {
-        let noticed = self.progress.faults == 0 || self.now >= self.progress.disturbed_at + NOTICED;
-        let whole = noticed && self.is_whole();
+        let whole = self.is_whole();
         let (now, progress) = (self.now, &mut self.progress);
         match progress.whole_since {
             None if whole => {
@@ -156,38 +188,9 @@ impl World {
         let (now, phase) = (self.now, self.progress.phase);
         let whole_since = self.progress.whole_since;
         match phase {
-            Phase::Safety => match self.scenario.faults.get(self.progress.faults) {
-                Some(_) if self.progress.scheduled => {}
-                Some(Fault { when: When::After(span), .. }) => {
-                    self.progress.scheduled = true;
-                    let at = self.progress.disturbed_at.max(START) + *span;
-                    self.agenda.push(at.max(now), Happening::Fault);
-                }
-                Some(Fault { when: When::At(at), .. }) => {
-                    self.progress.scheduled = true;
-                    self.agenda.push((START + *at).max(now), Happening::Fault);
-                }
-                Some(Fault { when: When::Settled(after), .. }) => {
-                    if let Some(since) = whole_since {
-                        self.progress.scheduled = true;
-                        self.agenda.push((since + *after).max(now), Happening::Fault);
-                    } else if now > self.progress.disturbed_at.max(START) + RECOVERY_MAX {
-                        let state = self.what_is_not_whole();
-                        self.watch.never_recovered(now, &format!("between two faults{state}"));
-                        // Where that is not promised, the remaining faults are left out.
-                        self.progress.faults = self.scenario.faults.len();
-                    }
-                }
-                None if now >= START + self.scenario.span
-                    && now >= self.progress.disturbed_at + AFTERMATH =>
-                {
-                    self.heal_everything();
-                    self.progress.phase = Phase::Healing { since: now };
-                }
-                None => {}
-            },
+            Phase::Safety => self.advance_to_fault(),
             Phase::Healing { since } => {
-                if whole_since.is_some_and(|whole| now >= whole.max(since) + SETTLED) {
+                if whole_since.is_some_and(|whole| now >= whole.max(since) + SETTLED) && self.is_complete() {
                     self.watch.begins_to_flow(now);
                     self.progress.phase = Phase::Flowing { since: now, healing: since };
                 } else if now > since + RECOVERY_MAX {
@@ -206,29 +209,98 @@ impl World {
                 self.progress.phase = Phase::Draining { since: now };
             }
             Phase::Draining { since } => {
-                let queued: usize =
-                    self.hosts.iter().filter_map(Host::broker).map(|broker| broker.occupancy().jobs).sum();
-                let unsent: usize = self.hosts.iter().map(|host| host.port.unsent_bytes()).sum();
+                let left = self.left();
                 let settled = self.watch.ledger.settle_time();
-                if queued + unsent == 0 && now >= since + REST.max(settled) {
-                    self.progress.phase = Phase::Done;
+                if left == Left::default() && now >= since + REST.max(settled) {
+                    self.ask_for_proof();
                 } else if now > since + DRAIN_MAX.max(settled * 2) {
                     let most = self.hosts.iter().max_by_key(|host| host.port.unsent_bytes());
                     let name = most.map_or("", |host| &host.name).to_owned();
-                    self.watch.never_drained(now, queued, unsent, &name);
+                    self.watch.never_drained(now, &left, &name);
                     self.progress.phase = Phase::Done;
                 }
             }
-            Phase::Flowing { .. } | Phase::Done => {}
+            Phase::Proving { until } if now >= until && self.left() == Left::default() => {
+                self.progress.phase = Phase::Done;
+            }
+            Phase::Proving { until } if now >= until + DRAIN_MAX => {
+                self.watch.never_drained(now, &self.left(), "");
+                self.progress.phase = Phase::Done;
+            }
+            Phase::Flowing { .. } | Phase::Proving { .. } | Phase::Done => {}
         }
+    }
+
+    /// The next fault, if it is time; after the last, everything is mended.
+    fn advance_to_fault(&mut self) {
+        let now = self.now;
+        let Some(Fault { when, .. }) = self.scenario.faults.get(self.progress.faults) else {
+            if now >= (START + self.scenario.span).max(self.progress.disturbed_at + AFTERMATH) {
+                self.heal_everything();
+                self.progress.phase = Phase::Healing { since: now };
+            }
+            return;
+        };
+        let at = match (*when, self.progress.whole_since) {
+            _ if self.progress.scheduled => return,
+            (When::At(at), _) => START + at,
+            (When::After(span), _) => self.progress.disturbed_at.max(START) + span,
+            (When::Settled(span), Some(since)) => since + span,
+            (When::Settled(_), None) => {
+                if now > self.progress.disturbed_at.max(START) + RECOVERY_MAX {
+                    let state = self.what_is_not_whole();
+                    self.watch.never_recovered(now, &format!("between two faults{state}"));
+                    // Where that is not promised, the remaining faults are left out.
+                    self.progress.faults = self.scenario.faults.len();
+                }
+                return;
+            }
+        };
+        self.progress.scheduled = true;
+        let number = self.progress.faults as u32;
+        self.agenda.push(at.max(now), Happening::Fault { number });
+    }
+
+    /// What still waits in brokers and in output buffers.
+    fn left(&self) -> Left {
+        let occupancies = || self.hosts.iter().filter_map(Host::broker).map(broker::Broker::occupancy);
+        Left {
+            jobs: occupancies().map(|occupancy| occupancy.jobs).sum(),
+            bytes: self.hosts.iter().map(|host| host.port.unsent_bytes()).sum(),
+            deferred: occupancies().map(|occupancy| occupancy.owed).sum(),
+        }
+    }
+
+    /// Everything is quiet: every publisher sends each of its topics once more.
+    fn ask_for_proof(&mut self) {
+        let now = self.now;
+        self.watch.asks_for_proof(now);
+        let mut at = now;
+        for host in 2..self.hosts.len() {
+            for topic in 0..self.publications(host) {
+                let life = self.hosts[host].life;
+                self.agenda.push(at, Happening::Prove { node: host, life, topic });
+                at = at + PROOF_STEP;
+            }
+        }
+        let until = at + REST.max(self.watch.ledger.settle_time());
+        self.progress.phase = Phase::Proving { until };
     }
 
     /// The next fault of the scenario happens.
     pub(crate) fn next_fault(&mut self) {
         let Some(fault) = self.scenario.faults.get(self.progress.faults).cloned() else { return };
+        let settled = matches!(fault.when, When::Settled(_));
+        let waited = std::mem::take(&mut self.progress.waits_for_publisher);
         self.progress.scheduled = false;
-        if matches!(fault.when, When::Settled(_)) && !self.is_whole() {
+        if settled && !self.is_whole() {
             // Something else has happened meanwhile; it waits again.
+            return;
+        }
+        if settled && fault.act == Act::Handover && !waited && self.random.bool() {
+            (self.progress.scheduled, self.progress.waits_for_publisher) = (true, true);
+            let number = self.progress.faults as u32;
+            self.agenda.push(self.now + PUBLISHER_WITHIN, Happening::Fault { number });
             return;
         }
         self.progress.faults += 1;
@@ -245,30 +317,28 @@ impl World {
             _ => return,
         };
         self.progress.scheduled = true;
-        self.agenda.push(at.max(self.now), Happening::Fault);
+        let number = self.progress.faults as u32;
+        self.agenda.push(at.max(self.now), Happening::Fault { number });
     }
 
-    /// Whom an act takes away, and which clients it cuts off from the primary.
+    /// Whom an act takes away, and which clients it cuts off from the primary, whoever that will be.
     fn strike(&self, act: &Act) -> Strike {
-        let primary = self.primary();
+        // Who is not connected to both brokers comes late to the other one.
+        let apart = (2..self.hosts.len()).filter(|host| !self.hosts[*host].is_connected_to_both());
+        let mut strike = Strike { victim: None, cut_off: apart.collect() };
         match act {
             Act::Crash { target, .. } | Act::HostCrash { target, .. } | Act::Pause { target, .. } => {
-                Strike { victim: self.find(*target), cut_off: Vec::new() }
+                strike.victim = self.find(*target);
             }
             Act::Break { from, to, .. } => {
                 let ends = [self.find(*from), self.find(*to)];
-                let cut_off = if ends.contains(&Some(primary)) {
-                    ends.into_iter().flatten().collect()
-                } else {
-                    Vec::new()
-                };
-                Strike {
-                    victim: None,
-                    cut_off: cut_off.into_iter().filter(|host: &usize| *host >= 2).collect(),
+                if ends.contains(&Some(self.primary())) {
+                    strike.cut_off.extend(ends.into_iter().flatten().filter(|host| *host >= 2));
                 }
             }
-            _ => Strike::default(),
+            _ => {}
         }
+        strike
     }
 
     /// The broker that reigns, or did last.
@@ -428,7 +498,8 @@ impl World {
         let peer = PeerIndex(primary as u8);
         let asks =
             |host: &Host| host.client().is_some_and(|client| client.connected().any(|broker| broker == peer));
-        let Some(client) = (2..self.hosts.len()).find(|host| asks(&self.hosts[*host])) else { return };
+        let first = self.progress.publisher.unwrap_or(2);
+        let Some(client) = (first..self.hosts.len()).find(|host| asks(&self.hosts[*host])) else { return };
         self.tell(client, || "asks for a handover".to_owned());
         if let Host { program: Program::Client(node), port, .. } = &mut self.hosts[client] {
             node.with(port, |endpoint, out| endpoint.request(peer, &Frame::Handover, out));
@@ -449,8 +520,8 @@ impl World {
     }
 }
 
-/// A fault is noticed by everybody within this; until then, things only look whole.
-const NOTICED: Span = Span::millis(200);
+/// A handover that waits for somebody to publish waits no longer than this.
+const PUBLISHER_WITHIN: Span = Span::secs(1);
 /// Everything must have been whole for so long before it is expected to flow.
 const SETTLED: Span = Span::millis(200);
 /// The last fault has so long to do its work before everything is mended.

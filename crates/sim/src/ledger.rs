@@ -43,6 +43,8 @@ pub(crate) struct Message {
     pub(crate) accepted: Time,
     /// When, by its publisher's clock.
     pub(crate) stamped: Time,
+    /// To which brokers its publisher has sent it, one bit each.
+    pub(crate) sent: u8,
     traces: [Traces; 2],
 }
 
@@ -52,10 +54,15 @@ pub(crate) struct Receipt {
     /// From which number to which it wanted them; the last range may be open.
     pub(crate) wanted: Vec<(u64, Option<u64>)>,
     had: Vec<u64>,
+    /// The number that came first, in the subscriber's present life.
+    pub(crate) began: Option<u64>,
     /// What earlier lives of the subscriber had.
     earlier: Vec<u64>,
     /// Messages that no guarantee covers: lost on the way with its connection or a host's kernel.
     pub(crate) excused: BTreeSet<u64>,
+    /// Messages that the subscriber called late, and those that came when it had given them up; in its present life.
+    pub(crate) called_late: u64,
+    pub(crate) overdue: u64,
     /// While everything was whole, and otherwise.
     pub(crate) calm: Journeys,
     pub(crate) disturbed: Journeys,
@@ -102,10 +109,22 @@ impl Receipt {
         self.earlier.resize(self.had.len().max(self.earlier.len()), 0);
         self.earlier.iter_mut().zip(&self.had).for_each(|(earlier, had)| *earlier |= had);
         self.had.clear();
+        (self.began, self.called_late, self.overdue) = (None, 0, 0);
+    }
+
+    /// How many messages came, in the subscriber's present life.
+    pub(crate) fn received(&self) -> u64 {
+        self.had.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Whether each message came, from the first number on, in the subscriber's present life.
+    pub(crate) fn had_in_this_life(&self) -> impl Iterator<Item = bool> {
+        self.had.iter().flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1))
     }
 
     /// Marks a message as had. Returns whether it was before, in this life of the subscriber.
     pub(crate) fn take(&mut self, seq: u64) -> bool {
+        self.began.get_or_insert(seq);
         let word = (seq / 64) as usize;
         if word >= self.had.len() {
             self.had.resize(word + 1, 0);
@@ -158,6 +177,8 @@ pub(crate) struct Stream {
     pub(crate) excused: BTreeSet<u64>,
     /// Copies that brokers wrote.
     pub(crate) copies: u64,
+    /// How many of its newest messages a broker keeps at least.
+    pub(crate) kept: u64,
 }
 
 impl Stream {
@@ -168,6 +189,13 @@ impl Stream {
     pub(crate) fn traces(&self, broker: usize, life: Life, seq: u64) -> u16 {
         let traces = self.message(seq).map_or(Traces::default(), |message| message.traces[broker]);
         traces.at(life).flags
+    }
+
+    /// A publisher has sent a message to a broker.
+    pub(crate) fn sends(&mut self, broker: usize, seq: u64) {
+        if let Some(message) = self.messages.get_mut(seq as usize) {
+            message.sent |= 1 << broker;
+        }
     }
 
     pub(crate) fn trace(&mut self, broker: usize, life: Life, seq: u64, flag: u16) {
@@ -225,6 +253,7 @@ pub(crate) struct Ledger {
     /// The present stream of a publisher's publication.
     current: BTreeMap<(usize, u32), u32>,
     publishers: usize,
+    ring_slots_min: usize,
 }
 
 impl Ledger {
@@ -242,6 +271,7 @@ impl Ledger {
             links: scenario.links.clone(),
             current: BTreeMap::new(),
             publishers,
+            ring_slots_min: scenario.limits.ring_slots_min,
         }
     }
 
@@ -281,14 +311,26 @@ impl Ledger {
             receipts,
             excused: BTreeSet::new(),
             copies: 0,
+            kept: self.kept(&topic.contract),
         });
         stream
+    }
+
+    /// Those between arrival and the later of dispatch and confirmation, and those that a publisher sends again.
+    fn kept(&self, contract: &Contract) -> u64 {
+        let link = self.links.delay(contract.link);
+        let confirmation = link.filter(|_| contract.confirm).map_or(Span::ZERO, |link| link.confirmation);
+        let dispatch =
+            Deadlines::of(contract, &self.delays, &self.links).map_or(Span::ZERO, |due| due.dispatch);
+        let longest = (dispatch - self.delays.publisher_to_broker).max(Span::ZERO) + confirmation;
+        let under_way = longest.as_nanos_u64() / contract.period.as_nanos_u64().max(1) + 1;
+        under_way.max(u64::from(contract.retain) + 2).max(self.ring_slots_min as u64)
     }
 
     pub(crate) fn accept(&mut self, stream: u32, seq: u64, accepted: Time, stamped: Time) {
         let Some(stream) = self.stream_mut(stream) else { return };
         debug_assert_eq!(seq, stream.messages.len() as u64, "numbers follow each other");
-        stream.messages.push(Message { accepted, stamped, traces: [Traces::default(); 2] });
+        stream.messages.push(Message { accepted, stamped, sent: 0, traces: [Traces::default(); 2] });
     }
 
     /// A subscriber has been answered: it wants what comes on what has been admitted. What was on its way when an admission

@@ -604,6 +604,7 @@ impl World {
                 let within = self.now.since(since).max(RETRANSMISSION);
                 let delay = self.latency(from, to) + Span(self.random.i64(0..within.0));
                 let at = self.now + delay;
+                self.progress.quiet_at = self.progress.quiet_at.max(at);
                 let lane = &mut self.conns[index].lanes[side];
                 lane.held = None;
                 lane.last = lane.last.max(at);
@@ -644,6 +645,15 @@ impl World {
                 self.agenda.push(self.now + delay, Happening::Reset { conn, age, side: 1 - side });
             }
         }
+    }
+
+    /// Whether a connection stands between two hosts, as both of them see it.
+    pub(crate) fn is_joined(&self, one: usize, other: usize) -> bool {
+        self.conns.iter().any(|conn| {
+            let hosts = conn.ends.map(|end| end.host);
+            let open = conn.ends.iter().all(|end| matches!(end.state, EndState::Open(_)));
+            open && !conn.cut && hosts.contains(&one) && hosts.contains(&other)
+        })
     }
 
     /// The program of a dead or beginning process, in its place.

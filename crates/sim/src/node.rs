@@ -243,6 +243,15 @@ impl Host {
         !matches!(self.program, Program::Dead)
     }
 
+    /// Whether it is a broker, or a client with connections to both.
+    pub(crate) fn is_connected_to_both(&self) -> bool {
+        match &self.program {
+            Program::Dead => false,
+            Program::Broker(_) => true,
+            Program::Client(node) => node.endpoint().connected().count() == 2,
+        }
+    }
+
     pub(crate) fn broker(&self) -> Option<&broker::Broker> {
         match &self.program {
             Program::Broker(node) => Some(node.broker()),

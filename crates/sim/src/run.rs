@@ -2,11 +2,12 @@
 
 use crate::checkers::Violation;
 use crate::faults::Phase;
+use crate::node::Program;
 use crate::report::Findings;
 use crate::scenario::Scenario;
 use crate::story::{Story, StoryLine};
 use crate::world::{START, World};
-use contract::Span;
+use contract::{Span, Time};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -50,6 +51,20 @@ impl World {
         world.finish()
     }
 
+    /// Every subscriber judges its gaps and says what it makes of its streams.
+    fn ask_for_accounts(&mut self) {
+        let World { hosts, watch, now, .. } = self;
+        let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+        for (index, host) in hosts.iter_mut().enumerate() {
+            let Program::Client(node) = &mut host.program else { continue };
+            node.with(&mut host.port, |endpoint, _| endpoint.judge_gaps(Time::NEVER));
+            for account in node.endpoint().streams() {
+                let publisher = names.iter().position(|name| name == account.publisher);
+                watch.accounts_for(*now, index, publisher.unwrap_or(usize::MAX), &account);
+            }
+        }
+    }
+
     fn finish(mut self) -> Outcome {
         let mut steps_max = STEPS_PER_SECOND_MAX;
         while self.progress.phase != Phase::Done && self.watch.violation().is_none() {
@@ -67,6 +82,7 @@ impl World {
             }
         }
         if self.watch.violation().is_none() {
+            self.ask_for_accounts();
             self.watch.ends(self.now);
         }
         let lasted = self.now.since(START);

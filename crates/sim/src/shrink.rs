@@ -17,11 +17,11 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
     let mut search = Search { seed, checker: violation.checker, runs: 0, best: scenario.clone(), outcome };
     loop {
         let before = search.best.clone();
-        search.drop_parts(|scenario| &mut scenario.faults);
-        search.drop_parts(|scenario| &mut scenario.subscribers);
-        search.drop_parts(|scenario| &mut scenario.publishers);
+        search.drop_parts(0, |scenario| &mut scenario.faults);
+        search.drop_parts(1, |scenario| &mut scenario.subscribers);
+        search.drop_parts(1, |scenario| &mut scenario.publishers);
         for publisher in (0..search.best.publishers.len()).rev() {
-            search.drop_parts(|scenario| &mut scenario.publishers[publisher].topics);
+            search.drop_parts(0, |scenario| &mut scenario.publishers[publisher].topics);
         }
         search.shorten();
         SIMPLER.iter().for_each(|simplify| search.attempt(simplify));
@@ -77,8 +77,8 @@ impl Search {
         }
     }
 
-    /// Leaves out parts of a list: halves first, then smaller pieces. One part stays, except of faults.
-    fn drop_parts<T>(&mut self, list: impl Fn(&mut Scenario) -> &mut Vec<T>) {
+    /// Leaves out parts of a list: halves first, then smaller pieces. So many parts stay at least.
+    fn drop_parts<T>(&mut self, least: usize, list: impl Fn(&mut Scenario) -> &mut Vec<T>) {
         let mut piece = list(&mut self.best).len();
         while piece > 0 {
             let mut from = 0;
@@ -87,7 +87,9 @@ impl Search {
                 self.attempt(|scenario| {
                     let parts = list(scenario);
                     let to = (from + piece).min(parts.len());
-                    parts.drain(from..to);
+                    if parts.len() - (to - from) >= least {
+                        parts.drain(from..to);
+                    }
                 });
                 if list(&mut self.best).len() == before {
                     from += piece;

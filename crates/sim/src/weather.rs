@@ -318,7 +318,8 @@ impl Maker {
             let when = if self.is_beyond() && !self.one_in(3) {
                 When::At(self.millis(100, 4_000))
             } else {
-                When::Settled(self.micros(0, 300_000))
+                let most = self.pick(&[20_000, 300_000]);
+                When::Settled(self.micros(0, most))
             };
             let act = self.act(publishers, subscribers);
             let hands_over = act == Act::Handover;
@@ -333,13 +334,19 @@ impl Maker {
     /// Either broker dies while the reign is on its way from one to the other.
     fn death_after_handover(&mut self) -> Fault {
         let target = Target::Broker(self.random.usize(0..2));
-        let after = if self.random.bool() { self.micros(0, 3_000) } else { self.micros(0, 50_000) };
+        let most = self.pick(&[1_000, 1_000, 50_000]);
+        let after = self.micros(0, most);
         let writes = if self.random.bool() {
             LastWrites::All
         } else {
             LastWrites::Some(self.random.u32(0..4), self.random.u32(0..=100))
         };
-        let act = Act::Crash { target, writes, restart: Some(self.duration()) };
+        let restart = Some(self.duration());
+        let act = if self.one_in(4) {
+            Act::HostCrash { target, restart }
+        } else {
+            Act::Crash { target, writes, restart }
+        };
         Fault { when: When::After(after), act }
     }
 

@@ -115,13 +115,14 @@ impl World {
             Happening::Answer { dial } => self.answer(dial),
             Happening::DialTimeout { dial } => self.dial_timeout(dial),
             Happening::Publish { node, life, group } if self.lives(node, life) => self.publish(node, group),
+            Happening::Prove { node, life, topic } if self.lives(node, life) => self.prove(node, topic),
             Happening::Start { node } => self.start(node),
             Happening::Restart { node, life } if self.hosts[node].life == life => self.start(node),
             Happening::Resume { node, life } if self.lives(node, life) => self.resume(node),
             Happening::Perish { node, life } if self.lives(node, life) => self.kill(node),
             Happening::Recover { node, life } if self.lives(node, life) => self.hosts[node].slow = 1,
             Happening::Heal { partition } => self.heal(partition),
-            Happening::Fault => self.next_fault(),
+            Happening::Fault { number } if number as usize == self.progress.faults => self.next_fault(),
             Happening::Look => self.look(),
             _ => {}
         }

@@ -4,7 +4,7 @@
 
 use crate::ledger::Ledger;
 use crate::scenario::Act;
-use contract::Time;
+use contract::{Span, Time};
 
 pub(super) const NAME: &str = "handover";
 pub(super) const STATEMENT: &str = "a handover loses nothing, not even what may be lost";
@@ -15,10 +15,16 @@ pub(super) struct Handover {
     windows: Vec<(Time, Option<Time>)>,
 }
 
+/// Messages are under way for no longer than this.
+const UNDER_WAY: Span = Span::millis(500);
+
 impl Handover {
     pub(super) fn fault_begins(&mut self, now: Time, act: &Act, whole: bool) {
-        // What a second fault does while it is under way is not its own.
+        // What the next fault does to messages that are under way is not the handover's doing.
         self.windows.pop_if(|(_, to)| to.is_none());
+        if let Some((_, Some(to))) = self.windows.last_mut() {
+            *to = (*to).min(now - UNDER_WAY);
+        }
         if whole && *act == Act::Handover {
             self.windows.push((now, None));
         }

@@ -15,8 +15,8 @@ pub(super) struct Limits {
     limits: broker::Limits,
 }
 
-/// The connection that a broker makes to its partner is not refused for want of room.
-const OWN_LINKS: usize = 1;
+/// Connections that a broker makes to its partner are not refused for want of room; there are never more of them.
+const OWN_LINKS: usize = 8;
 /// Beyond the limit of a subscriber's backlog there may be the message that reached it, and what is not data.
 const MARGIN_BYTES: usize = wire::limits::PAYLOAD_BYTES_MAX + (64 << 10);
 

@@ -12,8 +12,8 @@
 //!   a dead process discarded it. A confirmed topic is not excused;
 //! - what a subscriber missed while a fault had cut it off, as far as newer messages have taken its place in the ring;
 //! - what a publisher sent while a fault had cut it off and no longer retains;
-//! - what was under way around a fault outside of the model; and what was published between a handover and the death of
-//!   the new primary, before it had a backup.
+//! - what was under way around a fault outside of the model;
+//! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent.
 
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::{Act, Scenario, Target};
@@ -31,14 +31,13 @@ struct Window {
     to: Option<Time>,
     /// Also those that may still have been on their way when it began.
     and_before: bool,
+    /// Those that were sent to this broker are covered all the same.
+    spared: Option<usize>,
 }
 
 #[derive(Clone)]
 pub(super) struct Losses {
     failover: Span,
-    upstream: Span,
-    /// Messages of each stream that a broker keeps in any case.
-    kept: usize,
     /// When a broker failed, or was given up.
     failures: Vec<Time>,
     beyond: Vec<Window>,
@@ -57,8 +56,6 @@ impl Losses {
     pub(super) fn new(scenario: &Scenario) -> Losses {
         Losses {
             failover: scenario.delays.failover,
-            upstream: scenario.delays.publisher_to_broker,
-            kept: scenario.limits.ring_slots_min,
             failures: Vec::new(),
             beyond: Vec::new(),
             cut: BTreeMap::new(),
@@ -88,12 +85,11 @@ impl Losses {
             // It no longer reigns; what it has not forwarded yet, its publishers retain.
             Some(((_, deposed), victim)) if victim == deposed => {}
             // It reigns, and has no backup yet.
-            Some(((since, _), _)) if is_assumed(act) => {
-                let from = since - self.upstream;
-                self.beyond.push(Window { from, to: None, and_before: false });
+            Some(((since, deposed), _)) if is_assumed(act) => {
+                self.beyond.push(Window { from: since, to: None, and_before: false, spared: Some(deposed) });
             }
             _ if self.beyond.last().is_some_and(|window| window.to.is_none()) => {}
-            _ => self.beyond.push(Window { from: now - SLACK, to: None, and_before: true }),
+            _ => self.beyond.push(Window { from: now - SLACK, to: None, and_before: true, spared: None }),
         }
     }
 
@@ -144,7 +140,7 @@ impl Losses {
         let Some(index) = ledger.subscriber_of(host) else { return };
         for stream in &mut ledger.streams {
             let next = stream.messages.len() as u64;
-            let kept = self.kept.max(stream.contract.retain as usize + 2) as u64;
+            let kept = stream.kept;
             let begin = since - stream.contract.deadline;
             let from = stream.messages.partition_point(|message| message.accepted < begin) as u64;
             if let Some(receipt) = &mut stream.receipts[index] {
@@ -154,8 +150,10 @@ impl Losses {
     }
 
     /// Whether something was accepted at a time for which nothing is promised.
-    fn is_beyond(&self, stream: &Stream, accepted: Time) -> bool {
-        self.beyond.iter().any(|window| {
+    fn is_beyond(&self, stream: &Stream, seq: u64, accepted: Time) -> bool {
+        let sent_to =
+            |broker: usize| stream.message(seq).is_some_and(|message| message.sent >> broker & 1 == 1);
+        self.beyond.iter().filter(|window| !window.spared.is_some_and(sent_to)).any(|window| {
             let before = if window.and_before { stream.contract.deadline } else { Span::ZERO };
             accepted + before >= window.from && window.to.is_none_or(|to| accepted <= to)
         })
@@ -168,7 +166,7 @@ impl Losses {
             let receipt = &stream.receipts[subscriber];
             receipt.as_ref().is_some_and(|receipt| receipt.excused.contains(&seq))
                 || stream.excused.contains(&seq)
-                || self.is_beyond(stream, accepted)
+                || self.is_beyond(stream, seq, accepted)
         };
         longest_run(stream, subscriber, excused)
     }

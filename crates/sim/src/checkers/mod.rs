@@ -2,6 +2,7 @@
 //!
 //! The first thing that is broken ends the run; later ones are usually its consequences.
 
+mod accounts;
 mod admission;
 mod contents;
 mod copies;
@@ -19,6 +20,7 @@ mod reigns;
 
 pub(crate) use failover::Failover;
 pub(crate) use losses::{Strike, longest_run_at_all};
+pub(crate) use progress::Left;
 
 use crate::ledger::{self, Ledger, Life};
 use crate::node::{Got, Told};
@@ -27,8 +29,12 @@ use crate::report::{Findings, Sample};
 use crate::scenario::{Act, Scenario, TopicSpec};
 use crate::world::START;
 use contract::{Reign, Span, Time};
+use endpoint::StreamAccount;
 use std::fmt;
 use wire::{MarkKind, MessageKind};
+
+/// A subscriber waits so long beyond the deadline and the fail-over time before it counts a message as lost.
+const SETTLING: Span = Span::secs(1);
 
 /// Something that must hold did not.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,6 +68,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (failover::NAME, failover::STATEMENT),
     (handover::NAME, handover::STATEMENT),
     (lateness::NAME, lateness::STATEMENT),
+    (accounts::NAME, accounts::STATEMENT),
     (limits::NAME, limits::STATEMENT),
     (contents::NAME, contents::STATEMENT),
     (progress::NAME, progress::STATEMENT),
@@ -177,11 +184,16 @@ impl Watch {
         let result = lateness::delivered(stream, local, got);
         let accepted = stream.message(got.seq).map_or(now, |message| message.accepted);
         let latency = now.since(accepted);
+        // A subscriber counts from when it notices the gap, which may be as late as the next message.
+        let given_up = self.ledger.delays.failover + SETTLING;
+        let Some(stream) = self.ledger.stream_mut(got.stream) else { return };
         let (calm, deadline) =
             (self.calm_since.is_some_and(|since| accepted >= since), stream.contract.deadline);
         let duplicate = stream.receipts[index].as_mut().is_some_and(|receipt| {
             let journeys = if calm { &mut receipt.calm } else { &mut receipt.disturbed };
             journeys.add(latency, deadline);
+            receipt.called_late += u64::from(got.late);
+            receipt.overdue += u64::from(latency > deadline + given_up);
             receipt.take(got.seq)
         });
         self.verdict(now, lateness::NAME, result);
@@ -276,6 +288,9 @@ impl Watch {
     pub(crate) fn wrote(&mut self, now: Time, local: Time, host: usize, peer: usize, note: &Note) {
         if host >= 2 {
             if let Written::Message { kind: MessageKind::Publish, .. } = note.what {
+                if let Some(stream) = self.ledger.stream_mut(note.stream) {
+                    stream.sends(peer, note.seq);
+                }
                 let result = self.epochs.publishes(host, peer, &self.reigns);
                 self.verdict(now, epochs::NAME, result);
             }
@@ -341,6 +356,10 @@ impl Watch {
                 self.copies.dies(host);
             }
             Told::HandedOver { .. } => self.copies.dies(host),
+            // A late consequence of an earlier fault may make it join anew.
+            Told::Protected | Told::Unprotected(_) => {
+                self.calm_since = self.calm_since.map(|_| now);
+            }
             _ => {}
         }
     }
@@ -406,6 +425,11 @@ impl Watch {
         self.progress.begins_to_flow(now);
     }
 
+    /// Every publisher sends each of its topics once more.
+    pub(crate) fn asks_for_proof(&mut self, now: Time) {
+        self.progress.asks_for_proof(now);
+    }
+
     pub(crate) fn stops_publishing(&mut self, now: Time) {
         self.progress.stops_publishing(now);
     }
@@ -414,12 +438,25 @@ impl Watch {
         self.verdict(now, progress::NAME, self.progress.never_recovered(&self.ledger, when));
     }
 
-    pub(crate) fn never_drained(&mut self, now: Time, queued: usize, unsent: usize, most: &str) {
-        self.verdict(now, progress::NAME, self.progress.never_drained(queued, unsent, most));
+    pub(crate) fn never_drained(&mut self, now: Time, left: &Left, most: &str) {
+        self.verdict(now, progress::NAME, self.progress.never_drained(left, most));
     }
 
     pub(crate) fn no_progress(&mut self, now: Time, steps: u64, latest: &str) {
         self.verdict(now, progress::NAME, progress::no_progress(steps, latest));
+    }
+
+    /// The run is over, and this is what a subscriber says of a stream. `publisher`: the host that published it.
+    pub(crate) fn accounts_for(
+        &mut self,
+        now: Time,
+        host: usize,
+        publisher: usize,
+        account: &StreamAccount<'_>,
+    ) {
+        let Some(index) = self.ledger.subscriber_of(host) else { return };
+        let result = accounts::agrees(&self.ledger, index, publisher, account);
+        self.verdict(now, accounts::NAME, result);
     }
 
     /// The run is over: what is still missing is lost.

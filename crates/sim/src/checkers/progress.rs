@@ -4,12 +4,21 @@
 //! Source: the liveness phase. It asks for nothing while faults go on. Where limits are far too low or publishers break
 //! their contracts, messages may be missing in the end as well; every stream must be published all the same.
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Receipt};
 use crate::scenario::{Pace, Scenario};
 use contract::Time;
 
 pub(super) const NAME: &str = "progress";
 pub(super) const STATEMENT: &str = "when everything is mended, everything flows again, and drains in the end";
+
+/// What still waits somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Left {
+    pub(crate) jobs: usize,
+    pub(crate) bytes: usize,
+    /// Messages for subscribers that are connected.
+    pub(crate) deferred: usize,
+}
 
 #[derive(Clone)]
 pub(super) struct Progress {
@@ -19,6 +28,10 @@ pub(super) struct Progress {
     steady: bool,
     from: Option<Time>,
     to: Option<Time>,
+    /// Since when everybody has been sending once more.
+    proof: Option<Time>,
+    /// No message finds a store full of others.
+    roomy: bool,
 }
 
 impl Progress {
@@ -35,7 +48,8 @@ impl Progress {
             && limits.subscriber_backlog_bytes >= usual.subscriber_backlog_bytes
             && limits.deferred_per_subscriber >= usual.deferred_per_subscriber
             && scenario.window_bytes >= 1 << 20;
-        Progress { ample, steady, from: None, to: None }
+        let roomy = steady && limits.store_bytes >= usual.store_bytes;
+        Progress { ample, steady, from: None, to: None, proof: None, roomy }
     }
 
     pub(super) fn begins_to_flow(&mut self, now: Time) {
@@ -46,7 +60,33 @@ impl Progress {
         self.to = Some(now);
     }
 
+    pub(super) fn asks_for_proof(&mut self, now: Time) {
+        self.proof = Some(now);
+    }
+
+    /// When everything has drained, one more message of each stream goes all the way, whatever the limits.
+    fn proves_itself(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
+        let Some(asked) = self.proof.filter(|_| self.roomy) else { return Ok(()) };
+        for stream in ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true)) {
+            let seq = stream.messages.partition_point(|message| message.accepted < asked) as u64;
+            if seq == stream.messages.len() as u64 {
+                return Err((asked, format!("{} could not be published when all was quiet", stream.topic)));
+            }
+            let served = |index: usize| ledger.subscribers[index].is_served(&stream.topic);
+            let misses = |(index, receipt): (usize, &Option<Receipt>)| {
+                receipt.as_ref().is_some_and(|receipt| served(index) && !receipt.has(seq)).then_some(index)
+            };
+            if let Some(index) = stream.receipts.iter().enumerate().find_map(misses) {
+                let name = &ledger.subscribers[index].name;
+                let what = format!("{name} misses {} #{seq}, published when all was quiet", stream.topic);
+                return Err((asked, what));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
+        self.proves_itself(ledger)?;
         let (Some(from), Some(to)) = (self.from.filter(|_| self.steady), self.to) else { return Ok(()) };
         for stream in ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true)) {
             let first = stream.messages.partition_point(|message| message.accepted < from);
@@ -78,12 +118,13 @@ impl Progress {
         Err(format!("the pair did not become protected again {when}{waiting}"))
     }
 
-    pub(super) fn never_drained(&self, queued: usize, unsent: usize, most: &str) -> Result<(), String> {
+    pub(super) fn never_drained(&self, left: &Left, most: &str) -> Result<(), String> {
         if !self.steady {
             return Ok(());
         }
         Err(format!(
-            "{queued} jobs and {unsent} bytes still wait although nobody publishes any more, most of them in {most}"
+            "{} jobs, {} bytes and {} deferred messages still wait although nobody publishes any more, most of them in {most}",
+            left.jobs, left.bytes, left.deferred
         ))
     }
 }

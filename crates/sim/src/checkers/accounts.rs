@@ -1,0 +1,71 @@
+//! What a subscriber counts as received, lost and late is what it was.
+//!
+//! Source: no loss goes unreported. What is missing between the message that came first and the last one must be counted;
+//! what is missing before that may be. A message that comes long after it was given up counts as both.
+
+use crate::ledger::Ledger;
+use endpoint::StreamAccount;
+
+pub(super) const NAME: &str = "accounts";
+pub(super) const STATEMENT: &str = "a subscriber's account of received, lost and late messages is true";
+
+/// Numbers that came and did not, of one or more lives of a publisher.
+#[derive(Clone, Copy, Debug, Default)]
+struct Truth {
+    received: u64,
+    late: u64,
+    /// Messages that came after they had been given up.
+    overdue: u64,
+    /// Missing after the one that came first, up to the last, and the longest run of them.
+    between: [u64; 2],
+    /// The same from the beginning of the stream on.
+    at_most: [u64; 2],
+}
+
+/// The subscriber's life is over, or the run: every gap has been judged.
+pub(super) fn agrees(
+    ledger: &Ledger,
+    subscriber: usize,
+    publisher: usize,
+    account: &StreamAccount<'_>,
+) -> Result<(), String> {
+    let mut truth = Truth::default();
+    let lives = ledger.streams.iter().filter(|s| s.host == publisher && s.topic == account.topic);
+    for receipt in lives.filter_map(|stream| stream.receipts[subscriber].as_ref()) {
+        truth.received += receipt.received();
+        truth.late += receipt.called_late;
+        truth.overdue += receipt.overdue;
+        let began = receipt.began.unwrap_or(u64::MAX);
+        let mut run = 0;
+        for (seq, has) in receipt.had_in_this_life().enumerate() {
+            if !has {
+                run += 1;
+                continue;
+            }
+            add_run(&mut truth.at_most, run);
+            add_run(&mut truth.between, if seq as u64 > began { run } else { 0 });
+            run = 0;
+        }
+    }
+    let tally = account.tally;
+    let says = [tally.received(), tally.lost(), tally.longest_run(), account.late];
+    let lost = truth.between[0]..=truth.at_most[0] + truth.overdue;
+    let longest = if truth.overdue > 0 { u64::MAX } else { truth.at_most[1] };
+    let holds = says[0] == truth.received
+        && lost.contains(&says[1])
+        && (truth.between[1]..=longest).contains(&says[2])
+        && says[3] == truth.late;
+    if holds {
+        return Ok(());
+    }
+    let name = &ledger.subscribers[subscriber].name;
+    Err(format!(
+        "{name} counts {} messages of {} as received, {} as lost, {} of them in a row, {} as late; the truth is {truth:?}",
+        says[0], account.topic, says[1], says[2], says[3]
+    ))
+}
+
+fn add_run([missing, longest]: &mut [u64; 2], run: u64) {
+    *missing += run;
+    *longest = (*longest).max(run);
+}
