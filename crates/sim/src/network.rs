@@ -310,8 +310,10 @@ impl World {
                 let only_end = lane.chunks.iter().all(|chunk| chunk.end);
                 self.lose_lane(conn, 1 - side);
                 if !only_end {
+                    // What this end had sent before is on the same way, and arrives first.
                     let delay = self.latency(from, to);
-                    self.agenda.push(self.now + delay, Happening::Reset { conn, age, side: 1 - side });
+                    let at = (now + delay).max(self.conns[conn as usize].lanes[side].last);
+                    self.agenda.push(at, Happening::Reset { conn, age, side: 1 - side });
                 }
                 self.retire_conn(conn);
             }
@@ -322,7 +324,16 @@ impl World {
     pub(crate) fn reset(&mut self, conn: u32, age: u32, side: usize) {
         let Some(slot) = self.conn(conn, age) else { return };
         let (host, state) = (slot.ends[side].host, slot.ends[side].state);
+        let (cut, ended) = (slot.cut, slot.lanes[1 - side].chunks.back().map(|last| last.end));
         if state == EndState::Gone || !self.hosts[host].up {
+            return;
+        }
+        if let (EndState::Open(_), false, Some(ended)) = (state, cut, ended) {
+            // What has come can still be read; then the process finds the end.
+            self.lose_lane(conn, side);
+            if !ended {
+                self.send_end(conn, 1 - side, self.now);
+            }
             return;
         }
         self.conns[conn as usize].ends[side].state = EndState::Gone;
