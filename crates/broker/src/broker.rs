@@ -139,7 +139,7 @@ impl Broker {
         match change {
             LinkChange::Accepted => {
                 let full = self.links.len() >= self.settings.limits.links;
-                self.links.insert(link, Link::new(now));
+                self.links.insert(link, Link::new(now, false));
                 if full {
                     self.expel(
                         link,
@@ -150,7 +150,7 @@ impl Broker {
                 }
             }
             LinkChange::Dialed(_) => {
-                self.links.insert(link, Link::new(now));
+                self.links.insert(link, Link::new(now, true));
                 self.pair.on_dialed();
                 self.greet(link, out);
             }
@@ -423,10 +423,11 @@ impl Broker {
                     session.numbers.clear();
                 }
             }
-            Party::Unknown => {
-                let decision = self.pair.on_unknown_closed(now);
+            Party::Unknown if gone.dialed => {
+                let decision = self.pair.on_dialed_closed(now);
                 self.carry_out(now, decision, out);
             }
+            Party::Unknown => {}
         }
     }
 

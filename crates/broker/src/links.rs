@@ -37,12 +37,14 @@ pub(crate) struct Link {
     pub(crate) heard: Time,
     /// When the operator was last told of its clock or its haste.
     pub(crate) complained_at: Time,
+    /// Whether we made it: to the partner, then.
+    pub(crate) dialed: bool,
     /// We have asked to close it; whatever still comes is ignored.
     pub(crate) closing: bool,
 }
 
 impl Link {
-    pub(crate) fn new(now: Time) -> Link {
+    pub(crate) fn new(now: Time, dialed: bool) -> Link {
         Link {
             party: Party::Unknown,
             name: Box::from(""),
@@ -55,6 +57,7 @@ impl Link {
             opened: now,
             heard: now,
             complained_at: Time::ZERO,
+            dialed,
             closing: false,
         }
     }

@@ -324,9 +324,9 @@ impl Pair {
         self.dial_at = Time::NEVER;
     }
 
-    /// A link on which nobody had greeted is gone; it may have been ours to the partner. A backup that has just lost its
+    /// A link that we had made is gone before anybody greeted. A backup that has just lost its
     /// primary asks again at once: a dying process may take a connection in its last moment, and the next is refused.
-    pub(crate) fn on_unknown_closed(&mut self, now: Time) -> Decision {
+    pub(crate) fn on_dialed_closed(&mut self, now: Time) -> Decision {
         if self.remembers || matches!(self.role, Role::Backup { primary: None, .. }) {
             self.dial_at = now;
             return self.tick(now, false);

@@ -393,3 +393,16 @@ fn whoever_has_handed_over_takes_the_reign_back_from_a_successor_that_fell_silen
     deposed.pass(Span::millis(100));
     assert!(deposed.state().is_primary() && deposed.state().reign().epoch > given);
 }
+
+#[test]
+fn strangers_that_come_and_go_do_not_make_a_broker_dial_again() {
+    let mut seeking = Alone::broker(0, |_| {});
+    // Its partner's host takes the connection, and nobody answers there.
+    seeking.connect(0);
+    for _ in 0..5 {
+        let stranger = seeking.accept();
+        seeking.close(stranger);
+        seeking.pass(Span::millis(150));
+    }
+    assert_eq!(seeking.dials(), 0);
+}

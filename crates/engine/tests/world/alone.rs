@@ -112,6 +112,11 @@ impl<N: Node> Alone<N> {
         self.run();
     }
 
+    /// Connections that the node has asked for and does not have yet.
+    pub fn dials(&self) -> usize {
+        self.wires.dials.len()
+    }
+
     /// Nobody listens where the node wants to connect to.
     pub fn refuse_dials(&mut self) {
         for peer in std::mem::take(&mut self.wires.dials) {

@@ -4,7 +4,7 @@
 //! taken, since they would otherwise be lost.
 
 use super::reigns::Reigns;
-use contract::Reign;
+use contract::{Reign, Time};
 use std::collections::BTreeMap;
 
 pub(super) const NAME: &str = "epochs";
@@ -12,8 +12,16 @@ pub(super) const STATEMENT: &str = "clients follow reigns upwards only, and publ
 
 #[derive(Clone, Default)]
 pub(super) struct Epochs {
-    /// By client: the highest reign it followed, and the one it follows.
-    followed: BTreeMap<usize, (Reign, Option<Reign>)>,
+    followed: BTreeMap<usize, Followed>,
+}
+
+/// Whom a client follows.
+#[derive(Clone, Copy, Default)]
+struct Followed {
+    highest: Reign,
+    now: Option<Reign>,
+    /// When that last changed: what it wrote in the same turn may have been written before.
+    changed: Time,
 }
 
 impl Epochs {
@@ -21,19 +29,30 @@ impl Epochs {
         self.followed.remove(&host);
     }
 
-    pub(super) fn follows(&mut self, host: usize, reign: Option<Reign>) -> Result<(), String> {
+    pub(super) fn follows(&mut self, now: Time, host: usize, reign: Option<Reign>) -> Result<(), String> {
         let entry = self.followed.entry(host).or_default();
-        entry.1 = reign;
+        (entry.now, entry.changed) = (reign, now);
         let Some(reign) = reign else { return Ok(()) };
-        if reign < entry.0 {
-            return Err(format!("a client followed epoch {} after epoch {}", reign.epoch, entry.0.epoch));
+        if reign < entry.highest {
+            return Err(format!(
+                "a client followed epoch {} after epoch {}",
+                reign.epoch, entry.highest.epoch
+            ));
         }
-        entry.0 = reign;
+        entry.highest = reign;
         Ok(())
     }
 
-    pub(super) fn publishes(&self, host: usize, broker: usize, reigns: &Reigns) -> Result<(), String> {
-        let Some(reign) = self.followed.get(&host).and_then(|(_, follows)| *follows) else {
+    pub(super) fn publishes(
+        &self,
+        now: Time,
+        host: usize,
+        broker: usize,
+        reigns: &Reigns,
+    ) -> Result<(), String> {
+        let followed = self.followed.get(&host);
+        let until_now = |known: &Followed| (known.changed == now).then_some(known.highest);
+        let Some(reign) = followed.and_then(|known| known.now.or(until_now(known))) else {
             return Err("a client published while it followed nobody".to_owned());
         };
         match reigns.host_of(reign) {

@@ -219,7 +219,7 @@ impl Watch {
 
     /// A client follows another primary, or none. `next`: the numbers that come next in its streams.
     pub(crate) fn follows(&mut self, now: Time, host: usize, reign: Option<Reign>, next: &[(u32, u64)]) {
-        let result = self.epochs.follows(host, reign);
+        let result = self.epochs.follows(now, host, reign);
         self.verdict(now, epochs::NAME, result);
         let publishes = !next.is_empty();
         let result = self.failover.follows(now, host, reign, publishes);
@@ -291,7 +291,7 @@ impl Watch {
                 if let Some(stream) = self.ledger.stream_mut(note.stream) {
                     stream.sends(peer, note.seq);
                 }
-                let result = self.epochs.publishes(host, peer, &self.reigns);
+                let result = self.epochs.publishes(now, host, peer, &self.reigns);
                 self.verdict(now, epochs::NAME, result);
             }
             return;

@@ -30,7 +30,7 @@ pub(super) struct Progress {
     to: Option<Time>,
     /// Since when everybody has been sending once more.
     proof: Option<Time>,
-    /// No message finds a store full of others.
+    /// No message finds a store full of others, or a connection that is full by itself.
     roomy: bool,
 }
 
@@ -42,13 +42,14 @@ impl Progress {
             && scenario.policy == broker::Policy::Frame
             && topics().all(|topic| !matches!(topic.pace, Pace::Bursts(_)));
         let steady = steady && limits.links >= usual.links;
+        let wide = scenario.window_bytes >= 1 << 20;
         let ample = steady
             && limits.jobs >= usual.jobs
             && limits.store_bytes >= usual.store_bytes
             && limits.subscriber_backlog_bytes >= usual.subscriber_backlog_bytes
             && limits.deferred_per_subscriber >= usual.deferred_per_subscriber
-            && scenario.window_bytes >= 1 << 20;
-        let roomy = steady && limits.store_bytes >= usual.store_bytes;
+            && wide;
+        let roomy = steady && wide && limits.store_bytes >= usual.store_bytes;
         Progress { ample, steady, from: None, to: None, proof: None, roomy }
     }
 
