@@ -1,0 +1,407 @@
+//! What follows from a graph's configuration: who feeds whom, how urgent each step is, and how long its results are true.
+//!
+//! Two scans over the order of the operators do it. From the consumers upstream: a step is as urgent as the most urgent that
+//! wants its result (C4). From the suppliers downstream: a result is true for no longer than the shortest-lived of what it
+//! is made of, and comes no more often than its most frequent input; both together say how many are alive at once (C6).
+//!
+//! Source: sections 2.3 and 2.4; algorithm A1.
+
+use crate::order::order;
+use crate::spec::{GraphSpec, Join, Level, OperatorSpec, Violation};
+use contract::Span;
+use std::collections::BTreeMap;
+
+/// Why a configuration makes no graph.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GraphError {
+    /// Two suppliers, operators or consumers have the same name.
+    #[error("`{0}` is there twice: give each supplier, operator and consumer a name of its own")]
+    Twice(String),
+    /// A supplier's period is zero or negative.
+    #[error("the period of `{0}` is {1}: it must be longer than zero")]
+    Period(String, Span),
+    /// A supplier's events are never true.
+    #[error("the validity of `{0}` is {1}: it must be longer than zero")]
+    Validity(String, Span),
+    /// An operator has no inputs.
+    #[error("the operator `{0}` has no inputs")]
+    NoInputs(String),
+    /// An operator names an input that is not there.
+    #[error("the operator `{operator}` takes `{input}`, which is neither a supplier nor an operator")]
+    UnknownInput {
+        /// The operator.
+        operator: String,
+        /// What it names.
+        input: String,
+    },
+    /// An operator names an input twice.
+    #[error("the operator `{operator}` takes `{input}` twice")]
+    RepeatedInput {
+        /// The operator.
+        operator: String,
+        /// What it names.
+        input: String,
+    },
+    /// Operators feed each other in a circle.
+    #[error("operators feed each other in a circle: {}; leave one of these inputs out", circle(.0))]
+    Circle(Vec<String>),
+    /// A consumer names an operator that is not there.
+    #[error("the consumer `{consumer}` wants the results of `{from}`, which is no operator")]
+    UnknownSource {
+        /// The consumer.
+        consumer: String,
+        /// What it names.
+        from: String,
+    },
+    /// A consumer's level is above the number of levels.
+    #[error("the consumer `{consumer}` has level {level}, and there are levels 0 to {}", .levels - 1)]
+    Level {
+        /// The consumer.
+        consumer: String,
+        /// Its level.
+        level: u8,
+        /// How many levels there are.
+        levels: u8,
+    },
+    /// A relative set names what is not among its operator's inputs.
+    #[error("a relative set of `{operator}` names `{input}`, which is not among its inputs")]
+    UnknownMember {
+        /// The operator.
+        operator: String,
+        /// What the set names.
+        input: String,
+    },
+    /// A relative set has fewer than two different members, or a span below zero.
+    #[error("a relative set of `{0}` needs at least two different inputs, and a span of zero or more")]
+    Set(String),
+    /// A relative set of an operator that runs on each input by itself.
+    #[error(
+        "`{0}` runs on each input by itself, so its inputs cannot belong together: leave out the relative set"
+    )]
+    SetOfAny(String),
+}
+
+fn circle(names: &[String]) -> String {
+    let first = names.first().map_or("", String::as_str);
+    names.iter().map(String::as_str).chain([first]).collect::<Vec<_>>().join(" -> ")
+}
+
+/// Where an input comes from: by its place among the suppliers or the operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A supplier.
+    Supplier(usize),
+    /// An operator.
+    Operator(usize),
+}
+
+/// A way along which events go: to an operator, as one of its inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Feed {
+    /// The operator.
+    pub operator: usize,
+    /// Which of its inputs.
+    pub slot: usize,
+}
+
+/// What suppliers and operators have in common: they make events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// **C4**: as urgent as the most urgent that wants its events; `None` if nobody does.
+    pub level: Option<Level>,
+    /// The operators that it feeds.
+    pub feeds: Vec<Feed>,
+    /// How long its events are true at most.
+    pub validity: Span,
+    /// The shortest time between two of them.
+    pub period: Span,
+    /// **C6**: how many of its events are true at once at most, which is how many are kept.
+    pub ring: usize,
+}
+
+/// A relative set, by the places of the operator's inputs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Together {
+    /// Which inputs.
+    pub slots: Vec<usize>,
+    /// The longest time between the oldest and the newest.
+    pub within: Span,
+}
+
+/// A step of processing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operator {
+    /// What it makes.
+    pub source: Source,
+    /// Where its inputs come from.
+    pub inputs: Vec<Origin>,
+    /// When it runs.
+    pub join: Join,
+    /// What it does with events that are out of date or too far apart.
+    pub violation: Violation,
+    /// Which inputs must belong together.
+    pub sets: Vec<Together>,
+    /// Who gets its results, by their place among the consumers.
+    pub consumers: Vec<usize>,
+}
+
+/// Somebody who gets results.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Consumer {
+    /// Its name.
+    pub name: String,
+    /// The operator.
+    pub operator: usize,
+    /// How urgent.
+    pub level: Level,
+}
+
+/// A graph that can be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Graph {
+    /// Where events come from, as configured.
+    pub suppliers: Vec<Source>,
+    /// The steps, as configured.
+    pub operators: Vec<Operator>,
+    /// Who gets results, as configured.
+    pub consumers: Vec<Consumer>,
+    /// The operators, each after those that feed it.
+    pub order: Vec<usize>,
+}
+
+/// Most events of one source that are kept, however long they are true.
+pub const RING_MAX: usize = 4_096;
+
+impl Graph {
+    /// Works out what follows from a configuration, or all that is wrong with it. `levels`: how many there are.
+    pub fn build(spec: &GraphSpec, levels: u8) -> Result<Graph, Vec<GraphError>> {
+        let names = Names::of(spec);
+        let mut errors = names.twice.clone();
+        check_suppliers(spec, &mut errors);
+        let inputs: Vec<Vec<Origin>> =
+            spec.operators.iter().map(|operator| names.inputs(operator, &mut errors)).collect();
+        let sets: Vec<Vec<Together>> =
+            spec.operators.iter().map(|operator| together(operator, &mut errors)).collect();
+        let consumers = names.consumers(spec, levels, &mut errors);
+        let among_operators = |origins: &Vec<Origin>| {
+            let operators = origins.iter().filter_map(|origin| match origin {
+                Origin::Operator(index) => Some(*index),
+                Origin::Supplier(_) => None,
+            });
+            operators.collect()
+        };
+        let order = order(&inputs.iter().map(among_operators).collect::<Vec<_>>()).unwrap_or_else(|circle| {
+            errors.push(GraphError::Circle(
+                circle.iter().map(|index| spec.operators[*index].name.clone()).collect(),
+            ));
+            Vec::new()
+        });
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let suppliers = spec.suppliers.iter().map(|supplier| Source {
+            ring: ring(supplier.validity, supplier.period),
+            ..Source::new(&supplier.name, supplier.validity, supplier.period)
+        });
+        let operators =
+            spec.operators.iter().zip(inputs).zip(sets).map(|((operator, inputs), sets)| Operator {
+                source: Source::new(&operator.name, Span::FOREVER, Span::FOREVER),
+                inputs,
+                join: operator.join,
+                violation: operator.violation,
+                sets,
+                consumers: Vec::new(),
+            });
+        let mut graph =
+            Graph { suppliers: suppliers.collect(), operators: operators.collect(), consumers, order };
+        graph.join_up();
+        graph.propagate_levels();
+        graph.propagate_validity();
+        Ok(graph)
+    }
+
+    /// Suppliers and operators whose events reach nobody, by name. They are never run.
+    pub fn idle(&self) -> impl Iterator<Item = &str> {
+        let operators = self.operators.iter().map(|operator| &operator.source);
+        let sources = self.suppliers.iter().chain(operators);
+        sources.filter(|source| source.level.is_none()).map(|source| source.name.as_str())
+    }
+
+    /// What makes the events of an origin.
+    pub fn source(&self, origin: Origin) -> &Source {
+        match origin {
+            Origin::Supplier(index) => &self.suppliers[index],
+            Origin::Operator(index) => &self.operators[index].source,
+        }
+    }
+
+    fn source_mut(&mut self, origin: Origin) -> &mut Source {
+        match origin {
+            Origin::Supplier(index) => &mut self.suppliers[index],
+            Origin::Operator(index) => &mut self.operators[index].source,
+        }
+    }
+
+    fn join_up(&mut self) {
+        for index in 0..self.consumers.len() {
+            let operator = self.consumers[index].operator;
+            self.operators[operator].consumers.push(index);
+        }
+        for operator in 0..self.operators.len() {
+            for slot in 0..self.operators[operator].inputs.len() {
+                let origin = self.operators[operator].inputs[slot];
+                self.source_mut(origin).feeds.push(Feed { operator, slot });
+            }
+        }
+    }
+
+    /// **C4**, from the consumers upstream.
+    fn propagate_levels(&mut self) {
+        for index in self.order.clone().into_iter().rev() {
+            let own = self.operators[index].consumers.iter().map(|consumer| self.consumers[*consumer].level);
+            let level = own.chain(self.wanted(&self.operators[index].source)).min();
+            self.operators[index].source.level = level;
+        }
+        for index in 0..self.suppliers.len() {
+            self.suppliers[index].level = self.wanted(&self.suppliers[index]).min();
+        }
+    }
+
+    /// The levels of the operators that a source feeds.
+    fn wanted<'a>(&'a self, source: &'a Source) -> impl Iterator<Item = Level> + 'a {
+        source.feeds.iter().filter_map(|feed| self.operators[feed.operator].source.level)
+    }
+
+    /// **C6** and the bound of C2, from the suppliers downstream.
+    fn propagate_validity(&mut self) {
+        for index in self.order.clone() {
+            let inputs = || self.operators[index].inputs.iter().map(|origin| self.source(*origin));
+            let validity = inputs().map(|input| input.validity).min().unwrap_or(Span::FOREVER);
+            let period = inputs().map(|input| input.period).min().unwrap_or(Span::FOREVER);
+            let source = &mut self.operators[index].source;
+            (source.validity, source.period, source.ring) = (validity, period, ring(validity, period));
+        }
+    }
+}
+
+impl Source {
+    fn new(name: &str, validity: Span, period: Span) -> Source {
+        Source { name: name.to_owned(), level: None, feeds: Vec::new(), validity, period, ring: 1 }
+    }
+}
+
+/// **C6**: `max(1, ceil(A / T))`, and never above [`RING_MAX`].
+fn ring(validity: Span, period: Span) -> usize {
+    if period.is_forever() {
+        return 1;
+    }
+    let alive = validity.as_nanos_u64().div_ceil(period.as_nanos_u64().max(1));
+    usize::try_from(alive).unwrap_or(RING_MAX).clamp(1, RING_MAX)
+}
+
+fn check_suppliers(spec: &GraphSpec, errors: &mut Vec<GraphError>) {
+    for supplier in &spec.suppliers {
+        if supplier.period <= Span::ZERO {
+            errors.push(GraphError::Period(supplier.name.clone(), supplier.period));
+        }
+        if supplier.validity <= Span::ZERO {
+            errors.push(GraphError::Validity(supplier.name.clone(), supplier.validity));
+        }
+    }
+}
+
+/// The relative sets of an operator, by the places of its inputs.
+fn together(operator: &OperatorSpec, errors: &mut Vec<GraphError>) -> Vec<Together> {
+    let mut sets = Vec::new();
+    if operator.join == Join::Any && !operator.sets.is_empty() {
+        errors.push(GraphError::SetOfAny(operator.name.clone()));
+    }
+    for set in &operator.sets {
+        let (mut slots, known) = (Vec::new(), errors.len());
+        for input in &set.inputs {
+            match operator.inputs.iter().position(|known| known == input) {
+                Some(slot) => slots.push(slot),
+                None => {
+                    let operator = operator.name.clone();
+                    errors.push(GraphError::UnknownMember { operator, input: input.clone() });
+                }
+            }
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        let too_few = slots.len() < 2 && errors.len() == known;
+        if too_few || set.within < Span::ZERO {
+            errors.push(GraphError::Set(operator.name.clone()));
+        }
+        sets.push(Together { slots, within: set.within });
+    }
+    sets
+}
+
+/// Who has which name.
+struct Names<'a> {
+    origins: BTreeMap<&'a str, Origin>,
+    twice: Vec<GraphError>,
+}
+
+impl<'a> Names<'a> {
+    fn of(spec: &'a GraphSpec) -> Names<'a> {
+        let mut names = Names { origins: BTreeMap::new(), twice: Vec::new() };
+        let suppliers = spec.suppliers.iter().enumerate();
+        let suppliers = suppliers.map(|(index, supplier)| (supplier.name.as_str(), Origin::Supplier(index)));
+        let operators = spec.operators.iter().enumerate();
+        let operators = operators.map(|(index, operator)| (operator.name.as_str(), Origin::Operator(index)));
+        for (name, origin) in suppliers.chain(operators) {
+            if names.origins.insert(name, origin).is_some() {
+                names.twice.push(GraphError::Twice(name.to_owned()));
+            }
+        }
+        names
+    }
+
+    fn inputs(&self, operator: &OperatorSpec, errors: &mut Vec<GraphError>) -> Vec<Origin> {
+        if operator.inputs.is_empty() {
+            errors.push(GraphError::NoInputs(operator.name.clone()));
+        }
+        let mut inputs = Vec::new();
+        for (slot, input) in operator.inputs.iter().enumerate() {
+            let (name, input) = (operator.name.clone(), input.clone());
+            if operator.inputs[..slot].contains(&input) {
+                errors.push(GraphError::RepeatedInput { operator: name, input });
+                continue;
+            }
+            match self.origins.get(input.as_str()) {
+                Some(origin) => inputs.push(*origin),
+                None => errors.push(GraphError::UnknownInput { operator: name, input }),
+            }
+        }
+        inputs
+    }
+
+    fn consumers(&self, spec: &GraphSpec, levels: u8, errors: &mut Vec<GraphError>) -> Vec<Consumer> {
+        let mut known = BTreeMap::new();
+        let mut consumers = Vec::new();
+        for consumer in &spec.consumers {
+            let name = consumer.name.clone();
+            if known.insert(&consumer.name, ()).is_some() {
+                errors.push(GraphError::Twice(name.clone()));
+            }
+            if consumer.level.0 >= levels {
+                errors.push(GraphError::Level { consumer: name.clone(), level: consumer.level.0, levels });
+            }
+            match self.origins.get(consumer.from.as_str()) {
+                Some(Origin::Operator(operator)) => {
+                    consumers.push(Consumer { name, operator: *operator, level: consumer.level });
+                }
+                _ => errors.push(GraphError::UnknownSource { consumer: name, from: consumer.from.clone() }),
+            }
+        }
+        consumers
+    }
+}
+
+#[cfg(test)]
+mod tests;
