@@ -243,7 +243,8 @@ impl Broker {
             Frame::PollReply { number } => {
                 self.pair.on_poll_reply(from);
                 let later = self.forwarded_after_poll.is_some_and(|poll| number > poll);
-                if later && self.pair.primary_link() == Some(from) {
+                // Whoever remembers may have to dispatch it all the same.
+                if later && self.pair.primary_link() == Some(from) && !self.pair.remembers() {
                     self.forwarded_after_poll = None;
                     self.table.settle_forwarded();
                 }

@@ -19,6 +19,8 @@ pub enum PromotionCause {
     Restarted,
     /// The primary handed over.
     Handover,
+    /// The reign was handed over, and the successor did not take it in time.
+    TakenBack,
     /// Somebody knew of a higher epoch that nobody reigns any more.
     Raised,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for PromotionCause {
             PromotionCause::Silent => "the primary does not answer",
             PromotionCause::Restarted => "the primary restarted and has lost its memory",
             PromotionCause::Handover => "the primary handed over",
+            PromotionCause::TakenBack => "the successor did not take the reign in time",
             PromotionCause::Raised => "a higher epoch was known and nobody reigned in it",
         })
     }

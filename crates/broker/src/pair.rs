@@ -8,12 +8,12 @@
 //! suspicion thus costs duplicates, which subscribers drop, and never a message.
 //!
 //! The invariants: a broker's reign never goes back; only a backup that knows everything (`synced`), or has handed over and
-//! not been told anything newer, takes over by suspicion; a broker that has lost its memory never reigns while somebody
-//! follows a living primary.
+//! not been told everything since (`remembers`), takes over by suspicion; a broker that has lost its memory never reigns
+//! while somebody follows a living primary.
 //!
 //! Left to others: carrying decisions out ([`crate::reign`]), and bringing a backup up to date ([`crate::standby`]).
 //! Suspicion counts unanswered polls, not elapsed time, so a jump of the clock or a pause of this process alone causes
-//! none.
+//! none. Only whoever has handed over counts time, since its successor does not answer polls yet; it looks twice.
 
 use crate::events::{Loneliness, PromotionCause};
 use crate::settings::Detection;
@@ -86,6 +86,9 @@ pub(crate) struct Pair {
     news: Vec<News>,
     /// We gave the reign away, and our successor has not told us everything yet. Should it die, nobody knows more than we.
     remembers: bool,
+    /// When that was, and whether the successor has been found silent once since it was last heard.
+    gave_at: Time,
+    successor_doubted: bool,
     dialing: bool,
     dial_at: Time,
     poll: Polling,
@@ -107,6 +110,9 @@ const PEER_LINKS_MAX: usize = 8;
 /// The furthest that a claimed epoch may be ahead of ours.
 const EPOCH_STEP_MAX: u64 = 1 << 32;
 
+/// For so long at most, a successor that polls without taking the reign is waited for.
+const SUCCESSION_MAX: Span = Span::secs(1);
+
 /// A backup that has not polled for this many polls beyond the tolerated ones is gone.
 const SILENT_POLLS: u32 = 8;
 
@@ -127,6 +133,8 @@ impl Pair {
             reign: Reign::default(),
             news: Vec::new(),
             remembers: false,
+            gave_at: Time::ZERO,
+            successor_doubted: false,
             dialing: false,
             dial_at: now,
             poll: Polling { next_at: Time::NEVER, number: 0, answered: true, doubted: false, misses: 0 },
@@ -350,8 +358,20 @@ impl Pair {
         }
     }
 
-    /// The backup polled.
+    /// Whether this broker has handed over, and its successor has not told it everything since.
+    pub(crate) fn remembers(&self) -> bool {
+        self.remembers
+    }
+
+    /// Somebody polled. Whoever is to succeed us and still polls lives, and has not heard of it yet.
     pub(crate) fn on_polled(&mut self, now: Time, link: LinkId) {
+        let successor = self.remembers && self.news_of(link).is_some();
+        let waits = successor && now < self.gave_at + SUCCESSION_MAX;
+        if let Role::Seeking { since } = &mut self.role
+            && waits
+        {
+            (*since, self.successor_doubted) = (now, false);
+        }
         if let Some(partner) = self.backup_mut().filter(|partner| partner.link == link) {
             (partner.heard, partner.doubted) = (now, false);
         }
@@ -386,9 +406,7 @@ impl Pair {
                 self.poll_primary(now, link, synced)
             }
             Role::Backup { primary: None, synced, verdict_by } if now >= verdict_by => self.take_over(synced),
-            Role::Seeking { since } if now >= since + self.patience() => {
-                Decision::Promote(PromotionCause::Alone)
-            }
+            Role::Seeking { since } if now >= since + self.patience() => self.lose_patience(now),
             Role::Primary { backup: Some(partner) } if now > partner.heard + self.silence() => {
                 self.doubt_backup(now, partner)
             }
@@ -457,6 +475,7 @@ impl Pair {
     /// die before it is heard of, this broker takes a later one.
     pub(crate) fn await_successor(&mut self, now: Time, epoch: contract::Epoch) {
         self.reign = Reign { epoch, node: NodeId(0) };
+        (self.gave_at, self.successor_doubted) = (now, false);
         self.seek(now);
         self.remembers = true;
     }
@@ -495,6 +514,9 @@ impl Pair {
 
     /// The clock has jumped, or this process has slept: nobody was silent for as long as it seems.
     pub(crate) fn forgive(&mut self, now: Time) {
+        if let (Role::Seeking { since }, true) = (&mut self.role, self.remembers) {
+            (*since, self.gave_at, self.successor_doubted) = (now, now, false);
+        }
         if let Some(partner) = self.backup_mut() {
             partner.heard = now;
         }
@@ -555,7 +577,7 @@ impl Pair {
             let tolerated =
                 if Mutant::SuspectLate.is_on() { self.detection.misses * 8 } else { self.detection.misses };
             if self.poll.misses >= tolerated {
-                return if synced || self.remembers {
+                return if synced {
                     Decision::Promote(PromotionCause::Silent)
                 } else {
                     Decision::DropPrimary(link)
@@ -580,6 +602,19 @@ impl Pair {
         Decision::Stay
     }
 
+    /// Nobody has come to reign. A successor has until the second look: its word may be here and not read yet.
+    fn lose_patience(&mut self, now: Time) -> Decision {
+        if !self.remembers {
+            return Decision::Promote(PromotionCause::Alone);
+        }
+        if std::mem::replace(&mut self.successor_doubted, true) {
+            return Decision::Promote(PromotionCause::TakenBack);
+        }
+        let since = now - self.patience() + self.detection.poll;
+        self.role = Role::Seeking { since };
+        Decision::Stay
+    }
+
     fn wants_dial(&self) -> bool {
         let has_lost_primary = matches!(self.role, Role::Backup { primary: None, .. });
         self.has_peer && !self.dialing && (self.news.is_empty() || has_lost_primary)
@@ -593,9 +628,9 @@ impl Pair {
 
     fn patience(&self) -> Span {
         match (self.has_peer, self.prefers_to_reign) {
-            (false, _) => Span::ZERO,
             // Its successor's host may have died without a word, and publishers wait.
             _ if self.remembers => self.verdict_within(),
+            (false, _) => Span::ZERO,
             (true, true) => self.detection.seek_preferred,
             (true, false) => self.detection.seek_other,
         }

@@ -461,6 +461,9 @@ impl Broker {
             let streams = known.and_then(|index| self.table.topic(index)).map(|topic| topic.streams.clone());
             streams.into_iter().flatten().for_each(|index| self.drop_stream(index, out));
         }
+        if from_primary {
+            self.drop_other_life(&publisher, known, out);
+        }
         // A broker that stands by names streams only to forward messages of them; we judge those as if their publisher had
         // come here.
         let judged = self.pair.is_primary();
@@ -486,6 +489,16 @@ impl Broker {
             stream.registered = Time::ZERO;
             stream.admitted = true;
             self.admission.count(&topic.plan, &topic.contract, topic.subscribers.len() as u32);
+        }
+    }
+
+    /// A life of a stream that nobody has admitted gives way to the one that the primary carries, be it the later one by
+    /// its publisher's clock.
+    fn drop_other_life(&mut self, publisher: &Publisher<'_>, topic: Option<u32>, out: &mut impl Outputs) {
+        let stream = topic.and_then(|topic| self.table.find_stream(topic, publisher.name));
+        let other = |stream: &Stream| !stream.admitted && stream.incarnation > publisher.incarnation;
+        if let Some(index) = stream.filter(|index| self.table.stream(*index).is_some_and(other)) {
+            self.drop_stream(index, out);
         }
     }
 

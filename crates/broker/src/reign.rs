@@ -26,10 +26,11 @@ impl Broker {
         let leaving = self.leaving != Leaving::No;
         match decision {
             Decision::Stay => {}
-            // Who is on the way out takes no new part in the pair.
-            Decision::Promote(_) | Decision::Join(_) if leaving && !self.pair.is_primary() => {
+            // Who is on the way out takes no new part in the pair, unless nobody else has what it handed over.
+            Decision::Promote(_) if leaving && !self.pair.is_primary() && !self.pair.remembers() => {
                 self.pair.seek(now);
             }
+            Decision::Join(_) if leaving && !self.pair.is_primary() => self.pair.seek(now),
             Decision::Promote(cause) => self.promote(now, cause, out),
             Decision::StepDown(to) => self.step_down(now, to, out),
             Decision::Join(link) => self.join(now, link, out),

@@ -409,6 +409,7 @@ impl Endpoint {
             Some((index, reign)) => {
                 let broker = PeerIndex(index as u8);
                 if self.primary == Some(broker) && self.reign == reign {
+                    self.forwards_until = Time::NEVER;
                     return;
                 }
                 let outage = if self.primary.is_some() { Span::ZERO } else { now.since(self.orphaned_since) };

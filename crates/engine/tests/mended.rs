@@ -406,3 +406,111 @@ fn strangers_that_come_and_go_do_not_make_a_broker_dial_again() {
     }
     assert_eq!(seeking.dials(), 0);
 }
+
+/// A broker that has handed over to the one on the first link, asked by the client on the second; and the epoch it gave.
+fn handed_over(prefers: usize) -> (Alone<engine::BrokerNode<world::Log>>, wire::LinkId, wire::LinkId, u64) {
+    let mut deposed = Alone::broker(prefers, |_| {});
+    deposed.pass(Span::secs(10));
+    let backup = deposed.accept();
+    deposed.tell(backup, &hello(Standing::Seeking, "a", 10, 0));
+    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
+        deposed.tell(backup, &frame);
+    }
+    let client = deposed.accept();
+    deposed.tell(client, &hello(Standing::Orphaned, "c", 0, 0));
+    let given = deposed.state().reign().epoch.next().0;
+    deposed.tell(client, &Frame::Handover);
+    (deposed, backup, client, given)
+}
+
+#[test]
+fn a_successor_that_still_polls_is_waited_for_and_not_for_ever() {
+    let (mut deposed, backup, _, _) = handed_over(1);
+    for number in 2..20 {
+        deposed.pass(Span::millis(10));
+        deposed.tell(backup, &Frame::Poll { number });
+    }
+    assert!(!deposed.state().is_primary());
+    for number in 20..150 {
+        deposed.pass(Span::millis(10));
+        deposed.tell(backup, &Frame::Poll { number });
+    }
+    assert!(deposed.state().is_primary());
+}
+
+#[test]
+fn clients_that_poll_do_not_stand_for_a_successor() {
+    let (mut deposed, _, client, _) = handed_over(1);
+    for number in 2..10 {
+        deposed.pass(Span::millis(10));
+        deposed.tell(client, &Frame::Poll { number });
+    }
+    assert!(deposed.state().is_primary());
+}
+
+#[test]
+fn a_clock_that_jumps_after_a_handover_takes_no_reign_back() {
+    let (mut deposed, backup, _, given) = handed_over(1);
+    deposed.now = deposed.now + Span::secs(5);
+    deposed.pass(Span::ZERO);
+    assert!(!deposed.state().is_primary());
+    deposed.tell(backup, &reign(Standing::Primary, 10, given));
+    assert!(!deposed.state().is_primary() && deposed.state().reign().epoch.0 == given);
+}
+
+#[test]
+fn a_client_that_is_forwarded_and_then_not_sleeps() {
+    let mut client = Alone::client();
+    let link = client.connect(0);
+    client.tell(link, &hello(Standing::Primary, "a", 10, 1));
+    for standing in [Standing::Backup, Standing::Primary] {
+        client.tell(link, &reign(standing, 10, 1));
+    }
+    client.pass(Span::millis(200));
+}
+
+#[test]
+fn a_broker_that_ends_reigns_once_more_if_its_successor_dies() {
+    for first in [0, 1] {
+        let mut run = run(&[urgent()]);
+        run.publish_for(Span::millis(200));
+        if first == 1 {
+            run.world.request(run.publisher, 0, &Frame::Handover);
+            run.publish_for(Span::millis(500));
+        }
+        let other = 1 - first;
+        run.world.leave(first);
+        while !run.world.broker(other).is_primary() {
+            run.world.run_for(Span::micros(100));
+        }
+        run.world.kill(other);
+        run.world.start(other);
+        run.publish_for(Span::millis(500));
+        run.assert_nothing_missing();
+    }
+}
+
+#[test]
+fn a_backup_takes_the_life_of_a_stream_that_its_primary_carries() {
+    let mut backup = Alone::broker(1, |_| {});
+    let (primary, publisher) = (backup.accept(), backup.accept());
+    backup.tell(primary, &hello(Standing::Primary, "a", 10, 1));
+    backup.tell(primary, &Frame::Synced);
+    backup.tell(publisher, &hello(Standing::Orphaned, "p", 0, 0));
+    let contract = Some(replicated());
+    backup.tell(publisher, &Frame::Register(Register { stream: 0, incarnation: 9, contract, topic: "t" }));
+    backup.close(publisher);
+    // Its clock went back, and it reached the primary.
+    backup.tell(primary, &announce(0, 5, 0));
+    backup.close(primary);
+    backup.refuse_dials();
+    assert!(backup.state().is_primary());
+    let publisher = backup.accept();
+    backup.tell(publisher, &hello(Standing::Orphaned, "p", 0, 0));
+    backup.tell(publisher, &Frame::Register(Register { stream: 0, incarnation: 5, contract, topic: "t" }));
+    let heard = backup.heard(publisher);
+    assert!(
+        heard.iter().any(|frame| frame.contains("Verdict") && frame.contains("admitted: true")),
+        "{heard:?}"
+    );
+}

@@ -94,8 +94,8 @@ impl Losses {
     }
 
     pub(super) fn promoted(&mut self, now: Time, cause: PromotionCause) {
-        use PromotionCause::{Alone, Disconnected, Restarted, Silent};
-        if matches!(cause, Alone | Disconnected | Restarted | Silent) {
+        use PromotionCause::{Alone, Disconnected, Restarted, Silent, TakenBack};
+        if matches!(cause, Alone | Disconnected | Restarted | Silent | TakenBack) {
             self.fails(now);
         }
     }
