@@ -87,8 +87,8 @@ impl World {
         self.partitions.iter().flatten().any(|partition| partition.ways.contains(&(from, to)))
     }
 
-    /// Whether the pair is protected, everybody follows the primary, and publishers are connected to the backup as well: what
-    /// the fault model assumes before a fault.
+    /// Whether the pair is protected and everybody is connected to both brokers: what the fault model assumes before a
+    /// fault.
     pub(crate) fn is_whole(&self) -> bool {
         let both = || self.hosts.iter().take(2);
         let primary = PeerIndex(self.primary() as u8);
@@ -106,8 +106,9 @@ impl World {
                 .all(|host| host.is_alive() && !host.paused && host.slow == 1 && host.dying.is_none())
             && self.partitions.iter().all(Option::is_none)
             && self.now >= self.progress.quiet_at
+            && self.hosts.iter().all(|host| !host.port.is_closing())
             && self.hosts.iter().filter_map(Host::client).all(follows)
-            && self.hosts.iter().take(2 + self.scenario.publishers.len()).all(Host::is_connected_to_both)
+            && self.hosts.iter().all(Host::is_connected_to_both)
             && self.watch.ledger.everybody_is_answered()
     }
 
@@ -120,14 +121,6 @@ impl World {
         let believers: Vec<usize> = (2..self.hosts.len()).filter(believes).collect();
         let clients = self.hosts[broker].broker().map(|state| state.occupancy().clients);
         clients == Some(believers.len()) && believers.iter().all(|host| self.is_joined(*host, broker))
-    }
-
-    /// Whether, besides, everybody is connected to both brokers.
-    fn is_complete(&self) -> bool {
-        let clients = |host: &Host| {
-            host.broker().is_none_or(|broker| broker.occupancy().clients == self.hosts.len() - 2)
-        };
-        self.hosts.iter().all(|host| host.is_connected_to_both() && clients(host))
     }
 
     /// In words, what keeps everything from being whole.
@@ -190,7 +183,7 @@ impl World {
         match phase {
             Phase::Safety => self.advance_to_fault(),
             Phase::Healing { since } => {
-                if whole_since.is_some_and(|whole| now >= whole.max(since) + SETTLED) && self.is_complete() {
+                if whole_since.is_some_and(|whole| now >= whole.max(since) + SETTLED) {
                     self.watch.begins_to_flow(now);
                     self.progress.phase = Phase::Flowing { since: now, healing: since };
                 } else if now > since + RECOVERY_MAX {
@@ -452,6 +445,9 @@ impl World {
         }
         self.tell(host, || format!("stands still for {span}"));
         self.hosts[host].paused = true;
+        if span >= PATIENCE {
+            self.doubt_conns(host);
+        }
         let life = self.hosts[host].life;
         self.agenda.push(self.now + span, Happening::Resume { node: host, life });
     }
@@ -522,6 +518,8 @@ impl World {
 
 /// A handover that waits for somebody to publish waits no longer than this.
 const PUBLISHER_WITHIN: Span = Span::secs(1);
+/// Clients give up a broker that does not answer for one second; its answers may have been late before.
+const PATIENCE: Span = Span::millis(800);
 /// Everything must have been whole for so long before it is expected to flow.
 const SETTLED: Span = Span::millis(200);
 /// The last fault has so long to do its work before everything is mended.

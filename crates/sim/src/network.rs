@@ -65,6 +65,8 @@ pub(crate) struct Conn {
     retired: bool,
     /// A fault cut it, or took one of its hosts. Nobody answers for what is lost with it.
     cut: bool,
+    /// One end stood still for about as long as clients are patient: it may be given up while messages are under way.
+    doubted: bool,
     /// By the end that sends.
     lanes: [Lane; 2],
 }
@@ -186,10 +188,11 @@ impl World {
         if let Some(conn) = self.free_conns.pop() {
             let slot = &mut self.conns[conn as usize];
             let age = slot.age + 1;
-            *slot = Conn { age, ends, retired: false, cut: false, lanes: Default::default() };
+            *slot = Conn { age, ends, retired: false, cut: false, doubted: false, lanes: Default::default() };
             return (conn, age);
         }
-        self.conns.push(Conn { age: 0, ends, retired: false, cut: false, lanes: Default::default() });
+        let lanes = Default::default();
+        self.conns.push(Conn { age: 0, ends, retired: false, cut: false, doubted: false, lanes });
         (self.conns.len() as u32 - 1, 0)
     }
 
@@ -246,8 +249,8 @@ impl World {
     pub(crate) fn lose_lane(&mut self, conn: u32, side: usize) {
         let slot = &mut self.conns[conn as usize];
         let lane = std::mem::take(&mut slot.lanes[side]);
-        let (receiver, cut) = (slot.ends[1 - side].host, slot.cut);
-        self.lose(receiver, cut, &lane.chunks);
+        let (receiver, excused) = (slot.ends[1 - side].host, slot.cut || slot.doubted);
+        self.lose(receiver, excused, &lane.chunks);
     }
 
     fn lose(&mut self, receiver: usize, excused: bool, chunks: &VecDeque<Chunk>) {
@@ -352,7 +355,8 @@ impl World {
     fn forget_socket(&mut self, host: usize, link: LinkId) {
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
         let (peer, conn) = (socket.peer, socket.conn);
-        for note in socket.drop_unsent().iter().filter(|_| self.conns[conn as usize].cut) {
+        let Conn { cut, doubted, .. } = self.conns[conn as usize];
+        for note in socket.drop_unsent().iter().filter(|_| cut || doubted) {
             self.watch.lost_on_the_way(peer, note);
         }
         self.hosts[host].news.push(News::Closed(link));
@@ -406,7 +410,13 @@ impl World {
                 let delay = self.latency(host, other);
                 self.agenda.push(now + delay, Happening::Room { conn, age, side: 1 - side });
             }
+            let Conn { cut, doubted, .. } = self.conns[conn as usize];
+            let socket = self.hosts[host].port.socket(link);
+            let thrown_away = socket.is_some_and(|socket| socket.closing.is_some()) && (cut || doubted);
             while let Some((_, note)) = chunk.notes.pop_front_if(|(place, _)| *place <= end) {
+                if thrown_away {
+                    self.watch.lost_on_the_way(host, &note);
+                }
                 self.note_arrives(host, link, note, spent);
             }
             self.hand_over(host, link, &chunk.bytes[begin..end], *spent);
@@ -656,6 +666,12 @@ impl World {
                 self.agenda.push(self.now + delay, Happening::Reset { conn, age, side: 1 - side });
             }
         }
+    }
+
+    /// A host stands still for so long that clients may give up their connections to it, whenever they notice.
+    pub(crate) fn doubt_conns(&mut self, host: usize) {
+        let of_host = |conn: &&mut Conn| conn.ends.iter().any(|end| end.host == host);
+        self.conns.iter_mut().filter(of_host).for_each(|conn| conn.doubted = true);
     }
 
     /// Whether a connection stands between two hosts, as both of them see it.

@@ -120,6 +120,11 @@ impl Port {
         self.sockets.iter().flatten().map(|socket| socket.outbox.len()).sum()
     }
 
+    /// Whether a connection is being closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.sockets.iter().flatten().any(|socket| socket.closing.is_some())
+    }
+
     /// A connection has room for what did not fit before.
     pub(crate) fn wants_to_write(&mut self, link: LinkId) {
         self.touch(link);

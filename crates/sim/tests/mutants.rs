@@ -28,7 +28,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::RefuseSubscriptions, "admission", Weather::Assumed, 10),
     (Mutant::CopyLate, "edf", Weather::Assumed, 30),
     (Mutant::DispatchLate, "edf", Weather::Assumed, 30),
-    (Mutant::IgnoreSessions, "losses", Weather::Assumed, 100),
+    (Mutant::IgnoreSessions, "losses", Weather::Assumed, 600),
     (Mutant::OfferOnce, "losses", Weather::Assumed, 100),
     (Mutant::ForgetForwarded, "losses", Weather::Assumed, 100),
     (Mutant::SettleForwarded, "losses", Weather::Assumed, 100),

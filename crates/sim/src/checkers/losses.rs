@@ -10,6 +10,7 @@
 //! What is not held against anybody, message by message where that can be told:
 //! - what was on its way to a subscriber when a fault cut its connection, when the sender's host died, or when the kernel of
 //!   a dead process discarded it. A confirmed topic is not excused;
+//! - the same on a connection that a client gives up because its broker stood still for as long as it is patient;
 //! - what a subscriber missed while a fault had cut it off, as far as newer messages have taken its place in the ring;
 //! - what a publisher sent while a fault had cut it off and no longer retains;
 //! - what was under way around a fault outside of the model;
@@ -127,13 +128,13 @@ impl Losses {
     /// What a subscriber missed is sent, as far as the broker still has it. `next`: the numbers that come next in a
     /// publisher's streams.
     pub(super) fn follows(&mut self, host: usize, next: &[(u32, u64)], ledger: &mut Ledger) {
-        let Some(since) = self.cut.remove(&host) else { return };
-        let sent_in_vain = std::mem::take(&mut self.sent_in_vain);
+        // Older news may still reach it before it notices, so it counts as cut off until everything is whole.
+        let Some(since) = self.cut.get(&host).copied() else { return };
         for (number, next) in next {
             let Some(stream) = ledger.stream_mut(*number) else { continue };
             let from = stream.messages.partition_point(|message| message.accepted < since) as u64;
             let to = next.saturating_sub(u64::from(stream.contract.retain));
-            let lost = sent_in_vain.iter().filter(|(of, seq)| of == number && *seq < to);
+            let lost = self.sent_in_vain.iter().filter(|(of, seq)| of == number && *seq < to);
             stream.excused.extend(lost.map(|(_, seq)| *seq));
             stream.excused.extend(from..to.max(from));
         }
