@@ -5,7 +5,7 @@ use crate::links::{Link, Links, Party};
 use crate::pair::{Decision, News, Pair};
 use crate::queue::Queue;
 use crate::reign::Leaving;
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 use crate::settings::{Policy, Settings};
 use crate::status::Stats;
 use crate::table::Table;
@@ -111,7 +111,8 @@ impl Broker {
 
     /// How full its tables are.
     pub fn occupancy(&self) -> Occupancy {
-        let deferred = || self.sessions.iter().map(|(_, session)| session);
+        let sessions = || self.sessions.iter().map(|(_, session)| session);
+        let deferred = |session: &Session| session.deferred.len();
         let open = || self.links.iter().filter(|(_, link)| !link.closing);
         Occupancy {
             links: open().count(),
@@ -120,12 +121,8 @@ impl Broker {
             sessions: self.sessions.len(),
             jobs: self.queue.len(),
             store_bytes: self.stored_bytes,
-            deferred: deferred().map(|session| session.deferred.len()).max().unwrap_or(0),
-            owed: deferred()
-                .filter(|session| session.link.is_some())
-                .map(|session| session.deferred.len())
-                .max()
-                .unwrap_or(0),
+            deferred: sessions().map(deferred).max().unwrap_or(0),
+            owed: sessions().filter(|session| session.link.is_some()).map(deferred).max().unwrap_or(0),
         }
     }
 

@@ -332,28 +332,8 @@ fn whoever_has_just_handed_over_reigns_again_when_the_successor_restarts() {
     run.assert_nothing_missing();
 }
 
-#[test]
-fn an_epoch_that_was_given_to_a_successor_is_not_taken_again() {
-    let mut primary = Alone::broker(0, |_| {});
-    let backup = primary.accept();
-    primary.tell(backup, &hello(Standing::Seeking, "b", 10, 0));
-    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
-        primary.tell(backup, &frame);
-    }
-    let client = primary.accept();
-    primary.tell(client, &hello(Standing::Orphaned, "c", 0, 0));
-    let before = primary.state().reign().epoch;
-    primary.tell(client, &Frame::Handover);
-    assert!(!primary.state().is_primary());
-    // The successor dies without a word.
-    primary.close(backup);
-    primary.pass(Span::secs(10));
-    assert!(primary.state().is_primary());
-    assert!(primary.state().reign().epoch > before.next());
-}
-
-#[test]
-fn a_successor_that_restarts_before_it_has_reigned_does_not_go_first() {
+/// A broker that has handed over to the one on the first link, asked by the client on the second; and the epoch it gave.
+fn handed_over() -> (Alone<engine::BrokerNode<world::Log>>, wire::LinkId, wire::LinkId, u64) {
     let mut deposed = Alone::broker(1, |_| {});
     deposed.pass(Span::secs(10));
     let backup = deposed.accept();
@@ -363,8 +343,25 @@ fn a_successor_that_restarts_before_it_has_reigned_does_not_go_first() {
     }
     let client = deposed.accept();
     deposed.tell(client, &hello(Standing::Orphaned, "c", 0, 0));
+    let given = deposed.state().reign().epoch.next().0;
     deposed.tell(client, &Frame::Handover);
     assert!(!deposed.state().is_primary());
+    (deposed, backup, client, given)
+}
+
+#[test]
+fn an_epoch_that_was_given_to_a_successor_is_not_taken_again() {
+    let (mut deposed, backup, _, given) = handed_over();
+    // The successor dies without a word.
+    deposed.close(backup);
+    deposed.pass(Span::secs(10));
+    assert!(deposed.state().is_primary());
+    assert!(deposed.state().reign().epoch.0 > given);
+}
+
+#[test]
+fn a_successor_that_restarts_before_it_has_reigned_does_not_go_first() {
+    let (mut deposed, backup, _, _) = handed_over();
     // Its successor's next process knows nothing, and would go first; it hears that somebody knows more and reigns again.
     let successor = deposed.accept();
     deposed.close(backup);
@@ -375,23 +372,13 @@ fn a_successor_that_restarts_before_it_has_reigned_does_not_go_first() {
 
 #[test]
 fn whoever_has_handed_over_takes_the_reign_back_from_a_successor_that_fell_silent() {
-    let mut deposed = Alone::broker(1, |_| {});
-    deposed.pass(Span::secs(10));
-    let backup = deposed.accept();
-    deposed.tell(backup, &hello(Standing::Seeking, "a", 10, 0));
-    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
-        deposed.tell(backup, &frame);
-    }
-    let clients = [deposed.accept(), deposed.accept()];
-    for (client, name) in clients.into_iter().zip(["c", "d"]) {
-        deposed.tell(client, &hello(Standing::Orphaned, name, 0, 0));
-    }
-    let given = deposed.state().reign().epoch.next();
-    deposed.tell(clients[0], &Frame::Handover);
+    let (mut deposed, _, _, given) = handed_over();
     // One client has heard of the successor before its host died; the others wait for anybody.
-    deposed.tell(clients[1], &reign(Standing::Following, 10, given.0));
+    let client = deposed.accept();
+    deposed.tell(client, &hello(Standing::Orphaned, "d", 0, 0));
+    deposed.tell(client, &reign(Standing::Following, 10, given));
     deposed.pass(Span::millis(100));
-    assert!(deposed.state().is_primary() && deposed.state().reign().epoch > given);
+    assert!(deposed.state().is_primary() && deposed.state().reign().epoch.0 > given);
 }
 
 #[test]
@@ -407,25 +394,9 @@ fn strangers_that_come_and_go_do_not_make_a_broker_dial_again() {
     assert_eq!(seeking.dials(), 0);
 }
 
-/// A broker that has handed over to the one on the first link, asked by the client on the second; and the epoch it gave.
-fn handed_over(prefers: usize) -> (Alone<engine::BrokerNode<world::Log>>, wire::LinkId, wire::LinkId, u64) {
-    let mut deposed = Alone::broker(prefers, |_| {});
-    deposed.pass(Span::secs(10));
-    let backup = deposed.accept();
-    deposed.tell(backup, &hello(Standing::Seeking, "a", 10, 0));
-    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
-        deposed.tell(backup, &frame);
-    }
-    let client = deposed.accept();
-    deposed.tell(client, &hello(Standing::Orphaned, "c", 0, 0));
-    let given = deposed.state().reign().epoch.next().0;
-    deposed.tell(client, &Frame::Handover);
-    (deposed, backup, client, given)
-}
-
 #[test]
 fn a_successor_that_still_polls_is_waited_for_and_not_for_ever() {
-    let (mut deposed, backup, _, _) = handed_over(1);
+    let (mut deposed, backup, _, _) = handed_over();
     for number in 2..20 {
         deposed.pass(Span::millis(10));
         deposed.tell(backup, &Frame::Poll { number });
@@ -440,7 +411,7 @@ fn a_successor_that_still_polls_is_waited_for_and_not_for_ever() {
 
 #[test]
 fn clients_that_poll_do_not_stand_for_a_successor() {
-    let (mut deposed, _, client, _) = handed_over(1);
+    let (mut deposed, _, client, _) = handed_over();
     for number in 2..10 {
         deposed.pass(Span::millis(10));
         deposed.tell(client, &Frame::Poll { number });
@@ -450,7 +421,7 @@ fn clients_that_poll_do_not_stand_for_a_successor() {
 
 #[test]
 fn a_clock_that_jumps_after_a_handover_takes_no_reign_back() {
-    let (mut deposed, backup, _, given) = handed_over(1);
+    let (mut deposed, backup, _, given) = handed_over();
     deposed.now = deposed.now + Span::secs(5);
     deposed.pass(Span::ZERO);
     assert!(!deposed.state().is_primary());

@@ -314,11 +314,9 @@ impl World {
         self.agenda.push(at.max(self.now), Happening::Fault { number });
     }
 
-    /// Whom an act takes away, and which clients it cuts off from the primary, whoever that will be.
+    /// Whom an act takes away, and which clients it cuts off from the primary.
     fn strike(&self, act: &Act) -> Strike {
-        // Who is not connected to both brokers comes late to the other one.
-        let apart = (2..self.hosts.len()).filter(|host| !self.hosts[*host].is_connected_to_both());
-        let mut strike = Strike { victim: None, cut_off: apart.collect() };
+        let mut strike = Strike::default();
         match act {
             Act::Crash { target, .. } | Act::HostCrash { target, .. } | Act::Pause { target, .. } => {
                 strike.victim = self.find(*target);
