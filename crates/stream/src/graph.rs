@@ -133,7 +133,7 @@ pub struct Together {
 
 /// A step of processing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Operator {
+pub struct Step {
     /// What it makes.
     pub source: Source,
     /// Where its inputs come from.
@@ -165,7 +165,7 @@ pub struct Graph {
     /// Where events come from, as configured.
     pub suppliers: Vec<Source>,
     /// The steps, as configured.
-    pub operators: Vec<Operator>,
+    pub operators: Vec<Step>,
     /// Who gets results, as configured.
     pub consumers: Vec<Consumer>,
     /// The operators, each after those that feed it.
@@ -206,15 +206,14 @@ impl Graph {
             ring: ring(supplier.validity, supplier.period),
             ..Source::new(&supplier.name, supplier.validity, supplier.period)
         });
-        let operators =
-            spec.operators.iter().zip(inputs).zip(sets).map(|((operator, inputs), sets)| Operator {
-                source: Source::new(&operator.name, Span::FOREVER, Span::FOREVER),
-                inputs,
-                join: operator.join,
-                violation: operator.violation,
-                sets,
-                consumers: Vec::new(),
-            });
+        let operators = spec.operators.iter().zip(inputs).zip(sets).map(|((operator, inputs), sets)| Step {
+            source: Source::new(&operator.name, Span::FOREVER, Span::FOREVER),
+            inputs,
+            join: operator.join,
+            violation: operator.violation,
+            sets,
+            consumers: Vec::new(),
+        });
         let mut graph =
             Graph { suppliers: suppliers.collect(), operators: operators.collect(), consumers, order };
         graph.join_up();

@@ -1,0 +1,31 @@
+//! The kinds of operators that come with the product, one file each.
+
+use crate::operator::{Built, Kind, Setup, SetupError};
+
+/// All kinds. To add one, write its file and its line here.
+pub const KINDS: &[Kind] = &[];
+
+/// Sets up an operator of a kind, by name.
+pub fn build(kind: &str, setup: &Setup<'_>) -> Result<Built, SetupError> {
+    let listed = |names: Vec<&str>| names.join(", ");
+    let Some(found) = KINDS.iter().find(|known| known.name == kind) else {
+        let known = listed(KINDS.iter().map(|known| known.name).collect());
+        return Err(SetupError::Kind { kind: kind.to_owned(), known });
+    };
+    let knows = |name: &str| found.parameters.iter().any(|parameter| parameter.name == name);
+    if let Some(name) = setup.parameters.keys().find(|name| !knows(name)) {
+        let known = listed(found.parameters.iter().map(|parameter| parameter.name).collect());
+        return Err(SetupError::Unknown { name: name.clone(), kind: kind.to_owned(), known });
+    }
+    let (least, most) = found.inputs;
+    if !(least..=most).contains(&setup.inputs.len()) {
+        let wanted = match (least, most) {
+            (1, 1) => "one input".to_owned(),
+            (least, usize::MAX) => format!("{least} or more inputs"),
+            (least, most) if least == most => format!("{least} inputs"),
+            (least, most) => format!("{least} to {most} inputs"),
+        };
+        return Err(SetupError::Inputs { kind: kind.to_owned(), wanted, given: setup.inputs.len() });
+    }
+    (found.build)(setup)
+}
