@@ -58,6 +58,20 @@ pub enum Mutant {
     OfferOnce,
     /// What waits for a subscriber is not sent when there is room again.
     LeaveDeferred,
+    /// An operator's input keeps every event.
+    KeepEveryEvent,
+    /// An operator uses an event again.
+    UseTwice,
+    /// An operator does not shed what is out of date.
+    KeepOutdated,
+    /// An operator does not see that its inputs are too far apart.
+    KeepApart,
+    /// Levels do not matter: the least urgent runs first.
+    LeastUrgentFirst,
+    /// A message counts as processed when it has been given to the operators.
+    SettleUnprocessed,
+    /// A new primary does not process what it has copies of.
+    ForgetUnprocessed,
     /// A subscriber counts no losses.
     CountNoLosses,
 }

@@ -6,8 +6,11 @@
 //!
 //! Source: sections 2.3 and 2.4; algorithm A1.
 
+use crate::operator::{Answers, Built, Parameters, Setup};
 use crate::order::order;
-use crate::spec::{GraphSpec, Join, Level, OperatorSpec, Violation};
+use crate::pattern::{self, PatternError};
+use crate::payload::PayloadType;
+use crate::spec::{GraphSpec, Join, Keep, Level, OperatorSpec, Violation};
 use contract::Span;
 use std::collections::BTreeMap;
 
@@ -24,9 +27,39 @@ pub enum GraphError {
     /// A supplier's events are never true.
     #[error("the validity of `{0}` is {1}: it must be longer than zero")]
     Validity(String, Span),
-    /// An operator has no inputs.
-    #[error("the operator `{0}` has no inputs")]
-    NoInputs(String),
+    /// A topic pattern that does not fit the others of its graph.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// An operator has no inputs, or more than an operator may have.
+    #[error("the operator `{0}` has {1} inputs, and may have 1 to {INPUTS_MAX}")]
+    Inputs(String, usize),
+    /// An operator takes the topic that another one's results are published on.
+    #[error("an operator takes `{topic}`, on which `{operator}` publishes: take `{operator}` itself")]
+    OwnResult {
+        /// The topic.
+        topic: String,
+        /// Whose results are published there.
+        operator: String,
+    },
+    /// An operator could not be set up.
+    #[error("the operator `{operator}`: {reason}")]
+    Setup {
+        /// The operator.
+        operator: String,
+        /// Why.
+        reason: String,
+    },
+    /// An input that keeps nothing, or too much.
+    #[error("the operator `{operator}` keeps {events} events of an input, and may keep 1 to {}", Keep::MOST)]
+    Keep {
+        /// The operator.
+        operator: String,
+        /// How many.
+        events: usize,
+    },
+    /// A consumer's deadline is zero or negative.
+    #[error("the deadline of `{0}` is {1}: it must be longer than zero")]
+    Deadline(String, Span),
     /// An operator names an input that is not there.
     #[error("the operator `{operator}` takes `{input}`, which is neither a supplier nor an operator")]
     UnknownInput {
@@ -120,6 +153,12 @@ pub struct Source {
     pub period: Span,
     /// **C6**: how many of its events are true at once at most, which is how many are kept.
     pub ring: usize,
+    /// When the first result that its events lead to is due, counted from their creation; forever if nobody said.
+    pub deadline: Span,
+    /// What its payloads are.
+    pub payload: PayloadType,
+    /// Whether it has an event for each message of its one supplier, so that a missing number is a loss.
+    pub gapless: bool,
 }
 
 /// A relative set, by the places of the operator's inputs.
@@ -132,10 +171,14 @@ pub struct Together {
 }
 
 /// A step of processing.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Step {
     /// What it makes.
     pub source: Source,
+    /// What it does: the name of a kind.
+    pub kind: String,
+    /// With which parameters.
+    pub parameters: Parameters,
     /// Where its inputs come from.
     pub inputs: Vec<Origin>,
     /// When it runs.
@@ -144,6 +187,12 @@ pub struct Step {
     pub violation: Violation,
     /// Which inputs must belong together.
     pub sets: Vec<Together>,
+    /// Which events its inputs keep.
+    pub keep: Keep,
+    /// How long a run takes at most, if somebody said.
+    pub cost: Option<Span>,
+    /// Whether it has a result for every run.
+    pub answers: Answers,
     /// Who gets its results, by their place among the consumers.
     pub consumers: Vec<usize>,
 }
@@ -157,10 +206,28 @@ pub struct Consumer {
     pub operator: usize,
     /// How urgent.
     pub level: Level,
+    /// When a result is due, counted from the creation of the newest reading that it is made of.
+    pub deadline: Span,
+}
+
+/// Sets up operators by their kind.
+pub trait Factory {
+    /// An operator of this kind, or why not, in words.
+    fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String>;
+}
+
+/// The kinds that come with the product.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuiltIn;
+
+impl Factory for BuiltIn {
+    fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String> {
+        crate::kinds::build(kind, setup).map_err(|error| error.to_string())
+    }
 }
 
 /// A graph that can be run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Graph {
     /// Where events come from, as configured.
     pub suppliers: Vec<Source>,
@@ -172,15 +239,19 @@ pub struct Graph {
     pub order: Vec<usize>,
 }
 
+/// Most inputs of an operator.
+pub const INPUTS_MAX: usize = 16;
+
 /// Most events of one source that are kept, however long they are true.
 pub const RING_MAX: usize = 4_096;
 
 impl Graph {
     /// Works out what follows from a configuration, or all that is wrong with it. `levels`: how many there are.
-    pub fn build(spec: &GraphSpec, levels: u8) -> Result<Graph, Vec<GraphError>> {
+    pub fn build(spec: &GraphSpec, levels: u8, factory: &dyn Factory) -> Result<Graph, Vec<GraphError>> {
         let names = Names::of(spec);
         let mut errors = names.twice.clone();
         check_suppliers(spec, &mut errors);
+        check_operators(spec, &mut errors);
         let inputs: Vec<Vec<Origin>> =
             spec.operators.iter().map(|operator| names.inputs(operator, &mut errors)).collect();
         let sets: Vec<Vec<Together>> =
@@ -204,6 +275,8 @@ impl Graph {
         }
         let suppliers = spec.suppliers.iter().map(|supplier| Source {
             ring: ring(supplier.validity, supplier.period),
+            payload: supplier.payload.clone(),
+            gapless: true,
             ..Source::new(&supplier.name, supplier.validity, supplier.period)
         });
         let operators = spec.operators.iter().zip(inputs).zip(sets).map(|((operator, inputs), sets)| Step {
@@ -212,6 +285,11 @@ impl Graph {
             join: operator.join,
             violation: operator.violation,
             sets,
+            kind: operator.kind.clone(),
+            parameters: operator.parameters.clone(),
+            keep: operator.keep,
+            cost: operator.cost,
+            answers: Answers::Sometimes,
             consumers: Vec::new(),
         });
         let mut graph =
@@ -219,7 +297,13 @@ impl Graph {
         graph.join_up();
         graph.propagate_levels();
         graph.propagate_validity();
+        graph.propagate_types(factory)?;
         Ok(graph)
+    }
+
+    /// What the inputs of an operator are.
+    pub fn input_types(&self, operator: usize) -> Vec<PayloadType> {
+        self.operators[operator].inputs.iter().map(|origin| self.source(*origin).payload.clone()).collect()
     }
 
     /// Suppliers and operators whose events reach nobody, by name. They are never run.
@@ -257,16 +341,27 @@ impl Graph {
         }
     }
 
-    /// **C4**, from the consumers upstream.
+    /// **C4**, from the consumers upstream, and the earliest deadline with it.
     fn propagate_levels(&mut self) {
         for index in self.order.clone().into_iter().rev() {
-            let own = self.operators[index].consumers.iter().map(|consumer| self.consumers[*consumer].level);
-            let level = own.chain(self.wanted(&self.operators[index].source)).min();
-            self.operators[index].source.level = level;
+            let own = || self.operators[index].consumers.iter().map(|consumer| &self.consumers[*consumer]);
+            let source = &self.operators[index].source;
+            let level = own().map(|consumer| consumer.level).chain(self.wanted(source)).min();
+            let deadline = own().map(|consumer| consumer.deadline).chain(self.due(source)).min();
+            let source = &mut self.operators[index].source;
+            (source.level, source.deadline) = (level, deadline.unwrap_or(Span::FOREVER));
         }
         for index in 0..self.suppliers.len() {
-            self.suppliers[index].level = self.wanted(&self.suppliers[index]).min();
+            let source = &self.suppliers[index];
+            let (level, deadline) = (self.wanted(source).min(), self.due(source).min());
+            let source = &mut self.suppliers[index];
+            (source.level, source.deadline) = (level, deadline.unwrap_or(Span::FOREVER));
         }
+    }
+
+    /// The deadlines of the operators that a source feeds.
+    fn due<'a>(&'a self, source: &'a Source) -> impl Iterator<Item = Span> + 'a {
+        source.feeds.iter().map(|feed| self.operators[feed.operator].source.deadline)
     }
 
     /// The levels of the operators that a source feeds.
@@ -286,9 +381,47 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// What results are, and whether they come without gaps, from the suppliers downstream.
+    fn propagate_types(&mut self, factory: &dyn Factory) -> Result<(), Vec<GraphError>> {
+        let mut errors = Vec::new();
+        for index in self.order.clone() {
+            let inputs = self.input_types(index);
+            let step = &self.operators[index];
+            let setup = Setup { inputs: &inputs, parameters: &step.parameters };
+            let built = match factory.build(&step.kind, &setup) {
+                Ok(built) => built,
+                Err(reason) => {
+                    errors.push(GraphError::Setup { operator: step.source.name.clone(), reason });
+                    continue;
+                }
+            };
+            let all_used = matches!(step.keep, Keep::All(_)) && step.violation == Violation::Mark;
+            let gapless = match step.inputs.as_slice() {
+                [only] => self.source(*only).gapless && all_used && built.answers == Answers::Always,
+                _ => false,
+            };
+            let step = &mut self.operators[index];
+            step.answers = built.answers;
+            (step.source.payload, step.source.gapless) = (built.output, gapless);
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+}
+
 impl Source {
     fn new(name: &str, validity: Span, period: Span) -> Source {
-        Source { name: name.to_owned(), level: None, feeds: Vec::new(), validity, period, ring: 1 }
+        Source {
+            name: name.to_owned(),
+            level: None,
+            feeds: Vec::new(),
+            validity,
+            period,
+            ring: 1,
+            deadline: Span::FOREVER,
+            payload: PayloadType::Bytes,
+            gapless: false,
+        }
     }
 }
 
@@ -308,6 +441,30 @@ fn check_suppliers(spec: &GraphSpec, errors: &mut Vec<GraphError>) {
         }
         if supplier.validity <= Span::ZERO {
             errors.push(GraphError::Validity(supplier.name.clone(), supplier.validity));
+        }
+    }
+}
+
+fn check_operators(spec: &GraphSpec, errors: &mut Vec<GraphError>) {
+    errors.extend(pattern::check(spec).into_iter().map(GraphError::from));
+    for operator in &spec.operators {
+        let name = operator.name.clone();
+        if !(1..=INPUTS_MAX).contains(&operator.inputs.len()) {
+            errors.push(GraphError::Inputs(name.clone(), operator.inputs.len()));
+        }
+        if let Keep::All(events) = operator.keep
+            && !(1..=Keep::MOST).contains(&events)
+        {
+            errors.push(GraphError::Keep { operator: name, events });
+        }
+    }
+    for consumer in &spec.consumers {
+        if consumer.deadline <= Span::ZERO {
+            errors.push(GraphError::Deadline(consumer.name.clone(), consumer.deadline));
+        }
+        if spec.suppliers.iter().any(|supplier| supplier.name == consumer.name) {
+            let (topic, operator) = (consumer.name.clone(), consumer.from.clone());
+            errors.push(GraphError::OwnResult { topic, operator });
         }
     }
 }
@@ -362,9 +519,6 @@ impl<'a> Names<'a> {
     }
 
     fn inputs(&self, operator: &OperatorSpec, errors: &mut Vec<GraphError>) -> Vec<Origin> {
-        if operator.inputs.is_empty() {
-            errors.push(GraphError::NoInputs(operator.name.clone()));
-        }
         let mut inputs = Vec::new();
         for (slot, input) in operator.inputs.iter().enumerate() {
             let (name, input) = (operator.name.clone(), input.clone());
@@ -393,7 +547,8 @@ impl<'a> Names<'a> {
             }
             match self.origins.get(consumer.from.as_str()) {
                 Some(Origin::Operator(operator)) => {
-                    consumers.push(Consumer { name, operator: *operator, level: consumer.level });
+                    let (operator, level, deadline) = (*operator, consumer.level, consumer.deadline);
+                    consumers.push(Consumer { name, operator, level, deadline });
                 }
                 _ => errors.push(GraphError::UnknownSource { consumer: name, from: consumer.from.clone() }),
             }

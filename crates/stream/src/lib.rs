@@ -1,17 +1,34 @@
 #![doc = include_str!("../README.md")]
 
+mod event;
 mod graph;
 pub mod kinds;
+mod level;
 mod operator;
 mod order;
+mod pattern;
 mod payload;
+mod router;
+mod slab;
 mod spec;
+mod station;
+mod stats;
 mod validity;
 
-pub use graph::{Consumer, Feed, Graph, GraphError, Origin, RING_MAX, Source, Step, Together};
+pub use event::{Body, Draft, Event, Marks, Number, Receipt, Receipts, Store};
+pub use graph::{
+    BuiltIn, Consumer, Factory, Feed, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX, Source, Step, Together,
+};
+pub use level::{LevelQueue, Results};
 pub use operator::{
     Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Parameters, Setup, SetupError, Value,
 };
+pub use pattern::{PatternError, captures, fill};
 pub use payload::{Element, PayloadType, PayloadTypeError};
-pub use spec::{ConsumerSpec, GraphSpec, Join, Level, OperatorSpec, RelativeSet, SupplierSpec, Violation};
+pub use router::{Change, Crew, OperatorRow, Output, Router, SharedFactory, Supply};
+pub use spec::{
+    ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, RelativeSet, SupplierSpec, Violation,
+};
+pub use station::{Maker, Outlet, Place, Route, Run, Station};
+pub use stats::{Counts, Stats};
 pub use validity::Validity;

@@ -1,13 +1,16 @@
 //! What somebody configured: suppliers, operators and consumers by name. Nothing is checked here; [`crate::Graph`] does.
 
+use crate::operator::Parameters;
+use crate::payload::PayloadType;
 use contract::Span;
+use std::collections::BTreeSet;
 
 /// How urgent something is: 0 is the most urgent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Level(pub u8);
 
 /// A graph as configured.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct GraphSpec {
     /// Where events come from.
     pub suppliers: Vec<SupplierSpec>,
@@ -20,8 +23,10 @@ pub struct GraphSpec {
 /// A topic from which events come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SupplierSpec {
-    /// Its name, unique among suppliers and operators.
+    /// Its topic, unique among suppliers and operators. It may be a filter, each of whose `+` stands for one level.
     pub name: String,
+    /// What its payloads are.
+    pub payload: PayloadType,
     /// `A`: how long an event is true after its creation; forever if nothing is said.
     pub validity: Span,
     /// `T`: the shortest time between two events; longer than zero.
@@ -57,11 +62,29 @@ pub struct RelativeSet {
     pub within: Span,
 }
 
+/// Which events an input keeps until they are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// The newest: one that has not been used gives way to it.
+    Latest,
+    /// So many, in their order; the oldest gives way where more come.
+    All(usize),
+}
+
+impl Keep {
+    /// Most events that an input keeps.
+    pub const MOST: usize = 65_536;
+}
+
 /// One step of processing.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct OperatorSpec {
     /// Its name, unique among suppliers and operators.
     pub name: String,
+    /// What it does: the name of a kind.
+    pub kind: String,
+    /// With which parameters.
+    pub parameters: Parameters,
     /// Suppliers and operators that feed it, each once.
     pub inputs: Vec<String>,
     /// When it runs.
@@ -70,15 +93,67 @@ pub struct OperatorSpec {
     pub violation: Violation,
     /// Which inputs must belong together.
     pub sets: Vec<RelativeSet>,
+    /// Which events its inputs keep.
+    pub keep: Keep,
+    /// How long a run takes at most, for the analysis; measured if nothing is said.
+    pub cost: Option<Span>,
 }
 
 /// Somebody who gets the results of a supplier or an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConsumerSpec {
-    /// Its name: the topic on which results are published.
+    /// Its name: the topic on which results are published. Each `+` stands for what the suppliers' have in its place.
     pub name: String,
     /// The operator whose results it gets.
     pub from: String,
     /// How urgent that is.
     pub level: Level,
+    /// When a result is due, counted from the creation of the newest reading that it is made of.
+    pub deadline: Span,
+}
+
+impl GraphSpec {
+    /// The parts that have nothing to do with each other, each a graph of its own. What is named by nobody known stays with
+    /// whoever names it, so that the error is found there.
+    pub fn components(self) -> Vec<GraphSpec> {
+        let mut sets: Vec<BTreeSet<String>> = Vec::new();
+        let operators = self.operators.iter().map(|operator| (&operator.name, &operator.inputs));
+        let operators = operators.map(|(name, inputs)| inputs.iter().chain([name]).cloned().collect());
+        let consumers = self.consumers.iter().map(|consumer| BTreeSet::from([consumer.from.clone()]));
+        let suppliers = self.suppliers.iter().map(|supplier| BTreeSet::from([supplier.name.clone()]));
+        for mut together in operators.chain(consumers).chain(suppliers) {
+            sets.retain(|set: &BTreeSet<String>| {
+                let apart = set.is_disjoint(&together);
+                if !apart {
+                    together.extend(set.iter().cloned());
+                }
+                apart
+            });
+            sets.push(together);
+        }
+        let part = |set: &BTreeSet<String>| GraphSpec {
+            suppliers: self
+                .suppliers
+                .iter()
+                .filter(|supplier| set.contains(&supplier.name))
+                .cloned()
+                .collect(),
+            operators: self
+                .operators
+                .iter()
+                .filter(|operator| set.contains(&operator.name))
+                .cloned()
+                .collect(),
+            consumers: self
+                .consumers
+                .iter()
+                .filter(|consumer| set.contains(&consumer.from))
+                .cloned()
+                .collect(),
+        };
+        sets.iter()
+            .map(part)
+            .filter(|graph| !graph.operators.is_empty() || !graph.consumers.is_empty())
+            .collect()
+    }
 }

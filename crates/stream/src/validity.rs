@@ -11,7 +11,7 @@
 use contract::{Span, Time};
 
 /// The interval in which an event is true. It may be empty, and the event is then never valid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Validity {
     /// `tb`: from when on.
     pub begins: Time,

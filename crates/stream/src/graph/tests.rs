@@ -1,9 +1,10 @@
 use super::*;
+use crate::operator::{Answer, Fault, Input, Operator};
 use crate::spec::{ConsumerSpec, RelativeSet, SupplierSpec};
 
 fn supplier(name: &str, validity_ms: i64, period_ms: i64) -> SupplierSpec {
     let (validity, period) = (Span::millis(validity_ms), Span::millis(period_ms));
-    SupplierSpec { name: name.to_owned(), validity, period }
+    SupplierSpec { name: name.to_owned(), payload: PayloadType::Bytes, validity, period }
 }
 
 fn operator(name: &str, inputs: &[&str]) -> OperatorSpec {
@@ -13,11 +14,43 @@ fn operator(name: &str, inputs: &[&str]) -> OperatorSpec {
         join: Join::All,
         violation: Violation::Mark,
         sets: Vec::new(),
+        kind: "pass".to_owned(),
+        parameters: Parameters::default(),
+        keep: Keep::Latest,
+        cost: None,
     }
 }
 
 fn consumer(name: &str, from: &str, level: u8) -> ConsumerSpec {
-    ConsumerSpec { name: name.to_owned(), from: from.to_owned(), level: Level(level) }
+    ConsumerSpec {
+        name: name.to_owned(),
+        from: from.to_owned(),
+        level: Level(level),
+        deadline: Span::FOREVER,
+    }
+}
+
+/// Knows one kind, which hands on what it gets.
+pub(crate) struct Passing;
+
+impl Factory for Passing {
+    fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String> {
+        struct Pass;
+        impl Operator for Pass {
+            fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+                inputs.iter().for_each(|input| output.extend_from_slice(input.payload));
+                Ok(Answer::Result)
+            }
+        }
+        match kind {
+            "pass" => Ok(Built {
+                operator: Box::new(Pass),
+                output: setup.inputs[0].clone(),
+                answers: Answers::Always,
+            }),
+            kind => Err(format!("there is no `{kind}`")),
+        }
+    }
 }
 
 /// Figure 2.2 of the source: levels 0, 1 and 2 are high, middle and low.
@@ -44,7 +77,7 @@ fn figure() -> GraphSpec {
 }
 
 fn build(spec: &GraphSpec) -> Result<Graph, Vec<GraphError>> {
-    Graph::build(spec, 3)
+    Graph::build(spec, 3, &Passing)
 }
 
 fn level(graph: &Graph, name: &str) -> Option<u8> {
@@ -127,9 +160,9 @@ fn everything_that_is_wrong_is_said_at_once() {
         "`s1` is there twice",
         "the period of `s5` is 0ms",
         "the validity of `s5` is 0ms",
+        "`o4` has 0 inputs, and may have 1 to 16",
         "`o3` takes `o2` twice",
         "`o3` takes `nobody`",
-        "`o4` has no inputs",
         "set of `o6` names `s2`",
         "set of `o6` needs at least two",
         "`o7` runs on each input by itself",

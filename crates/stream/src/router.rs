@@ -1,0 +1,394 @@
+//! From messages to events, and from graphs to operators at their places: the broker's side of event processing.
+//!
+//! A graph is a pattern. When a topic comes that one of its suppliers means, the graph gets an instance for what stands in
+//! the places of `+`: its operators are given places in their levels, and its outputs are named. When the last such topic
+//! is gone, so is the instance.
+
+use crate::event::{Event, Number, Receipt, Receipts, Store};
+use crate::graph::{Factory, Feed, Graph, GraphError, Origin};
+use crate::operator::Setup;
+use crate::pattern::{captures, fill};
+use crate::slab::Slab;
+use crate::spec::GraphSpec;
+use crate::station::{Maker, Outlet, Place, Route, Siting, Station};
+use crate::stats::{Counts, Stats};
+use crate::validity::Validity;
+use contract::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Who runs operators: threads on a host, invented processors in a simulation.
+pub trait Crew {
+    /// An operator comes to its place.
+    fn add(&mut self, station: Box<Station>);
+
+    /// The operator at this place goes.
+    fn remove(&mut self, place: Place);
+
+    /// An event for an operator. `false`: too much waits for its level, and it is dropped.
+    fn offer(&mut self, route: Route, event: Event) -> bool;
+}
+
+/// Sets up operators, also on the threads that run them.
+pub type SharedFactory = Arc<dyn Factory + Send + Sync>;
+
+/// What is processed, and where.
+pub struct Router {
+    factory: SharedFactory,
+    levels: u8,
+    graphs: Vec<Running>,
+    /// By handle: what a topic's messages feed.
+    bindings: Slab<Binding>,
+    outputs: Slab<Output>,
+    sites: Vec<Sites>,
+    receipts: Arc<Receipts>,
+    under_way: usize,
+    limit: usize,
+    refused: u64,
+}
+
+/// The places of one level: the life of each, and those that are free.
+#[derive(Default)]
+struct Sites {
+    lives: Vec<u32>,
+    free: Vec<u32>,
+}
+
+struct Running {
+    spec: GraphSpec,
+    graph: Arc<Graph>,
+    instances: BTreeMap<Vec<String>, Instance>,
+}
+
+struct Instance {
+    /// By supplier.
+    taps: Vec<Tap>,
+    places: Vec<Option<Place>>,
+    stats: Vec<Arc<Stats>>,
+    outputs: Vec<u32>,
+    /// Topics that feed it.
+    topics: usize,
+}
+
+/// Where the events of a supplier go.
+#[derive(Clone)]
+struct Tap {
+    store: Arc<Store>,
+    routes: Vec<Route>,
+    validity: Span,
+    deadline: Span,
+}
+
+struct Binding {
+    taps: Vec<Tap>,
+    /// The instances that they belong to.
+    instances: Vec<(Arc<Graph>, Vec<String>)>,
+}
+
+/// A topic on which results are published.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// The topic.
+    pub topic: String,
+    /// The shortest time between two results.
+    pub period: Span,
+    /// When a result is due, counted from the newest reading that it is made of.
+    pub deadline: Span,
+    /// Whether each number of its supplier has a result.
+    pub gapless: bool,
+}
+
+/// What one operator of one instance has done so far.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OperatorRow<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What stands in the places of `+`.
+    pub instance: &'a [String],
+    /// Its level.
+    pub level: u8,
+    /// Its counts.
+    pub counts: Counts,
+}
+
+/// A message to be processed.
+#[derive(Clone, Copy, Debug)]
+pub struct Supply<'a> {
+    /// What comes back when it has been processed.
+    pub receipt: Receipt,
+    /// Its number.
+    pub number: Number,
+    /// When it was created.
+    pub created: Time,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+/// What a change of graphs did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Change {
+    /// Graphs that go on as they were.
+    pub kept: usize,
+    /// New ones.
+    pub added: usize,
+    /// Those that are gone.
+    pub removed: usize,
+}
+
+impl Router {
+    /// Without graphs. `levels`: how many there are. `limit`: messages that may be under way at once.
+    pub fn new(factory: SharedFactory, levels: u8, limit: usize) -> Router {
+        Router {
+            factory,
+            levels,
+            graphs: Vec::new(),
+            bindings: Slab::default(),
+            outputs: Slab::default(),
+            sites: (0..levels).map(|_| Sites::default()).collect(),
+            receipts: Arc::new(Receipts::new(limit)),
+            under_way: 0,
+            limit,
+            refused: 0,
+        }
+    }
+
+    /// Changes the graphs to these: what is the same goes on, what is not there any more ends, what is new begins with the
+    /// next topic that is bound. Topics must be bound anew afterwards. Nothing changes if one of them is not right.
+    pub fn change(&mut self, specs: Vec<GraphSpec>) -> Result<Change, Vec<GraphError>> {
+        let mut running = Vec::new();
+        let (mut errors, mut kept) = (Vec::new(), Vec::new());
+        for spec in specs {
+            if let Some(index) = self.graphs.iter().position(|known| known.spec == spec) {
+                kept.push(index);
+                continue;
+            }
+            match Graph::build(&spec, self.levels, &*self.factory) {
+                Ok(graph) => {
+                    let instances = BTreeMap::new();
+                    running.push(Running { spec, graph: Arc::new(graph), instances });
+                }
+                Err(wrong) => errors.extend(wrong),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let change =
+            Change { kept: kept.len(), added: running.len(), removed: self.graphs.len() - kept.len() };
+        // Instances of what goes stay until their topics are bound anew.
+        let gone = self.graphs.iter_mut().enumerate().filter(|(index, _)| !kept.contains(index));
+        gone.for_each(|(_, graph)| graph.spec = GraphSpec::default());
+        self.graphs.extend(running);
+        Ok(change)
+    }
+
+    /// The graphs as they are.
+    pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.graphs.iter().filter(|running| running.is_wanted()).map(|running| &*running.graph)
+    }
+
+    /// A topic has come. `Some`: its messages are to be processed, under this handle.
+    pub fn bind(&mut self, topic: &str, crew: &mut impl Crew) -> Option<u32> {
+        let mut binding = Binding { taps: Vec::new(), instances: Vec::new() };
+        for index in 0..self.graphs.len() {
+            let running = &self.graphs[index];
+            let suppliers = running.graph.suppliers.iter().enumerate();
+            let wanted = suppliers.filter(|(_, supplier)| running.is_wanted() && supplier.level.is_some());
+            let meant: Vec<(usize, Vec<String>)> = wanted
+                .filter_map(|(place, supplier)| {
+                    let found = captures(&supplier.name, topic)?;
+                    Some((place, found.into_iter().map(str::to_owned).collect()))
+                })
+                .collect();
+            for (supplier, captured) in meant {
+                let Some(instance) = self.instance(index, &captured, crew) else { continue };
+                instance.topics += 1;
+                binding.taps.push(instance.taps[supplier].clone());
+                binding.instances.push((Arc::clone(&self.graphs[index].graph), captured));
+            }
+        }
+        (!binding.taps.is_empty()).then(|| self.bindings.insert(binding))
+    }
+
+    /// A topic has gone, or has been bound anew.
+    pub fn unbind(&mut self, handle: u32, crew: &mut impl Crew) {
+        let Some(binding) = self.bindings.remove(handle) else { return };
+        for (graph, captured) in binding.instances {
+            let Some(running) = self.graphs.iter_mut().find(|running| Arc::ptr_eq(&running.graph, &graph))
+            else {
+                continue;
+            };
+            let Some(instance) = running.instances.get_mut(&captured) else { continue };
+            instance.topics -= 1;
+            if instance.topics > 0 {
+                continue;
+            }
+            let gone = running.instances.remove(&captured);
+            for place in gone.iter().flat_map(|gone| &gone.places).copied().flatten() {
+                crew.remove(place);
+                self.sites[usize::from(place.level)].free.push(place.index);
+            }
+            for output in gone.iter().flat_map(|gone| &gone.outputs) {
+                self.outputs.remove(*output);
+            }
+        }
+        self.graphs.retain(|running| running.is_wanted() || !running.instances.is_empty());
+    }
+
+    /// Gives a message to the operators that its topic feeds. `false`: to none, since too many are under way.
+    pub fn supply(&mut self, handle: u32, message: &Supply<'_>, crew: &mut impl Crew) -> bool {
+        let Some(binding) = self.bindings.get(handle) else { return false };
+        if self.under_way >= self.limit {
+            self.refused += 1;
+            return false;
+        }
+        let mut first: Option<Event> = None;
+        for tap in &binding.taps {
+            let mut draft = tap.store.draft(first.is_none().then_some(message.receipt));
+            let body = draft.body();
+            body.validity = Validity::of(message.created, tap.validity);
+            body.deadline = message.created + tap.deadline;
+            body.number = message.number;
+            body.payload.extend_from_slice(message.payload);
+            // Patterns that overlap give a message several events; it has been processed when the last is gone.
+            body.parents.extend(first.clone());
+            let event = draft.done();
+            for route in &tap.routes {
+                if !crew.offer(*route, event.clone()) {
+                    self.refused += 1;
+                }
+            }
+            first.get_or_insert(event);
+        }
+        self.under_way += 1;
+        true
+    }
+
+    /// The next message that has been processed.
+    pub fn processed(&mut self) -> Option<Receipt> {
+        let receipt = self.receipts.pop()?;
+        self.under_way -= 1;
+        Some(receipt)
+    }
+
+    /// Messages that are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Messages, or events made of them, that were dropped because too many were under way.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// What an outlet publishes.
+    pub fn output(&self, index: u32) -> Option<&Output> {
+        self.outputs.get(index)
+    }
+
+    /// All operators that are at work.
+    pub fn rows(&self) -> impl Iterator<Item = OperatorRow<'_>> {
+        self.graphs.iter().flat_map(|running| {
+            running.instances.iter().flat_map(|(captured, instance)| {
+                let operators = running.graph.operators.iter().zip(&instance.stats);
+                operators.filter_map(|(step, stats)| {
+                    Some(OperatorRow {
+                        name: &step.source.name,
+                        instance: captured,
+                        level: step.source.level?.0,
+                        counts: stats.counts(),
+                    })
+                })
+            })
+        })
+    }
+
+    /// The instance of a graph for what stands in the places of `+`, made if need be.
+    fn instance(&mut self, index: usize, captured: &[String], crew: &mut impl Crew) -> Option<&mut Instance> {
+        if !self.graphs[index].instances.contains_key(captured) {
+            let graph = Arc::clone(&self.graphs[index].graph);
+            let made = self.make(&graph, captured, crew)?;
+            self.graphs[index].instances.insert(captured.to_vec(), made);
+        }
+        self.graphs[index].instances.get_mut(captured)
+    }
+
+    fn make(&mut self, graph: &Arc<Graph>, captured: &[String], crew: &mut impl Crew) -> Option<Instance> {
+        let captured: Vec<&str> = captured.iter().map(String::as_str).collect();
+        let names = graph.consumers.iter().map(|consumer| fill(&consumer.name, &captured));
+        let names: Vec<String> = names.collect::<Option<_>>()?;
+        let outputs: Vec<u32> =
+            (0..names.len()).map(|consumer| self.name_output(graph, consumer, &names[consumer])).collect();
+        let levels = graph.operators.iter().map(|step| step.source.level);
+        let places: Vec<Option<Place>> = levels.map(|level| Some(self.site(level?.0))).collect();
+        let stats: Vec<Arc<Stats>> = graph.operators.iter().map(|_| Arc::default()).collect();
+        let routes = |feeds: &[Feed]| -> Vec<Route> {
+            let to = |feed: &Feed| Some(Route { to: places[feed.operator]?, slot: feed.slot as u8 });
+            feeds.iter().filter_map(to).collect()
+        };
+        for (operator, step) in graph.operators.iter().enumerate() {
+            let Some(place) = places[operator] else { continue };
+            let outlet = |consumer: &usize| Outlet {
+                output: outputs[*consumer],
+                deadline: graph.consumers[*consumer].deadline,
+            };
+            let siting = Siting {
+                place,
+                routes: routes(&step.source.feeds),
+                outlets: step.consumers.iter().map(outlet).collect(),
+                stats: Arc::clone(&stats[operator]),
+                make: self.maker(graph, operator),
+            };
+            // Building the graph has set up one like it; without it, what feeds it finds nobody there.
+            if let Some(station) = Station::new(graph, operator, siting) {
+                crew.add(Box::new(station));
+            }
+        }
+        let taps = graph.suppliers.iter().map(|supplier| Tap {
+            store: Store::new(supplier.ring, Some(Arc::clone(&self.receipts))),
+            routes: routes(&supplier.feeds),
+            validity: supplier.validity,
+            deadline: supplier.deadline,
+        });
+        Some(Instance { taps: taps.collect(), places, stats, outputs, topics: 0 })
+    }
+
+    fn maker(&self, graph: &Arc<Graph>, operator: usize) -> Maker {
+        let (graph, factory) = (Arc::clone(graph), Arc::clone(&self.factory));
+        let inputs = graph.input_types(operator);
+        Arc::new(move || {
+            let step = &graph.operators[operator];
+            let setup = Setup { inputs: &inputs, parameters: &step.parameters };
+            factory.build(&step.kind, &setup).ok().map(|built| built.operator)
+        })
+    }
+
+    fn site(&mut self, level: u8) -> Place {
+        let sites = &mut self.sites[usize::from(level)];
+        let index = sites.free.pop().unwrap_or_else(|| {
+            sites.lives.push(0);
+            sites.lives.len() as u32 - 1
+        });
+        let life = &mut sites.lives[index as usize];
+        *life = life.wrapping_add(1);
+        Place { level, index, life: *life }
+    }
+
+    fn name_output(&mut self, graph: &Graph, consumer: usize, topic: &str) -> u32 {
+        let source = graph.source(Origin::Operator(graph.consumers[consumer].operator));
+        let output = Output {
+            topic: topic.to_owned(),
+            period: source.period,
+            deadline: graph.consumers[consumer].deadline,
+            gapless: source.gapless,
+        };
+        self.outputs.insert(output)
+    }
+}
+
+impl Running {
+    /// Whether it has not been taken out of the configuration.
+    fn is_wanted(&self) -> bool {
+        !self.spec.operators.is_empty()
+    }
+}

@@ -1,0 +1,75 @@
+//! Counts of one operator, written where it runs and read by whoever asks.
+
+use contract::Span;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts since the operator was made.
+#[derive(Debug, Default)]
+pub struct Stats {
+    pub(crate) runs: AtomicU64,
+    pub(crate) results: AtomicU64,
+    pub(crate) shed_absolute: AtomicU64,
+    pub(crate) shed_relative: AtomicU64,
+    pub(crate) marked: AtomicU64,
+    pub(crate) replaced: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) faults: AtomicU64,
+    pub(crate) busy: AtomicU64,
+    pub(crate) worst: AtomicU64,
+}
+
+/// The counts of one operator at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Runs that have ended.
+    pub runs: u64,
+    /// Those that gave a result.
+    pub results: u64,
+    /// Events dropped because they were out of date.
+    pub shed_absolute: u64,
+    /// Events dropped because they were too far from the others.
+    pub shed_relative: u64,
+    /// Runs on events that were out of date or too far apart, where such are marked.
+    pub marked: u64,
+    /// Events that gave way to a newer one before they were used.
+    pub replaced: u64,
+    /// Events that gave way because more came than an input keeps.
+    pub dropped: u64,
+    /// Runs that failed.
+    pub faults: u64,
+    /// The time of all runs.
+    pub busy: Span,
+    /// The longest run.
+    pub worst: Span,
+}
+
+impl Stats {
+    /// The counts at this moment.
+    pub fn counts(&self) -> Counts {
+        let span = |nanos: &AtomicU64| Span::nanos(nanos.load(Relaxed) as i64);
+        Counts {
+            runs: self.runs.load(Relaxed),
+            results: self.results.load(Relaxed),
+            shed_absolute: self.shed_absolute.load(Relaxed),
+            shed_relative: self.shed_relative.load(Relaxed),
+            marked: self.marked.load(Relaxed),
+            replaced: self.replaced.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            faults: self.faults.load(Relaxed),
+            busy: span(&self.busy),
+            worst: span(&self.worst),
+        }
+    }
+
+    pub(crate) fn took(&self, span: Span) {
+        let nanos = span.as_nanos_u64();
+        self.runs.fetch_add(1, Relaxed);
+        self.busy.fetch_add(nanos, Relaxed);
+        self.worst.fetch_max(nanos, Relaxed);
+    }
+}
+
+/// One more.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
