@@ -65,6 +65,10 @@ impl Broker {
             self.stats.overrun += 1;
             stream.counters.lose(now, 1, &topic.contract);
         }
+        if overwritten.is_some_and(|old| old.flags.has(SlotFlags::PROCESSING)) {
+            // Operators still have it, but nothing covers it any more.
+            stream.counters.endangered_at = now;
+        }
 
         let priority = topic.contract.priority;
         let plan = topic.plan.pseudo;

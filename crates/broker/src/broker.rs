@@ -3,6 +3,7 @@
 use crate::events::Event;
 use crate::links::{Link, Links, Party};
 use crate::pair::{Decision, News, Pair};
+use crate::process::{Processed, Processing};
 use crate::queue::Queue;
 use crate::reign::Leaving;
 use crate::sessions::{Session, Sessions};
@@ -16,6 +17,28 @@ use wire::{Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, 
 pub trait Outputs: Effects {
     /// Tells the operator.
     fn report(&mut self, event: &Event<'_>);
+
+    /// A topic has come, or the graphs of operators have changed. `Some`: its messages are to be processed.
+    fn bind(&mut self, topic: &str) -> Option<Processing> {
+        let _ = topic;
+        None
+    }
+
+    /// A topic has gone, or has been bound anew.
+    fn unbind(&mut self, handle: u32) {
+        let _ = handle;
+    }
+
+    /// A message for the operators that its topic feeds. `false`: they cannot take it.
+    fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
+        let _ = (handle, message);
+        false
+    }
+
+    /// A result has been dispatched, or never will be.
+    fn release(&mut self, lineage: u32) {
+        let _ = lineage;
+    }
 }
 
 /// How full a broker's tables are; each is bounded by one of its [`crate::Limits`].
@@ -59,6 +82,8 @@ pub struct Broker {
     /// The poll that was last sent before the latest message was forwarded. The answer to a later one says that the
     /// primary has everything that was.
     pub(crate) forwarded_after_poll: Option<u64>,
+    /// Grows whenever messages are taken back from operators.
+    pub(crate) round: u32,
 }
 
 /// The partner's address, as the driver knows it.
@@ -85,6 +110,7 @@ impl Broker {
             leaving: Leaving::No,
             handover_asker: None,
             forwarded_after_poll: None,
+            round: 0,
             settings,
         }
     }
@@ -211,7 +237,7 @@ impl Broker {
     fn client_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         match frame {
             Frame::Register(register) => self.register(now, from, &register, out),
-            Frame::Unregister { stream } => self.unregister(from, stream, out),
+            Frame::Unregister { stream } => self.unregister(now, from, stream, out),
             Frame::Subscribe { number, filter } => self.subscribe(now, from, number, filter, out),
             Frame::Unsubscribe { number } => self.unsubscribe(from, number, out),
             Frame::Handover => self.handover(now, Some(from), out),

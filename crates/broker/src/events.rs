@@ -55,6 +55,22 @@ pub enum Loneliness {
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// Runs of an operator fail; told once in a while.
+    OperatorFailed {
+        /// The operator.
+        operator: &'a str,
+        /// Why the latest one did.
+        reason: &'a str,
+        /// How many did so far.
+        faults: u64,
+    },
+    /// Results of an operator cannot be published.
+    ResultRefused {
+        /// Their topic.
+        topic: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
     /// This broker reigns now.
     Promoted {
         /// Since which promotion.
@@ -155,6 +171,15 @@ impl fmt::Display for Event<'_> {
             }
             Event::SteppedDown { reign } => {
                 write!(f, "stepped down: epoch {} reigns elsewhere", reign.epoch)
+            }
+            Event::OperatorFailed { operator, reason, faults } => {
+                write!(
+                    f,
+                    "the operator `{operator}` failed: {reason}; {faults} of its runs have failed so far, the others go on"
+                )
+            }
+            Event::ResultRefused { topic, reason } => {
+                write!(f, "results of an operator cannot be published on `{topic}`: {reason}")
             }
             Event::Joined { reign } => write!(f, "this broker is backup in epoch {}", reign.epoch),
             Event::Protected { streams } => write!(f, "protected: the backup knows all {streams} streams"),

@@ -94,9 +94,10 @@ impl Broker {
             .table
             .streams()
             .filter(|(_, stream)| reigns || !stream.admitted)
+            .filter(|(_, stream)| stream.made_of.is_none())
             .filter(|(_, stream)| stream.source.is_none() && now > stream.silent_since + linger)
             .map(|(index, _)| index)
             .collect();
-        left.into_iter().for_each(|index| self.retire(index, out));
+        left.into_iter().for_each(|index| self.retire(now, index, out));
     }
 }

@@ -7,6 +7,7 @@ mod events;
 mod housekeeping;
 mod links;
 mod pair;
+mod process;
 mod queue;
 mod register;
 mod reign;
@@ -21,4 +22,5 @@ mod table;
 
 pub use broker::{Broker, Occupancy, Outputs};
 pub use events::{Event, Loneliness, PromotionCause};
+pub use process::{Outcome, Processed, Processing};
 pub use settings::{Detection, Limits, Policy, Settings, TopicRule};

@@ -28,6 +28,7 @@ pub(crate) fn announce(
                 incarnation: stream.incarnation,
                 next_seq,
                 contract: topic.contract,
+                gapless: stream.gapless,
                 topic: topic.name.as_str(),
                 publisher: &stream.publisher,
             }),
@@ -37,7 +38,7 @@ pub(crate) fn announce(
 
 /// Why a stream is not carried: for the publisher, and in words.
 pub(crate) struct Denial {
-    text: String,
+    pub(crate) text: String,
     remedies: Remedies,
     /// Another stream would have to go first.
     full: bool,
@@ -67,11 +68,23 @@ impl From<String> for Denial {
     }
 }
 
+/// How long a stream that ends waits for what operators have of it.
+const PROCESSED_WITHIN: Span = Span::secs(10);
+
+/// How many messages, one each period, are under way at once if each is for so long.
+fn slots_for(longest: Span, period: Span) -> usize {
+    longest.as_nanos_u64().div_ceil(period.as_nanos_u64().max(1)) as usize + 1
+}
+
 /// Who publishes a stream.
-struct Publisher<'a> {
-    name: &'a str,
-    incarnation: u64,
-    link: Option<LinkId>,
+pub(crate) struct Publisher<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) incarnation: u64,
+    pub(crate) link: Option<LinkId>,
+    /// If it is an operator here: the number of its first result.
+    pub(crate) made: Option<u64>,
+    /// Whether a number that never comes is a loss.
+    pub(crate) gapless: bool,
 }
 
 impl Broker {
@@ -93,7 +106,13 @@ impl Broker {
         }
         let Some(link) = self.links.get(from) else { return };
         let name = link.name.clone();
-        let publisher = Publisher { name: &name, incarnation: register.incarnation, link: Some(from) };
+        let publisher = Publisher {
+            name: &name,
+            incarnation: register.incarnation,
+            link: Some(from),
+            made: None,
+            gapless: true,
+        };
         let admitted = self.pair.is_primary();
         let result = self.find_contract(register.topic, register.contract.as_ref()).and_then(|contract| {
             let index = self.take_stream(now, register.topic, contract, &publisher, admitted, out)?;
@@ -116,11 +135,11 @@ impl Broker {
     }
 
     /// The publisher will send no more of this stream.
-    pub(crate) fn unregister(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
+    pub(crate) fn unregister(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
         let Some(link) = self.links.get_mut(from) else { return };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
-        self.retire(index, out);
+        self.retire(now, index, out);
     }
 
     /// The configured contract for the topic, or else the one asked for.
@@ -143,7 +162,7 @@ impl Broker {
     }
 
     /// The stream of this topic and publisher, made if need be.
-    fn take_stream(
+    pub(crate) fn take_stream(
         &mut self,
         now: Time,
         topic: &str,
@@ -162,6 +181,9 @@ impl Broker {
                 there.contract
             )));
         }
+        if let Some(index) = known {
+            self.keep_results_apart(index, publisher, out)?;
+        }
         let stream = known.and_then(|index| self.table.find_stream(index, publisher.name));
         if let Some(index) = stream {
             self.return_to_stream(now, index, publisher, out)?;
@@ -170,7 +192,7 @@ impl Broker {
             }
             return Ok(index);
         }
-        let index = self.make_stream(now, topic, contract, publisher)?;
+        let index = self.make_stream(now, topic, contract, publisher, out)?;
         if admitted && let Err(refusal) = self.admit_stream(index) {
             self.drop_stream(index, out);
             return Err(refusal);
@@ -203,11 +225,13 @@ impl Broker {
             return Ok(());
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
+        stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
         let ring = Ring::continuing(stream.ring.slots(), stream.ring.next_ticket());
         self.stored_bytes = self.stored_bytes + ring.bytes() - stream.ring.bytes();
         stream.ring = ring;
         (stream.incarnation, stream.next_seq, stream.next_seq_unknown) = (publisher.incarnation, 0, false);
         (stream.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
+        stream.first = publisher.made.unwrap_or(0);
         let first = topic.streams.first() == Some(&index);
         let partner = self.pair.backup().map(|partner| partner.link);
         for (id, link) in self.links.iter_mut() {
@@ -233,6 +257,7 @@ impl Broker {
         topic: &str,
         contract: Contract,
         publisher: &Publisher<'_>,
+        out: &mut impl Outputs,
     ) -> Result<u32, Denial> {
         let limits = &self.settings.limits;
         if self.table.len() >= limits.streams {
@@ -241,7 +266,9 @@ impl Broker {
                 self.table.len()
             )));
         }
-        let plan = self.admission.plan(&contract)?;
+        // Results are covered by the messages that they are made of, not by copies of their own.
+        let planned = if publisher.made.is_some() { contract.best_effort() } else { contract };
+        let plan = self.admission.plan(&planned)?;
         let slots = self.ring_slots(&contract, &plan);
         if slots > limits.ring_slots_max {
             return Err(Denial::from(format!(
@@ -253,24 +280,11 @@ impl Broker {
         if self.stored_bytes + Ring::new_bytes(slots) > limits.store_bytes {
             return Err(Denial::full("the broker's store is full: raise limits.store".to_owned()));
         }
-        let wanting = |broker: &Broker| {
-            let sessions = broker.sessions.iter().filter(|(_, session)| session.wants(topic));
-            sessions.map(|(index, _)| index).collect::<Vec<u32>>()
-        };
         let topic = match self.table.find_topic(topic) {
             Some(index) => index,
-            None => {
-                let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
-                let subscribers = wanting(self);
-                if contract.confirm && subscribers.len() > CONFIRMING_MAX {
-                    return Err(Denial::from(format!(
-                        "`{topic}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
-                        subscribers.len()
-                    )));
-                }
-                self.table.insert_topic(Topic { name, contract, plan, streams: Vec::new(), subscribers })
-            }
+            None => self.make_topic(topic, contract, plan, publisher, out)?,
         };
+        let slots = self.slots_while_processed(topic, slots);
         let ring = Ring::continuing(slots, self.table.next_ticket());
         self.stored_bytes += ring.bytes();
         let stream = Stream {
@@ -288,10 +302,48 @@ impl Broker {
             released: Time::ZERO,
             created: Time::ZERO,
             counters: Counters::default(),
+            gapless: publisher.gapless,
+            first: publisher.made.unwrap_or(0),
+            results: Vec::new(),
+            made_of: None,
         };
         let index = self.table.insert_stream(stream);
         self.queue.expect(2 * self.table.len() + 1_024);
         Ok(index)
+    }
+
+    fn make_topic(
+        &mut self,
+        topic: &str,
+        contract: Contract,
+        plan: Plan,
+        publisher: &Publisher<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<u32, Denial> {
+        let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
+        let wanting = self.sessions.iter().filter(|(_, session)| session.wants(topic));
+        let subscribers: Vec<u32> = wanting.map(|(index, _)| index).collect();
+        if contract.confirm && subscribers.len() > CONFIRMING_MAX {
+            return Err(Denial::from(format!(
+                "`{topic}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
+                subscribers.len()
+            )));
+        }
+        let made = publisher.made.is_some();
+        let processing = if made { None } else { out.bind(topic) };
+        let plan = plan.processed(processing.is_some());
+        let streams = Vec::new();
+        Ok(self.table.insert_topic(Topic { name, contract, plan, streams, subscribers, processing, made }))
+    }
+
+    /// Messages are kept for as long as operators may have them.
+    fn slots_while_processed(&self, topic: u32, slots: usize) -> usize {
+        let Some(topic) = self.table.topic(topic) else { return slots };
+        let Some(processing) = topic.processing else { return slots };
+        let contract = &topic.contract;
+        let within = if processing.within.is_forever() { contract.cover() } else { processing.within };
+        let most = self.settings.limits.ring_slots_max;
+        slots_for(within, contract.period).clamp(slots, most.max(slots))
     }
 
     /// Counts the stream's jobs, if they fit.
@@ -305,7 +357,7 @@ impl Broker {
         if trusting {
             self.admission.count(&topic.plan, &topic.contract, subscribers);
         } else {
-            self.admission.admit(&topic.contract, subscribers)?;
+            self.admission.admit_plan(&topic.plan, &topic.contract, subscribers)?;
         }
         stream.admitted = true;
         Ok(())
@@ -320,7 +372,7 @@ impl Broker {
         // A confirmed message is kept until its confirmation is back.
         let link = self.settings.links.delay(contract.link).filter(|_| contract.confirm);
         let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation);
-        let under_way = longest.as_nanos_u64().div_ceil(contract.period.as_nanos_u64().max(1)) as usize + 1;
+        let under_way = slots_for(longest, contract.period);
         let copies = if plan.replicate || self.is_baseline() { limits.backup_slots } else { 0 };
         under_way.max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
     }
@@ -400,7 +452,7 @@ impl Broker {
     }
 
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
-    pub(crate) fn retire(&mut self, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn retire(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.source = None;
@@ -408,7 +460,9 @@ impl Broker {
         let pending = |slot: &mut Slot| {
             let sent =
                 SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::COPY).or(SlotFlags::FORWARDED);
-            !slot.flags.has(sent)
+            // What waits in an operator for a partner may wait forever.
+            let processing = slot.flags.has(SlotFlags::PROCESSING) && now < slot.created + PROCESSED_WITHIN;
+            !slot.flags.has(sent) || processing
         };
         let waiting = stream.ring.slots_mut().any(pending);
         if !waiting {
@@ -437,7 +491,54 @@ impl Broker {
                 }
             }
         }
-        self.table.remove_stream(index);
+        self.forget_results(index, out);
+        if let Some((_, Some(topic))) = self.table.remove_stream(index)
+            && let Some(processing) = topic.processing
+        {
+            out.unbind(processing.handle);
+        }
+    }
+
+    /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it.
+    fn forget_results(&mut self, index: u32, out: &mut impl Outputs) {
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
+        for results in std::mem::take(&mut stream.results) {
+            let made = results.stream.and_then(|made| self.table.stream_mut(made));
+            // Housekeeping retires it when its last messages have been dispatched.
+            if let Some(made) = made.filter(|made| made.made_of == Some(index)) {
+                (made.made_of, made.silent_since) = (None, Time::ZERO);
+            }
+        }
+    }
+
+    /// A topic is published by operators or by publishers, never by both: they are covered in different ways.
+    fn keep_results_apart(
+        &mut self,
+        index: u32,
+        publisher: &Publisher<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<(), Denial> {
+        let Some(topic) = self.table.topic(index) else { return Ok(()) };
+        if publisher.made.is_none() {
+            let refused = topic.made && publisher.link.is_some();
+            return if refused { Err(Denial::made(topic.name.as_str())) } else { Ok(()) };
+        }
+        let published = |index: &u32| self.table.stream(*index).is_some_and(|stream| stream.source.is_some());
+        if topic.streams.iter().any(published) {
+            return Err(Denial::from(format!(
+                "`{}` has publishers of its own: give the operator another output",
+                topic.name
+            )));
+        }
+        if let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) {
+            // A backup that has come to reign knew the topic without knowing whose it is.
+            topic.made = true;
+            if let Some(processing) = topic.processing.take() {
+                out.unbind(processing.handle);
+            }
+        }
+        Ok(())
     }
 
     /// The primary names a stream: this backup takes it over as it is.
@@ -453,7 +554,8 @@ impl Broker {
             return self.expel(from, FarewellReason::Limit, text, out);
         }
         let from_primary = self.pair.primary_link() == Some(from);
-        let publisher = Publisher { name: announce.publisher, incarnation: announce.incarnation, link: None };
+        let Announce { publisher, incarnation, gapless, .. } = *announce;
+        let publisher = Publisher { name: publisher, incarnation, link: None, made: None, gapless };
         let known = self.table.find_topic(announce.topic);
         let differs = |topic: &Topic| topic.contract != announce.contract;
         if from_primary && known.and_then(|index| self.table.topic(index)).is_some_and(differs) {
@@ -517,7 +619,7 @@ impl Broker {
     pub(crate) fn copy_again(&mut self, index: u32) {
         let baseline = self.is_baseline();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        if !topic.plan.replicate && !baseline {
+        if (!topic.plan.replicate && !baseline) || stream.made_of.is_some() {
             return;
         }
         let tickets = stream.ring.tickets();

@@ -94,6 +94,7 @@ impl Broker {
                 }
                 slot.clear(SlotFlags::FORWARDED);
                 slot.clear(SlotFlags::OFFERED);
+                slot.clear(SlotFlags::PROCESSING);
                 let by_deadline = settings.policy.is_by_deadline();
                 let deadline = if by_deadline { slot.created + topic.plan.pseudo.dispatch } else { now };
                 queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
@@ -105,6 +106,7 @@ impl Broker {
 
     /// Another broker reigns. What has not been dispatched goes there as soon as it is reached.
     fn step_down(&mut self, now: Time, to: Option<LinkId>, out: &mut impl Outputs) {
+        self.take_back_unprocessed(out);
         self.pair.drop_backup(now);
         self.pair.seek(now);
         match to {
@@ -156,6 +158,7 @@ impl Broker {
 
     fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
         let before = self.stats.forwarded;
+        self.take_back_unprocessed(out);
         while let Some(job) = self.queue.pop() {
             if job.kind() == JobKind::Dispatch {
                 self.forward(to, job, out);
@@ -195,8 +198,8 @@ impl Broker {
     }
 
     /// Whether nothing keeps this broker any more: what arrived has been dispatched or forwarded, and its publishers
-    /// know of another primary. A broker without a partner only dispatches what it has.
-    pub fn has_left(&self, now: Time) -> bool {
+    /// know of another primary. A broker without a partner only dispatches what it has, and what its operators make of it.
+    pub fn has_left(&self, now: Time, operators_idle: bool) -> bool {
         let Leaving::Until { latest, reigned, epoch } = self.leaving else { return false };
         if now >= latest {
             return true;
@@ -207,7 +210,7 @@ impl Broker {
             !link.is_client() || link.numbers.is_empty() || follows_another
         };
         let settled = reigns || !reigned || self.links.iter().all(moved);
-        settled && self.queue.is_empty()
+        settled && operators_idle && self.queue.is_empty()
     }
 
     /// Says farewell to everybody.

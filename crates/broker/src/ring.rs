@@ -4,10 +4,11 @@
 //! recognised, so nobody needs to be told when a message is overwritten.
 
 use contract::{Mutant, Time};
+use wire::MessageFlags;
 
 /// What has happened to a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct SlotFlags(u8);
+pub(crate) struct SlotFlags(u16);
 
 impl SlotFlags {
     pub(crate) const NONE: SlotFlags = SlotFlags(0);
@@ -27,6 +28,9 @@ impl SlotFlags {
 
     /// Sent on to the broker that reigns; settled when that broker is known to have it.
     pub(crate) const FORWARDED: SlotFlags = SlotFlags(64);
+
+    /// Operators have it, or results made of it are not dispatched yet.
+    pub(crate) const PROCESSING: SlotFlags = SlotFlags(128);
 
     /// Both sets together.
     pub(crate) fn or(self, other: SlotFlags) -> SlotFlags {
@@ -49,7 +53,14 @@ pub(crate) struct Slot {
     pub(crate) unconfirmed: u64,
     pub(crate) flags: SlotFlags,
     used: bool,
+    /// For results: what is wrong with it in time.
+    pub(crate) marks: MessageFlags,
+    /// For results: what is released when it has been dispatched.
+    pub(crate) lineage: u32,
 }
+
+/// No lineage.
+const NO_LINEAGE: u32 = u32::MAX;
 
 impl Slot {
     const EMPTY: Slot = Slot {
@@ -60,7 +71,21 @@ impl Slot {
         unconfirmed: 0,
         flags: SlotFlags::NONE,
         used: false,
+        marks: MessageFlags::NONE,
+        lineage: NO_LINEAGE,
     };
+
+    /// Whether it has been handed to all and nobody is waited for any more, so that it can be settled.
+    pub(crate) fn is_complete(&self) -> bool {
+        let waits = self.unconfirmed != 0 || self.flags.has(SlotFlags::PROCESSING);
+        self.flags.has(SlotFlags::OFFERED) && !self.flags.has(SlotFlags::DISPATCHED) && !waits
+    }
+
+    /// What is to be released, once.
+    pub(crate) fn take_lineage(&mut self) -> Option<u32> {
+        let lineage = std::mem::replace(&mut self.lineage, NO_LINEAGE);
+        (lineage != NO_LINEAGE).then_some(lineage)
+    }
 
     pub(crate) fn set(&mut self, flag: SlotFlags) {
         self.flags.0 |= flag.0;
@@ -149,8 +174,8 @@ impl Ring {
         let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index * self.payload_room };
         self.payloads[at..at + payload.len()].copy_from_slice(payload);
-        let slot =
-            Slot { seq, created, ticket, length: payload.len() as u32, unconfirmed: 0, flags, used: true };
+        let length = payload.len() as u32;
+        let slot = Slot { seq, created, ticket, length, flags, used: true, ..Slot::EMPTY };
         let old = std::mem::replace(&mut self.slots[index], slot);
         (ticket, old.used.then_some(old))
     }

@@ -6,7 +6,9 @@ use crate::queue::{Job, JobKind};
 use crate::register;
 use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
-use contract::{Mutant, Span, Time};
+use crate::status::Stats;
+use crate::table::Stream;
+use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
 /// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
@@ -39,6 +41,7 @@ impl Broker {
 
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
+        let receipt = Receipt { stream: job.stream, ticket: job.ticket, round: self.round };
         let Broker { table, sessions, links, settings, stats, .. } = self;
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, payload)) = stream.ring.message(job.ticket) else { return };
@@ -46,7 +49,7 @@ impl Broker {
             return;
         }
         let confirm = topic.contract.confirm;
-        let flags = if confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE };
+        let flags = slot.marks.with(asking(confirm));
         let (seq, created) = (slot.seq, slot.created);
         // After a failover its subscribers may have had it in time already; they know, and we do not.
         let again = slot.flags.has(SlotFlags::RESENT) || slot.flags.has(SlotFlags::COPY);
@@ -59,7 +62,7 @@ impl Broker {
             let open = session.open_link(out, settings.limits.subscriber_backlog_bytes);
             let state = open.and_then(|link| links.get_mut(link)).filter(|state| !state.closing);
             if let (Some(link), Some(state)) = (open, state) {
-                let expected = if session.began <= stream.registered { 0 } else { seq };
+                let expected = if session.began <= stream.registered { stream.first } else { seq };
                 register::announce(state, link, job.stream, stream, topic, expected, out);
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
@@ -76,27 +79,35 @@ impl Broker {
             }
         }
 
+        let given = topic.process(receipt, stream.incarnation, again, &message, out);
+        if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
+            stats.unprocessed += 1;
+            stream.counters.lose(now, 1, &topic.contract);
+        }
         stats.dispatched += 1;
         if !again {
-            let latency = now.since(created).max(Span::ZERO);
-            stats.record_latency(latency);
-            stream.counters.latency_last = latency;
-            stream.counters.latency_max = stream.counters.latency_max.max(latency);
-            if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.dispatch {
-                stats.late += 1;
-                stream.counters.late += 1;
-                stream.counters.broken_at = now;
-            }
+            let by_deadline = settings.policy.is_by_deadline();
+            let deadline = by_deadline.then(|| created + topic.plan.pseudo.dispatch);
+            stream.count_dispatch(now, created, deadline, stats);
         }
         let count = topic.subscribers.len().min(u64::BITS as usize) as u32;
         let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
         // A message counts as dispatched when all have it. Where no copy could be kept for those that do not, it counts at
         // once: nothing would be gained by waiting.
-        let missing = if confirm { all } else { owed };
-        if missing != 0 && (confirm || topic.plan.replicate) {
+        let covered = topic.plan.replicate || topic.made;
+        let missing = match (confirm, covered) {
+            (true, _) => all,
+            (false, true) => owed,
+            (false, false) => 0,
+        };
+        let processing = given == Some(true);
+        if missing != 0 || processing {
             if let Some(slot) = stream.ring.slot_mut(job.ticket) {
                 slot.unconfirmed = missing;
                 slot.set(SlotFlags::OFFERED);
+                if processing {
+                    slot.set(SlotFlags::PROCESSING);
+                }
             }
         } else {
             self.settle(job.stream, job.ticket, out);
@@ -124,6 +135,9 @@ impl Broker {
         let Some(stream) = self.table.stream_mut(index) else { return };
         let Some(slot) = stream.ring.slot_mut(ticket) else { return };
         slot.set(SlotFlags::DISPATCHED);
+        if let Some(lineage) = slot.take_lineage() {
+            out.release(lineage);
+        }
         let copied = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
         if let Some(partner) = backup
             && copied
@@ -170,7 +184,9 @@ impl Broker {
     pub(crate) fn forward_slot(&mut self, link: LinkId, index: u32, ticket: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
+        // A result is made again where the messages go that it is made of.
         if slot.flags.has(SlotFlags::DISPATCHED)
+            || stream.made_of.is_some()
             || slot.flags.has(SlotFlags::FORWARDED)
             || Mutant::DropStrays.is_on()
         {
@@ -222,9 +238,9 @@ impl Broker {
                 stats.dropped += 1;
                 continue;
             };
-            let expected = if session.began <= stream.registered { 0 } else { slot.seq };
+            let expected = if session.began <= stream.registered { stream.first } else { slot.seq };
             register::announce(state, link, waiting.stream, stream, topic, expected, out);
-            let flags = if topic.contract.confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE };
+            let flags = slot.marks.with(asking(topic.contract.confirm));
             let message =
                 Message { stream: waiting.stream, flags, seq: slot.seq, created: slot.created, payload };
             out.send_message(link, MessageKind::Deliver, &message);
@@ -242,11 +258,30 @@ impl Broker {
         let Some(entry) = self.table.stream_mut(stream) else { return };
         let Some(slot) = entry.ring.slot_mut(ticket) else { return };
         slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
-        let complete = slot.flags.has(SlotFlags::OFFERED) && slot.unconfirmed == 0;
-        if complete && !slot.flags.has(SlotFlags::DISPATCHED) {
+        if slot.is_complete() {
             self.settle(stream, ticket, out);
         }
     }
+}
+
+impl Stream {
+    /// Keeps the account of how long messages take.
+    fn count_dispatch(&mut self, now: Time, created: Time, deadline: Option<Time>, stats: &mut Stats) {
+        let latency = now.since(created).max(Span::ZERO);
+        stats.record_latency(latency);
+        self.counters.latency_last = latency;
+        self.counters.latency_max = self.counters.latency_max.max(latency);
+        if deadline.is_some_and(|deadline| now > deadline) {
+            stats.late += 1;
+            self.counters.late += 1;
+            self.counters.broken_at = now;
+        }
+    }
+}
+
+/// The flag that asks for a confirmation.
+fn asking(confirm: bool) -> MessageFlags {
+    if confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE }
 }
 
 impl Session {

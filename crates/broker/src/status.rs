@@ -25,6 +25,9 @@ pub(crate) struct Stats {
     pub(crate) unregistered: u64,
     pub(crate) refused: u64,
     pub(crate) promotions: u64,
+    pub(crate) results: u64,
+    pub(crate) results_refused: u64,
+    pub(crate) unprocessed: u64,
     /// From creation to dispatch, in microseconds.
     latency: Histogram<u32>,
 }
@@ -54,6 +57,9 @@ impl Default for Stats {
             unregistered: 0,
             refused: 0,
             promotions: 0,
+            results: 0,
+            results_refused: 0,
+            unprocessed: 0,
             latency,
         }
     }

@@ -3,7 +3,6 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::Party;
-use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
 use contract::{Mutant, Time, TopicFilter};
 use std::collections::VecDeque;
@@ -235,8 +234,7 @@ impl Broker {
                 let Some(stream) = self.table.stream_mut(index) else { continue };
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
                 slot.unconfirmed = without_bit(slot.unconfirmed, position);
-                let offered = slot.flags.has(SlotFlags::OFFERED) && !slot.flags.has(SlotFlags::DISPATCHED);
-                if offered && slot.unconfirmed == 0 {
+                if slot.is_complete() {
                     self.settle(index, ticket, out);
                 }
             }

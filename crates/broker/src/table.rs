@@ -1,5 +1,6 @@
 //! Topics and their streams.
 
+use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
 use std::collections::BTreeMap;
@@ -13,6 +14,10 @@ pub(crate) struct Topic {
     pub(crate) streams: Vec<u32>,
     /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
     pub(crate) subscribers: Vec<u32>,
+    /// How operators take its messages, if they do.
+    pub(crate) processing: Option<Processing>,
+    /// Whether its messages are results of an operator.
+    pub(crate) made: bool,
 }
 
 /// The messages of one topic from one publisher.
@@ -39,6 +44,14 @@ pub(crate) struct Stream {
     pub(crate) released: Time,
     pub(crate) created: Time,
     pub(crate) counters: Counters,
+    /// Whether a number that never comes is a loss.
+    pub(crate) gapless: bool,
+    /// The first number of its present life.
+    pub(crate) first: u64,
+    /// The streams of results that stand for its messages.
+    pub(crate) results: Vec<ResultStream>,
+    /// For results: the stream of the messages that they stand for.
+    pub(crate) made_of: Option<u32>,
 }
 
 /// What happened to a stream since it was registered.

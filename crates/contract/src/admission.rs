@@ -34,6 +34,15 @@ pub struct Plan {
     pub replicate: bool,
 }
 
+impl Plan {
+    /// The plan where operators process the messages, or do not. A processed message is settled when its last result has been
+    /// dispatched, for which no bound is given here; so a copy is never needless, unless nothing is promised.
+    #[must_use]
+    pub fn processed(self, processed: bool) -> Plan {
+        Plan { replicate: self.replicate || (processed && !self.replication.is_forever()), ..self }
+    }
+}
+
 /// The smallest change of one term that would be admitted, for each term where there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Remedies {
@@ -165,15 +174,21 @@ impl Admission {
     /// give them back with [`Admission::uncount`].
     pub fn admit(&mut self, contract: &Contract, subscribers: u32) -> Result<Plan, Refusal> {
         let plan = self.plan(contract)?;
+        self.admit_plan(&plan, contract, subscribers)?;
+        Ok(plan)
+    }
+
+    /// Step two alone, for a plan that step one has made.
+    pub fn admit_plan(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) -> Result<(), Refusal> {
         if self.load.classes() + 2 > Load::CLASSES_MAX || Mutant::RefuseContracts.is_on() {
             return Err(Refusal::TooManyClasses);
         }
-        self.count(&plan, contract, subscribers);
+        self.count(plan, contract, subscribers);
         if let Some(overload) = self.load.overload(&self.supply).filter(|_| !Mutant::AdmitAnything.is_on()) {
-            self.uncount(&plan, contract, subscribers);
+            self.uncount(plan, contract, subscribers);
             return Err(Refusal::Unschedulable { overload, remedies: self.remedies(contract, subscribers) });
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Counts a stream's jobs without asking whether they fit: for a backup, which copies what the primary admitted,

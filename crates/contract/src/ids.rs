@@ -41,3 +41,14 @@ pub struct Reign {
     /// The broker that was promoted.
     pub node: NodeId,
 }
+
+/// A message that a broker has given to operators, in the broker's own words. It comes back when they are done with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Receipt {
+    /// Its stream there.
+    pub stream: u32,
+    /// Its ticket in the stream.
+    pub ticket: u32,
+    /// How often the broker had taken messages back from operators before; what was taken back does not count.
+    pub round: u32,
+}

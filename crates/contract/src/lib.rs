@@ -11,7 +11,7 @@ mod topic;
 
 pub use admission::{Admission, Plan, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
-pub use ids::{Epoch, NodeId, Reign};
+pub use ids::{Epoch, NodeId, Receipt, Reign};
 pub use mutant::Mutant;
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};

@@ -563,7 +563,7 @@ impl Endpoint {
                     publisher: announce.publisher.into(),
                     incarnation: announce.incarnation,
                     contract: announce.contract,
-                    tally: Tally::new(announce.next_seq),
+                    tally: Tally::new(announce.next_seq, announce.gapless),
                     late: 0,
                     subscriptions: matching.map(|(number, _)| number as u32).collect(),
                 };
@@ -603,6 +603,8 @@ impl Endpoint {
                 latency,
                 late,
                 reordered,
+                out_of_date: message.flags.contains(MessageFlags::OUT_OF_DATE),
+                apart: message.flags.contains(MessageFlags::APART),
                 payload: message.payload,
                 contract: &inbound.contract,
                 tally: &inbound.tally,

@@ -20,6 +20,10 @@ pub struct Delivery<'a> {
     pub late: bool,
     /// Whether a message with a higher number came before it.
     pub reordered: bool,
+    /// For results of operators: whether something that it is made of was out of date.
+    pub out_of_date: bool,
+    /// The same: whether the things that it is made of are too far apart in time.
+    pub apart: bool,
     /// What it carries.
     pub payload: &'a [u8],
     /// The contract of its topic.

@@ -39,11 +39,13 @@ pub struct Tally {
     duplicates: u64,
     lost: u64,
     longest_run: u64,
+    /// Whether every number is used, so that a missing one is a loss.
+    gapless: bool,
 }
 
 impl Tally {
-    /// An account that expects `next` first.
-    pub(crate) fn new(next: u64) -> Tally {
+    /// An account that expects `next` first. `gapless`: whether a number that never comes is a loss.
+    pub(crate) fn new(next: u64, gapless: bool) -> Tally {
         // Numbers before the first expected one are not ours to miss. Should one come all the same, it is new: the stream's
         // first messages may be on their way from one broker when the other is the first to name it.
         Tally {
@@ -54,6 +56,7 @@ impl Tally {
             duplicates: 0,
             lost: 0,
             longest_run: 0,
+            gapless,
         }
     }
 
@@ -131,7 +134,7 @@ impl Tally {
     /// The publisher says that it has sent all numbers below `sent`: what did not come at the end is lost as well.
     pub fn finish(&mut self, sent: u64) {
         self.close();
-        if sent > self.next {
+        if sent > self.next && self.gapless {
             self.count(sent - self.next);
             self.next = sent;
         }
@@ -143,7 +146,9 @@ impl Tally {
             self.gaps.remove(0);
             self.lose(gap);
         }
-        if seq > self.next {
+        if seq > self.next && !self.gapless {
+            (self.next.max(oldest_kept)..seq).for_each(|unused| self.unmark(unused));
+        } else if seq > self.next {
             let gap = Gap { from: self.next, to: seq, noticed: now };
             if seq - self.next >= WINDOW {
                 // Longer than the window: nothing of it could be told from a duplicate any more.
@@ -211,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_is_filled_in_time_is_no_loss() {
-        let mut tally = Tally::new(0);
+        let mut tally = Tally::new(0, true);
         tally.arrive(Time(0), 0, SETTLE);
         tally.arrive(Time(1), 3, SETTLE);
         assert_eq!(tally.arrive(Time(2), 1, SETTLE), Arrival::Fresh { reordered: true });
@@ -223,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_judged_when_its_time_is_over_and_not_before() {
-        let mut tally = Tally::new(0);
+        let mut tally = Tally::new(0, true);
         tally.arrive(Time(0), 5, SETTLE);
         tally.arrive(Time(50), 2, SETTLE);
         tally.judge(Time(99), SETTLE);
@@ -234,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_subscriber_that_comes_later_misses_nothing_from_before_and_takes_it_once() {
-        let mut tally = Tally::new(7);
+        let mut tally = Tally::new(7, true);
         assert_eq!(tally.arrive(Time(0), 3, SETTLE), Arrival::Fresh { reordered: true });
         assert_eq!(tally.arrive(Time(0), 3, SETTLE), Arrival::Duplicate);
         tally.arrive(Time(0), 7, SETTLE);
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_at_the_end_is_lost() {
-        let mut tally = Tally::new(0);
+        let mut tally = Tally::new(0, true);
         tally.arrive(Time(0), 0, SETTLE);
         tally.finish(4);
         assert_eq!((tally.lost(), tally.longest_run()), (3, 3));
@@ -252,18 +257,31 @@ mod tests {
 
     #[test]
     fn an_endless_gap_is_counted_at_once() {
-        let mut tally = Tally::new(0);
+        let mut tally = Tally::new(0, true);
         tally.arrive(Time(0), 0, SETTLE);
         tally.arrive(Time(1), 100_001, SETTLE);
         assert_eq!((tally.lost(), tally.longest_run()), (100_000, 100_000));
         assert_eq!(tally.arrive(Time(2), 100_000, SETTLE), Arrival::Duplicate);
     }
 
+    #[test]
+    fn numbers_that_are_not_used_are_no_losses_and_duplicates_are_still_told() {
+        let mut tally = Tally::new(0, false);
+        for seq in [5, 9, 5_000, 4_990] {
+            assert_ne!(tally.arrive(Time(0), seq, SETTLE), Arrival::Duplicate, "number {seq}");
+        }
+        for seq in [5, 9, 5_000, 4_990] {
+            assert_eq!(tally.arrive(Time(500), seq, SETTLE), Arrival::Duplicate, "number {seq}");
+        }
+        tally.finish(9_000);
+        assert_eq!((tally.lost(), tally.longest_run(), tally.received()), (0, 0, 4));
+    }
+
     proptest! {
         /// Against a set of all numbers ever seen, for disorder within the window.
         #[test]
         fn the_account_agrees_with_a_set(steps in prop::collection::vec((0_u64..40, 0_u64..30), 1..300)) {
-            let mut tally = Tally::new(0);
+            let mut tally = Tally::new(0, true);
             let mut seen = BTreeSet::new();
             let mut base = 0;
             let mut highest = 0;

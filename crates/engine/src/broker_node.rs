@@ -1,8 +1,10 @@
 //! A broker as a node.
 
 use crate::node::{Node, for_each_frame};
-use broker::{Broker, Event, Outputs, Settings};
+use crate::processing::{NoOperators, Operators, Processor};
+use broker::{Broker, Event, Outputs, Processed, Processing, Settings};
 use contract::{Span, Time};
+use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
 
 /// Hears what a broker has to tell its operator.
@@ -11,20 +13,63 @@ pub trait Reporter {
     fn report(&mut self, event: &Event<'_>);
 }
 
-/// A broker, wired to bytes.
+/// A broker, wired to bytes and to operators.
 #[derive(Clone)]
-pub struct BrokerNode<R> {
+pub struct BrokerNode<R, O = NoOperators> {
     broker: Broker,
     reporter: R,
+    operators: O,
 }
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
 const JOBS_PER_PORTION: usize = 64;
 
 impl<R: Reporter> BrokerNode<R> {
-    /// A broker that has just started.
+    /// A broker that has just started, without operators.
     pub fn new(settings: Settings, reporter: R) -> BrokerNode<R> {
-        BrokerNode { broker: Broker::new(settings), reporter }
+        BrokerNode::with_operators(settings, reporter, NoOperators)
+    }
+}
+
+impl<R: Reporter, C: Crew> BrokerNode<R, Processor<C>> {
+    /// Changes the graphs of operators: those that are the same go on, the others end or begin. Nothing changes if one of
+    /// them is not right.
+    pub fn change_graphs(
+        &mut self,
+        graphs: Vec<GraphSpec>,
+        net: &mut impl Effects,
+    ) -> Result<Change, Vec<GraphError>> {
+        let change = self.operators.change(graphs)?;
+        let BrokerNode { broker, reporter, operators } = self;
+        broker.rebind(&mut Wired { net, reporter, operators });
+        Ok(change)
+    }
+}
+
+impl<R: Reporter, O: Operators> BrokerNode<R, O> {
+    /// A broker that has just started.
+    pub fn with_operators(settings: Settings, reporter: R, operators: O) -> BrokerNode<R, O> {
+        BrokerNode { broker: Broker::new(settings), reporter, operators }
+    }
+
+    /// Its operators.
+    pub fn operators(&mut self) -> &mut O {
+        &mut self.operators
+    }
+
+    /// Publishes what operators have made, and settles the messages with which they are done.
+    fn take_results(&mut self, now: Time, net: &mut impl Effects) {
+        let BrokerNode { broker, reporter, operators } = self;
+        while let Some(made) = operators.next_result(now, reporter) {
+            let result = made.outcome();
+            let taken = broker.publish_result(now, &result, &mut Wired { net, reporter, operators });
+            if !taken {
+                operators.release(result.lineage);
+            }
+        }
+        while let Some(receipt) = operators.processed() {
+            broker.processed(receipt, &mut Wired { net, reporter, operators });
+        }
     }
 
     /// The broker itself.
@@ -39,36 +84,56 @@ impl<R: Reporter> BrokerNode<R> {
 
     /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
     pub fn run_jobs(&mut self, now: Time, budget: usize, net: &mut impl Effects) -> bool {
-        self.broker.run(now, budget, &mut Wired { net, reporter: &mut self.reporter })
+        self.take_results(now, net);
+        self.broker.run(
+            now,
+            budget,
+            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
+        )
     }
 
     /// Begins to end; see [`Broker::leave`].
     pub fn leave(&mut self, now: Time, net: &mut impl Effects) {
-        self.broker.leave(now, &mut Wired { net, reporter: &mut self.reporter });
+        self.broker
+            .leave(now, &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators });
     }
 
     /// Whether nothing keeps it any more; see [`Broker::has_left`].
     pub fn has_left(&self, now: Time) -> bool {
-        self.broker.has_left(now)
+        self.broker.has_left(now, self.operators.is_idle())
     }
 
     /// Says farewell to everybody.
     pub fn say_farewell(&mut self, net: &mut impl Effects) {
-        self.broker.say_farewell(&mut Wired { net, reporter: &mut self.reporter });
+        self.broker.say_farewell(&mut Wired {
+            net,
+            reporter: &mut self.reporter,
+            operators: &mut self.operators,
+        });
     }
 }
 
-impl<R: Reporter> Node for BrokerNode<R> {
+impl<R: Reporter, O: Operators> Node for BrokerNode<R, O> {
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
-        self.broker.handle_link(now, link, change, &mut Wired { net, reporter: &mut self.reporter });
+        self.broker.handle_link(
+            now,
+            link,
+            change,
+            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
+        );
     }
 
     fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects) {
-        self.broker.handle_dial_failed(now, peer, refused, &mut Wired { net, reporter: &mut self.reporter });
+        self.broker.handle_dial_failed(
+            now,
+            peer,
+            refused,
+            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
+        );
     }
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
-        let mut out = Wired { net, reporter: &mut self.reporter };
+        let mut out = Wired { net, reporter: &mut self.reporter, operators: &mut self.operators };
         let result = for_each_frame(bytes, |frame| self.broker.handle_frame(now, link, frame, &mut out));
         result.unwrap_or_else(|error| {
             self.broker.handle_garbage(link, &error, &mut out);
@@ -81,7 +146,10 @@ impl<R: Reporter> Node for BrokerNode<R> {
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
-        self.broker.handle_timeout(now, &mut Wired { net, reporter: &mut self.reporter });
+        self.broker.handle_timeout(
+            now,
+            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
+        );
     }
 
     fn next_deadline(&self) -> Time {
@@ -89,18 +157,35 @@ impl<R: Reporter> Node for BrokerNode<R> {
     }
 }
 
-/// The network and the reporter as one.
-struct Wired<'a, N, R> {
+/// The network, the reporter and the operators as one.
+struct Wired<'a, N, R, O> {
     net: &'a mut N,
     reporter: &'a mut R,
+    operators: &'a mut O,
 }
 
-impl<N: Effects, R: Reporter> Outputs for Wired<'_, N, R> {
+impl<N: Effects, R: Reporter, O: Operators> Outputs for Wired<'_, N, R, O> {
     fn report(&mut self, event: &Event<'_>) {
         self.reporter.report(event);
     }
+
+    fn bind(&mut self, topic: &str) -> Option<Processing> {
+        self.operators.bind(topic)
+    }
+
+    fn unbind(&mut self, handle: u32) {
+        self.operators.unbind(handle);
+    }
+
+    fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
+        self.operators.process(handle, message)
+    }
+
+    fn release(&mut self, lineage: u32) {
+        self.operators.release(lineage);
+    }
 }
 
-impl<N: Effects, R> Effects for Wired<'_, N, R> {
+impl<N: Effects, R, O> Effects for Wired<'_, N, R, O> {
     crate::node::effects_through!(net);
 }

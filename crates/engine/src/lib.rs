@@ -4,7 +4,9 @@ mod broker_node;
 mod client_node;
 pub mod driving;
 mod node;
+mod processing;
 
 pub use broker_node::{BrokerNode, Reporter};
 pub use client_node::{Application, ClientNode, ClientOutputs};
 pub use node::Node;
+pub use processing::{Made, NoOperators, Operators, Processor};

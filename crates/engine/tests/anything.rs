@@ -173,6 +173,7 @@ impl Bench {
                     incarnation: seq,
                     next_seq: seq,
                     contract,
+                    gapless: seq % 2 == 0,
                     topic: word,
                     publisher: "p",
                 };

@@ -14,7 +14,7 @@ use world::{Who, World};
 /// A broker's name for the one stream of these tests.
 fn announce(stream: u32, incarnation: u64, next_seq: u64) -> Frame<'static> {
     let (contract, topic, publisher) = (replicated(), "t", "p");
-    Frame::Announce(Announce { stream, incarnation, next_seq, contract, topic, publisher })
+    Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: true, topic, publisher })
 }
 
 #[test]

@@ -7,20 +7,11 @@
 //! this: shed, replaced, failed and delivered events all end the same way.
 
 use crate::validity::Validity;
-use contract::Time;
+use contract::{Receipt, Time};
 use crossbeam_queue::ArrayQueue;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A message of a broker that is being processed: its stream and its ticket there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Receipt {
-    /// The broker's index of the stream.
-    pub stream: u32,
-    /// The message's ticket.
-    pub ticket: u32,
-}
 
 /// Which message an event stands for: a result has the number of its first input, so that subscribers recognise a result
 /// that is made again after a crash.
@@ -28,7 +19,9 @@ pub struct Receipt {
 pub struct Number {
     /// The broker's index of the stream.
     pub stream: u32,
-    /// The message's number there.
+    /// The incarnation of its publisher.
+    pub incarnation: u64,
+    /// The message's number.
     pub seq: u64,
 }
 
@@ -190,7 +183,7 @@ mod tests {
     use super::*;
 
     fn receipt(ticket: u32) -> Option<Receipt> {
-        Some(Receipt { stream: 1, ticket })
+        Some(Receipt { stream: 1, ticket, round: 0 })
     }
 
     #[test]

@@ -155,6 +155,8 @@ pub struct Source {
     pub ring: usize,
     /// When the first result that its events lead to is due, counted from their creation; forever if nobody said.
     pub deadline: Span,
+    /// When the last of them is due; forever if one of them has no deadline.
+    pub done: Span,
     /// What its payloads are.
     pub payload: PayloadType,
     /// Whether it has an event for each message of its one supplier, so that a missing number is a loss.
@@ -347,21 +349,22 @@ impl Graph {
             let own = || self.operators[index].consumers.iter().map(|consumer| &self.consumers[*consumer]);
             let source = &self.operators[index].source;
             let level = own().map(|consumer| consumer.level).chain(self.wanted(source)).min();
-            let deadline = own().map(|consumer| consumer.deadline).chain(self.due(source)).min();
-            let source = &mut self.operators[index].source;
-            (source.level, source.deadline) = (level, deadline.unwrap_or(Span::FOREVER));
+            let due = || own().map(|consumer| (consumer.deadline, consumer.deadline)).chain(self.due(source));
+            let (deadline, done) = (due().map(|due| due.0).min(), due().map(|due| due.1).max());
+            self.operators[index].source.want(level, deadline, done);
         }
         for index in 0..self.suppliers.len() {
             let source = &self.suppliers[index];
-            let (level, deadline) = (self.wanted(source).min(), self.due(source).min());
-            let source = &mut self.suppliers[index];
-            (source.level, source.deadline) = (level, deadline.unwrap_or(Span::FOREVER));
+            let (level, due) = (self.wanted(source).min(), || self.due(source));
+            let (deadline, done) = (due().map(|due| due.0).min(), due().map(|due| due.1).max());
+            self.suppliers[index].want(level, deadline, done);
         }
     }
 
-    /// The deadlines of the operators that a source feeds.
-    fn due<'a>(&'a self, source: &'a Source) -> impl Iterator<Item = Span> + 'a {
-        source.feeds.iter().map(|feed| self.operators[feed.operator].source.deadline)
+    /// The first and the last deadline of each operator that a source feeds and whose results anybody wants.
+    fn due<'a>(&'a self, source: &'a Source) -> impl Iterator<Item = (Span, Span)> + 'a {
+        let fed = source.feeds.iter().map(|feed| &self.operators[feed.operator].source);
+        fed.filter(|source| source.level.is_some()).map(|source| (source.deadline, source.done))
     }
 
     /// The levels of the operators that a source feeds.
@@ -410,6 +413,11 @@ impl Graph {
 }
 
 impl Source {
+    fn want(&mut self, level: Option<Level>, deadline: Option<Span>, done: Option<Span>) {
+        self.level = level;
+        (self.deadline, self.done) = (deadline.unwrap_or(Span::FOREVER), done.unwrap_or(Span::FOREVER));
+    }
+
     fn new(name: &str, validity: Span, period: Span) -> Source {
         Source {
             name: name.to_owned(),
@@ -419,6 +427,7 @@ impl Source {
             period,
             ring: 1,
             deadline: Span::FOREVER,
+            done: Span::FOREVER,
             payload: PayloadType::Bytes,
             gapless: false,
         }

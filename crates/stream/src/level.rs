@@ -65,7 +65,7 @@ pub trait Results {
     fn result(&mut self, outlet: Outlet, event: Event);
 
     /// A run failed.
-    fn fault(&mut self, run: &Run, stats: &Arc<Stats>, fault: &Fault);
+    fn fault(&mut self, operator: &Arc<str>, stats: &Arc<Stats>, fault: &Fault);
 }
 
 impl LevelQueue {
@@ -121,7 +121,7 @@ impl LevelQueue {
         let there = self.stations.get_mut(index).and_then(Option::as_mut);
         let Some(station) = there.filter(|station| station.place == run.place) else { return };
         if let Err(fault) = outcome {
-            results.fault(&run, station.stats(), fault);
+            results.fault(station.name(), station.stats(), fault);
         }
         let result = station.end(now, run, outcome);
         self.entered += 1;

@@ -15,7 +15,7 @@ mod station;
 mod stats;
 mod validity;
 
-pub use event::{Body, Draft, Event, Marks, Number, Receipt, Receipts, Store};
+pub use event::{Body, Draft, Event, Marks, Number, Receipts, Store};
 pub use graph::{
     BuiltIn, Consumer, Factory, Feed, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX, Source, Step, Together,
 };
@@ -25,10 +25,10 @@ pub use operator::{
 };
 pub use pattern::{PatternError, captures, fill};
 pub use payload::{Element, PayloadType, PayloadTypeError};
-pub use router::{Change, Crew, OperatorRow, Output, Router, SharedFactory, Supply};
+pub use router::{Bound, Change, Crew, OperatorRow, Output, Router, SharedFactory, Supply};
 pub use spec::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, RelativeSet, SupplierSpec, Violation,
 };
-pub use station::{Maker, Outlet, Place, Route, Run, Station};
+pub use station::{Maker, Outlet, Place, Product, Route, Run, Station};
 pub use stats::{Counts, Stats};
 pub use validity::Validity;

@@ -4,16 +4,16 @@
 //! the places of `+`: its operators are given places in their levels, and its outputs are named. When the last such topic
 //! is gone, so is the instance.
 
-use crate::event::{Event, Number, Receipt, Receipts, Store};
+use crate::event::{Event, Number, Receipts, Store};
 use crate::graph::{Factory, Feed, Graph, GraphError, Origin};
 use crate::operator::Setup;
 use crate::pattern::{captures, fill};
 use crate::slab::Slab;
 use crate::spec::GraphSpec;
-use crate::station::{Maker, Outlet, Place, Route, Siting, Station};
+use crate::station::{Maker, Outlet, Place, Product, Route, Siting, Station};
 use crate::stats::{Counts, Stats};
 use crate::validity::Validity;
-use contract::{Span, Time};
+use contract::{Receipt, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,6 +27,21 @@ pub trait Crew {
 
     /// An event for an operator. `false`: too much waits for its level, and it is dropped.
     fn offer(&mut self, route: Route, event: Event) -> bool;
+
+    /// What has come of the work since the last time, one by one.
+    fn collect(&mut self) -> Option<Product>;
+
+    /// Whether nothing is ready or running.
+    fn is_idle(&self) -> bool;
+}
+
+/// How a topic is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// Under which handle its messages are supplied.
+    pub handle: u32,
+    /// When the last result of a message is due, counted from its creation; forever if one has no deadline.
+    pub within: Span,
 }
 
 /// Sets up operators, also on the threads that run them.
@@ -39,7 +54,7 @@ pub struct Router {
     graphs: Vec<Running>,
     /// By handle: what a topic's messages feed.
     bindings: Slab<Binding>,
-    outputs: Slab<Output>,
+    outputs: Slab<Arc<Output>>,
     sites: Vec<Sites>,
     receipts: Arc<Receipts>,
     under_way: usize,
@@ -77,6 +92,7 @@ struct Tap {
     routes: Vec<Route>,
     validity: Span,
     deadline: Span,
+    done: Span,
 }
 
 struct Binding {
@@ -188,7 +204,7 @@ impl Router {
     }
 
     /// A topic has come. `Some`: its messages are to be processed, under this handle.
-    pub fn bind(&mut self, topic: &str, crew: &mut impl Crew) -> Option<u32> {
+    pub fn bind(&mut self, topic: &str, crew: &mut impl Crew) -> Option<Bound> {
         let mut binding = Binding { taps: Vec::new(), instances: Vec::new() };
         for index in 0..self.graphs.len() {
             let running = &self.graphs[index];
@@ -207,7 +223,8 @@ impl Router {
                 binding.instances.push((Arc::clone(&self.graphs[index].graph), captured));
             }
         }
-        (!binding.taps.is_empty()).then(|| self.bindings.insert(binding))
+        let within = binding.taps.iter().map(|tap| tap.done).max()?;
+        Some(Bound { handle: self.bindings.insert(binding), within })
     }
 
     /// A topic has gone, or has been bound anew.
@@ -282,7 +299,7 @@ impl Router {
     }
 
     /// What an outlet publishes.
-    pub fn output(&self, index: u32) -> Option<&Output> {
+    pub fn output(&self, index: u32) -> Option<&Arc<Output>> {
         self.outputs.get(index)
     }
 
@@ -334,6 +351,7 @@ impl Router {
             };
             let siting = Siting {
                 place,
+                name: operator_name(&step.source.name, &captured),
                 routes: routes(&step.source.feeds),
                 outlets: step.consumers.iter().map(outlet).collect(),
                 stats: Arc::clone(&stats[operator]),
@@ -349,6 +367,7 @@ impl Router {
             routes: routes(&supplier.feeds),
             validity: supplier.validity,
             deadline: supplier.deadline,
+            done: supplier.done,
         });
         Some(Instance { taps: taps.collect(), places, stats, outputs, topics: 0 })
     }
@@ -382,8 +401,13 @@ impl Router {
             deadline: graph.consumers[consumer].deadline,
             gapless: source.gapless,
         };
-        self.outputs.insert(output)
+        self.outputs.insert(Arc::new(output))
     }
+}
+
+/// An operator's name with its instance: `rms[7]`.
+fn operator_name(name: &str, captured: &[&str]) -> Arc<str> {
+    if captured.is_empty() { name.into() } else { format!("{name}[{}]", captured.join(",")).into() }
 }
 
 impl Running {

@@ -41,12 +41,29 @@ pub struct Outlet {
     pub deadline: Span,
 }
 
+/// What comes of the work.
+#[derive(Clone, Debug)]
+pub enum Product {
+    /// A result for somebody outside of the graph.
+    Result(Outlet, Event),
+    /// A run failed.
+    Fault {
+        /// The operator.
+        operator: Arc<str>,
+        /// Its counts.
+        stats: Arc<Stats>,
+        /// Why.
+        fault: Fault,
+    },
+}
+
 /// Makes an operator's value, the first time and again after a panic.
 pub type Maker = Arc<dyn Fn() -> Option<Box<dyn Operator>> + Send + Sync>;
 
 /// An operator at its place.
 pub struct Station {
     pub(crate) place: Place,
+    name: Arc<str>,
     join: Join,
     violation: Violation,
     keep: Keep,
@@ -86,6 +103,7 @@ pub struct Run {
 /// What a new station needs to know, besides the graph.
 pub(crate) struct Siting {
     pub(crate) place: Place,
+    pub(crate) name: Arc<str>,
     pub(crate) routes: Vec<Route>,
     pub(crate) outlets: Vec<Outlet>,
     pub(crate) stats: Arc<Stats>,
@@ -100,6 +118,7 @@ impl Station {
         let room = |_| VecDeque::with_capacity(2);
         Some(Station {
             place: siting.place,
+            name: siting.name,
             join: step.join,
             violation: step.violation,
             keep: step.keep,
@@ -288,6 +307,11 @@ impl Station {
             }
             None => self.kit = None,
         }
+    }
+
+    /// Its name, for people.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     /// Its counts.

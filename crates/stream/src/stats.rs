@@ -1,6 +1,6 @@
 //! Counts of one operator, written where it runs and read by whoever asks.
 
-use contract::Span;
+use contract::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counts since the operator was made.
@@ -16,6 +16,8 @@ pub struct Stats {
     pub(crate) faults: AtomicU64,
     pub(crate) busy: AtomicU64,
     pub(crate) worst: AtomicU64,
+    /// When a fault was last told.
+    told: AtomicU64,
 }
 
 /// The counts of one operator at one moment.
@@ -59,6 +61,16 @@ impl Stats {
             busy: span(&self.busy),
             worst: span(&self.worst),
         }
+    }
+
+    /// Whether a fault should be told now; the same operator's are told once in a while.
+    pub fn tell(&self, now: Time, every: Span) -> bool {
+        let told = Time(self.told.load(Relaxed));
+        let due = told == Time::ZERO || now >= told + every;
+        if due {
+            self.told.store(now.0, Relaxed);
+        }
+        due
     }
 
     pub(crate) fn took(&self, span: Span) {

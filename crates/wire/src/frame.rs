@@ -189,6 +189,8 @@ pub struct Announce<'a> {
     pub next_seq: u64,
     /// Its contract.
     pub contract: Contract,
+    /// Whether every number is used. If not, one that never comes is no loss: an operator had nothing to say.
+    pub gapless: bool,
     /// Its topic.
     pub topic: &'a str,
     /// Its publisher's name.
@@ -375,7 +377,7 @@ heads! {
         stream: U32, admitted: u8, replicate: u8, has_contract: u8, reigns: u8, retain: U32,
         period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
     }
-    AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead }
+    AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead, gapless: u8 }
     SubscribedHead { number: U32, admitted: u8, reigns: u8 }
     SessionHead { incarnation: U64, present: u8 }
     HandoverReplyHead { epoch: U64, done: u8 }
@@ -701,6 +703,7 @@ impl<'a> Announce<'a> {
             incarnation: self.incarnation.into(),
             next_seq: self.next_seq.into(),
             terms: TermsHead::new(&self.contract),
+            gapless: u8::from(self.gapless),
         };
         put(out, &head);
         put_text(out, self.topic, TOPIC_BYTES_MAX);
@@ -714,6 +717,7 @@ impl<'a> Announce<'a> {
             incarnation: head.incarnation.get(),
             next_seq: head.next_seq.get(),
             contract: head.terms.contract()?,
+            gapless: head.gapless != 0,
             topic: reader.text(TOPIC_BYTES_MAX)?,
             publisher: reader.text(NAME_BYTES_MAX)?,
         })

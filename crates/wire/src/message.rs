@@ -43,6 +43,16 @@ impl MessageFlags {
     pub const RESEND: MessageFlags = MessageFlags(1);
     /// The subscriber is asked to confirm.
     pub const CONFIRM: MessageFlags = MessageFlags(2);
+    /// A result that is made of something that was out of date.
+    pub const OUT_OF_DATE: MessageFlags = MessageFlags(4);
+    /// A result that is made of things too far apart in time.
+    pub const APART: MessageFlags = MessageFlags(8);
+
+    /// Both sets together.
+    #[must_use]
+    pub fn with(self, other: MessageFlags) -> MessageFlags {
+        MessageFlags(self.0 | other.0)
+    }
 
     /// Whether all of `other` is set.
     pub fn contains(self, other: MessageFlags) -> bool {

@@ -2,13 +2,13 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which each file uses its part")]
 
-use contract::{Span, Time};
+use contract::{Receipt, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stream::{
     Answer, Answers, Built, ConsumerSpec, Crew, Event, Factory, Fault, GraphSpec, Input, Join, Keep, Level,
-    LevelQueue, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Receipt, Results,
-    Route, Router, Run, Setup, Station, Stats, SupplierSpec, Supply, Violation,
+    LevelQueue, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product, Results,
+    Route, Router, Setup, Station, Stats, SupplierSpec, Supply, Violation,
 };
 
 pub const LEVELS: u8 = 3;
@@ -121,6 +121,12 @@ impl Crew for Queues {
         }
         !self.full
     }
+    fn collect(&mut self) -> Option<Product> {
+        None
+    }
+    fn is_idle(&self) -> bool {
+        self.levels.iter().all(|level| !level.is_ready() && !level.has_moving())
+    }
 }
 
 struct Sink<'a>(&'a mut Vec<(Outlet, Event)>, &'a mut usize);
@@ -129,7 +135,7 @@ impl Results for Sink<'_> {
     fn result(&mut self, outlet: Outlet, event: Event) {
         self.0.push((outlet, event));
     }
-    fn fault(&mut self, _run: &Run, _stats: &Arc<Stats>, _fault: &Fault) {
+    fn fault(&mut self, _operator: &Arc<str>, _stats: &Arc<Stats>, _fault: &Fault) {
         *self.1 += 1;
     }
 }
@@ -156,8 +162,8 @@ impl Plant {
 
     pub fn bind(&mut self, topic: &str) {
         let old = self.handles.remove(topic);
-        if let Some(handle) = self.router.bind(topic, &mut self.queues) {
-            self.handles.insert(topic.to_owned(), handle);
+        if let Some(bound) = self.router.bind(topic, &mut self.queues) {
+            self.handles.insert(topic.to_owned(), bound.handle);
         }
         if let Some(old) = old {
             self.router.unbind(old, &mut self.queues);
@@ -171,8 +177,8 @@ impl Plant {
 
     /// An event of a supplier, created at this time.
     pub fn push(&mut self, topic: &str, created: u64, payload: &[u8]) -> bool {
-        let receipt = Receipt { stream: 0, ticket: self.sent };
-        let number = Number { stream: 0, seq: u64::from(self.sent) };
+        let receipt = Receipt { stream: 0, ticket: self.sent, round: 0 };
+        let number = Number { stream: 0, incarnation: 0, seq: u64::from(self.sent) };
         self.sent += 1;
         let Some(handle) = self.handles.get(topic) else { return false };
         let message = Supply { receipt, number, created: Time(created), payload };

@@ -73,7 +73,7 @@ proptest! {
         stream in any::<u32>(), incarnation in any::<u64>(), next_seq in any::<u64>(), contract in any_contract(),
         topic in "\\PC{0,60}", name in "\\PC{0,30}", flag in any::<bool>(),
     ) {
-        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, topic: &topic, publisher: &name }))?;
+        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, topic: &topic, publisher: &name }))?;
         round_trip(Frame::Subscribe { number: stream, filter: &topic })?;
         round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
@@ -222,8 +222,15 @@ fn sample() -> Vec<u8> {
         name: "a",
     };
     let register = Register { stream: 1, incarnation: 5, contract: Some(contract), topic: "t/1" };
-    let announce =
-        Announce { stream: 1, incarnation: 2, next_seq: 3, contract, topic: "t/1", publisher: "p" };
+    let announce = Announce {
+        stream: 1,
+        incarnation: 2,
+        next_seq: 3,
+        contract,
+        gapless: true,
+        topic: "t/1",
+        publisher: "p",
+    };
     let session = Frame::Session { incarnation: 1, present: true, client: "s", filter: "#" };
     let mut outbox = Outbox::default();
     for frame in [Frame::Hello(hello), Frame::Register(register), Frame::Announce(announce), session] {

@@ -1,0 +1,300 @@
+//! A message's way through operators and back: given to them when it is dispatched, published again as results, and settled
+//! when nothing of it is left.
+//!
+//! The problem: a message that is being processed is neither delivered nor lost, and the primary may die meanwhile. The
+//! idea: the operators count as one more subscriber that confirms. A message is settled when all subscribers have it and
+//! the operators have given its receipt back, which they do when every result made of it has been dispatched. Until then its
+//! copy or its publisher covers it, and a new primary processes it again. So results need no copies of their own.
+//!
+//! A result has the number of the message that it stands for, so a subscriber recognises one that is made again.
+
+use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::queue::JobKind;
+use crate::register::{Denial, Publisher};
+use crate::ring::SlotFlags;
+use crate::table::Topic;
+use contract::{Contract, Loss, Mutant, Receipt, Span, Time};
+use wire::limits::NAME_BYTES_MAX;
+use wire::{Message, MessageFlags};
+
+/// How operators take a topic's messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Processing {
+    /// Under which number.
+    pub handle: u32,
+    /// When the last result is due, counted from creation; forever if one has no deadline.
+    pub within: Span,
+}
+
+/// A message on its way to operators.
+#[derive(Clone, Copy, Debug)]
+pub struct Processed<'a> {
+    /// What comes back, through [`Broker::processed`].
+    pub receipt: Receipt,
+    /// The incarnation of its publisher.
+    pub incarnation: u64,
+    /// It.
+    pub message: &'a Message<'a>,
+}
+
+/// A result on its way to subscribers.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome<'a> {
+    /// The number of the output.
+    pub output: u32,
+    /// Its topic.
+    pub topic: &'a str,
+    /// The shortest time between two results.
+    pub period: Span,
+    /// When it is due, counted from `created`.
+    pub deadline: Span,
+    /// Whether every message has a result.
+    pub gapless: bool,
+    /// The stream of the message that it stands for, its incarnation, and the message's number.
+    pub stream: u32,
+    /// See `stream`.
+    pub incarnation: u64,
+    /// See `stream`.
+    pub seq: u64,
+    /// When the newest message that it is made of was created.
+    pub created: Time,
+    /// What is wrong with it in time.
+    pub flags: MessageFlags,
+    /// What it carries.
+    pub payload: &'a [u8],
+    /// What is to be released when it has been dispatched.
+    pub lineage: u32,
+}
+
+/// A stream of results, as the stream knows it whose messages they stand for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ResultStream {
+    pub(crate) output: u32,
+    /// `None`: it was refused.
+    pub(crate) stream: Option<u32>,
+    /// Ask again then.
+    pub(crate) ask_again: Time,
+}
+
+/// A result without a deadline of its own is dispatched as if it were due so long after the newest reading.
+const WITHOUT_DEADLINE: Span = Span::secs(1);
+/// Between two attempts to have a refused stream of results carried.
+const ASK_AGAIN: Span = Span::secs(10);
+
+impl Broker {
+    /// An operator has a result. `false`: it is not published, and its lineage need not be kept.
+    pub fn publish_result(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> bool {
+        // A broker that has stepped down has given the messages away, and the other one makes their results.
+        if !self.pair.is_primary() {
+            return false;
+        }
+        let Some(index) = self.result_stream(now, result, out) else {
+            self.stats.results_refused += 1;
+            return false;
+        };
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return false };
+        if result.seq < stream.next_seq && stream.ring.find(result.seq).is_some() {
+            self.stats.duplicates += 1;
+            return false;
+        }
+        let growth = stream.ring.growth(result.payload.len());
+        if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
+            self.stats.overrun += 1;
+            stream.counters.lose(now, 1, &topic.contract);
+            return false;
+        }
+        self.stored_bytes += growth;
+        self.stats.results += 1;
+        stream.counters.arrived += 1;
+        stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
+        let (ticket, overwritten) =
+            stream.ring.push(result.seq, result.created, result.payload, SlotFlags::NONE);
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
+            (slot.lineage, slot.marks) = (result.lineage, result.flags);
+        }
+        if let Some(mut old) = overwritten {
+            if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
+                self.stats.overrun += 1;
+                stream.counters.lose(now, 1, &topic.contract);
+            }
+            if let Some(lineage) = old.take_lineage() {
+                out.release(lineage);
+            }
+        }
+        let deadline = result.created + topic.plan.pseudo.dispatch;
+        self.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
+        true
+    }
+
+    /// Operators are done with a message, and all its results have been dispatched.
+    pub fn processed(&mut self, receipt: Receipt, out: &mut impl Outputs) {
+        if !self.pair.is_primary() || receipt.round != self.round {
+            return;
+        }
+        let Some(stream) = self.table.stream_mut(receipt.stream) else { return };
+        let Some(slot) = stream.ring.slot_mut(receipt.ticket) else { return };
+        slot.clear(SlotFlags::PROCESSING);
+        if slot.is_complete() {
+            self.settle(receipt.stream, receipt.ticket, out);
+        }
+    }
+
+    /// The operators have changed: asks for every topic anew whether its messages are processed.
+    pub fn rebind(&mut self, out: &mut impl Outputs) {
+        let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
+        for index in topics {
+            let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { continue };
+            let bound = out.bind(topic.name.as_str());
+            let before = std::mem::replace(&mut topic.processing, bound);
+            if let Some(before) = before {
+                out.unbind(before.handle);
+            }
+            if before.is_some() != bound.is_some() {
+                self.plan_again(index);
+            }
+        }
+    }
+
+    /// A topic's plan where its messages are processed, or are not any more.
+    fn plan_again(&mut self, index: u32) {
+        let Some(topic) = self.table.topic(index) else { return };
+        let Ok(plan) = self.admission.plan(&topic.contract) else { return };
+        let (old, new) = (topic.plan, plan.processed(topic.processing.is_some()));
+        let (contract, subscribers) = (topic.contract, topic.subscribers.len() as u32);
+        let admitted =
+            topic.streams.iter().filter(|index| self.table.stream(**index).is_some_and(|s| s.admitted));
+        for _ in 0..admitted.count() {
+            self.admission.uncount(&old, &contract, subscribers);
+            self.admission.count(&new, &contract, subscribers);
+        }
+        if let Some(topic) = self.table.topic_mut(index) {
+            topic.plan = new;
+        }
+    }
+
+    /// The stream of these results, made if need be.
+    fn result_stream(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> Option<u32> {
+        let (origin, topic) = self.table.pair(result.stream)?;
+        if origin.incarnation != result.incarnation {
+            return None;
+        }
+        let known = origin.results.iter().find(|known| known.output == result.output);
+        if let Some(known) = known {
+            let there = known.stream.and_then(|index| self.table.stream(index));
+            match there {
+                Some(stream) if stream.incarnation == result.incarnation => return known.stream,
+                None if now < known.ask_again => return None,
+                _ => {}
+            }
+        }
+        let name = result_publisher(topic.name.as_str(), &origin.publisher);
+        let contract = self.result_contract(result, &topic.contract);
+        let publisher = Publisher {
+            name: &name,
+            incarnation: result.incarnation,
+            link: None,
+            made: Some(result.seq),
+            gapless: result.gapless,
+        };
+        let taken = self.take_stream(now, result.topic, contract, &publisher, true, out);
+        if let Err(denial) = &taken {
+            out.report(&Event::ResultRefused { topic: result.topic, reason: &denial.text });
+        }
+        let stream = taken.ok();
+        let entry = ResultStream { output: result.output, stream, ask_again: now + ASK_AGAIN };
+        let origin = self.table.stream_mut(result.stream)?;
+        origin.results.retain(|known| known.output != result.output);
+        origin.results.push(entry);
+        let made = self.table.stream_mut(stream?)?;
+        made.made_of = Some(result.stream);
+        stream
+    }
+
+    /// The configured contract of a topic of results, or what follows from the messages that they are made of.
+    fn result_contract(&self, result: &Outcome<'_>, origin: &Contract) -> Contract {
+        let configured = self.settings.topics.iter().find(|rule| rule.filter.matches(result.topic));
+        if let Some(rule) = configured {
+            return rule.contract;
+        }
+        let deadline = if result.deadline.is_forever() { WITHOUT_DEADLINE } else { result.deadline };
+        let contract = Contract { period: result.period, deadline, confirm: false, ..*origin };
+        if result.gapless { contract } else { Contract { loss: Loss::Unbounded, retain: 0, ..contract } }
+    }
+
+    /// This broker does not reign any more: what operators have is dispatched again, here or where it is forwarded to. What
+    /// they still make of it is not published.
+    pub(crate) fn take_back_unprocessed(&mut self, out: &mut impl Outputs) {
+        self.round = self.round.wrapping_add(1);
+        let streams: Vec<u32> = self.table.streams().map(|(index, _)| index).collect();
+        for index in streams {
+            let Broker { table, queue, .. } = self;
+            let Some((stream, topic)) = table.pair_mut(index) else { continue };
+            for ticket in stream.ring.tickets() {
+                let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+                if let Some(lineage) = slot.take_lineage() {
+                    out.release(lineage);
+                    // It would be taken for a duplicate of the one that is made again.
+                    slot.forget();
+                } else if slot.flags.has(SlotFlags::PROCESSING) {
+                    slot.clear(SlotFlags::PROCESSING);
+                    slot.clear(SlotFlags::OFFERED);
+                    let deadline = slot.created + topic.plan.pseudo.dispatch;
+                    queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
+                }
+            }
+        }
+    }
+}
+
+impl Topic {
+    /// Gives a message to the operators that its topic feeds. Returns whether they have it.
+    pub(crate) fn process(
+        &self,
+        receipt: Receipt,
+        incarnation: u64,
+        again: bool,
+        message: &Message<'_>,
+        out: &mut impl Outputs,
+    ) -> Option<bool> {
+        let processing = self.processing?;
+        if again && Mutant::ForgetUnprocessed.is_on() {
+            return None;
+        }
+        let given = out.process(processing.handle, &Processed { receipt, incarnation, message });
+        Some(given && !Mutant::SettleUnprocessed.is_on())
+    }
+}
+
+/// Whose results they are: the topic and the publisher of the messages. A long one is told from others by a checksum.
+fn result_publisher(topic: &str, publisher: &str) -> String {
+    let name = format!("{topic}@{publisher}");
+    if name.len() <= NAME_BYTES_MAX {
+        return name;
+    }
+    // FNV-1a.
+    let sum = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let keep = name.floor_char_boundary(NAME_BYTES_MAX - 17);
+    format!("{}~{sum:016x}", &name[..keep])
+}
+
+impl Denial {
+    pub(crate) fn made(topic: &str) -> Denial {
+        Denial::from(format!("`{topic}` is published by an operator: publish on another topic"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_of_results_stay_apart() {
+        assert_eq!(result_publisher("a/b", "p"), "a/b@p");
+        let long = |end: &str| result_publisher(&format!("{}{end}", "ü".repeat(100)), "p");
+        assert!(long("1").len() <= NAME_BYTES_MAX);
+        assert_ne!(long("1"), long("2"));
+    }
+}
