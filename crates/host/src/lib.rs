@@ -7,6 +7,7 @@ mod network;
 mod poller;
 pub mod realtime;
 mod serve;
+mod workers;
 
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{now, random_number};
@@ -14,3 +15,4 @@ pub use driver::Driver;
 pub use network::{HostError, Network};
 pub use poller::{Poller, Ready};
 pub use serve::{Serving, serve};
+pub use workers::{Movers, Staffing, Workers};

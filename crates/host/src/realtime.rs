@@ -30,25 +30,35 @@ pub fn ask(wishes: &Wishes) -> Vec<String> {
              LimitMEMLOCK=infinity"
         ));
     }
-    if !wishes.processors.is_empty() {
-        let mut set = CpuSet::new();
-        wishes.processors.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
-        if let Err(error) = sched_setaffinity(None, &set) {
-            refusals.push(format!(
-                "the data thread is not pinned to processors {:?} ({error}): check realtime.processors",
-                wishes.processors
-            ));
-        }
-    }
-    if let Some(priority) = wishes.priority
-        && let Err(reason) = set_fifo(priority)
-    {
-        refusals.push(format!(
-            "the data thread has no real-time priority ({reason}): other programs may delay messages by milliseconds. \
-             Allow it with LimitRTPRIO={priority}, or run `verge doctor`"
-        ));
-    }
+    refusals.extend(try_processors(&wishes.processors, "the data thread"));
+    refusals.extend(try_priority(wishes.priority, "the data thread"));
     refusals
+}
+
+/// Keeps the calling thread on these processors; on any if there are none.
+pub(crate) fn try_processors(processors: &[usize], who: &str) -> Vec<String> {
+    if processors.is_empty() {
+        return Vec::new();
+    }
+    let mut set = CpuSet::new();
+    processors.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    let refused = sched_setaffinity(None, &set).err();
+    let sentence = |error| {
+        format!("{who}: not pinned to processors {processors:?} ({error}): check realtime.processors")
+    };
+    refused.map(sentence).into_iter().collect()
+}
+
+/// Gives the calling thread a priority under `SCHED_FIFO`; ordinary scheduling if there is none.
+pub(crate) fn try_priority(priority: Option<u8>, who: &str) -> Vec<String> {
+    let Some(priority) = priority else { return Vec::new() };
+    let sentence = |reason| {
+        format!(
+            "{who}: no real-time priority ({reason}): other programs may delay messages by milliseconds. Allow it with \
+             LimitRTPRIO={priority}, or run `verge doctor`"
+        )
+    };
+    set_fifo(priority).err().map(sentence).into_iter().collect()
 }
 
 /// Raises the number of descriptors to what the host allows, since every connection needs one. Returns how many there

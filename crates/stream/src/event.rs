@@ -5,13 +5,15 @@
 //! an event is shared by reference and holds references to what it was made of. When the last reference goes, the event
 //! returns to the store that it came from, and if it was a message, its receipt goes back to the broker. No path can forget
 //! this: shed, replaced, failed and delivered events all end the same way.
+//!
+//! The last reference may go on a thread of any priority, and another thread may be interrupted in the middle of the same.
+//! So nobody ever waits here: what cannot be had at once is made anew, and what cannot be kept at once is given up.
 
 use crate::validity::Validity;
-use contract::{Receipt, Time};
-use crossbeam_queue::ArrayQueue;
+use contract::Time;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Which message an event stands for: a result has the number of its first input, so that subscribers recognise a result
 /// that is made again after a crash.
@@ -64,7 +66,7 @@ pub struct Body {
     pub payload: Vec<u8>,
     /// What it was made of.
     pub(crate) parents: Vec<Event>,
-    receipt: Option<Receipt>,
+    permit: Option<u32>,
     home: Option<Arc<Store>>,
 }
 
@@ -75,9 +77,8 @@ impl Body {
         self.payload.clear();
         self.marks = Marks::NONE;
         let home = self.home.take()?;
-        if let (Some(receipt), Some(done)) = (self.receipt.take(), &home.done) {
-            // There is a place for each event under way; see `Receipts`.
-            let _ = done.0.push(receipt);
+        if let (Some(permit), Some(permits)) = (self.permit.take(), &home.permits) {
+            permits.give_back(permit);
         }
         Some(home)
     }
@@ -106,7 +107,7 @@ impl Drop for Event {
         let Some(mut body) = self.0.take() else { return };
         // Where two last references go at the same instant, neither is alone; the body is then freed and not kept.
         if let Some(home) = Arc::get_mut(&mut body).and_then(Body::end) {
-            let _ = home.free.push(body);
+            home.keep(body);
         }
     }
 }
@@ -128,53 +129,94 @@ impl Draft {
     }
 }
 
-/// Messages that have been processed, on their way back to the broker.
+/// Permits for messages to be under way, by number. Giving one back never fails and never waits: it sets a bit.
 #[derive(Debug)]
-pub struct Receipts(ArrayQueue<Receipt>);
+pub(crate) struct Permits {
+    /// One bit each: has been given back.
+    back: Box<[AtomicU64]>,
+    /// One bit for each word of `back` that may hold some.
+    words: Box<[AtomicU64]>,
+}
 
-impl Receipts {
-    /// With places for so many messages; more must not be under way.
-    pub fn new(places: usize) -> Receipts {
-        Receipts(ArrayQueue::new(places.max(1)))
+impl Permits {
+    /// So many permits.
+    pub(crate) fn new(count: usize) -> Permits {
+        let zeroes = |bits: usize| (0..bits.div_ceil(64).max(1)).map(|_| AtomicU64::new(0)).collect();
+        let back: Box<[AtomicU64]> = zeroes(count);
+        Permits { words: zeroes(back.len()), back }
     }
 
-    /// The next one.
-    pub fn pop(&self) -> Option<Receipt> {
-        self.0.pop()
+    fn give_back(&self, permit: u32) {
+        let word = permit as usize / 64;
+        self.back[word].fetch_or(1 << (permit % 64), SeqCst);
+        self.words[word / 64].fetch_or(1 << (word % 64), SeqCst);
+    }
+
+    /// Takes all that have been given back.
+    pub(crate) fn collect(&self, mut take: impl FnMut(u32)) {
+        for (place, words) in self.words.iter().enumerate() {
+            if words.load(Relaxed) == 0 {
+                continue;
+            }
+            for word in bits(words.swap(0, SeqCst)).map(|bit| place * 64 + bit as usize) {
+                bits(self.back[word].swap(0, SeqCst)).for_each(|bit| take(word as u32 * 64 + bit));
+            }
+        }
     }
 }
+
+/// The numbers of the bits that are set.
+fn bits(mut set: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros())?;
+        set &= set - 1;
+        Some(lowest)
+    })
+}
+
+#[expect(clippy::disallowed_types, reason = "tried, never waited for; see above")]
+type Free = std::sync::Mutex<Vec<Arc<Body>>>;
 
 /// Where the events of one source are kept when nobody uses them: as many as can be true at once (C6).
 #[derive(Debug)]
 pub struct Store {
-    free: ArrayQueue<Arc<Body>>,
-    done: Option<Arc<Receipts>>,
+    free: Free,
+    permits: Option<Arc<Permits>>,
     beyond: AtomicU64,
 }
 
 impl Store {
-    /// A store for so many events. `done`: where messages go when they have been processed; for suppliers.
-    pub fn new(ring: usize, done: Option<Arc<Receipts>>) -> Arc<Store> {
-        let free = ArrayQueue::new(ring.max(1));
-        while free.push(Arc::default()).is_ok() {}
-        Arc::new(Store { free, done, beyond: AtomicU64::new(0) })
+    /// A store for so many events.
+    pub(crate) fn new(ring: usize, permits: Option<Arc<Permits>>) -> Arc<Store> {
+        let free = (0..ring.max(1)).map(|_| Arc::default()).collect();
+        Arc::new(Store { free: Free::new(free), permits, beyond: AtomicU64::new(0) })
     }
 
-    /// An empty event. If all are in use, one more is made and counted.
-    pub fn draft(self: &Arc<Store>, receipt: Option<Receipt>) -> Draft {
-        let body = self.free.pop().unwrap_or_else(|| {
-            self.beyond.fetch_add(1, Ordering::Relaxed);
+    /// An empty event. If all are in use, one more is made and counted. `permit`: to be given back when it ends.
+    pub(crate) fn draft(self: &Arc<Store>, permit: Option<u32>) -> Draft {
+        let kept = self.free.try_lock().ok().and_then(|mut free| free.pop());
+        let body = kept.unwrap_or_else(|| {
+            self.beyond.fetch_add(1, Relaxed);
             Arc::default()
         });
         let mut draft = Draft(Event(Some(body)));
         let body = draft.body();
-        (body.home, body.receipt) = (Some(Arc::clone(self)), receipt);
+        (body.home, body.permit) = (Some(Arc::clone(self)), permit);
         draft
+    }
+
+    fn keep(&self, body: Arc<Body>) {
+        // Its room is all that there is for: a body beyond it is freed.
+        if let Ok(mut free) = self.free.try_lock()
+            && free.len() < free.capacity()
+        {
+            free.push(body);
+        }
     }
 
     /// How many events were made although the store had none left.
     pub fn beyond(&self) -> u64 {
-        self.beyond.load(Ordering::Relaxed)
+        self.beyond.load(Relaxed)
     }
 }
 
@@ -182,27 +224,29 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn receipt(ticket: u32) -> Option<Receipt> {
-        Some(Receipt { stream: 1, ticket, round: 0 })
+    fn back(permits: &Permits) -> Vec<u32> {
+        let mut back = Vec::new();
+        permits.collect(|permit| back.push(permit));
+        back
     }
 
     #[test]
     fn a_message_is_processed_when_nothing_made_of_it_is_left() {
-        let receipts = Arc::new(Receipts::new(4));
-        let supplier = Store::new(1, Some(Arc::clone(&receipts)));
+        let permits = Arc::new(Permits::new(8));
+        let supplier = Store::new(1, Some(Arc::clone(&permits)));
         let results = Store::new(1, None);
-        let message = supplier.draft(receipt(7)).done();
+        let message = supplier.draft(Some(7)).done();
         let mut result = results.draft(None);
         result.body().parents.push(message.clone());
         let result = result.done();
         drop(message);
-        assert_eq!(receipts.pop(), None, "its result is on its way");
+        assert_eq!(back(&permits), [], "its result is on its way");
         let another = result.clone();
         drop(result);
-        assert_eq!(receipts.pop(), None);
+        assert_eq!(back(&permits), []);
         drop(another);
-        assert_eq!(receipts.pop(), receipt(7));
-        assert_eq!(receipts.pop(), None);
+        assert_eq!(back(&permits), [7]);
+        assert_eq!(back(&permits), []);
     }
 
     #[test]
@@ -219,23 +263,20 @@ mod tests {
         let second = store.draft(None).done();
         assert_eq!(store.beyond(), 1);
         drop((again, second));
-        assert_eq!(store.free.len(), 1);
+        assert_eq!(store.free.try_lock().unwrap().len(), 1);
     }
 
     #[test]
     fn a_reference_can_be_dropped_on_any_thread() {
-        let receipts = Arc::new(Receipts::new(1_000));
-        let store = Store::new(4, Some(Arc::clone(&receipts)));
-        for ticket in 0..1_000 {
-            let event = store.draft(receipt(ticket)).done();
+        let permits = Arc::new(Permits::new(10_000));
+        let store = Store::new(4, Some(Arc::clone(&permits)));
+        for permit in (0..10_000).step_by(10) {
+            let event = store.draft(Some(permit)).done();
             let other = event.clone();
             let thread = std::thread::Builder::new().spawn(move || drop(other)).unwrap();
             drop(event);
             thread.join().unwrap();
         }
-        let mut tickets: Vec<u32> =
-            std::iter::from_fn(|| receipts.pop()).map(|receipt| receipt.ticket).collect();
-        tickets.sort_unstable();
-        assert_eq!(tickets, (0..1_000).collect::<Vec<_>>(), "each once");
+        assert_eq!(back(&permits), (0..10_000).step_by(10).collect::<Vec<_>>(), "each once");
     }
 }

@@ -15,7 +15,7 @@ mod station;
 mod stats;
 mod validity;
 
-pub use event::{Body, Draft, Event, Marks, Number, Receipts, Store};
+pub use event::{Body, Draft, Event, Marks, Number, Store};
 pub use graph::{
     BuiltIn, Consumer, Factory, Feed, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX, Source, Step, Together,
 };

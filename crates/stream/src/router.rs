@@ -4,7 +4,7 @@
 //! the places of `+`: its operators are given places in their levels, and its outputs are named. When the last such topic
 //! is gone, so is the instance.
 
-use crate::event::{Event, Number, Receipts, Store};
+use crate::event::{Event, Number, Permits, Store};
 use crate::graph::{Factory, Feed, Graph, GraphError, Origin};
 use crate::operator::Setup;
 use crate::pattern::{captures, fill};
@@ -56,9 +56,13 @@ pub struct Router {
     bindings: Slab<Binding>,
     outputs: Slab<Arc<Output>>,
     sites: Vec<Sites>,
-    receipts: Arc<Receipts>,
-    under_way: usize,
-    limit: usize,
+    permits: Arc<Permits>,
+    /// By permit: the message that has it.
+    under_way: Vec<Receipt>,
+    /// Permits that nobody has.
+    free: Vec<u32>,
+    /// Messages that have been processed, for the broker.
+    done: Vec<Receipt>,
     refused: u64,
 }
 
@@ -161,9 +165,10 @@ impl Router {
             bindings: Slab::default(),
             outputs: Slab::default(),
             sites: (0..levels).map(|_| Sites::default()).collect(),
-            receipts: Arc::new(Receipts::new(limit)),
-            under_way: 0,
-            limit,
+            permits: Arc::new(Permits::new(limit)),
+            under_way: vec![Receipt::default(); limit],
+            free: (0..limit as u32).rev().collect(),
+            done: Vec::with_capacity(limit),
             refused: 0,
         }
     }
@@ -255,13 +260,14 @@ impl Router {
     /// Gives a message to the operators that its topic feeds. `false`: to none, since too many are under way.
     pub fn supply(&mut self, handle: u32, message: &Supply<'_>, crew: &mut impl Crew) -> bool {
         let Some(binding) = self.bindings.get(handle) else { return false };
-        if self.under_way >= self.limit {
+        let Some(permit) = self.free.pop() else {
             self.refused += 1;
             return false;
-        }
+        };
+        self.under_way[permit as usize] = message.receipt;
         let mut first: Option<Event> = None;
         for tap in &binding.taps {
-            let mut draft = tap.store.draft(first.is_none().then_some(message.receipt));
+            let mut draft = tap.store.draft(first.is_none().then_some(permit));
             let body = draft.body();
             body.validity = Validity::of(message.created, tap.validity);
             body.deadline = message.created + tap.deadline;
@@ -277,20 +283,24 @@ impl Router {
             }
             first.get_or_insert(event);
         }
-        self.under_way += 1;
         true
     }
 
     /// The next message that has been processed.
     pub fn processed(&mut self) -> Option<Receipt> {
-        let receipt = self.receipts.pop()?;
-        self.under_way -= 1;
-        Some(receipt)
+        if self.done.is_empty() {
+            let Router { permits, under_way, free, done, .. } = self;
+            permits.collect(|permit| {
+                free.push(permit);
+                done.push(under_way[permit as usize]);
+            });
+        }
+        self.done.pop()
     }
 
     /// Messages that are under way.
     pub fn under_way(&self) -> usize {
-        self.under_way
+        self.under_way.len() - self.free.len()
     }
 
     /// Messages, or events made of them, that were dropped because too many were under way.
@@ -363,7 +373,7 @@ impl Router {
             }
         }
         let taps = graph.suppliers.iter().map(|supplier| Tap {
-            store: Store::new(supplier.ring, Some(Arc::clone(&self.receipts))),
+            store: Store::new(supplier.ring, Some(Arc::clone(&self.permits))),
             routes: routes(&supplier.feeds),
             validity: supplier.validity,
             deadline: supplier.deadline,

@@ -1,0 +1,528 @@
+//! Threads that run operators: a pool for each level, so that urgent steps never wait for others.
+//!
+//! The order that must hold is: run level 0, hand over from level 0, run level 1, and so on. With real-time rights each level
+//! has threads of its own, two priorities apart, and the kernel keeps the order: a thread of a more urgent level interrupts
+//! the others at any point. Without them, all threads serve all levels, and look for the most urgent work whenever an
+//! operator has ended; so a run waits for one operator of a less urgent level at most.
+//!
+//! Handing over is the last duty of a worker that finds nothing to run, and not the work of threads of its own, whose
+//! priority would lie between the levels. The order is the same, since a worker hands over before it sleeps and lower levels
+//! run only when it does. `bench/results/processing.md` compares the two.
+//!
+//! A thread may be interrupted by a more urgent one at any point, so none may ever wait for a less urgent one. Between the
+//! data thread and each level, and from level to level, there are rings with one writer and one reader, neither of which waits
+//! for the other. The lock around a level's operators, and its ends of the rings, is shared by the threads of that level alone.
+
+use crate::clock::now;
+use crate::realtime;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, write};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use stream::{
+    Crew, Event, Fault, LevelQueue, Outlet, Place, Product, Results, Route, Run, Station, Stats as Counts,
+};
+
+/// How operators are to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staffing {
+    /// How many levels there are.
+    pub levels: u8,
+    /// Threads of each level; without real-time rights, of all together.
+    pub workers: usize,
+    /// The priority of the most urgent level under `SCHED_FIFO`; each further one is two below. `None`: ordinary scheduling.
+    pub priority: Option<u8>,
+    /// The processors to stay on; empty for any.
+    pub processors: Vec<usize>,
+    /// Events that may wait for one level; above it, events are dropped and counted.
+    pub inbox: usize,
+    /// Results that may wait for the data thread; above it, workers wait.
+    pub results: usize,
+    /// Who hands over between levels.
+    pub movers: Movers,
+}
+
+/// Who hands events over from level to level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Movers {
+    /// A worker that finds nothing to run.
+    #[default]
+    Workers,
+    /// A thread for each level, with a priority between that level and the next. For comparison.
+    Threads,
+}
+
+impl Staffing {
+    /// Priorities that the levels take up.
+    pub fn priorities(levels: u8) -> u8 {
+        levels.saturating_mul(2)
+    }
+}
+
+/// The threads that run operators. They end when this is dropped.
+pub struct Workers {
+    shared: Arc<Shared>,
+    /// By level.
+    ends: Vec<DataEnd>,
+    /// The level whose results are taken next.
+    turn: usize,
+    threads: Vec<JoinHandle<()>>,
+    refusals: Vec<String>,
+}
+
+/// The data thread's ends of a level's rings.
+struct DataEnd {
+    inbox: Producer<Item>,
+    /// Operators that did not fit into the inbox. Nothing overtakes them.
+    waiting: VecDeque<Item>,
+    results: Consumer<Product>,
+}
+
+struct Shared {
+    floors: Vec<Floor>,
+    /// Wakes the data thread.
+    bell: Bell,
+    rung: AtomicBool,
+    /// Threads that are not asleep.
+    awake: AtomicUsize,
+    refused: AtomicU64,
+    ends: AtomicBool,
+    by_priority: bool,
+}
+
+/// One level.
+struct Floor {
+    inside: Mutex<Inside>,
+    /// Whoever runs this level's operators waits here.
+    workers: Bench,
+    /// Whoever hands over from it, if that is somebody else.
+    mover: Bench,
+}
+
+/// What the threads of a level share.
+struct Inside {
+    queue: LevelQueue,
+    /// From the data thread and from each more urgent level.
+    inboxes: Vec<Consumer<Item>>,
+    /// How many had come from each when it was last looked at.
+    came: Vec<usize>,
+    /// To each less urgent level.
+    below: Vec<Producer<Item>>,
+    results: Producer<Product>,
+}
+
+/// What comes to a level.
+enum Item {
+    Event(Route, Event),
+    Add(Box<Station>),
+    Remove(Place),
+}
+
+/// Where idle threads sleep.
+struct Bench {
+    bell: Bell,
+    sleepers: AtomicUsize,
+}
+
+/// A counter of the kernel that wakes one thread for each ring.
+struct Bell(OwnedFd);
+
+impl Bell {
+    fn new(flags: EventfdFlags) -> Result<Bell, Errno> {
+        eventfd(0, flags | EventfdFlags::CLOEXEC).map(Bell)
+    }
+
+    fn ring(&self) {
+        // It fails only if it has been rung 2^64 times.
+        let _ = write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    fn wait(&self) {
+        let _ = read(&self.0, &mut [0; 8]);
+    }
+}
+
+impl Bench {
+    fn new() -> Result<Bench, Errno> {
+        Ok(Bench { bell: Bell::new(EventfdFlags::SEMAPHORE)?, sleepers: AtomicUsize::new(0) })
+    }
+
+    /// Wakes one sleeper, if there is one.
+    fn wake(&self) {
+        let wake = |sleepers: usize| sleepers.checked_sub(1);
+        if self.sleepers.load(SeqCst) > 0 && self.sleepers.fetch_update(SeqCst, SeqCst, wake).is_ok() {
+            self.bell.ring();
+        }
+    }
+
+    /// Sleeps until woken, unless there is work after all.
+    fn sleep(&self, awake: &AtomicUsize, has_work: impl Fn() -> bool) {
+        self.sleepers.fetch_add(1, SeqCst);
+        awake.fetch_sub(1, SeqCst);
+        let leave = |sleepers: usize| sleepers.checked_sub(1);
+        let stays = has_work() && self.sleepers.fetch_update(SeqCst, SeqCst, leave).is_ok();
+        // Somebody may have taken us for asleep already; that ring is ours then.
+        if !stays {
+            self.bell.wait();
+        }
+        awake.fetch_add(1, SeqCst);
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Duty {
+    /// The levels that it serves.
+    first: usize,
+    last: usize,
+    runs: bool,
+    hands_over: bool,
+}
+
+impl Workers {
+    /// Starts the threads.
+    pub fn start(staffing: &Staffing) -> Result<Workers, std::io::Error> {
+        let (floors, ends) = build(staffing)?;
+        // Whether threads may have priorities is tried by one that ends at once.
+        let priority = staffing.priority;
+        let probe = std::thread::Builder::new().spawn(move || realtime::try_priority(priority, "workers"))?;
+        let refusals = probe.join().unwrap_or_default();
+        let shared = Shared {
+            floors,
+            bell: Bell::new(EventfdFlags::NONBLOCK)?,
+            rung: AtomicBool::new(false),
+            awake: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
+            ends: AtomicBool::new(false),
+            by_priority: priority.is_some() && refusals.is_empty(),
+        };
+        let mut workers = Workers { shared: Arc::new(shared), ends, turn: 0, threads: Vec::new(), refusals };
+        for (name, duty, priority) in duties(staffing, workers.shared.by_priority) {
+            let refused = workers.hire(&name, duty, priority, staffing)?;
+            workers.refusals.extend(refused);
+        }
+        workers.refusals.sort();
+        workers.refusals.dedup();
+        Ok(workers)
+    }
+
+    /// What was wished for and not granted, in sentences.
+    pub fn refusals(&self) -> &[String] {
+        &self.refusals
+    }
+
+    /// Events that were dropped because too many waited for a level.
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(SeqCst)
+    }
+
+    /// What becomes readable when there are results.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.shared.bell.0.as_fd()
+    }
+
+    fn hire(
+        &mut self,
+        name: &str,
+        duty: Duty,
+        priority: Option<u8>,
+        staffing: &Staffing,
+    ) -> Result<Vec<String>, std::io::Error> {
+        let (shared, processors) = (Arc::clone(&self.shared), staffing.processors.clone());
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let thread =
+            std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || {
+                let mut refusals = realtime::try_priority(priority, "workers");
+                refusals.extend(realtime::try_processors(&processors, "workers"));
+                let _ = tell.send(refusals);
+                shared.serve(duty);
+            })?;
+        self.threads.push(thread);
+        Ok(told.recv().unwrap_or_default())
+    }
+}
+
+/// The levels, and the data thread's ends of their rings.
+fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
+    let levels = usize::from(staffing.levels);
+    let (mut floors, mut ends) = (Vec::new(), Vec::new());
+    let mut inboxes: Vec<Vec<Consumer<Item>>> = (0..levels).map(|_| Vec::new()).collect();
+    for level in 0..levels {
+        let (inbox, end) = RingBuffer::new(staffing.inbox.max(1));
+        inboxes[level].push(end);
+        let (results, results_end) = RingBuffer::new(staffing.results.max(1));
+        ends.push(DataEnd { inbox, waiting: VecDeque::new(), results: results_end });
+        let below = (level + 1..levels).map(|lower| {
+            let (producer, consumer) = RingBuffer::new(staffing.inbox.max(1));
+            inboxes[lower].push(consumer);
+            producer
+        });
+        let below = below.collect();
+        // All that is above this level has added its ring by now.
+        let inboxes = std::mem::take(&mut inboxes[level]);
+        let came = Vec::with_capacity(inboxes.len());
+        let inside = Inside { queue: LevelQueue::default(), inboxes, came, below, results };
+        floors.push(Floor { inside: Mutex::new(inside), workers: Bench::new()?, mover: Bench::new()? });
+    }
+    Ok((floors, ends))
+}
+
+/// Operators need little stack; those of users run on a stack of their own.
+const STACK_BYTES: usize = 1 << 20;
+
+/// The threads, by name, duty and priority.
+fn duties(staffing: &Staffing, by_priority: bool) -> Vec<(String, Duty, Option<u8>)> {
+    let last = usize::from(staffing.levels).saturating_sub(1);
+    let (mut duties, workers) = (Vec::new(), staffing.workers.max(1));
+    if !by_priority {
+        let all = Duty { first: 0, last, runs: true, hands_over: true };
+        duties.extend((0..workers).map(|n| (format!("operators-{n}"), all, None)));
+        return duties;
+    }
+    for level in 0..=last {
+        let below = |steps: usize| Some(staffing.priority?.saturating_sub(steps as u8).max(1));
+        let (runs, hands_over) = (true, staffing.movers == Movers::Workers);
+        let duty = Duty { first: level, last: level, runs, hands_over };
+        duties.extend((0..workers).map(|n| (format!("level-{level}-{n}"), duty, below(2 * level))));
+        if staffing.movers == Movers::Threads {
+            let duty = Duty { runs: false, hands_over: true, ..duty };
+            duties.push((format!("mover-{level}"), duty, below(2 * level + 1)));
+        }
+    }
+    duties
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, SeqCst);
+        // Whoever is asleep wakes; a ring too many does no harm.
+        for bench in self.shared.floors.iter().flat_map(|floor| [&floor.workers, &floor.mover]) {
+            (0..self.threads.len()).for_each(|_| bench.bell.ring());
+        }
+        for thread in self.threads.drain(..) {
+            // One that never returns from an operator ends with the process.
+            for _ in 0..100 {
+                if thread.is_finished() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Crew for Workers {
+    fn add(&mut self, station: Box<Station>) {
+        let level = station.place().level;
+        self.change(level, Item::Add(station));
+    }
+
+    fn remove(&mut self, place: Place) {
+        self.change(place.level, Item::Remove(place));
+    }
+
+    fn offer(&mut self, route: Route, event: Event) -> bool {
+        let level = usize::from(route.to.level);
+        let end = &mut self.ends[level];
+        let taken = end.settle() && end.inbox.push(Item::Event(route, event)).is_ok();
+        if !taken {
+            self.shared.refused.fetch_add(1, SeqCst);
+        }
+        self.shared.workers_of(level).wake();
+        taken
+    }
+
+    fn collect(&mut self) -> Option<Product> {
+        if self.shared.rung.load(SeqCst) {
+            // Silenced before looking, so that what comes after the last look rings again.
+            self.shared.rung.store(false, SeqCst);
+            self.shared.bell.wait();
+        }
+        for _ in 0..self.ends.len() {
+            let end = &mut self.ends[self.turn];
+            if !end.waiting.is_empty() && end.settle() {
+                self.shared.workers_of(self.turn).wake();
+            }
+            if let Ok(product) = end.results.pop() {
+                return Some(product);
+            }
+            self.turn = (self.turn + 1) % self.ends.len();
+        }
+        None
+    }
+
+    fn is_idle(&self) -> bool {
+        // Whoever is awake has something to do, or looks whether there is; so has whoever an inbox waits for.
+        let empty =
+            |end: &DataEnd| end.inbox.slots() == end.inbox.buffer().capacity() && end.results.is_empty();
+        self.shared.awake.load(SeqCst) == 0 && self.ends.iter().all(empty)
+    }
+}
+
+impl Workers {
+    fn change(&mut self, level: u8, item: Item) {
+        let level = usize::from(level);
+        let end = &mut self.ends[level];
+        end.waiting.push_back(item);
+        end.settle();
+        self.shared.workers_of(level).wake();
+    }
+}
+
+impl DataEnd {
+    /// Puts what waits into the inbox. `false`: it is full.
+    fn settle(&mut self) -> bool {
+        while let Some(item) = self.waiting.pop_front() {
+            if let Err(PushError::Full(item)) = self.inbox.push(item) {
+                self.waiting.push_front(item);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Shared {
+    /// Where those sleep who run a level. Threads that serve all levels sleep at the first.
+    fn workers_of(&self, level: usize) -> &Bench {
+        let level = if self.by_priority { level } else { 0 };
+        &self.floors[level].workers
+    }
+
+    fn serve(&self, duty: Duty) {
+        self.awake.fetch_add(1, SeqCst);
+        let levels = duty.first..=duty.last;
+        while !self.ends.load(SeqCst) {
+            // From the most urgent level again after each step.
+            let worked = levels.clone().any(|level| self.step(level, duty));
+            if !worked {
+                let bench =
+                    if duty.runs { &self.floors[duty.first].workers } else { &self.floors[duty.first].mover };
+                bench.sleep(&self.awake, || levels.clone().any(|level| self.has_work(level, duty)));
+            }
+        }
+        self.awake.fetch_sub(1, SeqCst);
+    }
+
+    fn has_work(&self, level: usize, duty: Duty) -> bool {
+        let inside = self.floors[level].lock();
+        let runs = inside.queue.is_ready() || inside.inboxes.iter().any(|inbox| !inbox.is_empty());
+        (duty.runs && runs) || (duty.hands_over && inside.queue.has_moving()) || self.ends.load(SeqCst)
+    }
+
+    /// One run, or one event handed over. `false`: nothing to do at this level.
+    fn step(&self, level: usize, duty: Duty) -> bool {
+        let floor = &self.floors[level];
+        let mut inside = floor.lock();
+        if duty.runs {
+            inside.take_in();
+            if let Some(run) = inside.queue.begin(now()) {
+                let more = inside.queue.is_ready();
+                drop(inside);
+                if more {
+                    self.workers_of(level).wake();
+                }
+                self.run(floor, run);
+                return true;
+            }
+        }
+        if !duty.hands_over {
+            let left = inside.queue.has_moving();
+            drop(inside);
+            if left {
+                floor.mover.wake();
+            }
+            return false;
+        }
+        let Some((route, event)) = inside.queue.hand_over() else { return false };
+        let target = usize::from(route.to.level);
+        // Before the lock is released: another worker must not overtake us with the next one. Results only go to less urgent
+        // levels (C4).
+        let ring = target.checked_sub(level + 1).and_then(|below| inside.below.get_mut(below));
+        let taken = ring.is_some_and(|ring| ring.push(Item::Event(route, event)).is_ok());
+        if !taken {
+            self.refused.fetch_add(1, SeqCst);
+        }
+        drop(inside);
+        self.workers_of(target).wake();
+        true
+    }
+
+    fn run(&self, floor: &Floor, mut run: Run) {
+        let outcome = run.work();
+        let mut inside = floor.lock();
+        let Inside { queue, results, .. } = &mut *inside;
+        queue.end(now(), run, &outcome, &mut Sink { shared: self, results });
+    }
+}
+
+impl Floor {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Nothing panics while it is held; operators run outside.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    /// Takes in what has come. An operator is there before the first event for it: whatever is in the rings of other levels
+    /// now was caused by something that the data thread had sent after the operator.
+    fn take_in(&mut self) {
+        let Inside { queue, inboxes, came, .. } = self;
+        came.clear();
+        came.extend(inboxes.iter().map(Consumer::slots));
+        for (index, inbox) in inboxes.iter_mut().enumerate() {
+            let most = if index == 0 { usize::MAX } else { came[index] };
+            for _ in 0..most {
+                match inbox.pop() {
+                    Ok(Item::Event(route, event)) => queue.offer(route, event),
+                    Ok(Item::Add(station)) => queue.add(station),
+                    Ok(Item::Remove(place)) => queue.remove(place),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}
+
+/// Results on their way to the data thread.
+struct Sink<'a> {
+    shared: &'a Shared,
+    results: &'a mut Producer<Product>,
+}
+
+/// How long a worker waits when the data thread has not taken results yet.
+const PATIENCE: Duration = Duration::from_micros(20);
+
+impl Sink<'_> {
+    fn push(&mut self, mut product: Product) {
+        while let Err(PushError::Full(back)) = self.results.push(product) {
+            if self.shared.ends.load(SeqCst) {
+                return;
+            }
+            product = back;
+            std::thread::sleep(PATIENCE);
+        }
+        if !self.shared.rung.swap(true, SeqCst) {
+            self.shared.bell.ring();
+        }
+    }
+}
+
+impl Results for Sink<'_> {
+    fn result(&mut self, outlet: Outlet, event: Event) {
+        self.push(Product::Result(outlet, event));
+    }
+
+    fn fault(&mut self, operator: &Arc<str>, stats: &Arc<Counts>, fault: &Fault) {
+        let (operator, stats, fault) = (Arc::clone(operator), Arc::clone(stats), fault.clone());
+        self.push(Product::Fault { operator, stats, fault });
+    }
+}

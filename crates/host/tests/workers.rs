@@ -1,0 +1,161 @@
+//! Operators on threads: everything that is supplied comes out, in the order of the levels, and failing ones harm nobody.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use contract::{Receipt, Span, Time};
+use host::{Movers, Staffing, Workers, now};
+use std::sync::Arc;
+use stream::{
+    Answer, Answers, Built, ConsumerSpec, Crew, Factory, Fault, GraphSpec, Input, Join, Keep, Level, Number,
+    Operator, OperatorSpec, Parameters, PayloadType, Product, Router, Setup, SupplierSpec, Supply, Violation,
+};
+
+struct Kinds;
+
+struct Sum(bool);
+
+impl Operator for Sum {
+    fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        if self.0 {
+            // Without the message that a panic prints.
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+        output.push(
+            inputs.iter().fold(0, |sum, input| sum ^ input.payload.iter().fold(0, |sum, byte| sum ^ byte)),
+        );
+        Ok(Answer::Result)
+    }
+}
+
+impl Factory for Kinds {
+    fn build(&self, kind: &str, _setup: &Setup<'_>) -> Result<Built, String> {
+        let operator = Box::new(Sum(kind == "panic"));
+        Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always })
+    }
+}
+
+fn operator(name: &str, kind: &str, inputs: &[&str]) -> OperatorSpec {
+    OperatorSpec {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        parameters: Parameters::default(),
+        inputs: inputs.iter().map(|input| (*input).to_owned()).collect(),
+        join: Join::All,
+        violation: Violation::Mark,
+        sets: Vec::new(),
+        keep: Keep::All(10_000),
+        cost: None,
+    }
+}
+
+/// `a` feeds a chain over three levels and one operator that panics.
+fn spec() -> GraphSpec {
+    let supplier = SupplierSpec {
+        name: "a".to_owned(),
+        payload: PayloadType::Bytes,
+        validity: Span::FOREVER,
+        period: Span::micros(1),
+    };
+    let consumer = |name: &str, from: &str, level| ConsumerSpec {
+        name: name.to_owned(),
+        from: from.to_owned(),
+        level: Level(level),
+        deadline: Span::FOREVER,
+    };
+    GraphSpec {
+        suppliers: vec![supplier],
+        operators: vec![
+            operator("first", "sum", &["a"]),
+            operator("second", "sum", &["first"]),
+            operator("third", "sum", &["second", "a"]),
+            operator("bad", "panic", &["a"]),
+        ],
+        consumers: vec![
+            consumer("out/0", "first", 0),
+            consumer("out/1", "second", 1),
+            consumer("out/2", "third", 2),
+            consumer("out/bad", "bad", 2),
+        ],
+    }
+}
+
+fn staffing(priority: Option<u8>, movers: Movers) -> Staffing {
+    Staffing { levels: 3, workers: 2, priority, processors: Vec::new(), inbox: 200_000, results: 64, movers }
+}
+
+fn everything_comes_out(staffing: &Staffing) {
+    const MESSAGES: u32 = 2_000;
+    let mut workers = Workers::start(staffing).unwrap();
+    let mut router = Router::new(Arc::new(Kinds), 3, 1 << 20);
+    router.change(vec![spec()]).unwrap();
+    let handle = router.bind("a", &mut workers).unwrap().handle;
+    let until = now() + Span::secs(30);
+    let (mut results, mut processed, mut faults) = ([0_u32; 3], 0, 0);
+    for ticket in 0..MESSAGES {
+        let number = Number { stream: 0, incarnation: 0, seq: u64::from(ticket) };
+        let receipt = Receipt { stream: 0, ticket, round: 0 };
+        let message = Supply { receipt, number, created: now(), payload: &ticket.to_le_bytes() };
+        assert!(router.supply(handle, &message, &mut workers));
+    }
+    while (processed < MESSAGES || faults < MESSAGES || results[2] < MESSAGES) && now() < until {
+        match workers.collect() {
+            Some(Product::Result(outlet, event)) => {
+                let output = router.output(outlet.output).unwrap().topic.clone();
+                let level = ["out/0", "out/1", "out/2"].iter().position(|name| **name == output).unwrap();
+                assert_eq!(u64::from(results[level]), event.number.seq, "in order, none missing");
+                results[level] += 1;
+            }
+            Some(Product::Fault { fault, .. }) => {
+                assert_eq!(fault, Fault::Panicked);
+                faults += 1;
+            }
+            None => std::thread::yield_now(),
+        }
+        while router.processed().is_some() {
+            processed += 1;
+        }
+    }
+    assert_eq!((results, processed, faults), ([MESSAGES; 3], MESSAGES, MESSAGES));
+    assert_eq!((router.under_way(), workers.refused()), (0, 0));
+    while !workers.is_idle() && now() < until {
+        std::thread::yield_now();
+    }
+    assert!(workers.is_idle());
+}
+
+#[test]
+fn workers_without_priorities_serve_all_levels() {
+    everything_comes_out(&staffing(None, Movers::Workers));
+}
+
+#[test]
+fn workers_with_priorities_and_movers_of_either_kind_serve_their_level() {
+    for movers in [Movers::Workers, Movers::Threads] {
+        everything_comes_out(&staffing(Some(10), movers));
+    }
+}
+
+#[test]
+fn a_full_level_refuses_and_says_so() {
+    let mut workers = Workers::start(&Staffing { inbox: 1, ..staffing(None, Movers::Workers) }).unwrap();
+    let mut router = Router::new(Arc::new(Kinds), 3, 1 << 20);
+    let mut spec = spec();
+    spec.operators.truncate(1);
+    spec.consumers.truncate(1);
+    router.change(vec![spec]).unwrap();
+    let handle = router.bind("a", &mut workers).unwrap().handle;
+    let until = now() + Span::secs(30);
+    let mut sent = 0;
+    while workers.refused() == 0 && now() < until {
+        let receipt = Receipt { stream: 0, ticket: sent, round: 0 };
+        let message = Supply { receipt, number: Number::default(), created: Time(1), payload: &[1] };
+        assert!(router.supply(handle, &message, &mut workers));
+        sent += 1;
+    }
+    let mut processed = 0;
+    while processed < sent && now() < until {
+        while workers.collect().is_some() {}
+        processed += std::iter::from_fn(|| router.processed()).count() as u32;
+    }
+    assert_eq!(processed, sent, "what was refused is not under way for ever");
+}
