@@ -2,6 +2,7 @@
 
 mod graph;
 pub mod kinds;
+mod numbers;
 mod operator;
 mod order;
 mod payload;
@@ -9,6 +10,7 @@ mod spec;
 mod validity;
 
 pub use graph::{Consumer, Feed, Graph, GraphError, Origin, RING_MAX, Source, Step, Together};
+pub use numbers::PATH_PARTS_MAX;
 pub use operator::{
     Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Parameters, Setup, SetupError, Value,
 };

@@ -1,9 +1,38 @@
 //! The kinds of operators that come with the product, one file each.
 
+mod average;
+mod concat;
+mod deadband;
+mod join;
+mod max;
+mod min;
+mod resample;
+mod rms;
+mod scale;
+mod setup;
+#[cfg(test)]
+mod testing;
+mod threshold;
+mod window;
+
+pub use resample::GRID_NUMBERS_MAX;
+pub use window::READINGS_MAX;
+
 use crate::operator::{Built, Kind, Setup, SetupError};
 
 /// All kinds. To add one, write its file and its line here.
-pub const KINDS: &[Kind] = &[];
+pub const KINDS: &[Kind] = &[
+    scale::SCALE,
+    average::AVERAGE,
+    min::MIN,
+    max::MAX,
+    rms::RMS,
+    threshold::THRESHOLD,
+    deadband::DEADBAND,
+    resample::RESAMPLE,
+    join::JOIN,
+    concat::CONCAT,
+];
 
 /// Sets up an operator of a kind, by name.
 pub fn build(kind: &str, setup: &Setup<'_>) -> Result<Built, SetupError> {
