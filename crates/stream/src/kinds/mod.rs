@@ -3,6 +3,7 @@
 mod average;
 mod concat;
 mod deadband;
+mod fft;
 mod join;
 mod max;
 mod min;
@@ -15,6 +16,7 @@ mod testing;
 mod threshold;
 mod window;
 
+pub use fft::FRAME_MAX;
 pub use resample::GRID_NUMBERS_MAX;
 pub use window::READINGS_MAX;
 
@@ -32,6 +34,7 @@ pub const KINDS: &[Kind] = &[
     resample::RESAMPLE,
     join::JOIN,
     concat::CONCAT,
+    fft::FFT,
 ];
 
 /// Sets up an operator of a kind, by name.
