@@ -3,6 +3,7 @@
 mod average;
 mod concat;
 mod deadband;
+mod ekf;
 mod fft;
 mod join;
 mod max;
@@ -16,6 +17,7 @@ mod testing;
 mod threshold;
 mod window;
 
+pub use ekf::{READINGS_MAX as EKF_READINGS_MAX, STATES_MAX as EKF_STATES_MAX};
 pub use fft::FRAME_MAX;
 pub use resample::GRID_NUMBERS_MAX;
 pub use window::READINGS_MAX;
@@ -35,6 +37,7 @@ pub const KINDS: &[Kind] = &[
     join::JOIN,
     concat::CONCAT,
     fft::FFT,
+    ekf::EKF,
 ];
 
 /// Sets up an operator of a kind, by name.

@@ -110,6 +110,40 @@ impl Setup<'_> {
             span => Ok(span),
         }
     }
+
+    /// A list of finite numbers; a single number is a list of one.
+    pub(super) fn numbers(&self, doc: &ParameterDoc) -> Result<Option<Vec<f64>>, SetupError> {
+        let numbers = match self.parameters.get(doc.name) {
+            None => return Ok(None),
+            Some(Value::Number(number)) => vec![*number],
+            Some(Value::Numbers(numbers)) => numbers.clone(),
+            Some(other) => return Err(wrong(doc, other, "a list of numbers")),
+        };
+        if numbers.iter().all(|number| number.is_finite()) {
+            Ok(Some(numbers))
+        } else {
+            Err(unsuitable(doc, "has a number that is not finite"))
+        }
+    }
+
+    /// A matrix of finite numbers with rows of one length; a single number is a matrix of one.
+    pub(super) fn matrix(&self, doc: &ParameterDoc) -> Result<Option<Vec<Vec<f64>>>, SetupError> {
+        let rows = match self.parameters.get(doc.name) {
+            None => return Ok(None),
+            Some(Value::Number(number)) => vec![vec![*number]],
+            Some(Value::Matrix(rows)) => rows.clone(),
+            Some(other) => return Err(wrong(doc, other, "a matrix: a list of rows of numbers")),
+        };
+        let width = rows.first().map_or(0, Vec::len);
+        if width == 0 || rows.iter().any(|row| row.len() != width) {
+            return Err(unsuitable(doc, "must have rows of one length, longer than zero"));
+        }
+        if rows.iter().flatten().all(|number| number.is_finite()) {
+            Ok(Some(rows))
+        } else {
+            Err(unsuitable(doc, "has a number that is not finite"))
+        }
+    }
 }
 
 /// A parameter that must be given.
