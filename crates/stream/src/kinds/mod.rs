@@ -1,5 +1,6 @@
 //! The kinds of operators that come with the product, one file each.
 
+mod aes;
 mod average;
 mod concat;
 mod deadband;
@@ -38,6 +39,7 @@ pub const KINDS: &[Kind] = &[
     concat::CONCAT,
     fft::FFT,
     ekf::EKF,
+    aes::AES,
 ];
 
 /// Sets up an operator of a kind, by name.
