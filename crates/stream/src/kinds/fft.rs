@@ -89,6 +89,8 @@ impl Operator for Fft {
             self.plan = Plan::new(size, self.window);
         }
         self.results.clear();
+        // Two numbers for a line: with `size`, the first result may come long after the first run.
+        self.results.reserve(size + 2);
         while !readings.is_empty() {
             readings = self.plan.fill(readings);
             if self.plan.filled == size {

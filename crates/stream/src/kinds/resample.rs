@@ -12,7 +12,8 @@ use contract::{Span, Time};
 pub const RESAMPLE: Kind = Kind {
     name: "resample",
     doc: "Puts readings on a fixed time grid. A reading says what belongs on the points after the one before it and up to \
-          its own creation; the result has all of them, oldest first, and there is none if there are none. Readings older \
+          its own creation; the result has all of them, oldest first, and there is none if there are none. After a gap that \
+          would make more than 8192 numbers, the oldest points are left out. Readings older \
           than the newest are passed over; one with another count of numbers begins anew.",
     inputs: (1, 1),
     parameters: &[EVERY, METHOD, ALIGN, AS],

@@ -45,7 +45,7 @@ const SENSOR: ParameterDoc = ParameterDoc {
 };
 const LENGTH: ParameterDoc = ParameterDoc {
     name: "length",
-    values: "number above 0, default 1",
+    values: "number from 0.01, default 1",
     doc: "pendulum: its length in metres",
 };
 const DAMPING: ParameterDoc = ParameterDoc {
