@@ -20,14 +20,25 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         }
         _ => PayloadType::Bytes,
     };
-    Ok(Built { operator: Box::new(Concat), output, answers: Answers::Always })
+    let element_len = if let PayloadType::Array(element) = output { element.bytes() } else { 1 };
+    Ok(Built { operator: Box::new(Concat { element_len }), output, answers: Answers::Always })
 }
 
-struct Concat;
+struct Concat {
+    /// Every input has a whole number of these: half an element would shift all that follow it.
+    element_len: usize,
+}
 
 impl Operator for Concat {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
-        inputs.iter().for_each(|input| output.extend_from_slice(input.payload));
+        for input in inputs {
+            let bytes = input.payload.len();
+            let needed = bytes.next_multiple_of(self.element_len);
+            if bytes < needed {
+                return Err(Fault::TooShort { slot: input.slot, bytes, needed });
+            }
+            output.extend_from_slice(input.payload);
+        }
         Ok(Answer::Result)
     }
 }
@@ -35,6 +46,7 @@ impl Operator for Concat {
 #[cfg(test)]
 mod tests {
     use super::super::testing::Bench;
+    use crate::operator::Fault;
 
     #[test]
     fn bytes_follow_bytes() {
@@ -46,6 +58,8 @@ mod tests {
     #[test]
     fn arrays_of_one_type_stay_one() {
         assert_eq!(Bench::new("concat", &["i16", "i16"], &[]).output.to_string(), "i16");
+        let result = Bench::new("concat", &["i16", "i16"], &[]).run_all(&[b"ab", b"c"]);
+        assert_eq!(result, Err(Fault::TooShort { slot: 1, bytes: 1, needed: 2 }));
         assert_eq!(Bench::new("concat", &["i16", "i32"], &[]).output.to_string(), "bytes");
         assert_eq!(Bench::new("concat", &["json", "json"], &[]).output.to_string(), "bytes");
     }
