@@ -35,11 +35,11 @@ pub const AES: Kind = Kind {
 
 const KEY: ParameterDoc = ParameterDoc {
     name: "key",
-    values: "32 or 64 hexadecimal digits",
+    values: "32 or 64 hexadecimal digits; required",
     doc: "the key, for AES-128 or AES-256; whoever reads the configuration has it",
 };
 const DIRECTION: ParameterDoc =
-    ParameterDoc { name: "direction", values: "encrypt or decrypt", doc: "which way" };
+    ParameterDoc { name: "direction", values: "encrypt or decrypt; required", doc: "which way" };
 const MODE: ParameterDoc = ParameterDoc {
     name: "mode",
     values: "gcm (default) or ctr",

@@ -6,7 +6,8 @@ use crate::payload::PayloadType;
 /// `concat`.
 pub const CONCAT: Kind = Kind {
     name: "concat",
-    doc: "Puts the bytes of all inputs one after another, in the order of the inputs, whatever they are.",
+    doc: "Puts the bytes of all inputs one after another, in the order of the inputs. Arrays of one type make an array of that type; anything else \
+          makes just bytes.",
     inputs: (1, usize::MAX),
     parameters: &[],
     build,

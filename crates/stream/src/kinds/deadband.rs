@@ -20,12 +20,12 @@ pub const DEADBAND: Kind = Kind {
 const ABSOLUTE: ParameterDoc = ParameterDoc {
     name: "absolute",
     values: "number from 0",
-    doc: "a difference larger than this is enough",
+    doc: "a difference larger than this is enough; this or `percent`",
 };
 const PERCENT: ParameterDoc = ParameterDoc {
     name: "percent",
     values: "number from 0",
-    doc: "a difference larger than this share of the number before is enough; instead of `absolute`",
+    doc: "a difference larger than this share of the number before is enough; this or `absolute`",
 };
 const AT_LEAST_EVERY: ParameterDoc = ParameterDoc {
     name: "at_least_every",

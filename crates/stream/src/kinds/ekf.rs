@@ -29,7 +29,7 @@ pub const EKF: Kind = Kind {
 
 const MODEL: ParameterDoc = ParameterDoc {
     name: "model",
-    values: "constant-velocity, linear, range-bearing or pendulum",
+    values: "constant-velocity, linear, range-bearing or pendulum; required",
     doc: "how the state moves and what readings say about it. constant-velocity: values, then their rates. linear: by matrices. \
           range-bearing: x, y and their rates, read as a distance and an angle in rad from the x axis. pendulum: its angle and \
           the rate of it, read as how far out it is; after 10s without a reading it begins anew",

@@ -51,8 +51,7 @@ pub fn reference() -> String {
          (`json` and `cbor` alone: the document itself). All numbers of a payload are one reading. NaN and infinities are no\n\
          numbers: a payload that has one is refused, as is one that is too short or not what its type says. The run then\n\
          fails and its inputs are gone, but what the operator remembers stays as it was.\n\n\
-         Parameters without a default that are not said to be for one case only must be given. Those that a kind does not\n\
-         have are refused.\n\n\
+         Parameters may be left out unless they are required. Those that a kind does not have are refused.\n\n\
          This page is made from the table of kinds; a test keeps it true.\n",
     );
     for kind in KINDS {

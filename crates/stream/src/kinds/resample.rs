@@ -25,7 +25,7 @@ pub const GRID_NUMBERS_MAX: usize = 8192;
 
 const EVERY: ParameterDoc = ParameterDoc {
     name: "every",
-    values: "time, such as \"100ms\"",
+    values: "time, such as \"100ms\"; required",
     doc: "from one point of the grid to the next",
 };
 const METHOD: ParameterDoc = ParameterDoc {

@@ -25,12 +25,12 @@ const AXES: ParameterDoc = ParameterDoc {
 };
 const PROCESS: ParameterDoc = ParameterDoc {
     name: "process",
-    values: "number from 0",
+    values: "number from 0; required",
     doc: "all but linear: how unsteady the rate is, as the variance that it gains in a second",
 };
 const NOISE: ParameterDoc = ParameterDoc {
     name: "noise",
-    values: "number above 0, or one for each number of a reading",
+    values: "number above 0, or one for each number of a reading; required",
     doc: "all but linear: the standard deviation of readings",
 };
 const RATE: ParameterDoc = ParameterDoc {
@@ -55,25 +55,31 @@ const DAMPING: ParameterDoc = ParameterDoc {
 };
 const F: ParameterDoc = ParameterDoc {
     name: "F",
-    values: "matrix n by n, n to 16",
+    values: "matrix n by n, n to 16; required",
     doc: "linear: the state after a step is F times the state",
 };
 const H: ParameterDoc = ParameterDoc {
     name: "H",
-    values: "matrix m by n, m to 8",
+    values: "matrix m by n, m to 8; required",
     doc: "linear: a reading should be H times the state",
 };
-const Q: ParameterDoc =
-    ParameterDoc { name: "Q", values: "matrix n by n", doc: "linear: the covariance that a step adds" };
+const Q: ParameterDoc = ParameterDoc {
+    name: "Q",
+    values: "matrix n by n; required",
+    doc: "linear: the covariance that a step adds",
+};
 const R: ParameterDoc =
-    ParameterDoc { name: "R", values: "matrix m by m", doc: "linear: the covariance of readings" };
+    ParameterDoc { name: "R", values: "matrix m by m; required", doc: "linear: the covariance of readings" };
 const X0: ParameterDoc = ParameterDoc {
     name: "x0",
     values: "n numbers, default 0",
     doc: "linear: the state before the first step",
 };
-const P0: ParameterDoc =
-    ParameterDoc { name: "P0", values: "matrix n by n", doc: "linear: the covariance before the first step" };
+const P0: ParameterDoc = ParameterDoc {
+    name: "P0",
+    values: "matrix n by n; required",
+    doc: "linear: the covariance before the first step",
+};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Which {
