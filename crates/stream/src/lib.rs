@@ -4,6 +4,7 @@ mod event;
 mod graph;
 pub mod kinds;
 mod level;
+mod numbers;
 mod operator;
 mod order;
 mod pattern;
@@ -20,6 +21,7 @@ pub use graph::{
     BuiltIn, Consumer, Factory, Feed, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX, Source, Step, Together,
 };
 pub use level::{LevelQueue, Results};
+pub use numbers::PATH_PARTS_MAX;
 pub use operator::{
     Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Parameters, Setup, SetupError, Value,
 };
