@@ -5,6 +5,7 @@ mod bitset;
 mod broker;
 mod events;
 mod housekeeping;
+mod lazy;
 mod links;
 mod pair;
 mod queue;
@@ -21,4 +22,4 @@ mod table;
 
 pub use broker::{Broker, Occupancy, Outputs};
 pub use events::{Event, Loneliness, PromotionCause};
-pub use settings::{Detection, Limits, Policy, Settings, TopicRule};
+pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};

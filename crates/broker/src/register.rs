@@ -5,6 +5,7 @@ use crate::events::Event;
 use crate::links::{Link, NO_STREAM, Party};
 use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
+use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
 use crate::table::{Counters, Stream, Topic};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
@@ -208,6 +209,7 @@ impl Broker {
         stream.ring = ring;
         (stream.incarnation, stream.next_seq, stream.next_seq_unknown) = (publisher.incarnation, 0, false);
         (stream.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
+        stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
         let partner = self.pair.backup().map(|partner| partner.link);
         for (id, link) in self.links.iter_mut() {
@@ -288,8 +290,10 @@ impl Broker {
             released: Time::ZERO,
             created: Time::ZERO,
             counters: Counters::default(),
+            copying: Default::default(),
         };
         let index = self.table.insert_stream(stream);
+        self.lazy.expect(self.table.len());
         self.queue.expect(2 * self.table.len() + 1_024);
         Ok(index)
     }
@@ -297,6 +301,7 @@ impl Broker {
     /// Counts the stream's jobs, if they fit.
     pub(crate) fn admit_stream(&mut self, index: u32) -> Result<(), Denial> {
         let trusting = self.is_baseline() || !self.settings.schedulability;
+        let trusting = trusting || !self.settings.replication.keeps_contracts();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
         if stream.admitted {
             return Ok(());
@@ -317,11 +322,17 @@ impl Broker {
     fn ring_slots(&self, contract: &Contract, plan: &Plan) -> usize {
         let limits = &self.settings.limits;
         let longest = if plan.replicate { plan.dispatch.max(plan.replication) } else { plan.dispatch };
+        // What rounds copy is kept until the next one.
+        let round = match self.settings.replication {
+            Replication::Periodic { period, .. } => period,
+            _ => Span::ZERO,
+        };
+        let longest = longest.max(round);
         // A confirmed message is kept until its confirmation is back.
         let link = self.settings.links.delay(contract.link).filter(|_| contract.confirm);
         let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation);
         let under_way = longest.as_nanos_u64().div_ceil(contract.period.as_nanos_u64().max(1)) as usize + 1;
-        let copies = if plan.replicate || self.is_baseline() { limits.backup_slots } else { 0 };
+        let copies = if plan.replicate || self.copies_everything() { limits.backup_slots } else { 0 };
         under_way.max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
     }
 
@@ -515,9 +526,11 @@ impl Broker {
 
     /// The messages of a stream that a new backup must have: all that have not been dispatched.
     pub(crate) fn copy_again(&mut self, index: u32) {
-        let baseline = self.is_baseline();
+        let everything = self.copies_everything();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        if !topic.plan.replicate && !baseline {
+        if !topic.plan.replicate && !everything
+            || self.settings.replication == Replication::RetransmissionOnly
+        {
             return;
         }
         let tickets = stream.ring.tickets();

@@ -49,6 +49,10 @@ pub(crate) struct Slot {
     pub(crate) unconfirmed: u64,
     pub(crate) flags: SlotFlags,
     used: bool,
+    /// Whether it is copied at the last safe moment; see [`crate::lazy`].
+    pub(crate) marked: bool,
+    /// Microseconds from creation to when deadlines are counted from.
+    pub(crate) released_after: i32,
 }
 
 impl Slot {
@@ -60,6 +64,8 @@ impl Slot {
         unconfirmed: 0,
         flags: SlotFlags::NONE,
         used: false,
+        marked: false,
+        released_after: 0,
     };
 
     pub(crate) fn set(&mut self, flag: SlotFlags) {
@@ -149,8 +155,8 @@ impl Ring {
         let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index * self.payload_room };
         self.payloads[at..at + payload.len()].copy_from_slice(payload);
-        let slot =
-            Slot { seq, created, ticket, length: payload.len() as u32, unconfirmed: 0, flags, used: true };
+        let length = payload.len() as u32;
+        let slot = Slot { seq, created, ticket, length, flags, used: true, ..Slot::EMPTY };
         let old = std::mem::replace(&mut self.slots[index], slot);
         (ticket, old.used.then_some(old))
     }
@@ -181,6 +187,13 @@ impl Ring {
     /// All tickets that may still be there, the oldest first.
     pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
         let (count, next) = (self.slots.len() as u32, self.next_ticket);
+        (1..=count).rev().map(move |back| next.wrapping_sub(back))
+    }
+
+    /// The tickets from this one on that may still be there, the oldest first.
+    pub(crate) fn tickets_from(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
+        let next = self.next_ticket;
+        let count = next.wrapping_sub(first).min(self.slots.len() as u32);
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
     }
 

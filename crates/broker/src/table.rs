@@ -1,5 +1,6 @@
 //! Topics and their streams.
 
+use crate::lazy::Copying;
 use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub(crate) struct Stream {
     pub(crate) released: Time,
     pub(crate) created: Time,
     pub(crate) counters: Counters,
+    pub(crate) copying: Copying,
 }
 
 /// What happened to a stream since it was registered.

@@ -9,7 +9,7 @@
 //! formula R4 alone decides.
 
 use crate::timing::{self, Delays};
-use crate::{Contract, Loss, Span};
+use crate::{Contract, Loss, Mutant, Span};
 
 /// Which messages of a stream are copied, if they are not dispatched first. More copies give each more time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,7 +74,9 @@ impl Lazy {
         let most = spare.as_nanos_u64().div_ceil(contract.period.as_nanos_u64().max(1));
         let every = self.every.wanted(contract).min(u32::try_from(most).unwrap_or(u32::MAX));
         let pseudo = timing::replication_deadline_of_every(contract, every, Span::ZERO, delays);
-        Some(LazyPlan { every, start: pseudo - self.budget })
+        let start =
+            if Mutant::BeginCopiesLate.is_on() { pseudo + delays.failover } else { pseudo - self.budget };
+        Some(LazyPlan { every, start })
     }
 }
 
