@@ -173,7 +173,7 @@ pub const KEYS: &[Key] = &[
         "replication.budget",
         Kind::Duration,
         "\"5ms\"",
-        "C_r, lazy: a copy begins so long before its deadline. It must cover the longest blocking (admission.blocking, usually 1 to 3 ms) and the copies of all streams at once; admission says what is needed. Topics whose copies have no more time than this are copied eagerly.",
+        "C_r, lazy: a copy begins so long before its deadline. It must cover the longest blocking (admission.blocking, often below 1 ms) and the copies of all streams at once, which admission checks, and what the host itself is late by. Topics whose copies have no more time than this are copied eagerly.",
     ),
     key(
         "replication.period",
