@@ -2,11 +2,12 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
+use crate::lazy::Arrival;
 use crate::queue::JobKind;
-use crate::ring::SlotFlags;
+use crate::ring::{Slot, SlotFlags};
 use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
-use wire::{LinkId, Message, MessageFlags, Messages};
+use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The operator hears of the same trouble of the same stream at most this often.
 pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
@@ -28,9 +29,11 @@ impl Broker {
     }
 
     fn store(&mut self, now: Time, from: LinkId, index: u32, message: &Message<'_>, out: &mut impl Outputs) {
-        let (backed, baseline) = (self.pair.backup().is_some(), self.is_baseline());
+        let planned = self.pair.backup().is_some() && self.settings.replication.keeps_contracts();
+        let baseline = self.is_baseline();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        let replicates = backed && (topic.plan.replicate || baseline);
+        let replicates = planned && (topic.plan.replicate || baseline);
+        let expected = stream.next_seq;
         if message.seq < stream.next_seq && stream.ring.find(message.seq).is_some() {
             self.stats.duplicates += 1;
             return;
@@ -74,7 +77,9 @@ impl Broker {
         let plan = topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
             self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
-            if replicates {
+            let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
+            let regular = !resend && !released.too_fast;
+            if replicates && !(regular && self.lazy.takes(stream, topic, &arrival)) {
                 self.queue.push(JobKind::Replicate, released.at + plan.replication, priority, index, ticket);
             }
         } else {
@@ -83,11 +88,25 @@ impl Broker {
             }
             self.queue.push(JobKind::Dispatch, now, 0, index, ticket);
         }
+        if let Some(old) = overwritten {
+            self.prune_overwritten(index, &old, out);
+        }
         // Looked at closely only where something may be wrong: this is done for every message.
         let ahead = message.created.since(now);
         let apart = !resend && (ahead > CLOCK_AHEAD_MAX || ahead < -CLOCK_BEHIND_MIN);
         if released.step.is_some() || apart {
             self.complain(now, from, index, ahead, released.step, out);
+        }
+    }
+
+    /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
+    /// copied little would keep it for long, and offer it to everybody when it comes to reign.
+    fn prune_overwritten(&mut self, index: u32, old: &Slot, out: &mut impl Outputs) {
+        let Some(partner) = self.pair.backup() else { return };
+        let copied = old.flags.has(SlotFlags::REPLICATED) && !old.flags.has(SlotFlags::PRUNED);
+        if copied && old.flags.has(SlotFlags::OFFERED) && self.settings.policy.coordinates() {
+            self.stats.pruned += 1;
+            out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq: old.seq });
         }
     }
 

@@ -1,13 +1,14 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
 use crate::events::Event;
+use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
 use crate::pair::{Decision, News, Pair};
 use crate::process::{Processed, Processing};
 use crate::queue::Queue;
 use crate::reign::Leaving;
 use crate::sessions::{Session, Sessions};
-use crate::settings::{Policy, Settings};
+use crate::settings::{Policy, Replication, Settings};
 use crate::status::Stats;
 use crate::table::Table;
 use contract::{Admission, Reign, Time};
@@ -71,6 +72,7 @@ pub struct Broker {
     pub(crate) links: Links,
     pub(crate) sessions: Sessions,
     pub(crate) queue: Queue,
+    pub(crate) lazy: LazyCopies,
     pub(crate) pair: Pair,
     pub(crate) stats: Stats,
     /// Bytes of all payloads in all rings.
@@ -93,8 +95,13 @@ impl Broker {
     /// A broker that has just started.
     pub fn new(settings: Settings) -> Broker {
         let now = settings.started;
+        // The baselines copy at once.
+        let replication =
+            if settings.policy.is_by_deadline() { settings.replication } else { Replication::Eager };
+        let settings = Settings { replication, ..settings };
         let admission =
-            Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply);
+            Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply)
+                .with_lazy(replication.lazy());
         let pair =
             Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now);
         Broker {
@@ -103,6 +110,7 @@ impl Broker {
             links: Links::default(),
             sessions: Sessions::default(),
             queue: Queue::new(settings.limits.jobs),
+            lazy: LazyCopies::new(replication),
             pair,
             stats: Stats::default(),
             stored_bytes: 0,
@@ -294,9 +302,9 @@ impl Broker {
         }
     }
 
-    /// When [`Broker::handle_timeout`] has something to do.
+    /// When [`Broker::handle_timeout`] has something to do, or [`Broker::run`] a copy to make.
     pub fn next_deadline(&self) -> Time {
-        self.housekeeping_at.min(self.pair.next_deadline())
+        self.housekeeping_at.min(self.pair.next_deadline()).min(self.next_copy())
     }
 
     /// Does what is due.
@@ -468,6 +476,11 @@ impl Broker {
     /// Whether the baseline policies govern, which copy everything and refuse nothing.
     pub(crate) fn is_baseline(&self) -> bool {
         self.settings.policy != Policy::Frame
+    }
+
+    /// Whether topics are copied that need no copies.
+    pub(crate) fn copies_everything(&self) -> bool {
+        self.is_baseline() || matches!(self.settings.replication, Replication::Periodic { .. })
     }
 
     /// Names a stream on a link, unless that has been done.

@@ -159,8 +159,9 @@ impl Broker {
     /// A topic's plan where its messages are processed, or are not any more.
     fn plan_again(&mut self, index: u32) {
         let Some(topic) = self.table.topic(index) else { return };
-        let Ok(plan) = self.admission.plan(&topic.contract) else { return };
-        let (old, new) = (topic.plan, plan.processed(topic.processing.is_some()));
+        let processed = topic.processing.is_some();
+        let Ok(new) = self.admission.plan_processed(&topic.contract, processed) else { return };
+        let old = topic.plan;
         let (contract, subscribers) = (topic.contract, topic.subscribers.len() as u32);
         let admitted =
             topic.streams.iter().filter(|index| self.table.stream(**index).is_some_and(|s| s.admitted));

@@ -3,8 +3,10 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::{Link, NO_STREAM, Party};
+use crate::process::Processing;
 use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
+use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
 use crate::table::{Counters, Stream, Topic};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
@@ -232,6 +234,7 @@ impl Broker {
         (stream.incarnation, stream.next_seq, stream.next_seq_unknown) = (publisher.incarnation, 0, false);
         (stream.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
         stream.first = publisher.made.unwrap_or(0);
+        stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
         let partner = self.pair.backup().map(|partner| partner.link);
         for (id, link) in self.links.iter_mut() {
@@ -259,6 +262,25 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<u32, Denial> {
+        let known = self.table.find_topic(topic);
+        // What operators make is not given to operators again.
+        let bound = if known.is_some() || publisher.made.is_some() { None } else { out.bind(topic) };
+        let topic = known.ok_or((topic, bound));
+        let made = self.make_stream_of(now, topic, contract, publisher);
+        if let (Err(_), Some(bound)) = (&made, bound) {
+            out.unbind(bound.handle);
+        }
+        made
+    }
+
+    /// A stream of a topic that is there, or of a new one that is bound like this.
+    fn make_stream_of(
+        &mut self,
+        now: Time,
+        topic: Result<u32, (&str, Option<Processing>)>,
+        contract: Contract,
+        publisher: &Publisher<'_>,
+    ) -> Result<u32, Denial> {
         let limits = &self.settings.limits;
         if self.table.len() >= limits.streams {
             return Err(Denial::full(format!(
@@ -268,8 +290,12 @@ impl Broker {
         }
         // Results are covered by the messages that they are made of, not by copies of their own.
         let planned = if publisher.made.is_some() { contract.best_effort() } else { contract };
-        let plan = self.admission.plan(&planned)?;
-        let slots = self.ring_slots(&contract, &plan);
+        let processing = match topic {
+            Ok(topic) => self.table.topic(topic).and_then(|topic| topic.processing),
+            Err((_, bound)) => bound,
+        };
+        let plan = self.admission.plan_processed(&planned, processing.is_some())?;
+        let slots = self.ring_slots(&contract, &plan, processing);
         if slots > limits.ring_slots_max {
             return Err(Denial::from(format!(
                 "the contract needs {slots} messages to be kept by the broker, above limits.ring_slots_max = {}: \
@@ -280,11 +306,10 @@ impl Broker {
         if self.stored_bytes + Ring::new_bytes(slots) > limits.store_bytes {
             return Err(Denial::full("the broker's store is full: raise limits.store".to_owned()));
         }
-        let topic = match self.table.find_topic(topic) {
-            Some(index) => index,
-            None => self.make_topic(topic, contract, plan, publisher, out)?,
+        let topic = match topic {
+            Ok(topic) => topic,
+            Err((name, processing)) => self.make_topic(name, contract, plan, processing, publisher)?,
         };
-        let slots = self.slots_while_processed(topic, slots);
         let ring = Ring::continuing(slots, self.table.next_ticket());
         self.stored_bytes += ring.bytes();
         let stream = Stream {
@@ -306,8 +331,10 @@ impl Broker {
             first: publisher.made.unwrap_or(0),
             results: Vec::new(),
             made_of: None,
+            copying: Default::default(),
         };
         let index = self.table.insert_stream(stream);
+        self.lazy.expect(self.table.len());
         self.queue.expect(2 * self.table.len() + 1_024);
         Ok(index)
     }
@@ -317,8 +344,8 @@ impl Broker {
         topic: &str,
         contract: Contract,
         plan: Plan,
+        processing: Option<Processing>,
         publisher: &Publisher<'_>,
-        out: &mut impl Outputs,
     ) -> Result<u32, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
         let wanting = self.sessions.iter().filter(|(_, session)| session.wants(topic));
@@ -330,25 +357,14 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
-        let processing = if made { None } else { out.bind(topic) };
-        let plan = plan.processed(processing.is_some());
         let streams = Vec::new();
         Ok(self.table.insert_topic(Topic { name, contract, plan, streams, subscribers, processing, made }))
-    }
-
-    /// Messages are kept for as long as operators may have them.
-    fn slots_while_processed(&self, topic: u32, slots: usize) -> usize {
-        let Some(topic) = self.table.topic(topic) else { return slots };
-        let Some(processing) = topic.processing else { return slots };
-        let contract = &topic.contract;
-        let within = if processing.within.is_forever() { contract.cover() } else { processing.within };
-        let most = self.settings.limits.ring_slots_max;
-        slots_for(within, contract.period).clamp(slots, most.max(slots))
     }
 
     /// Counts the stream's jobs, if they fit.
     pub(crate) fn admit_stream(&mut self, index: u32) -> Result<(), Denial> {
         let trusting = self.is_baseline() || !self.settings.schedulability;
+        let trusting = trusting || !self.settings.replication.keeps_contracts();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
         if stream.admitted {
             return Ok(());
@@ -366,15 +382,26 @@ impl Broker {
     /// How many messages of a stream may be under way at once: those between arrival and the later deadline or the
     /// confirmation, those that a publisher sends again in one burst, and on a backup at least the configured number of
     /// copies.
-    fn ring_slots(&self, contract: &Contract, plan: &Plan) -> usize {
+    fn ring_slots(&self, contract: &Contract, plan: &Plan, processing: Option<Processing>) -> usize {
         let limits = &self.settings.limits;
+        // Operators without a deadline are given as long as losses and retention span. Where there is less room, a message may
+        // be overwritten while they have it, and is not covered any more.
+        let within = processing.map(|processing| processing.within.min(contract.cover()));
+        let within = within.filter(|within| !within.is_forever()).unwrap_or(Span::ZERO);
+        let processed = slots_for(within, contract.period).min(limits.ring_slots_max);
         let longest = if plan.replicate { plan.dispatch.max(plan.replication) } else { plan.dispatch };
+        // What rounds copy is kept until the next one.
+        let round = match self.settings.replication {
+            Replication::Periodic { period, .. } => period,
+            _ => Span::ZERO,
+        };
+        let longest = longest.max(round);
         // A confirmed message is kept until its confirmation is back.
         let link = self.settings.links.delay(contract.link).filter(|_| contract.confirm);
         let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation);
         let under_way = slots_for(longest, contract.period);
-        let copies = if plan.replicate || self.is_baseline() { limits.backup_slots } else { 0 };
-        under_way.max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
+        let copies = if plan.replicate || self.copies_everything() { limits.backup_slots } else { 0 };
+        under_way.max(processed).max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
     }
 
     fn send_verdict(&self, to: LinkId, number: u32, index: u32, contract: Contract, out: &mut impl Outputs) {
@@ -617,9 +644,11 @@ impl Broker {
 
     /// The messages of a stream that a new backup must have: all that have not been dispatched.
     pub(crate) fn copy_again(&mut self, index: u32) {
-        let baseline = self.is_baseline();
+        let everything = self.copies_everything();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
-        if (!topic.plan.replicate && !baseline) || stream.made_of.is_some() {
+        let copied = topic.plan.replicate || everything;
+        let never = self.settings.replication == Replication::RetransmissionOnly || stream.made_of.is_some();
+        if !copied || never {
             return;
         }
         let tickets = stream.ring.tickets();

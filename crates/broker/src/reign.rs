@@ -5,6 +5,7 @@ use crate::events::{Event, PromotionCause};
 use crate::pair::{Decision, Role};
 use crate::queue::JobKind;
 use crate::ring::SlotFlags;
+use crate::table::Topic;
 use contract::{Mutant, Time};
 use wire::{Farewell, FarewellReason, Frame, LinkId, Standing};
 
@@ -173,10 +174,12 @@ impl Broker {
         out.report(&Event::HandedOver { forwarded: self.stats.forwarded - before });
     }
 
-    /// Confirmed topics: what has been offered and not confirmed counts as not dispatched.
+    /// What has been offered and does not count as dispatched. Where copies are eager, the backup has those that
+    /// wait for a slow subscriber, and only confirmed topics matter; lazily, it may have none of them.
     fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
         let confirmed = |(index, _): (u32, &crate::table::Stream)| {
-            self.table.pair(index).is_some_and(|(_, topic)| topic.contract.confirm).then_some(index)
+            let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
+            self.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
         };
         let streams: Vec<u32> = self.table.streams().filter_map(confirmed).collect();
         for index in streams {

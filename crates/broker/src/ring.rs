@@ -57,6 +57,10 @@ pub(crate) struct Slot {
     pub(crate) marks: MessageFlags,
     /// For results: what is released when it has been dispatched.
     pub(crate) lineage: u32,
+    /// Whether it is copied at the last safe moment; see [`crate::lazy`].
+    pub(crate) marked: bool,
+    /// Microseconds from creation to when deadlines are counted from.
+    pub(crate) released_after: i32,
 }
 
 /// No lineage.
@@ -73,6 +77,8 @@ impl Slot {
         used: false,
         marks: MessageFlags::NONE,
         lineage: NO_LINEAGE,
+        marked: false,
+        released_after: 0,
     };
 
     /// Whether it has been handed to all and nobody is waited for any more, so that it can be settled.
@@ -206,6 +212,13 @@ impl Ring {
     /// All tickets that may still be there, the oldest first.
     pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
         let (count, next) = (self.slots.len() as u32, self.next_ticket);
+        (1..=count).rev().map(move |back| next.wrapping_sub(back))
+    }
+
+    /// The tickets from this one on that may still be there, the oldest first.
+    pub(crate) fn tickets_from(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
+        let next = self.next_ticket;
+        let count = next.wrapping_sub(first).min(self.slots.len() as u32);
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
     }
 

@@ -24,11 +24,14 @@ impl Broker {
         if !reigns && forward.is_none() {
             return false;
         }
+        let budget = budget - if reigns { self.copy_what_is_due(now, budget, out) } else { 0 };
         for _ in 0..budget {
             let Some(job) = self.queue.pop() else { break };
             match (job.kind(), forward) {
                 (JobKind::Dispatch, _) if reigns => self.dispatch(now, job, out),
-                (JobKind::Replicate, _) if reigns => self.replicate(now, job, out),
+                (JobKind::Replicate, _) if reigns => {
+                    self.replicate(now, job.stream, job.ticket, out);
+                }
                 (JobKind::Dispatch, Some(link)) => self.forward(link, job, out),
                 _ => {}
             }
@@ -36,7 +39,7 @@ impl Broker {
                 return false;
             }
         }
-        !self.queue.is_empty()
+        !self.queue.is_empty() || (reigns && self.next_copy() <= now)
     }
 
     /// Pushes a message to all subscribers of its topic.
@@ -149,30 +152,33 @@ impl Broker {
         }
     }
 
-    /// Copies a message to the backup, unless it has been dispatched meanwhile.
-    fn replicate(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
-        let Some(partner) = self.pair.backup() else { return };
+    /// Copies a message to the backup, unless that is needless by now. Returns whether a copy was written.
+    pub(crate) fn replicate(&mut self, now: Time, index: u32, ticket: u32, out: &mut impl Outputs) -> bool {
+        let Some(partner) = self.pair.backup() else { return false };
         let Broker { table, links, settings, stats, .. } = self;
-        let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
-        let Some((slot, payload)) = stream.ring.message(job.ticket) else { return };
-        let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && settings.policy.coordinates();
+        let Some((stream, topic)) = table.pair_mut(index) else { return false };
+        let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
+        let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
+        let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && coordinates;
         if dispatched || slot.flags.has(SlotFlags::REPLICATED) {
-            return;
+            return false;
         }
-        let Some(state) = links.get_mut(partner.link) else { return };
+        let Some(state) = links.get_mut(partner.link) else { return false };
         let next = stream.next_seq;
-        register::announce(state, partner.link, job.stream, stream, topic, next, out);
+        register::announce(state, partner.link, index, stream, topic, next, out);
         let (seq, created) = (slot.seq, slot.created);
-        let copy = Message { stream: job.stream, flags: MessageFlags::NONE, seq, created, payload };
+        let copy = Message { stream: index, flags: MessageFlags::NONE, seq, created, payload };
         out.send_message(partner.link, MessageKind::Replicate, &copy);
         stats.replicated += 1;
+        stats.replicated_bytes += payload.len() as u64;
         if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.replication {
             stats.late_replications += 1;
             stream.counters.endangered_at = now;
         }
-        if let Some(slot) = stream.ring.slot_mut(job.ticket) {
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::REPLICATED);
         }
+        true
     }
 
     /// Sends a message on to the broker that reigns.

@@ -1,7 +1,7 @@
 //! What a broker is told at start. The values have been checked by whoever read them; nothing here is optional.
 
 use contract::admission::Costs;
-use contract::{Contract, Delays, Links, NodeId, Span, Supply, Time, TopicFilter};
+use contract::{Contract, Delays, Lazy, Links, NodeId, Span, Supply, Time, TopicFilter};
 
 /// In which order jobs are served, and which messages are copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,6 +24,45 @@ impl Policy {
     /// Whether primary and backup coordinate what has been dispatched.
     pub fn coordinates(self) -> bool {
         self != Policy::FcfsMinus
+    }
+}
+
+/// When copies are made. The baselines of [`Policy`] copy everything at once, whatever is said here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Replication {
+    /// A copy is a job that is planned when its message arrives, and made as soon as nothing more urgent waits.
+    #[default]
+    Eager,
+    /// At the last safe moment, and only of what has not been dispatched by then.
+    Lazy(Lazy),
+    /// A baseline: everything that has arrived since the last round is copied in the next. Loss bounds are not promised.
+    Periodic {
+        /// The time between two rounds.
+        period: Span,
+        /// Whether a round leaves out what has been dispatched.
+        skip_dispatched: bool,
+    },
+    /// A baseline: nothing is copied, publishers send again what they retain. Loss bounds are not promised.
+    RetransmissionOnly,
+}
+
+impl Replication {
+    /// How copies are made lazily, if they are.
+    pub fn lazy(self) -> Option<Lazy> {
+        match self {
+            Replication::Lazy(lazy) => Some(lazy),
+            _ => None,
+        }
+    }
+
+    /// Whether what has been dispatched is not copied any more.
+    pub(crate) fn skips_dispatched(self) -> bool {
+        !matches!(self, Replication::Periodic { skip_dispatched: false, .. })
+    }
+
+    /// Whether it keeps the loss bounds of the contracts.
+    pub fn keeps_contracts(self) -> bool {
+        matches!(self, Replication::Eager | Replication::Lazy(_))
     }
 }
 
@@ -143,8 +182,10 @@ pub struct Settings {
     pub prefers_to_reign: bool,
     /// Whether there is a partner at all.
     pub has_peer: bool,
-    /// Order and replication.
+    /// In which order jobs are served.
     pub policy: Policy,
+    /// When copies are made.
+    pub replication: Replication,
     /// The deployment's delays.
     pub delays: Delays,
     /// The link classes.

@@ -12,6 +12,10 @@ pub(crate) struct Stats {
     pub(crate) arrived: u64,
     pub(crate) dispatched: u64,
     pub(crate) replicated: u64,
+    /// Payload bytes of those.
+    pub(crate) replicated_bytes: u64,
+    /// Batches in which lazy copies left.
+    pub(crate) batches: u64,
     pub(crate) forwarded: u64,
     pub(crate) copies_kept: u64,
     pub(crate) pruned: u64,
@@ -44,6 +48,8 @@ impl Default for Stats {
             arrived: 0,
             dispatched: 0,
             replicated: 0,
+            replicated_bytes: 0,
+            batches: 0,
             forwarded: 0,
             copies_kept: 0,
             pruned: 0,
@@ -133,6 +139,8 @@ impl Broker {
             arrived: stats.arrived,
             dispatched: stats.dispatched,
             replicated: stats.replicated,
+            replicated_bytes: stats.replicated_bytes,
+            batches: stats.batches,
             pruned: stats.pruned,
             duplicates: stats.duplicates,
             late: stats.late,

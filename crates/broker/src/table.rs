@@ -1,5 +1,6 @@
 //! Topics and their streams.
 
+use crate::lazy::Copying;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
@@ -52,6 +53,7 @@ pub(crate) struct Stream {
     pub(crate) results: Vec<ResultStream>,
     /// For results: the stream of the messages that they stand for.
     pub(crate) made_of: Option<u32>,
+    pub(crate) copying: Copying,
 }
 
 /// What happened to a stream since it was registered.

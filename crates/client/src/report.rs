@@ -61,6 +61,8 @@ impl NodeReport {
                 ("forwarded", status.forwarded),
                 ("late_replications", status.late_replications),
                 ("copies_kept", status.copies_kept),
+                ("replicated_bytes", status.replicated_bytes),
+                ("batches", status.batches),
                 ("unregistered", status.unregistered),
                 ("queued", u64::from(status.queued)),
             ],

@@ -2,12 +2,13 @@
 //!
 //! Two steps. First the bounds of the topic by itself (F4: both deadlines at least zero). Then schedulability: the
 //! jobs of all admitted topics must fit the processor ([`Load`]), with the costs of a dispatch and a
-//! replication as measured on this host. A refusal says which bound broke, by how much, and the smallest change of one
+//! replication as measured on this host. Where copies are made lazily, all that may have to begin at once must fit the
+//! budget `C_r`, and take nothing from the other jobs that these need. A refusal says which bound broke, by how much, and the smallest change of one
 //! term that would be admitted.
 
 use crate::demand::{Job, Load, Overload, Supply};
 use crate::timing::{self, Delays, Links};
-use crate::{Contract, ContractError, LinkClass, Loss, Mutant, Span};
+use crate::{Contract, ContractError, Lazy, LazyPlan, LinkClass, Loss, Mutant, Span};
 use std::fmt;
 
 /// What the jobs cost on this host.
@@ -26,21 +27,16 @@ pub struct Costs {
 pub struct Plan {
     /// `D^d`, with the configured worst `ΔPB`.
     pub dispatch: Span,
-    /// `D^r`, with the configured worst `ΔPB`; forever for best effort.
+    /// `D^r`, with the configured worst `ΔPB`; forever for best effort. Of every `M`-th message where copies are lazy.
     pub replication: Span,
     /// The deadlines that a message's creation time is added to (F6, F7).
     pub pseudo: timing::PseudoDeadlines,
     /// Whether the topic's messages need a copy on the backup (F3).
     pub replicate: bool,
-}
-
-impl Plan {
-    /// The plan where operators process the messages, or do not. A processed message is settled when its last result has been
-    /// dispatched, for which no bound is given here; so a copy is never needless, unless nothing is promised.
-    #[must_use]
-    pub fn processed(self, processed: bool) -> Plan {
-        Plan { replicate: self.replicate || (processed && !self.replication.is_forever()), ..self }
-    }
+    /// Whether operators process the messages.
+    pub processed: bool,
+    /// Which of them, and when, if copies are lazy and needed; `None` where each copy is planned on arrival.
+    pub lazy: Option<LazyPlan>,
 }
 
 /// The smallest change of one term that would be admitted, for each term where there is one.
@@ -106,6 +102,19 @@ pub enum Refusal {
         /// What would do.
         remedies: Remedies,
     },
+    /// The lazy copies that may have to begin at once would not leave in time.
+    #[error(
+        "when all lazily replicated streams need a copy at once, the last one leaves {overload}, beyond the budget of \
+         {budget}: raise replication.budget to at least {needed}, or use replication.policy = \"eager\""
+    )]
+    Budget {
+        /// Where the demand is above the supply.
+        overload: Overload,
+        /// `C_r` as configured.
+        budget: Span,
+        /// What all of them take at once, the longest blocking included.
+        needed: Span,
+    },
     /// More different kinds of contracts than the test can look through.
     #[error("there are already {max} different contracts: use fewer different periods and deadlines", max = Load::CLASSES_MAX)]
     TooManyClasses,
@@ -129,6 +138,7 @@ pub struct Admission {
     costs: Costs,
     supply: Supply,
     load: Load,
+    lazy: Option<Lazy>,
 }
 
 /// Steps of the search for a remedy; each halves the interval or doubles it.
@@ -137,7 +147,14 @@ const SEARCH_STEPS: u32 = 40;
 impl Admission {
     /// Admission with nothing promised yet.
     pub fn new(delays: Delays, links: Links, costs: Costs, supply: Supply) -> Admission {
-        Admission { delays, links, costs, supply, load: Load::default() }
+        Admission { delays, links, costs, supply, load: Load::default(), lazy: None }
+    }
+
+    /// The same where copies are made lazily.
+    #[must_use]
+    pub fn with_lazy(self, lazy: Option<Lazy>) -> Admission {
+        let load = Load::with_window(lazy.map_or(Span::ZERO, |lazy| lazy.window));
+        Admission { lazy, load, ..self }
     }
 
     /// The deployment's delays.
@@ -157,15 +174,24 @@ impl Admission {
 
     /// Step one: the bounds of the topic by itself.
     pub fn plan(&self, contract: &Contract) -> Result<Plan, Refusal> {
-        let plan = self.bounds(contract)?;
+        self.plan_processed(contract, false)
+    }
+
+    /// The same where operators may process the messages. A processed message is settled when its last result has been
+    /// dispatched, for which no bound is given here; so a copy is never needless, unless nothing is promised.
+    pub fn plan_processed(&self, contract: &Contract, processed: bool) -> Result<Plan, Refusal> {
+        let plan = self.bounds(contract, processed)?;
         if Mutant::AdmitAnything.is_on() {
             return Ok(plan);
         }
         if let Some(short_by) = timing::shortfall(plan.dispatch) {
-            return Err(Refusal::DispatchBound { short_by, remedies: self.remedies(contract, 1) });
+            return Err(Refusal::DispatchBound { short_by, remedies: self.remedies(contract, 1, processed) });
         }
         if let Some(short_by) = timing::shortfall(plan.replication) {
-            return Err(Refusal::ReplicationBound { short_by, remedies: self.remedies(contract, 1) });
+            return Err(Refusal::ReplicationBound {
+                short_by,
+                remedies: self.remedies(contract, 1, processed),
+            });
         }
         Ok(plan)
     }
@@ -184,26 +210,42 @@ impl Admission {
             return Err(Refusal::TooManyClasses);
         }
         self.count(plan, contract, subscribers);
-        if let Some(overload) = self.load.overload(&self.supply).filter(|_| !Mutant::AdmitAnything.is_on()) {
-            self.uncount(plan, contract, subscribers);
-            return Err(Refusal::Unschedulable { overload, remedies: self.remedies(contract, subscribers) });
+        let Some(reason) = self.reason_against().filter(|_| !Mutant::AdmitAnything.is_on()) else {
+            return Ok(());
+        };
+        self.uncount(plan, contract, subscribers);
+        Err(match reason {
+            Refusal::Unschedulable { overload, .. } => Refusal::Unschedulable {
+                overload,
+                remedies: self.remedies(contract, subscribers, plan.processed),
+            },
+            reason => reason,
+        })
+    }
+
+    /// Why what has been counted does not fit.
+    fn reason_against(&self) -> Option<Refusal> {
+        if let Some(overload) = self.load.urgent_overload(&self.supply) {
+            let budget = self.lazy.map_or(Span::ZERO, |lazy| lazy.budget);
+            // Where several copies of a stream fall into one budget, what all take once is not enough.
+            let needed = self.load.urgent_at_once(&self.supply).max(budget + overload.excess);
+            return Some(Refusal::Budget { overload, budget, needed });
         }
-        Ok(())
+        let overload = self.load.overload(&self.supply)?;
+        Some(Refusal::Unschedulable { overload, remedies: Remedies::default() })
     }
 
     /// Counts a stream's jobs without asking whether they fit: for a backup, which copies what the primary admitted,
     /// and for the baseline policies, which have no admission.
     pub fn count(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) {
-        for job in self.jobs(plan, contract, subscribers).into_iter().flatten() {
-            self.load.add(job, 1);
-        }
+        let jobs = self.jobs(plan, contract, subscribers);
+        count(&mut self.load, &jobs);
     }
 
     /// Takes a stream's jobs away again.
     pub fn uncount(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) {
-        for job in self.jobs(plan, contract, subscribers).into_iter().flatten() {
-            self.load.remove(job, 1);
-        }
+        let jobs = self.jobs(plan, contract, subscribers);
+        uncount(&mut self.load, &jobs);
     }
 
     /// Whether everything promised so far fits the processor.
@@ -211,51 +253,69 @@ impl Admission {
         self.load.overload(&self.supply)
     }
 
-    fn bounds(&self, contract: &Contract) -> Result<Plan, Refusal> {
+    fn bounds(&self, contract: &Contract, processed: bool) -> Result<Plan, Refusal> {
         contract.check()?;
         let link = self.links.delay(contract.link).ok_or(Refusal::UnknownLink(contract.link))?;
         let upstream = self.delays.publisher_to_broker;
         let dispatch = timing::dispatch_deadline(contract, upstream, link.to_subscriber);
         let replication = timing::replication_deadline(contract, upstream, &self.delays);
         let settled = if contract.confirm { link.confirmation } else { Span::ZERO };
-        Ok(Plan {
-            dispatch,
-            replication,
-            pseudo: timing::pseudo_deadlines(contract, link.to_subscriber, &self.delays),
-            replicate: !timing::replication_is_needless(dispatch, replication, settled),
-        })
+        // Where every message is dispatched before even the first of all copies would be due, none is needed.
+        let needless = timing::replication_is_needless(dispatch, replication, settled);
+        let replicate = !needless || (processed && !replication.is_forever());
+        let pseudo = timing::pseudo_deadlines(contract, link.to_subscriber, &self.delays);
+        let mut plan = Plan { dispatch, replication, pseudo, replicate, processed, lazy: None };
+        if let Some(lazy) = self.lazy.filter(|_| replicate) {
+            plan.lazy = lazy.plan(contract, upstream, &self.delays);
+        }
+        if let Some(LazyPlan { every, .. }) = plan.lazy {
+            let deadline =
+                |upstream| timing::replication_deadline_of_every(contract, every, upstream, &self.delays);
+            (plan.replication, plan.pseudo.replication) = (deadline(upstream), deadline(Span::ZERO));
+        }
+        Ok(plan)
     }
 
     /// The recurring jobs of one stream. The cost of the arrival is counted with the dispatch, which follows it.
-    fn jobs(&self, plan: &Plan, contract: &Contract, subscribers: u32) -> [Option<Job>; 2] {
+    fn jobs(&self, plan: &Plan, contract: &Contract, subscribers: u32) -> Jobs {
         let fan_out = u64::from(subscribers.max(1));
         let dispatch = Job {
             deadline: plan.dispatch,
             period: contract.period,
             cost: self.costs.arrival + self.costs.dispatch * fan_out,
         };
-        let replicate =
-            Job { deadline: plan.replication, period: contract.period, cost: self.costs.replication };
-        [Some(dispatch), plan.replicate.then_some(replicate)]
+        let cost = self.costs.replication;
+        let eager = plan.replicate && plan.lazy.is_none();
+        let budget = self.lazy.map_or(Span::ZERO, |lazy| lazy.budget);
+        Jobs {
+            dispatch,
+            replicate: eager.then_some(Job { deadline: plan.replication, period: contract.period, cost }),
+            lazy: plan.lazy.map(|LazyPlan { every, .. }| Job {
+                deadline: budget,
+                period: contract.period * u64::from(every),
+                cost,
+            }),
+        }
     }
 
     /// Whether the contract would be admitted now.
-    fn would_admit(&self, load: &mut Load, contract: &Contract, subscribers: u32) -> bool {
-        let Ok(plan) = self.bounds(contract) else { return false };
+    fn would_admit(&self, load: &mut Load, contract: &Contract, subscribers: u32, processed: bool) -> bool {
+        let Ok(plan) = self.bounds(contract, processed) else { return false };
         if plan.dispatch < Span::ZERO || plan.replication < Span::ZERO {
             return false;
         }
         let jobs = self.jobs(&plan, contract, subscribers);
-        jobs.iter().flatten().for_each(|job| load.add(*job, 1));
-        let fits = load.overload(&self.supply).is_none();
-        jobs.iter().flatten().for_each(|job| load.remove(*job, 1));
+        count(load, &jobs);
+        let fits = load.urgent_overload(&self.supply).is_none() && load.overload(&self.supply).is_none();
+        uncount(load, &jobs);
         fits
     }
 
     /// For each term, the smallest change that would be admitted with the other terms as they are.
-    fn remedies(&self, contract: &Contract, subscribers: u32) -> Remedies {
+    fn remedies(&self, contract: &Contract, subscribers: u32, processed: bool) -> Remedies {
         let mut load = self.load.clone();
-        let mut admits = |candidate: &Contract| self.would_admit(&mut load, candidate, subscribers);
+        let mut admits =
+            |candidate: &Contract| self.would_admit(&mut load, candidate, subscribers, processed);
         let retain = self.retention_candidates(contract).into_iter().find(|n| admits(&contract.retain(*n)));
         let upstream = self.delays.publisher_to_broker;
         let at_least = timing::smallest_period(contract, upstream, &self.delays).unwrap_or(contract.period);
@@ -284,6 +344,26 @@ impl Admission {
             Loss::Unbounded => Vec::new(),
         }
     }
+}
+
+/// The recurring jobs of one stream.
+struct Jobs {
+    dispatch: Job,
+    replicate: Option<Job>,
+    /// The copy of every `M`-th message, from when it must begin.
+    lazy: Option<Job>,
+}
+
+fn count(load: &mut Load, jobs: &Jobs) {
+    load.add(jobs.dispatch, 1);
+    jobs.replicate.iter().for_each(|job| load.add(*job, 1));
+    jobs.lazy.iter().for_each(|job| load.add_urgent(*job, 1));
+}
+
+fn uncount(load: &mut Load, jobs: &Jobs) {
+    load.remove(jobs.dispatch, 1);
+    jobs.replicate.iter().for_each(|job| load.remove(*job, 1));
+    jobs.lazy.iter().for_each(|job| load.remove_urgent(*job, 1));
 }
 
 /// The smallest span from `start` upwards that is accepted, to within a hundred-thousandth of itself, as a whole
@@ -399,13 +479,77 @@ mod tests {
         assert!(admission(1).plan(&contract.confirmed()).unwrap().replicate);
     }
 
+    /// A topic that needs copies: 450 ms to copy, 480 ms to dispatch, as category 5 of the source.
+    fn slow_topic() -> Contract {
+        Contract::every(Span::millis(500)).retain(1).over(LinkClass::CLOUD)
+    }
+
+    fn lazily(cost_us: i64, budget: Span) -> Admission {
+        let lazy = Lazy { budget, ..Lazy::default() };
+        admission(cost_us).with_lazy(Some(lazy))
+    }
+
+    #[test]
+    fn lazy_copies_begin_the_budget_before_their_deadline() {
+        let plan = lazily(1, Span::millis(5)).plan(&slow_topic()).unwrap();
+        assert!(plan.replicate);
+        let lazy = plan.lazy.unwrap();
+        assert_eq!((lazy.every, lazy.start), (1, plan.pseudo.replication - Span::millis(5)));
+        let eager = lazily(1, Span::millis(450)).plan(&slow_topic()).unwrap();
+        assert_eq!(eager.lazy, None, "there is no time to wait");
+        let needless = slow_topic().retain(2);
+        assert_eq!(lazily(1, Span::millis(5)).plan(&needless).unwrap().lazy, None);
+    }
+
+    #[test]
+    fn a_budget_that_is_too_small_is_refused_with_the_one_needed() {
+        let mut admission = lazily(1_000, Span::millis(3));
+        (0..3).for_each(|_| assert!(admission.admit(&slow_topic(), 1).is_ok()));
+        let refusal = admission.admit(&slow_topic(), 1).unwrap_err();
+        assert!(matches!(refusal, Refusal::Budget { needed: Span(4_000_000), .. }), "{refusal}");
+        assert!(refusal.to_string().contains("raise replication.budget to at least 4ms"), "{refusal}");
+    }
+
     proptest! {
+        /// What all streams take at once fits the budget of an admitted set, and the budget that a refusal names would
+        /// have been enough where no stream needs two copies within it.
+        #[test]
+        fn the_budget_holds_when_all_copies_are_due_at_once(
+            streams in 1_usize..60, cost_us in 1_i64..400, budget_us in 0_i64..20_000, blocking_us in 0_i64..3_000,
+            share_ppm in 200_000_u32..1_000_000,
+        ) {
+            let supply = Supply { share_ppm, blocking: Span::micros(blocking_us) };
+            let admission = |budget| Admission { supply, ..lazily(cost_us, budget) };
+            let takes = |count: usize| {
+                let work = count as f64 * cost_us as f64 * 1e9 / f64::from(share_ppm);
+                Span((work as i64) + blocking_us * 1_000)
+            };
+            let budget = Span::micros(budget_us);
+            let mut first = admission(budget);
+            for count in 1..=streams {
+                match first.admit(&slow_topic(), 1) {
+                    Ok(_) => prop_assert!(takes(count) <= budget + Span(1)),
+                    Err(Refusal::Budget { needed, .. }) => {
+                        prop_assert!(takes(count) + Span(1) >= budget);
+                        let mut second = admission(needed);
+                        for _ in 0..count {
+                            let again = second.admit(&slow_topic(), 1);
+                            prop_assert!(!matches!(again, Err(Refusal::Budget { .. })), "{:?}", again);
+                        }
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+
         /// Whatever a refusal proposes is admitted if the contract is changed that way and no other.
         #[test]
         fn every_remedy_is_admitted(
             period in 1_i64..200, deadline in 1_i64..200, losses in 0_u32..4, retain in 0_u32..4, others in 0_u32..30,
+            lazy: bool,
         ) {
-            let mut admission = admission(2_000);
+            let mut admission = if lazy { lazily(2_000, Span::millis(30)) } else { admission(2_000) };
             for _ in 0..others {
                 let _ = admission.admit(&Contract::every(Span::millis(80)).tolerate(3), 1);
             }

@@ -3,6 +3,7 @@
 pub mod admission;
 mod demand;
 mod ids;
+mod lazy;
 mod mutant;
 mod terms;
 mod time;
@@ -12,6 +13,7 @@ mod topic;
 pub use admission::{Admission, Plan, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
 pub use ids::{Epoch, NodeId, Receipt, Reign};
+pub use lazy::{Every, Lazy, LazyPlan};
 pub use mutant::Mutant;
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};

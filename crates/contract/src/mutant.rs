@@ -74,6 +74,12 @@ pub enum Mutant {
     ForgetUnprocessed,
     /// A subscriber counts no losses.
     CountNoLosses,
+    /// Lazy copies begin without a budget, and late by the fail-over time.
+    BeginCopiesLate,
+    /// One message in `M + 1` is marked to be copied lazily.
+    MarkFewer,
+    /// Lazy copies are given up, whether or not their messages have been dispatched.
+    GiveCopiesUp,
 }
 
 #[cfg(feature = "mutants")]

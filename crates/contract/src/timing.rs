@@ -1,4 +1,4 @@
-//! The timing analysis of one topic: formulas F1 to F7, each a function that names its lemma.
+//! The timing analysis of one topic: formulas F1 to F7 and R4, each a function that names its lemma.
 //!
 //! The problem: a message must reach its subscribers in time, and when the primary dies, at most `L` in a row may be
 //! lost. The idea: a message is safe while its publisher still retains it, so the copy to the backup may wait until
@@ -91,6 +91,23 @@ impl Default for Links {
 pub fn replication_deadline(contract: &Contract, publisher_to_broker: Span, delays: &Delays) -> Span {
     let failover = if Mutant::CopyLate.is_on() { Span::ZERO } else { delays.failover };
     contract.cover() - publisher_to_broker - delays.broker_to_broker - failover
+}
+
+/// **R4**, lemmas 4 and 6 of the ARREC analysis: `D^r(M) = (N + L - M + 1)·T - ΔPB - ΔBB - x`, where one in `M` messages
+/// is copied, for `1 ≤ M ≤ max(1, L + 1)`. F1 is the case `M = 1`.
+///
+/// Why: count messages back from the last one that was sent to the dead primary. `0` to `N - 1` are retained. If the copy of
+/// `q` has not left while that of `q + M` has, the run `N` to `q + M - 1` is lost, which must not be longer than `L`; so
+/// `q = N + L - M + 1` must have been copied by the crash. Between two copies `M - 1` messages are covered by nothing, so
+/// `M - 1 ≤ L`.
+pub fn replication_deadline_of_every(
+    contract: &Contract,
+    every: u32,
+    publisher_to_broker: Span,
+    delays: &Delays,
+) -> Span {
+    let skipped = u64::from(every.saturating_sub(1));
+    replication_deadline(contract, publisher_to_broker, delays) - contract.period * skipped
 }
 
 /// **F2**, lemma 2: `D^d = D − ΔPB − ΔBS`.

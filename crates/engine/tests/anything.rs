@@ -93,6 +93,7 @@ impl Bench {
             prefers_to_reign: true,
             has_peer: true,
             policy: Default::default(),
+            replication: Default::default(),
             delays: Default::default(),
             links: Default::default(),
             costs: contract::admission::Costs { arrival: cost, dispatch: cost, replication: cost },

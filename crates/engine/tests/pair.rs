@@ -53,6 +53,56 @@ fn the_baselines_copy_everything_and_one_of_them_prunes() {
     assert!(minus.contains("replicated: 30") && minus.contains("pruned: 0"), "{minus}");
 }
 
+fn lazily(settings: &mut broker::Settings) {
+    settings.replication = broker::Replication::Lazy(contract::Lazy::default());
+}
+
+#[test]
+fn lazy_copies_are_made_only_of_what_is_not_dispatched() {
+    let mut run = run_with(lazily, &[urgent(), replicated()]);
+    run.publish_for(Span::secs(1));
+    run.assert_nothing_missing();
+    run.world.request(run.publisher, 0, &Frame::StatusRequest { first_stream: 0, rows: 0 });
+    run.world.run_for(Span::millis(10));
+    let answer = run.world.seen(run.publisher).answers.join("");
+    assert!(answer.contains("replicated: 0"), "all were dispatched in time: {answer}");
+}
+
+#[test]
+fn rounds_copy_everything_or_what_is_not_dispatched() {
+    let counters = |tune: fn(&mut broker::Settings)| {
+        let mut run = run_with(tune, &[urgent(), replicated()]);
+        run.publish_for(Span::secs(1));
+        run.world.request(run.publisher, 0, &Frame::StatusRequest { first_stream: 0, rows: 0 });
+        run.world.run_for(Span::millis(10));
+        run.world.seen(run.publisher).answers.join("")
+    };
+    let all = counters(|settings| {
+        settings.replication =
+            broker::Replication::Periodic { period: Span::millis(25), skip_dispatched: false };
+    });
+    assert!(all.contains("replicated: 30"), "{all}");
+    let some = counters(|settings| {
+        settings.replication =
+            broker::Replication::Periodic { period: Span::millis(25), skip_dispatched: true };
+    });
+    assert!(some.contains("replicated: 0"), "{some}");
+    let none = counters(|settings| settings.replication = broker::Replication::RetransmissionOnly);
+    assert!(none.contains("replicated: 0"), "{none}");
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_nothing_that_may_not_be_lost_with_lazy_copies() {
+    for moment in 0..60 {
+        let mut run = run_with(lazily, &[urgent(), replicated()]);
+        run.publish_for(Span::millis(500));
+        run.publish_for(Span::micros(moment * 1_700));
+        run.world.kill(0);
+        run.publish_for(Span::millis(500));
+        run.assert_nothing_missing();
+    }
+}
+
 #[test]
 fn a_crash_at_any_moment_loses_nothing_that_may_not_be_lost() {
     for moment in 0..60 {

@@ -124,6 +124,7 @@ impl Bench {
             prefers_to_reign: true,
             has_peer: false,
             policy,
+            replication: Default::default(),
             delays: Default::default(),
             links: Default::default(),
             costs: Costs { arrival: Span(1), dispatch: Span(1), replication: Span(1) },

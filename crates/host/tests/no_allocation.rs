@@ -64,6 +64,7 @@ fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
         prefers_to_reign: number == 1,
         has_peer: partner,
         policy: Default::default(),
+        replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
         costs: Costs { arrival: Span(500), dispatch: Span(500), replication: Span(500) },

@@ -26,14 +26,15 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "jobs cost {}, {}, {} (arrival, dispatch, copy), a turn {}; {} % of a processor, blocking {}; {:?}",
+            "jobs cost {}, {}, {} (arrival, dispatch, copy), a turn {}; {} % of a processor, blocking {}; {:?}, {:?}",
             true_costs.arrival,
             true_costs.dispatch,
             true_costs.replication,
             self.turn_cost,
             f64::from(supply.share_ppm) / 1e4,
             supply.blocking,
-            self.policy
+            self.policy,
+            self.replication
         )?;
         writeln!(f, "a and b: {} apart, clocks {} and {}", self.pair, self.clocks[0], self.clocks[1])?;
         for spec in &self.publishers {

@@ -2,7 +2,7 @@
 //! memory.
 
 use crate::scenario::{Scenario, TopicSpec};
-use contract::{Contract, Delays, Links, Loss, Span, Time, TopicFilter};
+use contract::{Contract, Delays, Every, Lazy, Links, Loss, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What happened to a message in one life of one broker.
@@ -136,27 +136,40 @@ impl Receipt {
     }
 }
 
-/// When the jobs of a message are due, counted from its creation. Computed here from the terms (F1, F2, F6) and not taken
-/// from the product, whose formulas are under test.
+/// When the jobs of a message are due, counted from its creation. Computed here from the terms (F1, F2, F6, R4) and not
+/// taken from the product, whose formulas are under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Deadlines {
     /// `D^d' = D - dBS`.
     pub(crate) dispatch: Span,
-    /// `D^r' = (N + L)T - dBB - x`; forever where any loss is tolerated.
+    /// `D^r' = (N + L - M + 1)T - dBB - x`, `M` being 1 where copies are eager; forever where any loss is tolerated.
     pub(crate) replication: Span,
+    /// `M`, where copies are lazy.
+    pub(crate) every: Option<u64>,
 }
 
 impl Deadlines {
-    fn of(contract: &Contract, delays: &Delays, links: &Links) -> Option<Deadlines> {
+    fn of(contract: &Contract, delays: &Delays, links: &Links, lazy: Option<Lazy>) -> Option<Deadlines> {
         let to_subscriber = links.delay(contract.link)?.to_subscriber;
-        let replication = match contract.loss {
-            Loss::AtMost(losses) if !contract.period.is_forever() => {
-                let cover = contract.period * (u64::from(contract.retain) + u64::from(losses));
-                Span(cover.0 - delays.broker_to_broker.0 - delays.failover.0)
-            }
-            _ => Span::FOREVER,
+        let dispatch = Span(contract.deadline.0 - to_subscriber.0);
+        let losses = match contract.loss {
+            Loss::AtMost(losses) if !contract.period.is_forever() => u64::from(losses),
+            _ => return Some(Deadlines { dispatch, replication: Span::FOREVER, every: None }),
         };
-        Some(Deadlines { dispatch: Span(contract.deadline.0 - to_subscriber.0), replication })
+        let of_every = |every: u64| {
+            let cover = contract.period * (u64::from(contract.retain) + losses + 1 - every);
+            Span(cover.0 - delays.broker_to_broker.0 - delays.failover.0)
+        };
+        let every = lazy.and_then(|lazy| {
+            let wanted = match lazy.every {
+                Every::All => 1,
+                Every::Max if losses > 0 && contract.retain > 0 => losses + 1,
+                Every::Loss | Every::Max => losses.max(1),
+            };
+            let is_soon_enough = |every: &u64| of_every(*every) - delays.publisher_to_broker > lazy.budget;
+            (1..=wanted).rev().find(is_soon_enough)
+        });
+        Some(Deadlines { dispatch, replication: of_every(every.unwrap_or(1)), every })
     }
 }
 
@@ -254,6 +267,7 @@ pub(crate) struct Ledger {
     current: BTreeMap<(usize, u32), u32>,
     publishers: usize,
     ring_slots_min: usize,
+    lazy: Option<Lazy>,
 }
 
 impl Ledger {
@@ -272,6 +286,7 @@ impl Ledger {
             current: BTreeMap::new(),
             publishers,
             ring_slots_min: scenario.limits.ring_slots_min,
+            lazy: scenario.lazy(),
         }
     }
 
@@ -304,7 +319,7 @@ impl Ledger {
             topic: topic.name.clone(),
             host,
             contract: topic.contract,
-            deadlines: Deadlines::of(&topic.contract, &self.delays, &self.links),
+            deadlines: Deadlines::of(&topic.contract, &self.delays, &self.links, self.lazy),
             judged: None,
             ended: false,
             messages: Vec::new(),
@@ -320,8 +335,8 @@ impl Ledger {
     fn kept(&self, contract: &Contract) -> u64 {
         let link = self.links.delay(contract.link);
         let confirmation = link.filter(|_| contract.confirm).map_or(Span::ZERO, |link| link.confirmation);
-        let dispatch =
-            Deadlines::of(contract, &self.delays, &self.links).map_or(Span::ZERO, |due| due.dispatch);
+        let dispatch = Deadlines::of(contract, &self.delays, &self.links, self.lazy)
+            .map_or(Span::ZERO, |due| due.dispatch);
         let longest = (dispatch - self.delays.publisher_to_broker).max(Span::ZERO) + confirmation;
         let under_way = longest.as_nanos_u64() / contract.period.as_nanos_u64().max(1) + 1;
         under_way.max(u64::from(contract.retain) + 2).max(self.ring_slots_min as u64)

@@ -460,6 +460,7 @@ fn settings(index: usize, now: Time) -> Settings {
         prefers_to_reign: index == A,
         has_peer: true,
         policy: Default::default(),
+        replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
         costs: Costs { arrival: cost, dispatch: cost, replication: cost },

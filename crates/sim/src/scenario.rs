@@ -1,8 +1,8 @@
 //! What is simulated: a deployment, its workload, and what goes wrong. A scenario and a seed decide a run.
 
-use broker::{Detection, Limits, Policy, TopicRule};
+use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::admission::Costs;
-use contract::{Contract, Delays, Links, Span, Supply};
+use contract::{Contract, Delays, Lazy, Links, Span, Supply};
 
 /// The way from one host to another: at least `least`, usually about `typical`, never above `most`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,8 +229,10 @@ pub struct Scenario {
     pub supply: Supply,
     /// Whether schedulability is tested.
     pub schedulability: bool,
-    /// Order and replication.
+    /// In which order jobs are served.
     pub policy: Policy,
+    /// When copies are made.
+    pub replication: Replication,
     /// Failure detection.
     pub detection: Detection,
     /// The brokers' limits.
@@ -251,4 +253,16 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Whether everything stays within what the guarantees assume, so that every one of them must hold.
     pub assumed: bool,
+}
+
+impl Scenario {
+    /// Whether only what can be kept is admitted: not so with the baselines.
+    pub(crate) fn refuses_what_does_not_fit(&self) -> bool {
+        self.schedulability && self.policy.is_by_deadline() && self.replication.keeps_contracts()
+    }
+
+    /// How copies are made lazily, if they are.
+    pub(crate) fn lazy(&self) -> Option<Lazy> {
+        self.replication.lazy().filter(|_| self.policy.is_by_deadline())
+    }
 }

@@ -52,6 +52,7 @@ const SIMPLER: &[fn(&mut Scenario)] = &[
     },
     |scenario| scenario.window_bytes = 4 << 20,
     |scenario| scenario.limits = Default::default(),
+    |scenario| scenario.replication = Default::default(),
 ];
 
 struct Search {

@@ -5,10 +5,10 @@ use crate::scenario::{
     Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
     TopicSpec, When,
 };
-use broker::{Detection, Limits, Policy, TopicRule};
+use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::admission::Costs;
 use contract::timing::LinkDelay;
-use contract::{Contract, Delays, LinkClass, Links, Loss, Span, Supply};
+use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span, Supply};
 use fastrand::Rng;
 
 /// How bad it gets.
@@ -25,7 +25,8 @@ pub enum Weather {
 pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     let mut random = Rng::with_seed(seed ^ SALT);
     let (far, crowded) = (random.u32(0..3) == 0, random.u32(0..6) == 0);
-    let mut maker = Maker { random, weather, far, crowded };
+    let lazy = random.u32(0..3) > 0;
+    let mut maker = Maker { random, weather, far, crowded, lazy };
     maker.scenario()
 }
 
@@ -39,6 +40,8 @@ struct Maker {
     far: bool,
     /// Publishers have many topics, which go out together.
     crowded: bool,
+    /// Copies are made lazily.
+    lazy: bool,
 }
 
 impl Maker {
@@ -81,14 +84,17 @@ impl Maker {
         let subscribers = self.subscribers(near, clock, &publishers, &links);
         let topics = self.rules(&publishers);
         let faults = self.faults(publishers.len(), subscribers.len());
+        let span = self.millis(1_000, 3_000);
+        let supply = Supply { share_ppm: self.random.u32(500_000..=1_000_000), blocking };
+        let copies = costs.replication * publishers.iter().map(|spec| spec.topics.len() as u64).sum();
         Scenario {
-            span: self.millis(1_000, 3_000),
+            span,
             delays,
             links,
             costs,
             true_costs,
             turn_cost,
-            supply: Supply { share_ppm: self.random.u32(500_000..=1_000_000), blocking },
+            supply,
             schedulability: !self.is_beyond() || !self.one_in(4),
             policy: if self.is_beyond() && self.one_in(8) { Policy::Fcfs } else { Policy::Frame },
             detection,
@@ -101,7 +107,31 @@ impl Maker {
             subscribers,
             faults,
             assumed: !self.is_beyond(),
+            replication: self.replication(&supply, copies),
         }
+    }
+
+    /// When copies are made. `copies`: what those of all streams cost at once.
+    fn replication(&mut self, supply: &Supply, copies: Span) -> Replication {
+        if self.is_beyond() && self.one_in(10) {
+            let period = self.millis(1, 60);
+            let skip_dispatched = self.random.bool();
+            let periodic = Replication::Periodic { period, skip_dispatched };
+            return self.pick(&[periodic, Replication::RetransmissionOnly]);
+        }
+        if !self.lazy {
+            return Replication::Eager;
+        }
+        let every = self.pick(&[Every::All, Every::Loss, Every::Max]);
+        let window = if self.one_in(3) { Span::ZERO } else { self.micros(0, 40_000) };
+        // Enough for all at once, by little or by far; or too little, so that some are refused.
+        let needed = supply.blocking + Span(copies.0 * 1_000_000 / i64::from(supply.share_ppm));
+        let budget = match self.random.u32(0..8) {
+            0 => self.micros(0, needed.0 / 1_000 + 1),
+            1..4 => needed + Span(1),
+            _ => needed + self.micros(0, 8_000),
+        };
+        Replication::Lazy(Lazy { every, window, budget })
     }
 
     fn latency(&mut self, most: i64) -> Latency {
@@ -133,7 +163,8 @@ impl Maker {
 
     fn costs(&mut self) -> Costs {
         Costs {
-            arrival: Span(self.random.i64(200..=4_000)),
+            // Blocking lasts for many arrivals, and with lazy copies only what must be copied later than that is of interest.
+            arrival: Span(self.random.i64(200..=if self.lazy { 600 } else { 4_000 })),
             dispatch: Span(self.random.i64(200..=8_000)),
             replication: Span(self.random.i64(200..=6_000)),
         }
@@ -211,6 +242,8 @@ impl Maker {
         contract.retain = match self.random.u32(0..6) {
             0 => self.random.u32(0..4),
             1 => least + self.random.u32(0..6),
+            // Enough for some messages to be left out.
+            2..4 if self.lazy => least + self.random.u32(0..3),
             _ => least,
         };
         contract.deadline = match self.random.u32(0..4) {

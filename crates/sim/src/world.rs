@@ -176,6 +176,7 @@ impl World {
             prefers_to_reign: host == 0,
             has_peer: true,
             policy: scenario.policy,
+            replication: scenario.replication,
             delays: scenario.delays,
             links: scenario.links.clone(),
             costs: scenario.costs,

@@ -17,7 +17,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::IgnorePrunes, "copies", Weather::Assumed, 20),
     (Mutant::PublishRefused, "admission", Weather::Assumed, 10),
     (Mutant::AdmitAnything, "admission", Weather::Assumed, 20),
-    (Mutant::LeaveJobs, "deadlines", Weather::Assumed, 150),
+    (Mutant::LeaveJobs, "deadlines", Weather::Assumed, 300),
     (Mutant::SuspectLate, "failover", Weather::Assumed, 40),
     (Mutant::DropStrays, "handover", Weather::Assumed, 400),
     (Mutant::CallNothingLate, "lateness", Weather::Assumed, 40),
@@ -29,11 +29,14 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::CopyLate, "edf", Weather::Assumed, 30),
     (Mutant::DispatchLate, "edf", Weather::Assumed, 30),
     (Mutant::IgnoreSessions, "losses", Weather::Assumed, 600),
-    (Mutant::OfferOnce, "losses", Weather::Assumed, 100),
-    (Mutant::ForgetForwarded, "losses", Weather::Assumed, 100),
-    (Mutant::SettleForwarded, "losses", Weather::Assumed, 100),
+    (Mutant::OfferOnce, "losses", Weather::Assumed, 400),
+    (Mutant::ForgetForwarded, "losses", Weather::Assumed, 400),
+    (Mutant::SettleForwarded, "losses", Weather::Assumed, 400),
     (Mutant::LeaveDeferred, "progress", Weather::Beyond, 100),
     (Mutant::CountNoLosses, "accounts", Weather::Assumed, 20),
+    (Mutant::BeginCopiesLate, "deadlines", Weather::Assumed, 100),
+    (Mutant::MarkFewer, "lazy", Weather::Assumed, 1_500),
+    (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
 ];
 
 /// The first seed at which the checker notices the fault.

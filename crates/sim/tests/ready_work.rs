@@ -32,6 +32,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
         policy: Policy::Frame,
+        replication: Default::default(),
         detection: Detection::default(),
         limits: Default::default(),
         topics: Vec::new(),

@@ -240,13 +240,13 @@ mod tests {
         result.body().parents.push(message.clone());
         let result = result.done();
         drop(message);
-        assert_eq!(back(&permits), [], "its result is on its way");
+        assert_eq!(back(&permits), [] as [u32; 0], "its result is on its way");
         let another = result.clone();
         drop(result);
-        assert_eq!(back(&permits), []);
+        assert_eq!(back(&permits), [] as [u32; 0]);
         drop(another);
         assert_eq!(back(&permits), [7]);
-        assert_eq!(back(&permits), []);
+        assert_eq!(back(&permits), [] as [u32; 0]);
     }
 
     #[test]

@@ -65,6 +65,10 @@ pub struct NodeStatus<'a> {
     pub copies_kept: u64,
     /// Messages under a number that was never registered.
     pub unregistered: u64,
+    /// Payload bytes of the copies sent to the backup.
+    pub replicated_bytes: u64,
+    /// Batches in which lazy copies left.
+    pub batches: u64,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
 }
@@ -125,7 +129,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 16],
+    counters: [U64; 18],
     latency: [I64; 3],
 }
 
@@ -148,6 +152,8 @@ impl<'a> NodeStatus<'a> {
             self.late_replications,
             self.copies_kept,
             self.unregistered,
+            self.replicated_bytes,
+            self.batches,
         ];
         let head = NodeHead {
             standing: self.standing as u8,
@@ -188,6 +194,8 @@ impl<'a> NodeStatus<'a> {
             late_replications,
             copies_kept,
             unregistered,
+            replicated_bytes,
+            batches,
         ] = head.counters.map(U64::get);
         Ok(NodeStatus {
             name: reader.text(NAME_BYTES_MAX)?,
@@ -217,6 +225,8 @@ impl<'a> NodeStatus<'a> {
             late_replications,
             copies_kept,
             unregistered,
+            replicated_bytes,
+            batches,
             latency: head.latency.map(|nanos| Span(nanos.get())),
         })
     }

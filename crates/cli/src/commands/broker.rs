@@ -134,6 +134,7 @@ fn settings(
         prefers_to_reign: own.starts_as_primary || !has_peer,
         has_peer,
         policy: config.policy,
+        replication: config.replication,
         delays: config.delays,
         links: config.links.clone(),
         costs,

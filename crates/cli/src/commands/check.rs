@@ -19,6 +19,10 @@ pub(super) struct Row {
     dispatch_deadline_ms: Option<f64>,
     replication_deadline_ms: Option<f64>,
     replicate: Option<bool>,
+    /// `M`, where copies are lazy and needed.
+    replicate_every: Option<u32>,
+    /// `s`: from arrival until a copy begins, where copies are lazy and needed.
+    copy_begins_ms: Option<f64>,
     pub(super) utilisation: f64,
     admitted: bool,
     pub(super) reason: String,
@@ -37,7 +41,8 @@ struct Report {
 pub fn run(config: &Config, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission);
     let supply = supply(&config.admission, blocking);
-    let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply);
+    let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply)
+        .with_lazy(config.replication.lazy());
     let rows: Vec<Row> = config.topics.iter().map(|family| admit(&mut admission, family)).collect();
     let micros = |span: Span| span.0 as f64 / 1e3;
     let report = Report {
@@ -49,7 +54,14 @@ pub fn run(config: &Config, format: Format) -> Outcome {
     };
     match format {
         Format::Json => json(&report)?,
-        Format::Table => show(&report)?,
+        Format::Table => {
+            show(&report)?;
+            if !config.replication.keeps_contracts() {
+                line(
+                    "replication.policy is a baseline: brokers admit everything, and loss bounds are not kept",
+                )?;
+            }
+        }
     }
     Ok(yes(report.admitted))
 }
@@ -69,17 +81,20 @@ pub(super) fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
         (Some(refusal), 0) => refusal.to_string(),
         (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
     };
-    row(family, contract, plan.ok(), admission.utilisation() - before, reason)
+    let upstream = admission.delays().publisher_to_broker;
+    row(family, contract, plan.ok(), upstream, admission.utilisation() - before, reason)
 }
 
 fn row(
     family: &TopicFamily,
     contract: &Contract,
     plan: Option<Plan>,
+    upstream: Span,
     utilisation: f64,
     reason: String,
 ) -> Row {
     let finite = |span: Span| (!span.is_forever()).then(|| span.as_millis_f64());
+    let lazy = plan.and_then(|plan| plan.lazy);
     Row {
         filter: family.rule.filter.to_string(),
         streams: family.streams,
@@ -91,9 +106,21 @@ fn row(
         dispatch_deadline_ms: plan.and_then(|plan| finite(plan.dispatch)),
         replication_deadline_ms: plan.and_then(|plan| finite(plan.replication)),
         replicate: plan.map(|plan| plan.replicate),
+        replicate_every: lazy.map(|lazy| lazy.every),
+        copy_begins_ms: lazy.map(|lazy| (lazy.start - upstream).as_millis_f64()),
         utilisation,
         admitted: reason.is_empty(),
         reason,
+    }
+}
+
+/// Whether copies are made, in a word.
+fn replicated(row: &Row) -> &'static str {
+    match (row.replicate, row.replicate_every) {
+        (None, _) => "-",
+        (Some(false), _) => "no",
+        (Some(true), None) => "yes",
+        (Some(true), Some(_)) => "lazily",
     }
 }
 
@@ -112,10 +139,12 @@ fn show(report: &Report) -> Result<(), crate::output::Trouble> {
         "D_d ms",
         "D_r ms",
         "replicate",
+        "M",
+        "s ms",
         "CPU %",
         "admitted",
     ];
-    let mut shown = table(&headings, &[1, 2, 3, 4, 5, 7, 8, 10]);
+    let mut shown = table(&headings, &[1, 2, 3, 4, 5, 7, 8, 10, 11, 12]);
     let number = |value: Option<f64>| value.map_or("∞".to_owned(), |ms| millis(Span((ms * 1e6) as i64)));
     for row in &report.topics {
         let unknown = row.replicate.is_none();
@@ -130,7 +159,9 @@ fn show(report: &Report) -> Result<(), crate::output::Trouble> {
             row.link.clone(),
             deadline(row.dispatch_deadline_ms),
             deadline(row.replication_deadline_ms),
-            row.replicate.map_or("-", |replicate| if replicate { "yes" } else { "no" }).to_owned(),
+            replicated(row).to_owned(),
+            row.replicate_every.map_or("-".to_owned(), |every| every.to_string()),
+            row.copy_begins_ms.map_or("-".to_owned(), |begin| number(Some(begin))),
             format!("{:.3}", row.utilisation * 100.0),
             if row.admitted { "yes" } else { "NO" }.to_owned(),
         ]);

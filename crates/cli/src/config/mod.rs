@@ -9,9 +9,9 @@ mod problems;
 pub mod schema;
 pub mod value;
 
-use broker::{Detection, Limits, Policy, TopicRule};
+use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::timing::LinkDelay;
-use contract::{Contract, Delays, LinkClass, Links, Loss, Span};
+use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use layers::{Given, Layers};
 pub use layers::{read_text, unknown_problem};
 pub use pages::{default_text, reference};
@@ -65,6 +65,7 @@ pub struct Config {
     pub links: Links,
     pub detection: Detection,
     pub policy: Policy,
+    pub replication: Replication,
     pub admission: AdmissionConfig,
     pub realtime: RealtimeConfig,
     pub limits: Limits,
@@ -263,6 +264,7 @@ impl Understanding {
                 Some(Value::Word(word)) if word == "fcfs-minus" => Policy::FcfsMinus,
                 _ => Policy::Frame,
             },
+            replication: self.replication(),
             admission: self.admission(),
             realtime: self.realtime(),
             limits: self.limits(),
@@ -319,6 +321,30 @@ impl Understanding {
             retry: self.span("detection.retry"),
             seek_preferred: self.span("detection.seek_primary"),
             seek_other: self.span("detection.seek_backup"),
+        }
+    }
+
+    fn replication(&self) -> Replication {
+        let word = |path: &str| match self.values.get(path) {
+            Some(Value::Word(word)) => word.as_str(),
+            _ => "",
+        };
+        match word("replication.policy") {
+            "lazy" => Replication::Lazy(Lazy {
+                every: match word("replication.every") {
+                    "loss" => Every::Loss,
+                    "max" => Every::Max,
+                    _ => Every::All,
+                },
+                window: self.span("replication.window"),
+                budget: self.span("replication.budget"),
+            }),
+            "periodic" => Replication::Periodic {
+                period: self.span("replication.period"),
+                skip_dispatched: self.values.get("replication.skip_dispatched") == Some(&Value::Switch(true)),
+            },
+            "retransmission-only" => Replication::RetransmissionOnly,
+            _ => Replication::Eager,
         }
     }
 
@@ -455,6 +481,23 @@ impl Understanding {
             let source =
                 source.into_iter().find(|source| *source != Source::Default).unwrap_or(Source::Default);
             self.problem(&source, message, "lengthen network.failover, or poll more often".to_owned());
+        }
+        if config.replication != Replication::Eager && config.policy != Policy::Frame {
+            let source = self.source("replication.policy");
+            let message =
+                "replication.policy is given, and scheduling.policy is a baseline that copies everything \
+                           at once"
+                    .to_owned();
+            self.problem(&source, message, "use scheduling.policy = \"frame\"".to_owned());
+        }
+        let round = match config.replication {
+            Replication::Periodic { period, .. } => Some(period),
+            _ => None,
+        };
+        if round.is_some_and(|period| period < Span::millis(1)) {
+            let source = self.source("replication.period");
+            let message = "replication.period is below 1ms".to_owned();
+            self.problem(&source, message, "copy in rounds at least 1ms apart".to_owned());
         }
         if config.limits.ring_slots_min > config.limits.ring_slots_max {
             let source = self.source("limits.ring_slots_min");

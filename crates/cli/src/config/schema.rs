@@ -152,6 +152,42 @@ pub const KEYS: &[Key] = &[
         "frame: earliest deadline first, copies only where a contract needs them. fcfs and fcfs-minus are baselines for measurements: first come first served, everything copied, with and without pruning.",
     ),
     key(
+        "replication.policy",
+        Kind::Choice(&["eager", "lazy", "periodic", "retransmission-only"]),
+        "\"eager\"",
+        "When messages are copied to the backup. eager: as soon as nothing more urgent waits. lazy: at the last safe moment, and only what is not dispatched by then. periodic (everything that has arrived since the last round) and retransmission-only (nothing) are baselines for measurements, which do not keep loss bounds.",
+    ),
+    key(
+        "replication.every",
+        Kind::Choice(&["all", "loss", "max"]),
+        "\"all\"",
+        "lazy: which messages are copied. all: each, as late as can be. loss: one in L. max: one in L + 1 where messages are retained. Fewer copies must leave earlier; where there is no time for so few, more are made.",
+    ),
+    key(
+        "replication.window",
+        Kind::Duration,
+        "\"40ms\"",
+        "W, lazy: when a copy leaves, those that would have to leave within this time go along.",
+    ),
+    key(
+        "replication.budget",
+        Kind::Duration,
+        "\"5ms\"",
+        "C_r, lazy: a copy begins so long before its deadline. It must cover the longest blocking (admission.blocking, often below 1 ms) and the copies of all streams at once, which admission checks, and what the host itself is late by. Topics whose copies have no more time than this are copied eagerly.",
+    ),
+    key(
+        "replication.period",
+        Kind::Duration,
+        "\"25ms\"",
+        "periodic: the time between two rounds, at least 1ms.",
+    ),
+    key(
+        "replication.skip_dispatched",
+        Kind::Switch,
+        "true",
+        "periodic: whether a round leaves out what has been dispatched.",
+    ),
+    key(
         "admission.schedulability",
         Kind::Switch,
         "true",

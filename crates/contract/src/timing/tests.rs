@@ -111,16 +111,81 @@ fn a_rare_message_is_never_replicated() {
     );
 }
 
+/// The worked vectors of the ARREC analysis: `x` 30, `ΔPB` 0.25, `ΔBB` 0.05 ms.
+#[test]
+fn r4_reproduces_the_worked_vectors() {
+    let delays = |failover| Delays {
+        failover: Span::millis(failover),
+        broker_to_broker: ms(0.05),
+        publisher_to_broker: ms(0.25),
+    };
+    let deadline = |losses, retain, period, every, failover| {
+        let contract = Contract::every(Span::millis(period)).tolerate(losses).retain(retain);
+        replication_deadline_of_every(&contract, every, ms(0.25), &delays(failover))
+    };
+    for (losses, retain, period, expected) in [
+        (0, 1, 50, &[19.7][..]),
+        (0, 1, 100, &[69.7]),
+        (0, 1, 500, &[469.7]),
+        (3, 0, 50, &[119.7, 69.7, 19.7, -30.3]),
+        (3, 0, 100, &[269.7, 169.7, 69.7, -30.3]),
+        (1, 1, 50, &[69.7, 19.7]),
+        (0, 2, 50, &[69.7]),
+    ] {
+        for (every, expected) in (1..).zip(expected) {
+            let deadline = deadline(losses, retain, period, every, 30);
+            assert_eq!(deadline, ms(*expected), "L {losses}, N {retain}, T {period}, M {every}");
+        }
+    }
+    assert_eq!(deadline(3, 1, 50, 4, 30), ms(19.7));
+    assert_eq!(deadline(0, 1, 50, 1, 50), ms(-0.3));
+    assert_eq!(deadline(3, 0, 50, 3, 50), ms(-0.3));
+    assert_eq!(deadline(3, 0, 50, 2, 50), ms(49.7));
+}
+
+/// Lemma 5 as printed gives `L = 0`, `N = 2`, `M = 2` the deadline `N·T - …`. The message between two copies leaves
+/// retention without ever being copied.
+#[test]
+fn lemma_5_would_lose_a_message_where_none_is_tolerated() {
+    let contract = Contract::every(Span(100)).retain(2);
+    let delays = Delays { failover: Span(60), broker_to_broker: Span(1), publisher_to_broker: Span(2) };
+    let printed = Span(2 * 100 - 60 - 1 - 2);
+    let lost = |every, response| {
+        let crashes = crash_instants(&contract, &delays, response, 40);
+        crashes
+            .into_iter()
+            .map(|crash| longest_run_of_every(&contract, &delays, every, response, crash, 40))
+            .max()
+    };
+    assert_eq!(lost(2, printed), Some(1));
+    assert_eq!(lost(2, Span::ZERO), Some(1), "at once would be too late as well");
+    assert_eq!(lost(1, printed), Some(0));
+    assert_eq!(crate::Every::Max.wanted(&contract), 1);
+}
+
 /// The longest run of losses when the primary dies at `crash`, every copy leaves `response` after arrival, and no
 /// message is dispatched in time. Message `k` is created at `k·T`.
 fn longest_run(contract: &Contract, delays: &Delays, response: Span, crash: i64, messages: i64) -> u64 {
+    longest_run_of_every(contract, delays, 1, response, crash, messages)
+}
+
+/// The same where one in `every` messages is copied.
+fn longest_run_of_every(
+    contract: &Contract,
+    delays: &Delays,
+    every: i64,
+    response: Span,
+    crash: i64,
+    messages: i64,
+) -> u64 {
     let period = contract.period.0;
     let redirected = crash + delays.failover.0;
     let last = redirected.div_euclid(period);
     let (mut run, mut longest) = (0, 0);
     for k in 0..messages {
-        let copied =
-            k * period + delays.publisher_to_broker.0 + response.0 + delays.broker_to_broker.0 <= crash;
+        let marked = k % every == every - 1;
+        let copied = marked
+            && k * period + delays.publisher_to_broker.0 + response.0 + delays.broker_to_broker.0 <= crash;
         let retained = k > last - i64::from(contract.retain) && k <= last;
         let sent_to_the_backup = k > last;
         run = if copied || retained || sent_to_the_backup { 0 } else { run + 1 };
@@ -167,6 +232,29 @@ proptest! {
         let broken = crash_instants(&contract, &delays, late, messages)
             .into_iter()
             .any(|crash| !contract.loss.tolerates(longest_run(&contract, &delays, late, crash, messages)));
+        prop_assert!(broken, "one nanosecond later must break the contract at some instant");
+    }
+
+    /// R4 is enough and tight, for every crash instant and with that every phase of the marks.
+    #[test]
+    fn r4_is_sufficient_and_tight(
+        period in 1_i64..2_000, losses in 0_u32..5, retain in 0_u32..5, step in 0_u32..5,
+        failover in 0_i64..3_000, hop in 0_i64..50, upstream in 0_i64..50,
+    ) {
+        let every = 1 + step % (losses + 1);
+        let contract = Contract::every(Span(period)).tolerate(losses).retain(retain);
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(upstream) };
+        let bound = replication_deadline_of_every(&contract, every, delays.publisher_to_broker, &delays);
+        prop_assume!(bound >= Span::ZERO);
+        let messages = 2 * (15 + (failover + bound.0) / period + i64::from(losses + retain));
+        let run_at = |response, crash| longest_run_of_every(&contract, &delays, i64::from(every), response, crash, messages);
+        for crash in crash_instants(&contract, &delays, bound, messages) {
+            let run = run_at(bound, crash);
+            prop_assert!(contract.loss.tolerates(run), "{run} lost when the crash is at {crash}");
+        }
+        let late = bound + Span(1);
+        let instants = crash_instants(&contract, &delays, late, messages);
+        let broken = instants.into_iter().any(|crash| !contract.loss.tolerates(run_at(late, crash)));
         prop_assert!(broken, "one nanosecond later must break the contract at some instant");
     }
 

@@ -664,6 +664,7 @@ pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
         prefers_to_reign: index == 0,
         has_peer: true,
         policy: Default::default(),
+        replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
         costs,

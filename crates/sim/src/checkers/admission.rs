@@ -3,12 +3,13 @@
 //!
 //! Source: F4 (both deadlines at least zero), computed here from the terms; the necessary condition of every schedule, that
 //! the work is no more than the supply; and a sufficient one: if the costs, each divided by the shorter of its deadline and
-//! period, add up to no more than what is left of the supply after the longest blocking, every deadline is kept.
+//! period, add up to no more than what is left of the supply after the longest blocking, every deadline is kept. A lazy
+//! copy counts twice: against its budget, and as time that is missing to others, where the window brings some forward.
 
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::admission::Costs;
-use contract::{Span, Supply};
+use contract::{Lazy, Span, Supply};
 
 pub(super) const NAME: &str = "admission";
 pub(super) const STATEMENT: &str =
@@ -18,6 +19,7 @@ pub(super) const STATEMENT: &str =
 pub(super) struct Admission {
     costs: Costs,
     supply: Supply,
+    lazy: Option<Lazy>,
     is_tested: bool,
     /// No limit stands in the way of what fits.
     ample: bool,
@@ -31,7 +33,8 @@ impl Admission {
         Admission {
             costs: scenario.costs,
             supply: scenario.supply,
-            is_tested: scenario.schedulability && scenario.policy == broker::Policy::Frame,
+            lazy: scenario.lazy(),
+            is_tested: scenario.refuses_what_does_not_fit(),
             ample: scenario.assumed,
         }
     }
@@ -83,19 +86,33 @@ impl Admission {
     /// Whether all streams that nobody has refused, and this one, fit with all their subscribers.
     fn fits_by_far(&self, ledger: &Ledger, also: Option<u32>) -> bool {
         let (mut density, mut shortest) = (0.0, f64::MAX);
+        let mut lazily = Vec::new();
         for (number, stream) in ledger.streams.iter().enumerate() {
             if stream.judged == Some(false) && Some(number as u32) != also {
                 continue;
             }
             let Some(deadlines) = stream.deadlines else { continue };
             let wanting = ledger.subscribers.iter().filter(|s| s.wants(&stream.topic)).count();
-            let jobs =
-                [(self.cost(wanting), deadlines.dispatch), (self.costs.replication, deadlines.replication)];
+            let mut jobs = vec![(self.cost(wanting), deadlines.dispatch)];
+            match deadlines.every {
+                Some(every) => lazily.push((stream.contract.period * every).0 as f64),
+                None => jobs.push((self.costs.replication, deadlines.replication)),
+            }
             for (cost, due) in jobs.into_iter().filter(|(_, due)| !due.is_forever()) {
                 let due = (due - ledger.delays.publisher_to_broker).0 as f64;
                 density += cost.0 as f64 / due.min(stream.contract.period.0 as f64).max(1.0);
                 shortest = shortest.min(due.max(0.0));
             }
+        }
+        if let Some(lazy) = self.lazy.filter(|_| !lazily.is_empty()) {
+            let (budget, window) = (lazy.budget.0 as f64, lazy.window.0 as f64);
+            let missing = |period: &f64| {
+                1.0 / budget.min(*period).max(1.0)
+                    + 1.0 / period
+                    + (window / period + 1.0) / shortest.max(1.0)
+            };
+            density += self.costs.replication.0 as f64 * lazily.iter().map(missing).sum::<f64>();
+            shortest = shortest.min(budget);
         }
         let free = 1.0 - self.supply.blocking.0 as f64 / shortest;
         density <= BY_FAR * free * f64::from(self.supply.share_ppm) / 1e6

@@ -2,7 +2,7 @@
 //! `D^r`, and arrive by `D` where the way to the subscriber is never longer than its link class says. The assumptions:
 //! costs as counted, delays as configured, publishers that keep their period, and nothing broken.
 //!
-//! Source: lemmas 1 and 2 (F1, F2), computed here from the terms, and the processor demand criterion. A job is done when its
+//! Source: lemmas 1 and 2 (F1, F2) and R4 where copies are lazy, computed here from the terms, and the processor demand criterion. A job is done when its
 //! bytes leave the process, at the end of the turn.
 
 use crate::ledger::Stream;
@@ -39,7 +39,7 @@ impl Deadlines {
             && truth.replication <= costs.replication;
         let topics = scenario.publishers.iter().flat_map(|publisher| &publisher.topics);
         let paced = topics.into_iter().all(|topic| !matches!(topic.pace, Pace::Bursts(_)));
-        let tested = scenario.schedulability && scenario.policy == broker::Policy::Frame;
+        let tested = scenario.refuses_what_does_not_fit();
         Deadlines {
             holds: scenario.assumed && costs_hold && paced && tested,
             upstream: scenario.delays.publisher_to_broker,

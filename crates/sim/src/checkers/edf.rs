@@ -3,7 +3,7 @@
 //! Source: algorithm A3 and formulas F6, F7. What is seen is what a portion of jobs writes; nothing arrives while it
 //! runs, so every job of it was ready when it began, and the deadlines must not go down. Order from one portion to the
 //! next is not looked at. Messages that did not keep their period, or whose clock was off, are planned otherwise and not
-//! looked at.
+//! looked at, nor are copies of topics that are copied lazily, which go before all jobs (see `lazy`).
 
 use crate::ledger::{self, Life, Stream};
 use crate::port::Note;
@@ -40,7 +40,8 @@ pub(super) struct Edf {
 
 impl Edf {
     pub(super) fn new(scenario: &Scenario) -> Edf {
-        Edf { portions: Default::default(), holds: scenario.policy == Policy::Frame }
+        let holds = scenario.policy == Policy::Frame && scenario.replication.keeps_contracts();
+        Edf { portions: Default::default(), holds }
     }
 
     pub(super) fn portion_begins(&mut self, host: usize) {
@@ -77,6 +78,9 @@ impl Edf {
             Kind::Dispatch => (deadlines.dispatch, "dispatch"),
             Kind::Copy => (deadlines.replication, "copy"),
         };
+        if kind == Kind::Copy && deadlines.every.is_some() {
+            return Ok(());
+        }
         let deadline = message.stamped + span;
         let ahead = stream.traces(host, life, note.seq) & ledger::AHEAD != 0;
         let portion = &mut self.portions[host];

@@ -13,6 +13,7 @@ mod epochs;
 mod failover;
 mod handover;
 mod lateness;
+mod lazy;
 mod limits;
 mod losses;
 mod progress;
@@ -68,6 +69,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (failover::NAME, failover::STATEMENT),
     (handover::NAME, handover::STATEMENT),
     (lateness::NAME, lateness::STATEMENT),
+    (lazy::NAME, lazy::STATEMENT),
     (accounts::NAME, accounts::STATEMENT),
     (limits::NAME, limits::STATEMENT),
     (contents::NAME, contents::STATEMENT),
@@ -95,6 +97,7 @@ pub(crate) struct Watch {
     deadlines: deadlines::Deadlines,
     failover: Failover,
     handover: handover::Handover,
+    lazy: lazy::Copies,
     limits: limits::Limits,
     progress: progress::Progress,
     /// Latencies as they came, for a picture; `None` unless asked for.
@@ -121,6 +124,7 @@ impl Watch {
             deadlines: deadlines::Deadlines::new(scenario),
             failover: Failover::new(scenario),
             handover: handover::Handover::default(),
+            lazy: lazy::Copies::new(scenario),
             limits: limits::Limits::new(scenario),
             progress: progress::Progress::new(scenario),
             samples: None,
@@ -314,8 +318,12 @@ impl Watch {
             MessageKind::Replicate => {
                 stream.copies += 1;
                 stream.trace(host, life, note.seq, ledger::COPIED);
+                let calm = self.calm_since;
+                let lazy =
+                    calm.map_or(Ok(()), |calm| self.lazy.wrote(stream, host, life, calm, local, note.seq));
                 let result = self.edf.runs(stream, host, life, note, edf::Kind::Copy, local);
                 self.verdict(now, edf::NAME, result);
+                self.verdict(now, lazy::NAME, lazy);
             }
             _ => {}
         }

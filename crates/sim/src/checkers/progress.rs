@@ -38,8 +38,7 @@ impl Progress {
     pub(super) fn new(scenario: &Scenario) -> Progress {
         let (limits, usual) = (&scenario.limits, broker::Limits::default());
         let topics = || scenario.publishers.iter().flat_map(|publisher| &publisher.topics);
-        let steady = scenario.schedulability
-            && scenario.policy == broker::Policy::Frame
+        let steady = scenario.refuses_what_does_not_fit()
             && topics().all(|topic| !matches!(topic.pace, Pace::Bursts(_)));
         let steady = steady && limits.links >= usual.links;
         let wide = scenario.window_bytes >= 1 << 20;

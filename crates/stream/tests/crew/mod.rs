@@ -216,7 +216,10 @@ impl Plant {
 
     /// Tickets of messages that have been processed.
     pub fn processed(&mut self) -> Vec<u32> {
-        std::iter::from_fn(|| self.router.processed()).map(|receipt| receipt.ticket).collect()
+        let receipts = std::iter::from_fn(|| self.router.processed());
+        let mut tickets: Vec<u32> = receipts.map(|receipt| receipt.ticket).collect();
+        tickets.sort_unstable();
+        tickets
     }
 
     pub fn counts(&self, operator: &str) -> stream::Counts {

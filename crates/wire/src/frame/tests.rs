@@ -126,7 +126,7 @@ proptest! {
         round_trip(Frame::NodeStatus(NodeStatus {
             name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, clients: 4,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
-            clock_ahead, refused, promotions, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, latency: latency.map(Span),
+            clock_ahead, refused, promotions, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, latency: latency.map(Span),
         }))?;
         let row = StreamStatus {
             stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, subscribers: 2,

@@ -74,6 +74,7 @@ fn scenario(
         supply: costing.supply,
         schedulability: config.admission.schedulability,
         policy: config.policy,
+        replication: config.replication,
         detection: config.detection,
         limits: config.limits,
         topics: config.topics.iter().map(|family| family.rule.clone()).collect(),

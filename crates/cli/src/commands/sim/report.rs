@@ -108,7 +108,8 @@ impl Report {
             [micros(costs.arrival), micros(costs.dispatch), micros(costs.replication)]
         };
         let mut admission =
-            Admission::new(config.delays, config.links.clone(), costing.admission, costing.supply);
+            Admission::new(config.delays, config.links.clone(), costing.admission, costing.supply)
+                .with_lazy(config.replication.lazy());
         let row = |family: &TopicFamily| {
             let checked = admit(&mut admission, family);
             Row::new(family, checked.utilisation, checked.reason)
