@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod abi;
+#[cfg(feature = "wasmtime")]
+mod compiler;
 mod engine;
 mod error;
 mod interpreter;
@@ -8,6 +10,8 @@ mod limits;
 mod parameters;
 mod sandbox;
 
+#[cfg(feature = "wasmtime")]
+pub use compiler::Wasmtime;
 pub use engine::{Export, Import, PortKind, Ports, Refusal, Trap, WasmEngine};
 pub use error::{Problem, WasmError};
 pub use interpreter::Wasmi;
@@ -20,8 +24,12 @@ pub use sandbox::Sandbox;
 
 use stream::{Built, Setup};
 
-/// The engine that runs modules.
+/// The engine that runs modules: wasmi, or wasmtime with the feature of that name.
+#[cfg(not(feature = "wasmtime"))]
 pub type DefaultEngine = Wasmi;
+/// The engine that runs modules: wasmi, or wasmtime with the feature of that name.
+#[cfg(feature = "wasmtime")]
+pub type DefaultEngine = Wasmtime;
 
 /// Sets an operator up: the bytes of a module, the name by which errors call it, what it is configured with, and what it
 /// may use.

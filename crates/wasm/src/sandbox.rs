@@ -1,10 +1,10 @@
 //! A module as an operator. What it is handed is copied into its memory, what it answers is copied out, and nothing that it
 //! says is believed before it has been checked.
 
+use crate::DefaultEngine;
 use crate::abi::{self, Reply};
 use crate::engine::{Trap, WasmEngine};
 use crate::error::{Problem, WasmError};
-use crate::interpreter::Wasmi;
 use crate::limits::{INPUTS_MAX, Limits};
 use crate::parameters::{Chosen, choose};
 use stream::{Answer, Answers, Fault, Input, Operator, PayloadType, Setup};
@@ -13,7 +13,7 @@ use stream::{Answer, Answers, Fault, Input, Operator, PayloadType, Setup};
 ///
 /// An instance that was stopped may have been anywhere in its code, so it is never used again: the next one begins as the
 /// first did. A module that says itself that it failed keeps its instance and what it remembers.
-pub struct Sandbox<E: WasmEngine = Wasmi> {
+pub struct Sandbox<E: WasmEngine = DefaultEngine> {
     engine: E,
     chosen: Chosen,
     inputs: usize,

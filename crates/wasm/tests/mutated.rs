@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use support::{encode, limits, module_with, packed, run, set_up};
 use wasm::Limits;
 
-/// How many damaged modules are tried.
-const MUTANTS: usize = 20_000;
+/// How many damaged modules are tried: fewer where each is compiled.
+const MUTANTS: usize = if cfg!(feature = "wasmtime") { 1_000 } else { 20_000 };
 
 /// A module with a bit of everything: a table, data, a start function, loops, calls, growth.
 fn busy() -> Vec<u8> {

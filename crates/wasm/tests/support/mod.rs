@@ -41,7 +41,7 @@ pub fn packed(address: u64, length: u64) -> String {
 /// Small limits, so that tests are quick.
 pub fn limits() -> Limits {
     Limits {
-        budget: Span::micros(100),
+        budget: Span::millis(1),
         fuel_per_start: 100_000,
         memory_bytes_max: 4 << 16,
         result_bytes_max: 1024,
