@@ -6,7 +6,9 @@ DEMO_FLAGS ?=
 
 SEEDS ?= 20000
 
-.PHONY: demo test sim lint bench fmt fuzz
+WASM_TARGET := wasm32-unknown-unknown
+
+.PHONY: demo test tools sim lint bench fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -14,8 +16,18 @@ demo:
 	./target/release/verge demo $(if $(DATA),--data $(DATA)) $(DEMO_FLAGS)
 
 ## All tests. The first run fetches and builds what they need.
-test:
+test: tools
 	$(CARGO) test --workspace
+
+## What the tests build example modules with, if it is missing and can be had. Without it those tests say SKIPPED.
+tools:
+	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" \
+		|| timeout 300 rustup target add $(WASM_TARGET) \
+		|| echo "no Rust target $(WASM_TARGET): the Rust example is not tested"
+	@{ command -v clang && command -v wasm-ld; } >/dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& timeout 600 apt-get install -y -q --no-install-recommends clang lld; } \
+		|| echo "no clang with wasm-ld (apt-get install clang lld): the C example is not tested"
 
 ## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice.
 sim:

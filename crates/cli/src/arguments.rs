@@ -1,5 +1,6 @@
 //! What may be typed. Flags that mosquitto's users know mean the same here.
 
+pub mod operator;
 pub mod sim;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -26,6 +27,7 @@ Examples:
   verge status --watch                        who reigns, are contracts kept
   verge check verge.toml                      can these contracts be kept on this host
   verge sim verge.toml                        what a crash costs these contracts, on invented time
+  verge operator test my.wasm --input my.csv  what an operator of your own makes of a table
   verge demo                                  see a broker being killed, and nothing lost
 
 Exit codes: 0 yes or done, 1 no (not admitted, broken, unprotected), 2 trouble (bad input, nobody there).";
@@ -97,6 +99,11 @@ pub enum Command {
     },
     /// Kill a broker under load and see what is lost.
     Demo(DemoArguments),
+    /// Operators that process events: those that there are, and those of your own.
+    Operator {
+        #[command(subcommand)]
+        command: operator::OperatorCommand,
+    },
     /// The configuration itself.
     Config {
         #[command(subcommand)]

@@ -36,6 +36,7 @@ trouble_from!(
     crate::config::Problems,
     host::HostError,
     crate::recording::RecordingError,
+    wasm::WasmError,
     std::io::Error
 );
 

@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod handover;
+mod operator;
 mod publish;
 mod replay;
 mod sim;
@@ -35,6 +36,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Doctor => doctor::run(&load(None)?, format),
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
         Command::Demo(arguments) => demo::run(&arguments, format),
+        Command::Operator { command } => operator::run(&command, format),
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
         Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
     }

@@ -1,0 +1,213 @@
+//! A module as an operator. What it is handed is copied into its memory, what it answers is copied out, and nothing that it
+//! says is believed before it has been checked.
+
+use crate::DefaultEngine;
+use crate::abi::{self, Reply};
+use crate::engine::{Trap, WasmEngine};
+use crate::error::{Problem, WasmError};
+use crate::limits::{INPUTS_MAX, Limits};
+use crate::parameters::{Chosen, choose};
+use stream::{Answer, Answers, Fault, Input, Operator, PayloadType, Setup};
+
+/// A module in its sandbox.
+///
+/// An instance that was stopped may have been anywhere in its code, so it is never used again: the next one begins as the
+/// first did. A module that says itself that it failed keeps its instance and what it remembers.
+pub struct Sandbox<E: WasmEngine = DefaultEngine> {
+    engine: E,
+    chosen: Chosen,
+    inputs: usize,
+    run_fuel: u64,
+    start_fuel: u64,
+    result_bytes_max: usize,
+    used: u64,
+    /// Whether there is an instance that may be used.
+    is_whole: bool,
+}
+
+impl<E: WasmEngine> Sandbox<E> {
+    /// Compiles, checks and starts a module.
+    pub fn new(
+        bytes: &[u8],
+        name: &str,
+        setup: &Setup<'_>,
+        limits: &Limits,
+    ) -> Result<Sandbox<E>, WasmError> {
+        Self::build(bytes, setup, limits).map_err(|problem| WasmError { module: abi::shown(name), problem })
+    }
+
+    /// What its results are.
+    pub fn output(&self) -> &PayloadType {
+        &self.chosen.output
+    }
+
+    /// How often it has one.
+    pub fn answers(&self) -> Answers {
+        self.chosen.answers
+    }
+
+    /// The fuel that the last run burned.
+    pub fn fuel_used(&self) -> u64 {
+        self.used
+    }
+
+    /// The fuel that a run may burn.
+    pub fn fuel_max(&self) -> u64 {
+        self.run_fuel
+    }
+
+    fn build(bytes: &[u8], setup: &Setup<'_>, limits: &Limits) -> Result<Sandbox<E>, Problem> {
+        if setup.inputs.len() > INPUTS_MAX {
+            return Err(Problem::Inputs(setup.inputs.len()));
+        }
+        recognise(bytes, limits)?;
+        let engine = E::load(bytes, limits).map_err(Problem::Invalid)?;
+        let ports = engine.ports();
+        abi::check(&ports, limits)?;
+        let mut sandbox = Sandbox {
+            engine,
+            chosen: choose(setup.parameters, &ports)?,
+            inputs: setup.inputs.len(),
+            run_fuel: limits.run_fuel(),
+            start_fuel: limits.fuel_per_start,
+            result_bytes_max: limits.result_bytes_max,
+            used: 0,
+            is_whole: false,
+        };
+        sandbox.start()?;
+        Ok(sandbox)
+    }
+
+    /// Makes an instance: its start function, its version, its parameters.
+    fn start(&mut self) -> Result<(), Problem> {
+        let at = |place: &str| {
+            let place = place.to_owned();
+            move |trap| Problem::Start { place, trap }
+        };
+        self.is_whole = false;
+        self.engine.instantiate(self.start_fuel).map_err(at("its start"))?;
+        let version = self.engine.version().map_err(at(abi::ABI_VERSION))?;
+        if version != abi::VERSION {
+            return Err(Problem::Version(version));
+        }
+        for (setter, value) in &self.chosen.numbers {
+            self.engine.set(setter, *value).map_err(at(setter))?;
+        }
+        self.is_whole = true;
+        Ok(())
+    }
+
+    fn hand_over(&mut self, input: &Input<'_>) -> Result<(), Stop> {
+        if input.slot >= self.inputs {
+            return Err(Stop::Declined(Fault::Failed("there is no such input")));
+        }
+        let Ok(length) = i32::try_from(input.payload.len()) else {
+            return Err(Stop::Declined(Fault::Failed("an input has 2 GiB or more")));
+        };
+        let created = i64::try_from(input.created.0).unwrap_or(i64::MAX);
+        let address = self.engine.input(input.slot as i32, length, created)?;
+        if address == 0 && length > 0 {
+            return Err(Stop::Declined(Fault::Failed(
+                "the module has no room for an input of this length (`verge_input` returned 0)",
+            )));
+        }
+        let place = range(address as u32 as usize, input.payload.len());
+        let Some(place) = self.engine.memory().get_mut(place) else {
+            return Err(Stop::Broken(Fault::Failed("`verge_input` returned a place outside of the memory")));
+        };
+        place.copy_from_slice(input.payload);
+        Ok(())
+    }
+
+    fn answer(&mut self, present: i64, output: &mut Vec<u8>) -> Result<Answer, Stop> {
+        let broken = |reason| Err(Stop::Broken(Fault::Failed(reason)));
+        let (address, length) = match Reply::unpack(self.engine.run(present)?) {
+            Reply::Nothing if self.chosen.answers == Answers::Always => {
+                return Err(Stop::Declined(Fault::Failed("it had no result, and `answers` says always")));
+            }
+            Reply::Nothing => return Ok(Answer::Nothing),
+            Reply::Failed => return Err(Stop::Declined(Fault::Failed("the module says that it failed"))),
+            Reply::Result { address, length } => (address, length),
+        };
+        if length > self.result_bytes_max {
+            return broken("the result is longer than its limit");
+        }
+        if let PayloadType::Array(element) = self.chosen.output
+            && !length.is_multiple_of(element.bytes())
+        {
+            return broken("the length of the result is no multiple of its `output` type's");
+        }
+        match self.engine.memory().get(range(address, length)) {
+            Some(result) => output.extend_from_slice(result),
+            None => return broken("`verge_run` returned a place outside of the memory"),
+        }
+        Ok(Answer::Result)
+    }
+
+    fn attempt(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Stop> {
+        let mut present = 0;
+        for input in inputs {
+            self.hand_over(input)?;
+            present |= 1_i64 << input.slot;
+        }
+        self.answer(present, output)
+    }
+}
+
+impl<E: WasmEngine> Operator for Sandbox<E> {
+    fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        self.used = 0;
+        if !self.is_whole && self.start().is_err() {
+            return Err(Fault::Failed("the module was stopped before, and cannot be started again"));
+        }
+        self.engine.set_fuel(self.run_fuel);
+        let tried = self.attempt(inputs, output);
+        self.used = self.run_fuel.saturating_sub(self.engine.fuel());
+        match tried {
+            Ok(answer) => Ok(answer),
+            Err(Stop::Declined(fault)) => Err(fault),
+            Err(Stop::Broken(fault)) => {
+                // Here and not at the next run, which has a budget of its own. Should it fail, the next run tries again.
+                let _ = self.start();
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// Why a run gave no answer.
+enum Stop {
+    /// It ended as runs should: its instance lives on.
+    Declined(Fault),
+    /// It was stopped, or does not keep to the interface: its instance does not live on.
+    Broken(Fault),
+}
+
+impl From<Trap> for Stop {
+    fn from(trap: Trap) -> Stop {
+        Stop::Broken(trap.fault())
+    }
+}
+
+/// A range that lies outside of every memory if it has no end.
+fn range(address: usize, length: usize) -> std::ops::Range<usize> {
+    address..address.saturating_add(length)
+}
+
+/// Says early, and in plain words, what is no module at all.
+fn recognise(bytes: &[u8], limits: &Limits) -> Result<(), Problem> {
+    const MAGIC: &[u8] = b"\0asm";
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+    if bytes.len() > limits.module_bytes_max {
+        return Err(Problem::TooLong { bytes: bytes.len(), max: limits.module_bytes_max });
+    }
+    let what = match bytes {
+        [] => "empty",
+        _ if bytes.starts_with(COMPONENT) => "a component, and not a core module",
+        _ if bytes.starts_with(MAGIC) => return Ok(()),
+        _ if bytes.trim_ascii_start().starts_with(b"(") => "WebAssembly in its text form",
+        _ if bytes.starts_with(b"\x7fELF") => "a program or library of this host",
+        _ => "no WebAssembly",
+    };
+    Err(Problem::Foreign { what })
+}
