@@ -94,12 +94,16 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
     ("link.cloud.confirmation", "\"100ms\""),
 ];
 
+/// Sets up the operators that a configuration may name.
+pub fn factory() -> SharedFactory {
+    Arc::new(BuiltIn)
+}
+
 impl Config {
     /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
     /// Operators are of the kinds that come with the product.
     pub fn load(file: Option<&Path>, flags: &[String]) -> Result<Config, Problems> {
-        let factory: SharedFactory = Arc::new(BuiltIn);
-        Config::load_with(file, flags, &factory)
+        Config::load_with(file, flags, &factory())
     }
 
     /// The same where operators are set up by `factory`.
@@ -509,6 +513,18 @@ impl Understanding {
                 }
             }
         }
+    }
+}
+
+/// For tests of what is made of a configuration.
+#[cfg(test)]
+pub mod testing {
+    pub use super::processing::tests::Anything;
+
+    /// The configuration that a text means, with operators of any kind.
+    pub fn load(name: &str, text: &str) -> super::Config {
+        let loaded = super::tests::Scratch::new(name, text).load(&[], &[]);
+        loaded.unwrap_or_else(|report| panic!("{report}"))
     }
 }
 

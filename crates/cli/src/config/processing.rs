@@ -60,7 +60,7 @@ impl Understanding {
         self.check_outputs(&draft);
         let switch = |path: &str| self.values.get(path) != Some(&Value::Switch(false));
         let (sharing, prioritization) = (switch("processing.sharing"), switch("processing.prioritization"));
-        let graphs = self.graphs(draft, factory);
+        let graphs = self.graphs(&draft, factory);
         let compared = |mut graph: GraphSpec| {
             if !prioritization {
                 graph.consumers.iter_mut().for_each(|consumer| consumer.level = Level(0));
@@ -126,7 +126,7 @@ impl Understanding {
                     parameters.insert(name.clone(), value);
                 }
                 Err(message) => {
-                    let remedy = "what a kind takes is in the documentation of operators".to_owned();
+                    let remedy = "what each kind takes is in docs/operators.md".to_owned();
                     self.problem(&given.source, format!("{name}: {message}"), remedy);
                 }
             }
@@ -230,7 +230,7 @@ impl Understanding {
     }
 
     /// The graphs that can be built; what is wrong with the others becomes problems.
-    fn graphs(&mut self, draft: Draft, factory: &SharedFactory) -> Vec<GraphSpec> {
+    fn graphs(&mut self, draft: &Draft, factory: &SharedFactory) -> Vec<GraphSpec> {
         let graphs = draft.spec.clone().components();
         for spec in &graphs {
             let mut inputs = spec.operators.iter().flat_map(|operator| &operator.inputs);

@@ -1,12 +1,16 @@
 use super::*;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A file that is removed with its folder.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new(name: &str, text: &str) -> Scratch {
-        let folder = std::env::temp_dir().join(format!("verge-config-{}-{name}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            std::env::temp_dir().join(format!("verge-config-{}-{number}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("verge.toml"), text).unwrap();
         Scratch(folder)

@@ -3,7 +3,7 @@ use super::*;
 use stream::{Answer, Answers, Built, Fault, Input, Operator, RelativeSet, Setup};
 
 /// Knows every kind but `nonsense`; `rms` needs numbers and may have a `window`.
-pub(crate) struct Anything;
+pub struct Anything;
 
 impl Factory for Anything {
     fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String> {
