@@ -26,6 +26,7 @@ Examples:
   verge pub -t turbine/7/speed -m 12.5        publish one message
   verge status --watch                        who reigns, are contracts kept
   verge check verge.toml                      can these contracts be kept on this host
+  verge graph verge.toml --svg graph.svg      what operators cost, and when their results are there
   verge sim verge.toml                        what a crash costs these contracts, on invented time
   verge operator test my.wasm --input my.csv  what an operator of your own makes of a table
   verge demo                                  see a broker being killed, and nothing lost
@@ -75,6 +76,17 @@ pub enum Command {
     Check {
         /// The configuration to check.
         file: Option<PathBuf>,
+    },
+    /// Show the configured operators: levels, types, costs, and when their results are there at worst.
+    Graph {
+        /// The configuration to show.
+        file: Option<PathBuf>,
+        /// Draw the graphs into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// The same as --format json.
+        #[arg(long)]
+        json: bool,
     },
     /// Let the configured deployment run on invented time, with faults, and see whether its contracts are kept.
     #[command(after_help = sim::EXAMPLES)]

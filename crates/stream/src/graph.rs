@@ -567,4 +567,4 @@ impl<'a> Names<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod analysis;
 mod event;
 mod graph;
 pub mod kinds;
@@ -16,6 +17,7 @@ mod station;
 mod stats;
 mod validity;
 
+pub use analysis::{Analysis, Costed, LevelLoad, NoBound, Processors, Response, analyse};
 pub use event::{Body, Draft, Event, Marks, Number, Store};
 pub use graph::{
     BuiltIn, Consumer, Factory, Feed, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX, Source, Step, Together,

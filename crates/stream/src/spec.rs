@@ -3,7 +3,7 @@
 use crate::operator::Parameters;
 use crate::payload::PayloadType;
 use contract::Span;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How urgent something is: 0 is the most urgent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -155,5 +155,40 @@ impl GraphSpec {
             .map(part)
             .filter(|graph| !graph.operators.is_empty() || !graph.consumers.is_empty())
             .collect()
+    }
+    /// The same without sharing, for comparison: each consumer has operators of its own. The first that has one keeps its
+    /// name. Operators that reach no consumer are left out.
+    #[must_use]
+    pub fn unshared(self) -> GraphSpec {
+        let known: BTreeMap<&str, &OperatorSpec> =
+            self.operators.iter().map(|operator| (operator.name.as_str(), operator)).collect();
+        let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut unshared = GraphSpec { suppliers: self.suppliers.clone(), ..GraphSpec::default() };
+        for consumer in &self.consumers {
+            let mut needed = BTreeSet::new();
+            let mut open = vec![consumer.from.as_str()];
+            while let Some(name) = open.pop() {
+                if let Some(operator) = known.get(name)
+                    && needed.insert(operator.name.as_str())
+                {
+                    open.extend(operator.inputs.iter().map(String::as_str));
+                }
+            }
+            needed.iter().for_each(|name| *uses.entry(name).or_default() += 1);
+            let renamed = |name: &String| match uses.get(name.as_str()) {
+                Some(times) if *times > 1 && needed.contains(name.as_str()) => format!("{name}~{times}"),
+                _ => name.clone(),
+            };
+            for operator in needed.iter().filter_map(|name| known.get(name)) {
+                let mut copy = (*operator).clone();
+                copy.name = renamed(&copy.name);
+                copy.inputs = copy.inputs.iter().map(renamed).collect();
+                let members = copy.sets.iter_mut().flat_map(|set| &mut set.inputs);
+                members.for_each(|input| *input = renamed(input));
+                unshared.operators.push(copy);
+            }
+            unshared.consumers.push(ConsumerSpec { from: renamed(&consumer.from), ..consumer.clone() });
+        }
+        unshared
     }
 }

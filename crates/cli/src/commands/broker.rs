@@ -41,6 +41,9 @@ pub fn run(config: &Config, name: Option<&str>) -> Outcome {
         "a message costs {} to take in, {} per subscriber, {} to copy",
         costs.arrival, costs.dispatch, costs.replication
     ));
+    if !config.processing.graphs.is_empty() {
+        lines.say("note: operators are configured, and this version of the broker does not run them yet");
+    }
     let settings = settings(config, own, partner.is_some(), costs, blocking);
     let serving =
         Serving { clients: own.clients, pair: own.pair, partner: partner.map(|partner| partner.pair) };

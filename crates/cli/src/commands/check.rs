@@ -1,11 +1,13 @@
-//! `verge check`: what the analysis makes of the configured contracts, on this host.
+//! `verge check`: what the analysis makes of the configured contracts and operators, on this host.
 
 use super::broker::{costs, supply};
+use super::graph::{LevelRow, OutputRow, Study, show_levels, show_outputs};
 use crate::arguments::Format;
 use crate::config::{Config, TopicFamily};
-use crate::output::{Outcome, json, line, millis, table, yes};
+use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use contract::{Admission, Contract, Plan, Span};
 use serde::Serialize;
+use stream::Factory;
 
 #[derive(Serialize)]
 pub(super) struct Row {
@@ -35,22 +37,63 @@ struct Report {
     share: f64,
     costs_us: [f64; 3],
     topics: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operators: Option<Operators>,
 }
 
-/// Admits family after family, as a broker would.
-pub fn run(config: &Config, format: Format) -> Outcome {
+#[derive(Serialize)]
+struct Operators {
+    processors: f64,
+    preemptive: bool,
+    levels: Vec<LevelRow>,
+    outputs: Vec<OutputRow>,
+    sheds_first: Option<String>,
+}
+
+impl Operators {
+    /// Nothing where no operator is configured.
+    fn new(config: &Config, factory: &dyn Factory) -> Result<Option<Operators>, Trouble> {
+        if config.processing.graphs.is_empty() {
+            return Ok(None);
+        }
+        let study = Study::new(config, factory)?;
+        Ok(Some(Operators {
+            processors: study.capacity(),
+            preemptive: study.processors.preemptive,
+            levels: study.levels(),
+            outputs: study.rows().into_iter().flat_map(|graph| graph.outputs).collect(),
+            sheds_first: study.shedding(),
+        }))
+    }
+
+    fn kept(&self) -> bool {
+        self.outputs.iter().all(|output| output.kept)
+    }
+
+    fn show(&self) -> Result<(), Trouble> {
+        show_outputs(self.outputs.iter())?;
+        show_levels(&self.levels, self.processors, self.preemptive)?;
+        self.sheds_first.iter().try_for_each(|sentence| line(&format!("shedding will start at {sentence}")))
+    }
+}
+
+/// Admits family after family, as a broker would, and bounds the results of operators.
+pub fn run(config: &Config, factory: &dyn Factory, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission);
     let supply = supply(&config.admission, blocking);
     let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply)
         .with_lazy(config.replication.lazy());
     let rows: Vec<Row> = config.topics.iter().map(|family| admit(&mut admission, family)).collect();
     let micros = |span: Span| span.0 as f64 / 1e3;
+    let operators = Operators::new(config, factory)?;
+    let kept = operators.as_ref().is_none_or(Operators::kept);
     let report = Report {
-        admitted: rows.iter().all(|row| row.admitted),
+        admitted: rows.iter().all(|row| row.admitted) && kept,
         utilisation: admission.utilisation(),
         share: config.admission.share,
         costs_us: [micros(costs.arrival), micros(costs.dispatch), micros(costs.replication)],
         topics: rows,
+        operators,
     };
     match format {
         Format::Json => json(&report)?,
@@ -124,7 +167,7 @@ fn replicated(row: &Row) -> &'static str {
     }
 }
 
-fn show(report: &Report) -> Result<(), crate::output::Trouble> {
+fn show(report: &Report) -> Result<(), Trouble> {
     if report.topics.is_empty() {
         line("no [[topic]] is configured: publishers state their contracts themselves")?;
     }
@@ -178,5 +221,6 @@ fn show(report: &Report) -> Result<(), crate::output::Trouble> {
          {dispatch:.2} us per subscriber, {replication:.2} us to copy",
         report.utilisation * 100.0,
         report.share * 100.0
-    ))
+    ))?;
+    report.operators.iter().try_for_each(Operators::show)
 }

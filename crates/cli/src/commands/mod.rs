@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod demo;
 mod doctor;
+mod graph;
 mod handover;
 mod operator;
 mod publish;
@@ -15,8 +16,8 @@ mod subscribe;
 mod worker;
 mod workload;
 
-use crate::arguments::{Arguments, BrokerArguments, Command};
-use crate::config::Config;
+use crate::arguments::{Arguments, BrokerArguments, Command, Format};
+use crate::config::{Config, factory};
 use crate::output::{Outcome, Trouble};
 use std::path::Path;
 use verge::{Builder, Client, Reigning};
@@ -30,7 +31,11 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
-        Command::Check { file } => check::run(&load(file.as_deref())?, format),
+        Command::Check { file } => check::run(&load(file.as_deref())?, &*factory(), format),
+        Command::Graph { file, svg, json } => {
+            let config = load(file.as_deref())?;
+            graph::run(&config, &*factory(), svg.as_deref(), json || format == Format::Json)
+        }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
         Command::Doctor => doctor::run(&load(None)?, format),

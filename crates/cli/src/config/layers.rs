@@ -1,7 +1,7 @@
 //! The layers of a configuration: files, then the environment, then flags. The later wins, key by key.
 
 use super::problems::{File, Problem, Problems, Source, Subject};
-use super::schema::{self, KEYS, TOPIC_KEYS};
+use super::schema::{self, KEYS, REPEATED, Repeated};
 use super::value::Raw;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,13 +15,29 @@ pub struct Given {
     pub source: Source,
 }
 
+/// One table of a section that may be there many times.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Where it is.
+    pub place: Source,
+    /// What is in it.
+    pub keys: BTreeMap<String, Given>,
+}
+
+impl Table {
+    /// The place of a key, or else of the table.
+    pub fn place_of(&self, key: &str) -> Source {
+        self.keys.get(key).map_or(&self.place, |given| &given.source).clone()
+    }
+}
+
 /// What was given, before it is understood.
 #[derive(Default)]
 pub struct Layers {
     pub files: Vec<File>,
     pub values: BTreeMap<String, Given>,
-    /// The tables of `[[topic]]`, in the order of the files, with the place of each.
-    pub topics: Vec<(Source, BTreeMap<String, Given>)>,
+    /// The tables of `[[topic]]` and its like by section, in the order of the files.
+    pub tables: BTreeMap<&'static str, Vec<Table>>,
     pub problems: Vec<Problem>,
 }
 
@@ -106,16 +122,17 @@ impl Layers {
                 format!("{prefix}.{}", name.get_ref())
             };
             let source = Source::File(file, name.span());
-            match value.get_ref() {
-                DeValue::Array(items) if path == "topic" => {
+            match (schema::repeated(&path), value.get_ref()) {
+                (Some(section), DeValue::Array(items)) => {
                     for item in items {
-                        self.read_topic(file, item.span(), item.get_ref());
+                        self.read_item(section, file, item.span(), item.get_ref());
                     }
                 }
-                DeValue::Table(inner) if schema::find(&path).is_none() && is_section(&path) => {
+                (Some(_), _) => self.alone(&path, source),
+                (None, DeValue::Table(inner)) if schema::find(&path).is_none() && is_section(&path) => {
                     self.read_table(file, &path, inner);
                 }
-                value if schema::find(&path).is_some() => {
+                (None, value) if schema::find(&path).is_some() => {
                     let span = table
                         .get_key_value(name.get_ref().as_ref())
                         .map_or(name.span(), |(_, value)| value.span());
@@ -126,27 +143,39 @@ impl Layers {
         }
     }
 
-    fn read_topic(&mut self, file: usize, span: std::ops::Range<usize>, item: &DeValue<'_>) {
+    fn read_item(
+        &mut self,
+        section: &'static Repeated,
+        file: usize,
+        span: std::ops::Range<usize>,
+        item: &DeValue<'_>,
+    ) {
+        let place = Source::File(file, span);
         let Some(table) = item.as_table() else {
-            self.problems.push(Problem {
-                source: Source::File(file, span),
-                message: "a topic must be a table".to_owned(),
-                remedy: "write [[topic]] on a line of its own, and its keys below".to_owned(),
-            });
+            self.alone(section.name, place);
             return;
         };
-        let mut topic = BTreeMap::new();
+        let mut keys = BTreeMap::new();
         for (name, value) in table {
             let name_text: &str = name.get_ref();
-            if TOPIC_KEYS.iter().any(|key| key.path == name_text) {
+            if section.open || section.keys.iter().any(|key| key.path == name_text) {
                 let source = Source::File(file, value.span());
-                topic.insert(name_text.to_owned(), Given { raw: Raw::new(value.get_ref()), source });
+                keys.insert(name_text.to_owned(), Given { raw: Raw::new(value.get_ref()), source });
             } else {
-                let known = TOPIC_KEYS.iter().map(|key| key.path);
+                let known = section.keys.iter().map(|key| key.path);
                 self.problems.push(unknown_problem(name_text, Source::File(file, name.span()), known));
             }
         }
-        self.topics.push((Source::File(file, span), topic));
+        self.tables.entry(section.name).or_default().push(Table { place, keys });
+    }
+
+    /// Something else where a repeated section should be.
+    fn alone(&mut self, section: &str, source: Source) {
+        self.problems.push(Problem {
+            source,
+            message: format!("`{section}` must be a list of tables"),
+            remedy: format!("write [[{section}]] on a line of its own, and its keys below"),
+        });
     }
 
     fn take(&mut self, path: String, raw: Raw, source: Source) {
@@ -158,17 +187,9 @@ impl Layers {
     }
 
     fn unknown(&mut self, path: &str, source: Source) {
-        let sections = [
-            "brokers",
-            "network",
-            "link",
-            "detection",
-            "scheduling",
-            "admission",
-            "realtime",
-            "limits",
-            "topic",
-        ];
+        let mut sections: Vec<&str> = KEYS.iter().filter_map(|key| key.path.split('.').next()).collect();
+        sections.dedup();
+        sections.extend(REPEATED.iter().map(|section| section.name));
         let last = path.rsplit('.').next().unwrap_or(path);
         let parent = path.strip_suffix(last).unwrap_or("");
         let siblings = KEYS.iter().filter_map(|key| {
@@ -176,7 +197,7 @@ impl Layers {
             let same = schema::matches(section, parent.trim_end_matches('.'));
             same.then_some(name)
         });
-        let known: Vec<&str> = if parent.is_empty() { sections.to_vec() } else { siblings.collect() };
+        let known: Vec<&str> = if parent.is_empty() { sections } else { siblings.collect() };
         self.problems.push(unknown_problem(path, source, known));
     }
 }

@@ -6,20 +6,24 @@
 mod layers;
 mod pages;
 mod problems;
+mod processing;
 pub mod schema;
 pub mod value;
 
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
-use layers::{Given, Layers};
+use layers::{Given, Layers, Table};
 pub use layers::{read_text, unknown_problem};
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
-use schema::{KEYS, TOPIC_KEYS};
+pub use processing::ProcessingConfig;
+use schema::{KEYS, Key, TOPIC_KEYS};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use stream::{BuiltIn, SharedFactory};
 use value::{Raw, Value, understand};
 
 /// One broker of the pair.
@@ -70,6 +74,7 @@ pub struct Config {
     pub realtime: RealtimeConfig,
     pub limits: Limits,
     pub topics: Vec<TopicFamily>,
+    pub processing: ProcessingConfig,
     /// Every effective value as it would be written, with where it came from.
     pub effective: Vec<(String, String, String)>,
 }
@@ -90,20 +95,36 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
     ("link.cloud.confirmation", "\"100ms\""),
 ];
 
+/// Sets up the operators that a configuration may name.
+pub fn factory() -> SharedFactory {
+    Arc::new(BuiltIn)
+}
+
 impl Config {
     /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
+    /// Operators are of the kinds that come with the product.
     pub fn load(file: Option<&Path>, flags: &[String]) -> Result<Config, Problems> {
-        Config::load_from(file, std::env::vars(), flags)
+        Config::load_with(file, flags, &factory())
+    }
+
+    /// The same where operators are set up by `factory`.
+    pub fn load_with(
+        file: Option<&Path>,
+        flags: &[String],
+        factory: &SharedFactory,
+    ) -> Result<Config, Problems> {
+        Config::load_from(file, std::env::vars(), flags, factory)
     }
 
     fn load_from(
         file: Option<&Path>,
         environment: impl Iterator<Item = (String, String)>,
         flags: &[String],
+        factory: &SharedFactory,
     ) -> Result<Config, Problems> {
         let layers = layers::read(file, environment, flags)?;
         let mut reader = Understanding::new(layers);
-        let config = reader.config();
+        let config = reader.config(factory);
         match config {
             Some(config) if reader.layers.problems.is_empty() => Ok(config),
             _ => {
@@ -249,8 +270,9 @@ impl Understanding {
         usize::try_from(self.integer(path)).unwrap_or(0)
     }
 
-    fn config(&mut self) -> Option<Config> {
+    fn config(&mut self, factory: &SharedFactory) -> Option<Config> {
         let links = self.links();
+        let topics = self.topics(&links);
         let config = Config {
             brokers: self.brokers(),
             delays: Delays {
@@ -268,7 +290,8 @@ impl Understanding {
             admission: self.admission(),
             realtime: self.realtime(),
             limits: self.limits(),
-            topics: self.topics(&links),
+            processing: self.processing(&topics, factory),
+            topics,
             links,
             effective: std::mem::take(&mut self.effective),
         };
@@ -402,20 +425,25 @@ impl Understanding {
     }
 
     fn topics(&mut self, links: &Links) -> Vec<TopicFamily> {
-        let given = self.layers.topics.clone();
-        given.iter().filter_map(|(place, topic)| self.topic(place, topic, links)).collect()
+        self.tables("topic").iter().filter_map(|table| self.topic(table, links)).collect()
     }
 
-    fn topic(
+    /// The tables of a section that may be there many times.
+    fn tables(&self, section: &str) -> Vec<Table> {
+        self.layers.tables.get(section).cloned().unwrap_or_default()
+    }
+
+    /// The values of a table by key; nothing if one is bad or lacks.
+    fn table_values(
         &mut self,
-        place: &Source,
-        topic: &BTreeMap<String, Given>,
-        links: &Links,
-    ) -> Option<TopicFamily> {
+        table: &Table,
+        keys: &'static [Key],
+        what: &str,
+    ) -> Option<BTreeMap<&'static str, Value>> {
         let mut values = BTreeMap::new();
         let before = self.layers.problems.len();
-        for key in TOPIC_KEYS {
-            match topic.get(key.path).map(|given| (given, understand(key.kind, &given.raw))) {
+        for key in keys {
+            match table.keys.get(key.path).map(|given| (given, understand(key.kind, &given.raw))) {
                 Some((_, Ok(value))) => {
                     values.insert(key.path, value);
                 }
@@ -423,14 +451,21 @@ impl Understanding {
                     self.problem(&given.source, format!("{}: {message}", key.path), key.doc.to_owned());
                 }
                 None if key.default.is_empty() => {
-                    self.problem(place, format!("this topic lacks `{}`", key.path), key.doc.to_owned());
+                    self.problem(
+                        &table.place,
+                        format!("this {what} lacks `{}`", key.path),
+                        key.doc.to_owned(),
+                    );
                 }
                 None => {}
             }
         }
-        if self.layers.problems.len() > before {
-            return None;
-        }
+        (self.layers.problems.len() == before).then_some(values)
+    }
+
+    fn topic(&mut self, table: &Table, links: &Links) -> Option<TopicFamily> {
+        let mut values = self.table_values(table, TOPIC_KEYS, "topic")?;
+        let place = &table.place;
         let (Some(Value::Filter(filter)), Some(Value::Span(period))) =
             (values.remove("filter"), values.remove("period"))
         else {
@@ -450,7 +485,7 @@ impl Understanding {
                 _ => {}
             }
         }
-        if contract.loss == Loss::Unbounded && !topic.contains_key("retain") {
+        if contract.loss == Loss::Unbounded && !table.keys.contains_key("retain") {
             contract.retain = 0;
         }
         if let Err(error) = contract.check() {
@@ -458,7 +493,7 @@ impl Understanding {
             return None;
         }
         if links.delay(contract.link).is_none() {
-            let source = topic.get("link").map_or(place.clone(), |given| given.source.clone());
+            let source = table.place_of("link");
             let message = format!("the link class `{}` is not configured", contract.link);
             self.problem(&source, message, format!("add [link.{}] or use edge or cloud", contract.link));
             return None;
@@ -521,6 +556,18 @@ impl Understanding {
                 }
             }
         }
+    }
+}
+
+/// For tests of what is made of a configuration.
+#[cfg(test)]
+pub mod testing {
+    pub use super::processing::tests::Anything;
+
+    /// The configuration that a text means, with operators of any kind.
+    pub fn load(name: &str, text: &str) -> super::Config {
+        let loaded = super::tests::Scratch::new(name, text).load(&[], &[]);
+        loaded.unwrap_or_else(|report| panic!("{report}"))
     }
 }
 

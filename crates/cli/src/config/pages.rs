@@ -1,6 +1,6 @@
 //! Pages made from the table of keys.
 
-use super::schema::{KEYS, Key, TOPIC_KEYS};
+use super::schema::{KEYS, Key, REPEATED};
 
 /// The commented default configuration.
 pub fn default_text() -> String {
@@ -25,16 +25,29 @@ pub fn default_text() -> String {
         };
         text.push_str(&format!("# {}\n# {name} = {default}\n", key.doc));
     }
-    text.push_str("\n# [[topic]]\n");
-    for key in TOPIC_KEYS {
-        let default = match key.path {
-            "filter" => "\"turbine/+/vibration\"",
-            "period" | "deadline" => "\"50ms\"",
-            _ => key.default,
-        };
-        text.push_str(&format!("# {}\n# {} = {default}\n", key.doc, key.path));
+    for section in &REPEATED {
+        text.push_str(&format!("\n# [[{}]]\n", section.name));
+        for key in section.keys {
+            text.push_str(&format!("# {}\n# {} = {}\n", key.doc, key.path, example(key)));
+        }
     }
     text
+}
+
+/// What is shown for a key without a default that could be written.
+fn example(key: &Key) -> &'static str {
+    match key.path {
+        "filter" | "topic" => "\"turbine/+/vibration\"",
+        "inputs" => "[\"turbine/+/vibration\"]",
+        "output" => "\"turbine/+/rms\"",
+        "name" | "kind" => "\"rms\"",
+        "period" | "deadline" => "\"50ms\"",
+        "keep" => "\"all\"",
+        "type" => "\"f32\"",
+        "cost" => "\"100us\"",
+        "level" => "\"low\"",
+        _ => key.default,
+    }
 }
 
 /// The reference for people, as Markdown.
@@ -63,15 +76,30 @@ pub fn reference() -> String {
         }
         text.push_str(&row(name, key));
     }
-    text.push_str("\n## `[[topic]]`\n\nContracts for families of topics. A publisher may also state its contract itself.\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
-    TOPIC_KEYS.iter().for_each(|key| text.push_str(&row(key.path, key)));
+    for section in &REPEATED {
+        let introduction = match section.name {
+            "topic" => "Contracts for families of topics. A publisher may also state its contract itself.",
+            "source" => "What is known of a topic that feeds operators.",
+            _ => {
+                "A step of processing. Every other key is a parameter of the kind: a number, `true` or `false`, a text, a \
+                 duration,\na list of numbers or a matrix. The kinds are in\n[operators.md](operators.md). `verge graph` shows what follows from all of them."
+            }
+        };
+        text.push_str(&format!(
+            "\n## `[[{}]]`\n\n{introduction}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n",
+            section.name
+        ));
+        section.keys.iter().for_each(|key| text.push_str(&row(key.path, key)));
+    }
     text
 }
 
 fn row(name: &str, key: &Key) -> String {
+    // What is no value is said in words.
+    let in_words = key.default.starts_with(char::is_alphabetic) && !["true", "false"].contains(&key.default);
     let default = match key.default {
         "" => "required".to_owned(),
-        "the period" => "the period".to_owned(),
+        words if in_words => words.to_owned(),
         default => format!("`{default}`"),
     };
     format!("| `{name}` | {} | {default} | {} |\n", key.kind.describe(), key.doc)

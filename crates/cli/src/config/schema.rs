@@ -32,6 +32,18 @@ pub enum Kind {
     Loss,
     /// The name of a link class.
     Link,
+    /// A name of the user's choice.
+    Name,
+    /// A list of names and topics.
+    Names,
+    /// What payloads are.
+    Payload,
+    /// Which events an input keeps.
+    Keep,
+    /// A level, by number or by name.
+    Level,
+    /// A list of relative sets.
+    Sets,
 }
 
 impl Kind {
@@ -54,6 +66,15 @@ impl Kind {
             Kind::Filter => "topic filter, such as \"turbine/+/speed\"".to_owned(),
             Kind::Loss => "whole number, or \"unbounded\"".to_owned(),
             Kind::Link => "name of a link class".to_owned(),
+            Kind::Name => "name without `/`".to_owned(),
+            Kind::Names => "list of operators' names and of topics".to_owned(),
+            Kind::Payload => {
+                "payload type: \"bytes\", \"i16\", \"i32\", \"f32\", \"f64\", \"json:path\" or \"cbor:path\""
+                    .to_owned()
+            }
+            Kind::Keep => format!("whole number from 1 to {}, \"all\" or \"latest\"", stream::Keep::MOST),
+            Kind::Level => "whole number from 0, or \"high\", \"middle\" or \"low\" (0, 1, 2)".to_owned(),
+            Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
         }
     }
 }
@@ -308,6 +329,42 @@ pub const KEYS: &[Key] = &[
         "\"2s\"",
         "How long a broker that ends waits for its publishers to move to the partner.",
     ),
+    key(
+        "processing.levels",
+        Kind::Integer(1, 16),
+        "3",
+        "How many levels of urgency operators have. Level 0 is the most urgent.",
+    ),
+    key(
+        "processing.workers",
+        Kind::IntegerOrAuto(1, 256),
+        "\"auto\"",
+        "Threads of each level. auto: as many as the data thread leaves processors.",
+    ),
+    key(
+        "processing.events",
+        Kind::Integer(16, 16_000_000),
+        "65536",
+        "Messages that may be under way through operators at once. Above it, further ones are not processed, and counted.",
+    ),
+    key(
+        "processing.inbox",
+        Kind::Integer(16, 16_000_000),
+        "16384",
+        "Events that may wait for the operators of one level. Above it, further ones are dropped and counted.",
+    ),
+    key(
+        "processing.sharing",
+        Kind::Switch,
+        "true",
+        "Whether outputs share the operators that they have in common. false, for comparison: each output has its own.",
+    ),
+    key(
+        "processing.prioritization",
+        Kind::Switch,
+        "true",
+        "Whether outputs have the levels that are configured. false, for comparison: all have level 0.",
+    ),
 ];
 
 /// The keys of one `[[topic]]`.
@@ -348,6 +405,97 @@ pub const TOPIC_KEYS: &[Key] = &[
         "Whether a message counts as dispatched only when its subscribers have confirmed it: survives the power loss of a host, not only the death of a process.",
     ),
 ];
+
+/// The keys of one `[[source]]`.
+pub const SOURCE_KEYS: &[Key] = &[
+    key("topic", Kind::Filter, "", "The topic, as operators name it among their inputs."),
+    key(
+        "type",
+        Kind::Payload,
+        "\"bytes\"",
+        "What its payloads are: numbers side by side, or one in a document.",
+    ),
+    key("validity", Kind::Duration, "\"inf\"", "A: how long a reading is true after its creation."),
+    key(
+        "period",
+        Kind::Duration,
+        "that of the topic",
+        "T: the shortest time between two readings. Left out: the period of the first [[topic]] whose filter covers it.",
+    ),
+];
+
+/// The keys of one `[[operator]]`. Every other key is a parameter of its kind.
+pub const OPERATOR_KEYS: &[Key] = &[
+    key("name", Kind::Name, "", "Its name, unique among operators."),
+    key("kind", Kind::Name, "", "What it does."),
+    key("inputs", Kind::Names, "", "What feeds it: operators by name, everything else is a topic. 1 to 16."),
+    key(
+        "join",
+        Kind::Choice(&["all", "any"]),
+        "\"all\"",
+        "When it runs: when all inputs are there, each used once, or on each input by itself.",
+    ),
+    key(
+        "keep",
+        Kind::Keep,
+        "by inputs",
+        "Which events an input keeps until they are used: the latest, or so many (all: 1024). Left out: all for one \
+         input and for a join of any, the latest where several are joined.",
+    ),
+    key(
+        "violation",
+        Kind::Choice(&["mark", "shed"]),
+        "\"mark\"",
+        "What happens to events that are out of date or too far apart: results made of them say so, or they are dropped.",
+    ),
+    key(
+        "together",
+        Kind::Sets,
+        "[]",
+        "Inputs whose readings must have been created within a span of each other.",
+    ),
+    key("cost", Kind::Duration, "measured", "How long a run takes at most, for `verge check`."),
+    key(
+        "output",
+        Kind::Filter,
+        "none",
+        "The topic on which its results are published, with as many `+` as its sources have.",
+    ),
+    key(
+        "level",
+        Kind::Level,
+        "the last level",
+        "How urgent that output is. What it needs becomes as urgent.",
+    ),
+    key(
+        "deadline",
+        Kind::Duration,
+        "none",
+        "When a result is due at that output, counted from the creation of the newest reading that it is made of.",
+    ),
+];
+
+/// A section that may be there many times.
+pub struct Repeated {
+    /// Its name.
+    pub name: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+    /// Whether it may have others.
+    pub open: bool,
+}
+
+/// All such sections.
+pub const REPEATED: [Repeated; 3] = [
+    Repeated { name: "topic", keys: TOPIC_KEYS, open: false },
+    Repeated { name: "source", keys: SOURCE_KEYS, open: false },
+    Repeated { name: "operator", keys: OPERATOR_KEYS, open: true },
+];
+
+/// The repeated section of this name.
+pub fn repeated(name: &str) -> Option<&'static Repeated> {
+    REPEATED.iter().find(|section| section.name == name)
+}
 
 /// The key for a path in which names stand in the place of `*`.
 pub fn find(path: &str) -> Option<&'static Key> {

@@ -2,8 +2,10 @@
 
 use super::schema::Kind;
 use contract::{LinkClass, Loss, Span, TopicFilter};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
+use stream::{Keep, PayloadType, RelativeSet};
 use toml::de::DeValue;
 
 /// A value as it was written, before it is known what it should be.
@@ -13,7 +15,8 @@ pub enum Raw {
     Number(String),
     Switch(bool),
     List(Vec<Raw>),
-    /// A table or a date where a value should be.
+    Table(BTreeMap<String, Raw>),
+    /// A date where a value should be.
     Other(&'static str),
 }
 
@@ -25,6 +28,14 @@ impl Raw {
             DeValue::Float(number) => Raw::Number(number.as_str().to_owned()),
             DeValue::Boolean(switch) => Raw::Switch(*switch),
             DeValue::Array(items) => Raw::List(items.iter().map(|item| Raw::new(item.get_ref())).collect()),
+            DeValue::Table(table) => {
+                let pairs = table.iter();
+                Raw::Table(
+                    pairs
+                        .map(|(key, value)| (key.get_ref().to_string(), Raw::new(value.get_ref())))
+                        .collect(),
+                )
+            }
             other => Raw::Other(other.type_str()),
         }
     }
@@ -50,6 +61,7 @@ impl fmt::Display for Raw {
                 let items: Vec<String> = items.iter().map(Raw::to_string).collect();
                 write!(f, "[{}]", items.join(", "))
             }
+            Raw::Table(_) => f.write_str("a table"),
             Raw::Other(kind) => write!(f, "a {kind}"),
         }
     }
@@ -68,6 +80,10 @@ pub enum Value {
     Filter(TopicFilter),
     Loss(Loss),
     Link(LinkClass),
+    Words(Vec<String>),
+    Payload(PayloadType),
+    Keep(Keep),
+    Sets(Vec<RelativeSet>),
     Auto,
 }
 
@@ -134,9 +150,104 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Link, Raw::Text(text)) => {
             text.parse().map(Value::Link).map_err(|error: contract::LinkClassError| error.to_string())
         }
+        (Kind::Name | Kind::Names | Kind::Payload | Kind::Keep | Kind::Level | Kind::Sets, raw) => {
+            understand_processing(kind, raw).unwrap_or_else(|| Err(expected()))
+        }
         _ => Err(expected()),
     }
 }
+
+/// Understands what operators and their sources have; `None` for something else than the key takes.
+fn understand_processing(kind: Kind, raw: &Raw) -> Option<Result<Value, String>> {
+    let value = match (kind, raw) {
+        (Kind::Name, Raw::Text(text)) if text.is_empty() || text.contains('/') => return None,
+        (Kind::Name, Raw::Text(text)) => Value::Word(text.clone()),
+        (Kind::Names, raw) => Value::Words(words(raw)?),
+        (Kind::Payload, Raw::Text(text)) => match text.parse() {
+            Ok(payload) => Value::Payload(payload),
+            Err(error) => return Some(Err(format!("{error}"))),
+        },
+        (Kind::Keep, Raw::Text(text)) if text == "latest" => Value::Keep(Keep::Latest),
+        (Kind::Keep, Raw::Text(text)) if text == "all" => Value::Keep(KEEP_ALL),
+        (Kind::Keep, Raw::Number(number)) => {
+            let events = number.replace('_', "").parse().ok()?;
+            Value::Keep((1..=Keep::MOST).contains(&events).then_some(Keep::All(events))?)
+        }
+        (Kind::Level, Raw::Text(text)) => {
+            let named = ["high", "middle", "low"].iter().position(|name| name == text)?;
+            Value::Integer(i64::try_from(named).ok()?)
+        }
+        (Kind::Level, Raw::Number(number)) => Value::Integer(number.parse::<u8>().ok()?.into()),
+        (Kind::Sets, Raw::List(items)) => {
+            let sets: Result<Vec<RelativeSet>, String> = items.iter().map(understand_set).collect();
+            return Some(sets.map(Value::Sets));
+        }
+        _ => return None,
+    };
+    Some(Ok(value))
+}
+
+fn words(raw: &Raw) -> Option<Vec<String>> {
+    let Raw::List(items) = raw else { return None };
+    let word = |item: &Raw| match item {
+        Raw::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    items.iter().map(word).collect()
+}
+
+fn understand_set(raw: &Raw) -> Result<RelativeSet, String> {
+    let form = || format!("{raw} is no set: write {{ inputs = [\"a\", \"b\"], within = \"5ms\" }}");
+    let Raw::Table(table) = raw else { return Err(form()) };
+    if let Some(other) = table.keys().find(|key| !["inputs", "within"].contains(&key.as_str())) {
+        return Err(format!("a set has no `{other}`: write {{ inputs = [\"a\", \"b\"], within = \"5ms\" }}"));
+    }
+    let inputs = table.get("inputs").and_then(words).ok_or_else(form)?;
+    match understand(Kind::Duration, table.get("within").ok_or_else(form)?)? {
+        Value::Span(within) => Ok(RelativeSet { inputs, within }),
+        _ => Err(form()),
+    }
+}
+
+/// A parameter of a kind of operators. A text that is a time with its unit is one.
+pub fn understand_parameter(raw: &Raw) -> Result<stream::Value, String> {
+    let number = |text: &str| text.replace('_', "").parse::<f64>().ok();
+    let numbers = |items: &[Raw]| -> Option<Vec<f64>> {
+        let one = |item: &Raw| match item {
+            Raw::Number(text) => number(text),
+            _ => None,
+        };
+        items.iter().map(one).collect()
+    };
+    let row = |item: &Raw| match item {
+        Raw::List(items) => numbers(items),
+        _ => None,
+    };
+    let value = match raw {
+        Raw::Number(text) => number(text).map(stream::Value::Number),
+        Raw::Switch(switch) => Some(stream::Value::Switch(*switch)),
+        Raw::Text(text) => Some(understand_text(text)),
+        Raw::List(items) => {
+            let rows = || items.iter().map(row).collect::<Option<Vec<_>>>();
+            numbers(items).map(stream::Value::Numbers).or_else(|| rows().map(stream::Value::Matrix))
+        }
+        Raw::Table(_) | Raw::Other(_) => None,
+    };
+    value.ok_or_else(|| {
+        format!("{raw} is no parameter: write a number, true or false, a text, a list of numbers or a matrix")
+    })
+}
+
+fn understand_text(text: &str) -> stream::Value {
+    let has_unit = text.ends_with(char::is_alphabetic) && !text.starts_with(char::is_alphabetic);
+    match text.parse() {
+        Ok(span) if has_unit => stream::Value::Span(span),
+        _ => stream::Value::Text(text.to_owned()),
+    }
+}
+
+/// What `keep = "all"` means.
+pub const KEEP_ALL: Keep = Keep::All(1024);
 
 fn understand_address(text: &str) -> Result<SocketAddr, String> {
     let remedy = "write \"host:port\", as in \"127.0.0.1:7571\"";

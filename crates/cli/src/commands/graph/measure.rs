@@ -1,0 +1,208 @@
+//! What a run of each operator takes on this host, on made-up inputs of its type.
+//!
+//! A graph is fed as a broker would feed it: made-up readings go in where its suppliers are, and each operator gets what those
+//! before it have made. Where they make nothing, its inputs are made up as well.
+
+use contract::{Span, Time};
+use std::time::Instant;
+use stream::{Answer, Element, Factory, Fault, Graph, Input, Join, Operator, Origin, PayloadType, Setup};
+
+/// What a run takes.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// At worst: as configured, or the longest of those measured.
+    pub worst: Span,
+    /// Half of the runs took no longer. Nothing where the cost is configured.
+    pub median: Option<Span>,
+    /// Why no run could be measured.
+    pub fault: Option<String>,
+}
+
+/// Runs of each operator.
+const RUNS: usize = 300;
+/// Runs before, so that memory and caches are warm.
+const FIRST_RUNS: usize = 20;
+/// How many numbers a made-up reading has: the first count that all operators of a graph take.
+const COUNTS: [usize; 8] = [256, 1, 2, 3, 4, 6, 16, 1024];
+
+/// The cost of each operator of a graph.
+pub fn measure(graph: &Graph, factory: &dyn Factory) -> Vec<Cost> {
+    let tries = COUNTS.iter().map(|count| feed(graph, factory, *count));
+    let mut best: Option<Vec<Cost>> = None;
+    for costs in tries {
+        let faults = |costs: &[Cost]| costs.iter().filter(|cost| cost.fault.is_some()).count();
+        if best.as_ref().is_none_or(|best| faults(&costs) < faults(best)) {
+            best = Some(costs);
+        }
+        if best.as_ref().is_some_and(|best| faults(best) == 0) {
+            break;
+        }
+    }
+    best.unwrap_or_default()
+}
+
+fn feed(graph: &Graph, factory: &dyn Factory, count: usize) -> Vec<Cost> {
+    let mut made: Vec<Vec<u8>> = vec![Vec::new(); graph.operators.len()];
+    let mut costs: Vec<Cost> = graph
+        .operators
+        .iter()
+        .map(|step| Cost { worst: step.cost.unwrap_or(Span::ZERO), median: None, fault: None })
+        .collect();
+    for index in graph.order.iter().copied() {
+        let step = &graph.operators[index];
+        let payloads: Vec<Vec<u8>> = step
+            .inputs
+            .iter()
+            .map(|origin| match origin {
+                Origin::Operator(before) if !made[*before].is_empty() => made[*before].clone(),
+                origin => reading(&graph.source(*origin).payload, count),
+            })
+            .collect();
+        let types = graph.input_types(index);
+        let setup = Setup { inputs: &types, parameters: &step.parameters };
+        let (taken, fault) = match factory.build(&step.kind, &setup) {
+            Ok(built) => run(built.operator, &payloads, step, &mut made[index]),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        if step.cost.is_none() {
+            costs[index] = cost(taken, fault);
+        }
+    }
+    costs
+}
+
+fn cost(mut taken: Vec<Span>, fault: Option<String>) -> Cost {
+    taken.sort_unstable();
+    let worst = taken.last().copied().unwrap_or(Span::ZERO);
+    Cost { worst, median: taken.get(taken.len() / 2).copied(), fault: fault.filter(|_| taken.is_empty()) }
+}
+
+/// What each run took, and the last fault. What it makes is left in `made`.
+fn run(
+    mut operator: Box<dyn Operator>,
+    payloads: &[Vec<u8>],
+    step: &stream::Step,
+    made: &mut Vec<u8>,
+) -> (Vec<Span>, Option<String>) {
+    let period = if step.source.period.is_forever() { Span::secs(1) } else { step.source.period };
+    let (mut taken, mut fault) = (Vec::with_capacity(RUNS), None);
+    let mut output = Vec::new();
+    for number in 0..FIRST_RUNS + RUNS {
+        let created = Time::ZERO + period * (number as u64 + 1);
+        let mut inputs: Vec<Input<'_>> = payloads
+            .iter()
+            .enumerate()
+            .map(|(slot, payload)| Input { slot, payload: payload.as_slice(), created })
+            .collect();
+        if step.join == Join::Any {
+            inputs = inputs.into_iter().skip(number % payloads.len().max(1)).take(1).collect();
+        }
+        output.clear();
+        let (began, busy) = (Instant::now(), busy());
+        let answer = operator.run(&inputs, &mut output);
+        let wall = Span(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        let took = wall.min(self::busy() - busy);
+        match answer {
+            Ok(answer) => {
+                if answer == Answer::Result && !output.is_empty() {
+                    made.clone_from(&output);
+                }
+                if number >= FIRST_RUNS {
+                    taken.push(took);
+                }
+            }
+            Err(error @ Fault::Panicked) => return (taken, Some(error.to_string())),
+            Err(error) => fault = Some(error.to_string()),
+        }
+    }
+    (taken, fault)
+}
+
+/// The processor time of this thread. What others take in the middle of a run is not the operator's.
+fn busy() -> Span {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Span::secs(time.tv_sec) + Span::nanos(time.tv_nsec)
+}
+
+/// A reading of so many numbers.
+fn reading(payload: &PayloadType, count: usize) -> Vec<u8> {
+    let numbers = (0..count).map(|index| (index as f64 * 0.7).sin() * 100.0 + 200.0);
+    match payload {
+        PayloadType::Bytes => numbers.map(|number| number as u8).collect(),
+        PayloadType::Array(Element::I16) => {
+            numbers.flat_map(|number| (number as i16).to_le_bytes()).collect()
+        }
+        PayloadType::Array(Element::I32) => {
+            numbers.flat_map(|number| (number as i32).to_le_bytes()).collect()
+        }
+        PayloadType::Array(Element::F32) => {
+            numbers.flat_map(|number| (number as f32).to_le_bytes()).collect()
+        }
+        PayloadType::Array(Element::F64) => numbers.flat_map(f64::to_le_bytes).collect(),
+        PayloadType::Json(path) => json(path, &numbers.collect::<Vec<_>>()).to_string().into_bytes(),
+        PayloadType::Cbor(path) => {
+            let mut bytes = Vec::new();
+            cbor(&json(path, &numbers.collect::<Vec<_>>()), &mut bytes);
+            bytes
+        }
+    }
+}
+
+/// A document with numbers at a path.
+fn json(path: &str, numbers: &[f64]) -> serde_json::Value {
+    let leaf = match numbers {
+        [only] => serde_json::json!(only),
+        several => serde_json::json!(several),
+    };
+    let steps = path.split('.').filter(|step| !step.is_empty());
+    steps.rev().fold(leaf, |inner, step| match step.parse::<usize>() {
+        Ok(index) if index < 256 => {
+            let mut items = vec![serde_json::Value::Null; index];
+            items.push(inner);
+            serde_json::Value::Array(items)
+        }
+        _ => serde_json::json!({ step: inner }),
+    })
+}
+
+/// The same in CBOR.
+fn cbor(value: &serde_json::Value, out: &mut Vec<u8>) {
+    let head = |major: u8, len: usize, out: &mut Vec<u8>| {
+        out.push(major << 5 | 26);
+        out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+    };
+    match value {
+        serde_json::Value::Object(map) => {
+            head(5, map.len(), out);
+            for (key, value) in map {
+                head(3, key.len(), out);
+                out.extend_from_slice(key.as_bytes());
+                cbor(value, out);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            head(4, items.len(), out);
+            items.iter().for_each(|item| cbor(item, out));
+        }
+        serde_json::Value::Number(number) => {
+            out.push(0xfb);
+            out.extend_from_slice(&number.as_f64().unwrap_or(0.0).to_be_bytes());
+        }
+        _ => out.push(0xf6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_reading_is_what_its_type_says() {
+        assert_eq!(reading(&PayloadType::Array(Element::F32), 3).len(), 12);
+        assert_eq!(reading(&"json:motor.rpm".parse().unwrap(), 1), br#"{"motor":{"rpm":200.0}}"#);
+        assert_eq!(reading(&"json:axes.1.load".parse().unwrap(), 1), br#"{"axes":[null,{"load":200.0}]}"#);
+        let cbor = reading(&"cbor:a".parse().unwrap(), 1);
+        assert_eq!(cbor[..7], [0xba, 0, 0, 0, 1, 0x7a, 0]);
+        assert_eq!(cbor[cbor.len() - 9..], [&[0xfb][..], &200.0_f64.to_be_bytes()].concat());
+    }
+}

@@ -1,0 +1,339 @@
+//! What the analysis makes of the configured operators, on this host.
+
+use super::super::broker::costs;
+use super::measure::{Cost, measure};
+use crate::config::Config;
+use crate::output::Trouble;
+use contract::Span;
+use serde::Serialize;
+use stream::{
+    Analysis, Costed, Factory, Graph, GraphSpec, NoBound, Origin, Processors, Response, Source, Violation,
+    analyse,
+};
+
+/// The configured graphs with what is known of them.
+pub struct Study {
+    /// The graphs.
+    pub graphs: Vec<Studied>,
+    /// What they run on.
+    pub processors: Processors,
+    analysis: Analysis,
+}
+
+/// One graph.
+pub struct Studied {
+    /// It.
+    pub graph: Graph,
+    /// How many instances of it are expected.
+    pub instances: u32,
+    /// By operator.
+    pub costs: Vec<Cost>,
+}
+
+/// A level, for people and programs.
+#[derive(Clone, Serialize)]
+pub struct LevelRow {
+    pub level: usize,
+    pub operators: u64,
+    pub utilisation: f64,
+    pub cumulated: f64,
+}
+
+/// A topic that feeds operators.
+#[derive(Clone, Serialize)]
+pub struct SourceRow {
+    pub topic: String,
+    #[serde(rename = "type")]
+    pub payload: String,
+    pub level: Option<u8>,
+    pub period_ms: Option<f64>,
+    pub validity_ms: Option<f64>,
+    pub ring: usize,
+}
+
+/// An operator.
+#[derive(Clone, Serialize)]
+pub struct OperatorRow {
+    pub name: String,
+    pub kind: String,
+    pub level: Option<u8>,
+    pub inputs: Vec<String>,
+    #[serde(rename = "type")]
+    pub payload: String,
+    pub period_ms: Option<f64>,
+    pub validity_ms: Option<f64>,
+    pub ring: usize,
+    pub cost_us: f64,
+    pub cost_median_us: Option<f64>,
+    pub cost_measured: bool,
+    pub bound_ms: Option<f64>,
+    pub sheds: bool,
+    pub note: String,
+}
+
+/// An output.
+#[derive(Clone, Serialize)]
+pub struct OutputRow {
+    pub topic: String,
+    pub operator: String,
+    pub level: u8,
+    pub deadline_ms: Option<f64>,
+    pub bound_ms: Option<f64>,
+    pub kept: bool,
+    pub reason: String,
+}
+
+/// One graph.
+#[derive(Clone, Serialize)]
+pub struct GraphRow {
+    pub instances: u32,
+    pub sources: Vec<SourceRow>,
+    pub operators: Vec<OperatorRow>,
+    pub outputs: Vec<OutputRow>,
+}
+
+impl Study {
+    /// Builds the graphs, measures what nobody said, and analyses them.
+    pub fn new(config: &Config, factory: &dyn Factory) -> Result<Study, Trouble> {
+        Study::on(config, factory, processors(config))
+    }
+
+    /// The same on given processors.
+    pub(super) fn on(
+        config: &Config,
+        factory: &dyn Factory,
+        processors: Processors,
+    ) -> Result<Study, Trouble> {
+        let levels = config.processing.levels;
+        let build = |spec: &GraphSpec| {
+            let graph = Graph::build(spec, levels, factory)
+                .map_err(|errors| Trouble(errors.first().map_or_else(String::new, ToString::to_string)))?;
+            let costs = measure(&graph, factory);
+            Ok(Studied { instances: instances(config, spec), costs, graph })
+        };
+        let graphs: Vec<Studied> =
+            config.processing.graphs.iter().map(build).collect::<Result<_, Trouble>>()?;
+        let costed: Vec<Costed<'_>> = graphs
+            .iter()
+            .map(|studied| Costed {
+                graph: &studied.graph,
+                instances: studied.instances,
+                costs: studied.costs.iter().map(|cost| cost.worst).collect(),
+            })
+            .collect();
+        let analysis = analyse(&costed, levels, &processors);
+        Ok(Study { graphs, processors, analysis })
+    }
+
+    /// By level.
+    pub fn levels(&self) -> Vec<LevelRow> {
+        let row = |(level, load): (usize, &stream::LevelLoad)| LevelRow {
+            level,
+            operators: load.operators,
+            utilisation: load.utilisation,
+            cumulated: load.cumulated,
+        };
+        self.analysis.levels.iter().enumerate().map(row).collect()
+    }
+
+    /// The processors that operators can have.
+    pub fn capacity(&self) -> f64 {
+        self.analysis.capacity
+    }
+
+    /// By graph.
+    pub fn rows(&self) -> Vec<GraphRow> {
+        let row = |(number, studied): (usize, &Studied)| GraphRow {
+            instances: studied.instances,
+            sources: studied.graph.suppliers.iter().map(source).collect(),
+            operators: (0..studied.graph.operators.len()).map(|o| self.operator(number, o)).collect(),
+            outputs: (0..studied.graph.consumers.len()).map(|o| self.output(number, o)).collect(),
+        };
+        self.graphs.iter().enumerate().map(row).collect()
+    }
+
+    fn response(&self, graph: usize, operator: usize) -> Option<Response> {
+        self.analysis.operators[graph][operator]
+    }
+
+    fn operator(&self, number: usize, operator: usize) -> OperatorRow {
+        let Studied { graph, costs, .. } = &self.graphs[number];
+        let (step, cost) = (&graph.operators[operator], &costs[operator]);
+        let response = self.response(number, operator);
+        let micros = |span: Span| span.0 as f64 / 1e3;
+        let note = match (&response, &cost.fault) {
+            (None, _) => "reaches no output: it never runs".to_owned(),
+            (_, Some(fault)) => format!("not measured ({fault}): give it a `cost`"),
+            _ => String::new(),
+        };
+        OperatorRow {
+            name: step.source.name.clone(),
+            kind: step.kind.clone(),
+            level: step.source.level.map(|level| level.0),
+            inputs: step.inputs.iter().map(|input| graph.source(*input).name.clone()).collect(),
+            payload: step.source.payload.to_string(),
+            period_ms: finite(step.source.period),
+            validity_ms: finite(step.source.validity),
+            ring: step.source.ring,
+            cost_us: micros(cost.worst),
+            cost_median_us: cost.median.map(micros),
+            cost_measured: step.cost.is_none(),
+            bound_ms: response.and_then(|response| response.bound.ok()).and_then(finite),
+            sheds: response.is_some_and(|response| response.sheds),
+            note,
+        }
+    }
+
+    fn output(&self, number: usize, output: usize) -> OutputRow {
+        let studied = &self.graphs[number];
+        let consumer = &studied.graph.consumers[output];
+        let bound = self.response(number, consumer.operator).map(|response| response.bound);
+        let reason = self.refusal(studied, consumer, bound);
+        OutputRow {
+            topic: consumer.name.clone(),
+            operator: studied.graph.operators[consumer.operator].source.name.clone(),
+            level: consumer.level.0,
+            deadline_ms: finite(consumer.deadline),
+            bound_ms: bound.and_then(Result::ok).and_then(finite),
+            kept: reason.is_none(),
+            reason: reason.unwrap_or_default(),
+        }
+    }
+
+    /// Why an output cannot be promised, with the numbers and what would do.
+    fn refusal(
+        &self,
+        studied: &Studied,
+        consumer: &stream::Consumer,
+        bound: Option<Result<Span, NoBound>>,
+    ) -> Option<String> {
+        let unmeasured = self.path(&studied.graph, consumer.operator);
+        let unmeasured = unmeasured.into_iter().find(|operator| studied.costs[*operator].fault.is_some());
+        if let Some(operator) = unmeasured {
+            let name = &studied.graph.operators[operator].source.name;
+            return Some(format!("what `{name}` takes could not be measured: give it a `cost`"));
+        }
+        match bound? {
+            Err(reason @ NoBound::OneOperator(_)) => {
+                Some(format!("{reason}: lengthen the periods of its sources, or make it cheaper"))
+            }
+            Err(reason) => Some(format!(
+                "{reason}: lengthen periods, take fewer `streams`, or give operators more processors"
+            )),
+            Ok(bound) => {
+                let (way, deadline) = (self.processors.jitter, consumer.deadline);
+                let over = bound + way - deadline;
+                (!deadline.is_forever() && over > Span::ZERO).then(|| {
+                    format!(
+                        "the result takes {bound} at worst, after {way} to the broker, which is {over} longer than its \
+                         deadline of {deadline}: a deadline of {} would do, or a more urgent level, or cheaper operators",
+                        bound + way
+                    )
+                })
+            }
+        }
+    }
+
+    /// What must run for an operator's result, itself included.
+    fn path(&self, graph: &Graph, operator: usize) -> Vec<usize> {
+        let mut found = vec![operator];
+        let mut next = 0;
+        while let Some(operator) = found.get(next).copied() {
+            next += 1;
+            for origin in &graph.operators[operator].inputs {
+                if let Origin::Operator(before) = origin
+                    && !found.contains(before)
+                {
+                    found.push(*before);
+                }
+            }
+        }
+        found
+    }
+
+    /// Where events are shed first, in a sentence; nothing where none are.
+    pub fn shedding(&self) -> Option<String> {
+        let mut found: Vec<(u8, String)> = Vec::new();
+        for (number, studied) in self.graphs.iter().enumerate() {
+            for (operator, step) in studied.graph.operators.iter().enumerate() {
+                let Some(response) = self.response(number, operator) else { continue };
+                let name = &step.source.name;
+                if response.sheds {
+                    let validity = step.source.validity;
+                    let takes = response.bound.map_or("without bound".to_owned(), |bound| bound.to_string());
+                    let sentence = format!(
+                        "`{name}` (level {}): true for {validity}, and takes {takes}",
+                        response.level
+                    );
+                    found.push((response.level, sentence));
+                } else if response.bound.is_err() && step.violation == Violation::Mark {
+                    let sentence = format!("`{name}` (level {}): its inputs fill up", response.level);
+                    found.push((response.level, sentence));
+                }
+            }
+        }
+        found.into_iter().min_by_key(|(level, _)| *level).map(|(_, sentence)| sentence)
+    }
+}
+
+fn source(source: &Source) -> SourceRow {
+    SourceRow {
+        topic: source.name.clone(),
+        payload: source.payload.to_string(),
+        level: source.level.map(|level| level.0),
+        period_ms: finite(source.period),
+        validity_ms: finite(source.validity),
+        ring: source.ring,
+    }
+}
+
+fn finite(span: Span) -> Option<f64> {
+    (!span.is_forever()).then(|| span.as_millis_f64())
+}
+
+/// How many topics are expected to match: the most streams of a topic with `+` that feeds the graph.
+fn instances(config: &Config, spec: &GraphSpec) -> u32 {
+    let patterns =
+        spec.suppliers.iter().filter(|supplier| supplier.name.split('/').any(|level| level == "+"));
+    let streams = patterns.filter_map(|supplier| {
+        let family = config.topics.iter().find(|family| family.rule.filter.matches(&supplier.name))?;
+        Some(family.streams)
+    });
+    streams.max().unwrap_or(1)
+}
+
+/// What operators run on: what the data thread leaves, or beside it where that is nothing.
+fn processors(config: &Config) -> Processors {
+    let there = std::thread::available_parallelism().map_or(1, usize::from);
+    let taken = config.realtime.processors.len().max(1);
+    let left = there.saturating_sub(taken);
+    let count = config.processing.workers.unwrap_or(left).min(left).max(1);
+    let (above_ppm, above_burst) = if left == 0 { data_thread(config) } else { (0, Span::ZERO) };
+    Processors {
+        count: u32::try_from(count).unwrap_or(1),
+        above_ppm,
+        above_burst,
+        preemptive: config.realtime.priority != Some(0) && may_be_realtime(),
+        jitter: config.delays.publisher_to_broker,
+    }
+}
+
+/// The share of a processor that the configured topics take, and what all of them together take once.
+fn data_thread(config: &Config) -> (u32, Span) {
+    let (costs, _) = costs(&config.admission);
+    let once = costs.arrival + costs.dispatch + costs.replication;
+    let (mut share, mut burst) = (0.0, Span::ZERO);
+    for family in &config.topics {
+        let all = once * u64::from(family.streams);
+        burst += all;
+        if !family.rule.contract.period.is_forever() {
+            share += all.0 as f64 / family.rule.contract.period.0.max(1) as f64;
+        }
+    }
+    ((share * 1e6).ceil() as u32, burst)
+}
+
+fn may_be_realtime() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Rtprio).current;
+    rustix::process::geteuid().is_root() || limit.is_none_or(|limit| limit > 0)
+}

@@ -1,0 +1,403 @@
+//! What operators do: `[processing]`, `[[source]]` and `[[operator]]`, made into graphs.
+//!
+//! Whatever an operator names that is no operator is a topic. Its period must be known, from a `[[source]]` or a `[[topic]]`:
+//! the analysis and the room for events need it, and a mistyped name has none.
+
+use super::layers::Table;
+use super::schema::{self, OPERATOR_KEYS, SOURCE_KEYS};
+use super::value::{KEEP_ALL, Value, understand_parameter};
+use super::{Source, TopicFamily, Understanding};
+use contract::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use stream::kinds::KINDS;
+use stream::{
+    ConsumerSpec, Factory, Graph, GraphError, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters,
+    PayloadType, SharedFactory, SupplierSpec, Violation,
+};
+
+/// Event processing.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(dead_code, reason = "what brokers do not run yet is not asked for its limits")]
+pub struct ProcessingConfig {
+    pub levels: u8,
+    /// Threads of each level; `None` for as many as the data thread leaves processors.
+    pub workers: Option<usize>,
+    /// Messages under way at once.
+    pub events: usize,
+    /// Events that may wait for one level.
+    pub inbox: usize,
+    pub sharing: bool,
+    pub prioritization: bool,
+    /// What is processed, each graph by itself; `sharing` and `prioritization` have been seen to.
+    pub graphs: Vec<GraphSpec>,
+}
+
+/// What was given, while it is made into graphs.
+struct Draft {
+    levels: u8,
+    spec: GraphSpec,
+    /// Operators by name, and sources by topic.
+    tables: BTreeMap<String, Table>,
+    /// Names of operators with problems of their own.
+    broken: BTreeSet<String>,
+}
+
+/// Stands in for a period that is not known, so that other problems are found as well.
+const ANY_PERIOD: Span = Span::secs(1);
+
+impl Understanding {
+    pub(super) fn processing(&mut self, topics: &[TopicFamily], factory: &SharedFactory) -> ProcessingConfig {
+        let levels = u8::try_from(self.integer("processing.levels")).unwrap_or(1);
+        let mut draft =
+            Draft { levels, spec: GraphSpec::default(), tables: BTreeMap::new(), broken: BTreeSet::new() };
+        for table in self.tables("operator") {
+            self.operator(&table, &mut draft);
+        }
+        for table in self.tables("source") {
+            self.given_source(&table, topics, &mut draft);
+        }
+        self.implied_sources(topics, &mut draft);
+        self.check_outputs(&draft);
+        let switch = |path: &str| self.values.get(path) != Some(&Value::Switch(false));
+        let (sharing, prioritization) = (switch("processing.sharing"), switch("processing.prioritization"));
+        let graphs = self.graphs(&draft, factory);
+        let compared = |mut graph: GraphSpec| {
+            if !prioritization {
+                graph.consumers.iter_mut().for_each(|consumer| consumer.level = Level(0));
+            }
+            if sharing { graph } else { graph.unshared() }
+        };
+        ProcessingConfig {
+            levels,
+            workers: match self.values.get("processing.workers") {
+                Some(Value::Integer(workers)) => usize::try_from(*workers).ok(),
+                _ => None,
+            },
+            events: self.size("processing.events"),
+            inbox: self.size("processing.inbox"),
+            sharing,
+            prioritization,
+            graphs: graphs.into_iter().map(compared).flat_map(GraphSpec::components).collect(),
+        }
+    }
+
+    fn operator(&mut self, table: &Table, draft: &mut Draft) {
+        let before = self.layers.problems.len();
+        let values = self.table_values(table, OPERATOR_KEYS, "operator");
+        let parameters = self.parameters(table);
+        let name = table.keys.get("name").map(|given| given.raw.to_string().trim_matches('"').to_owned());
+        let Some(name) = name else { return };
+        if let Some(other) = draft.tables.insert(name.clone(), table.clone()) {
+            let message = format!("two operators are called `{name}`");
+            self.problem(&table.place_of("name"), message, "give each a name of its own".to_owned());
+            draft.tables.insert(name, other);
+            return;
+        }
+        let Some(values) = values.filter(|_| self.layers.problems.len() == before) else {
+            draft.broken.insert(name);
+            return;
+        };
+        let levels = draft.levels;
+        let output = values.get("output").and_then(|output| match output {
+            Value::Filter(filter) => Some(filter.to_string()),
+            _ => None,
+        });
+        if output.is_none() {
+            self.without_output(table);
+        }
+        let consumer = output.map(|output| consumer(&name, output, &values, levels));
+        draft.spec.consumers.extend(consumer);
+        self.effective.push((
+            format!("operator {name}"),
+            format!("{}", table.keys["kind"].raw),
+            self.origin(&table.place),
+        ));
+        draft.spec.operators.push(operator(name, values, parameters));
+    }
+
+    fn parameters(&mut self, table: &Table) -> Parameters {
+        let mut parameters = Parameters::new();
+        for (name, given) in &table.keys {
+            if OPERATOR_KEYS.iter().any(|key| key.path == name) {
+                continue;
+            }
+            match understand_parameter(&given.raw) {
+                Ok(value) => {
+                    parameters.insert(name.clone(), value);
+                }
+                Err(message) => {
+                    let remedy = "what each kind takes is in docs/operators.md".to_owned();
+                    self.problem(&given.source, format!("{name}: {message}"), remedy);
+                }
+            }
+        }
+        parameters
+    }
+
+    /// Keys of an output, where there is none.
+    fn without_output(&mut self, table: &Table) {
+        for key in ["level", "deadline"] {
+            if table.keys.contains_key(key) {
+                let message = format!("`{key}` belongs to an output, and this operator has none");
+                self.problem(&table.place_of(key), message, "add `output`, or leave this key out".to_owned());
+            }
+        }
+    }
+
+    fn given_source(&mut self, table: &Table, topics: &[TopicFamily], draft: &mut Draft) {
+        let Some(mut values) = self.table_values(table, SOURCE_KEYS, "source") else { return };
+        let Some(Value::Filter(filter)) = values.remove("topic") else { return };
+        let topic = filter.to_string();
+        if let Some(other) = draft.tables.insert(topic.clone(), table.clone()) {
+            let message = format!("`{topic}` is described twice");
+            self.problem(&table.place_of("topic"), message, "leave one of them out".to_owned());
+            draft.tables.insert(topic, other);
+            return;
+        }
+        let feeds = draft.inputs().any(|(_, input)| input == topic);
+        if !feeds {
+            let remedy = match schema::nearest(&topic, draft.inputs().map(|(_, input)| input)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "name it among the inputs of an operator, or leave it out".to_owned(),
+            };
+            self.problem(&table.place_of("topic"), format!("`{topic}` feeds no operator"), remedy);
+            return;
+        }
+        let span = |key: &str| match values.get(key) {
+            Some(Value::Span(span)) => Some(*span),
+            _ => None,
+        };
+        let period = span("period").or_else(|| period_of(topics, &topic)).unwrap_or_else(|| {
+            let message = format!("nobody says what the period of `{topic}` is");
+            self.problem(&table.place, message, "add `period` here, or a [[topic]] for it".to_owned());
+            ANY_PERIOD
+        });
+        let validity = span("validity").unwrap_or(Span::FOREVER);
+        let payload = match values.remove("type") {
+            Some(Value::Payload(payload)) => payload,
+            _ => PayloadType::Bytes,
+        };
+        draft.spec.suppliers.push(SupplierSpec { name: topic, payload, validity, period });
+    }
+
+    /// Topics among inputs that no `[[source]]` describes.
+    fn implied_sources(&mut self, topics: &[TopicFamily], draft: &mut Draft) {
+        let unknown: Vec<(String, String)> = draft
+            .inputs()
+            .filter(|(_, input)| !draft.tables.contains_key(*input))
+            .map(|(operator, input)| (operator.to_owned(), input.to_owned()))
+            .collect();
+        let mut added = BTreeSet::new();
+        for (operator, topic) in unknown {
+            let period = period_of(topics, &topic).unwrap_or_else(|| {
+                let known = draft.tables.keys().map(String::as_str).filter(|name| **name != operator);
+                let remedy = match schema::nearest(&topic, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "add a [[topic]] for it, or a [[source]] with its `period`".to_owned(),
+                };
+                let message = format!("`{topic}` is neither an operator nor a topic whose period is known");
+                self.problem(&draft.place(&operator, "inputs"), message, remedy);
+                ANY_PERIOD
+            });
+            if added.insert(topic.clone()) {
+                let (payload, validity) = (PayloadType::Bytes, Span::FOREVER);
+                draft.spec.suppliers.push(SupplierSpec { name: topic, payload, validity, period });
+            }
+        }
+    }
+
+    /// What graphs do to each other through the topics of their results.
+    fn check_outputs(&mut self, draft: &Draft) {
+        let mut seen = BTreeMap::new();
+        for consumer in &draft.spec.consumers {
+            if let Some(other) = seen.insert(&consumer.name, &consumer.from) {
+                let message =
+                    format!("`{other}` and `{}` both publish on `{}`", consumer.from, consumer.name);
+                let place = draft.place(&consumer.from, "output");
+                self.problem(&place, message, "give each output a topic of its own".to_owned());
+            }
+        }
+        for (operator, input) in draft.inputs() {
+            if let Some(from) = seen.get(&input.to_owned()) {
+                let message = format!("`{input}` is the output of the operator `{from}`");
+                self.problem(
+                    &draft.place(operator, "inputs"),
+                    message,
+                    format!("take `{from}` itself as input"),
+                );
+            }
+        }
+    }
+
+    /// The graphs that can be built; what is wrong with the others becomes problems.
+    fn graphs(&mut self, draft: &Draft, factory: &SharedFactory) -> Vec<GraphSpec> {
+        let graphs = draft.spec.clone().components();
+        for spec in &graphs {
+            let mut inputs = spec.operators.iter().flat_map(|operator| &operator.inputs);
+            // Its own problems are shown already, and what follows from them says nothing.
+            if inputs.any(|input| draft.broken.contains(input)) {
+                continue;
+            }
+            let factory: &dyn Factory = &**factory;
+            let errors = Graph::build(spec, draft.levels, factory).err().unwrap_or_default();
+            for error in errors {
+                // Found over all graphs before.
+                if matches!(error, GraphError::OwnResult { .. } | GraphError::Twice(_)) {
+                    continue;
+                }
+                let (place, remedy) = draft.explain(&error);
+                let mut message = error.to_string();
+                if let GraphError::Setup { operator, reason } = &error {
+                    message = format!("operator `{operator}`: {reason}");
+                }
+                self.problem(&place, message, remedy);
+            }
+        }
+        graphs
+    }
+}
+
+impl Draft {
+    /// All that operators take, with the operator.
+    fn inputs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let operators = self.spec.operators.iter();
+        operators
+            .flat_map(|operator| operator.inputs.iter().map(|input| (operator.name.as_str(), input.as_str())))
+    }
+
+    /// Where a key of an operator or a source is.
+    fn place(&self, name: &str, key: &str) -> Source {
+        self.tables.get(name).map_or(Source::Default, |table| table.place_of(key))
+    }
+
+    /// The operator that publishes on a topic.
+    fn publisher(&self, topic: &str) -> &str {
+        let consumers = self.spec.consumers.iter();
+        consumers
+            .filter(|consumer| consumer.name == topic)
+            .map(|consumer| consumer.from.as_str())
+            .next()
+            .unwrap_or("")
+    }
+
+    /// Where the cause of an error is, and what to do about it.
+    fn explain(&self, error: &GraphError) -> (Source, String) {
+        let (place, remedy) = match error {
+            GraphError::Period(name, _) => (self.place(name, "period"), "lengthen it"),
+            GraphError::Validity(name, _) => (self.place(name, "validity"), "lengthen it, or leave it out"),
+            GraphError::Inputs(name, _) => (self.place(name, "inputs"), "change the number of inputs"),
+            GraphError::Setup { operator, reason } => return self.explain_setup(operator, reason),
+            GraphError::Keep { operator, .. } => (self.place(operator, "keep"), "change the number"),
+            GraphError::Deadline(topic, _) => (self.place(self.publisher(topic), "deadline"), "lengthen it"),
+            GraphError::UnknownInput { operator, .. } => (self.place(operator, "inputs"), "mend this name"),
+            GraphError::RepeatedInput { operator, .. } => (self.place(operator, "inputs"), "name it once"),
+            GraphError::Circle(names) => {
+                let first = names.first().map_or("", String::as_str);
+                (self.place(first, "inputs"), "break the circle")
+            }
+            GraphError::Level { consumer, levels, .. } => {
+                let remedy = format!("choose 0 to {}, or raise processing.levels", levels - 1);
+                return (self.place(self.publisher(consumer), "level"), remedy);
+            }
+            GraphError::UnknownMember { operator, .. } => {
+                (self.place(operator, "together"), "name inputs of this operator only")
+            }
+            GraphError::Set(operator) => (self.place(operator, "together"), "mend this set"),
+            GraphError::SetOfAny(operator) => {
+                (self.place(operator, "together"), "leave it out, or choose join = \"all\"")
+            }
+            GraphError::Pattern(error) => (self.pattern_place(&error.to_string()), "mend this topic"),
+            _ => (Source::Default, "mend this graph"),
+        };
+        (place, remedy.to_owned())
+    }
+
+    /// A kind refused its inputs or parameters: the parameter that it names first, if that was given.
+    fn explain_setup(&self, operator: &str, reason: &str) -> (Source, String) {
+        let Some(table) = self.tables.get(operator) else { return (Source::Default, String::new()) };
+        let named = reason.split('`').nth(1).unwrap_or("");
+        let kind = table.keys.get("kind").map(|given| given.raw.to_string()).unwrap_or_default();
+        let kind = kind.trim_matches('"');
+        let own = KINDS.iter().filter(|known| known.name == kind).flat_map(|known| known.parameters);
+        let own: Vec<&str> = own.map(|parameter| parameter.name).collect();
+        let place = if reason.contains("as input") { "inputs" } else { "kind" };
+        if table.keys.contains_key(named) && !OPERATOR_KEYS.iter().any(|key| key.path == named) {
+            let keys = OPERATOR_KEYS.iter().map(|key| key.path).chain(own.iter().copied());
+            let remedy = match schema::nearest(named, keys.filter(|key| *key != named)) {
+                Some(near) if !own.contains(&named) => format!("did you mean `{near}`?"),
+                _ => "change this value, or leave it out".to_owned(),
+            };
+            return (table.place_of(named), remedy);
+        }
+        let kinds = KINDS.iter().map(|known| known.name);
+        let remedy = match schema::nearest(kind, kinds) {
+            Some(near) if near != kind => format!("did you mean `{near}`?"),
+            _ => "mend this operator".to_owned(),
+        };
+        (table.place_of(place), remedy)
+    }
+
+    /// The topic that a message is about: a source, an output, or an input.
+    fn pattern_place(&self, message: &str) -> Source {
+        let topic = message.split('`').nth(1).unwrap_or("");
+        if self.tables.contains_key(topic) {
+            return self.place(topic, "topic");
+        }
+        match self.publisher(topic) {
+            "" => {
+                let taker = self.inputs().find(|(_, input)| *input == topic);
+                taker.map_or(Source::Default, |(operator, _)| self.place(operator, "inputs"))
+            }
+            operator => self.place(operator, "output"),
+        }
+    }
+}
+
+/// The period of the first family whose filter covers a topic, which may hold `+`.
+fn period_of(topics: &[TopicFamily], topic: &str) -> Option<Span> {
+    let family = topics.iter().find(|family| family.rule.filter.matches(topic))?;
+    Some(family.rule.contract.period)
+}
+
+fn operator(name: String, mut values: BTreeMap<&'static str, Value>, parameters: Parameters) -> OperatorSpec {
+    let is = |key: &str, word: &str| matches!(values.get(key), Some(Value::Word(given)) if given == word);
+    let join = if is("join", "any") { Join::Any } else { Join::All };
+    let violation = if is("violation", "shed") { Violation::Shed } else { Violation::Mark };
+    let inputs = match values.remove("inputs") {
+        Some(Value::Words(inputs)) => inputs,
+        _ => Vec::new(),
+    };
+    let keep = match values.remove("keep") {
+        Some(Value::Keep(keep)) => keep,
+        _ if inputs.len() > 1 && join == Join::All => Keep::Latest,
+        _ => KEEP_ALL,
+    };
+    let sets = match values.remove("together") {
+        Some(Value::Sets(sets)) => sets,
+        _ => Vec::new(),
+    };
+    let cost = match values.remove("cost") {
+        Some(Value::Span(cost)) => Some(cost),
+        _ => None,
+    };
+    let kind = match values.remove("kind") {
+        Some(Value::Word(kind)) => kind,
+        _ => String::new(),
+    };
+    OperatorSpec { name, kind, parameters, inputs, join, violation, sets, keep, cost }
+}
+
+fn consumer(from: &str, name: String, values: &BTreeMap<&'static str, Value>, levels: u8) -> ConsumerSpec {
+    let level = match values.get("level") {
+        Some(Value::Integer(level)) => u8::try_from(*level).unwrap_or(u8::MAX),
+        _ => levels.saturating_sub(1),
+    };
+    let deadline = match values.get("deadline") {
+        Some(Value::Span(deadline)) => *deadline,
+        _ => Span::FOREVER,
+    };
+    ConsumerSpec { name, from: from.to_owned(), level: Level(level), deadline }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

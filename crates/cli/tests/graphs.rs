@@ -1,0 +1,100 @@
+//! Operators in the configuration: what is shown of good ones, and what is said of bad ones.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use support::{Folder, Ran};
+
+/// The exit code for trouble.
+const TROUBLE: i32 = 2;
+
+const COSTS: &str = "\
+[admission]
+arrival_cost = \"5us\"
+dispatch_cost = \"5us\"
+replication_cost = \"5us\"
+blocking = \"1ms\"
+";
+
+fn check(text: &str) -> Ran {
+    let folder = Folder::new();
+    let path = folder.write("bad.toml", text);
+    folder.run(["check".as_ref(), path.as_os_str()])
+}
+
+#[test]
+fn an_input_that_nobody_has_is_shown_with_the_nearest() {
+    let ran = check(
+        "[[operator]]\nname = \"rms\"\nkind = \"rms\"\ninputs = [\"vibration\"]\n[[topic]]\nfilter = \"vibrations\"\nperiod = \"1s\"\n",
+    );
+    ran.must(
+        TROUBLE,
+        &["bad.toml:4:10", "`vibration` is neither an operator nor a topic", "add a [[topic]] for it"],
+    );
+    let ran = check(
+        "[[operator]]\nname = \"rms\"\nkind = \"rms\"\ninputs = [\"rsm\", \"alarm\"]\n[[operator]]\nname = \"alarms\"\nkind = \"rms\"\ninputs = [\"rms\"]\n",
+    );
+    ran.must(TROUBLE, &["`rsm` is neither", "did you mean `alarms`?"]);
+}
+
+#[test]
+fn operators_in_a_circle_are_named() {
+    let operator =
+        |name, input| format!("[[operator]]\nname = \"{name}\"\nkind = \"scale\"\ninputs = [\"{input}\"]\n");
+    let ran = check(&(operator("x", "y") + &operator("y", "x")));
+    ran.must(TROUBLE, &["operators feed each other in a circle", "break the circle"]);
+}
+
+#[test]
+fn a_kind_that_is_not_there_is_shown_with_those_that_are() {
+    let text = "[[topic]]\nfilter = \"a\"\nperiod = \"1s\"\n[[operator]]\nname = \"x\"\nkind = \"scael\"\ninputs = [\"a\"]\n";
+    check(text)
+        .must(TROUBLE, &["bad.toml:6:8", "there is no operator of kind `scael`", "did you mean `scale`?"]);
+}
+
+#[test]
+fn a_table_where_a_list_of_tables_should_be_is_shown_with_the_form() {
+    check("[operator]\nname = \"x\"\n").must(TROUBLE, &["bad.toml:1:2", "write [[operator]]"]);
+}
+
+/// The graphs that come with the product.
+fn examples() -> Vec<std::path::PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/graphs");
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn the_examples_are_shown_and_drawn() {
+    let folder = Folder::new();
+    for example in examples() {
+        let svg = folder.path("graph.svg");
+        let arguments =
+            ["graph".as_ref(), example.as_os_str(), "--svg".as_ref(), svg.as_os_str(), "--json".as_ref()];
+        let ran = folder.run(arguments);
+        ran.must(0, &[]);
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(report["levels"].as_array().unwrap().len(), 3);
+        let graphs = report["graphs"].as_array().unwrap();
+        for operator in graphs.iter().flat_map(|graph| graph["operators"].as_array().unwrap()) {
+            assert_eq!(operator["note"], "", "{operator}");
+        }
+        assert!(std::fs::read_to_string(svg).unwrap().ends_with("</svg>\n"));
+        folder.run(["graph".as_ref(), example.as_os_str()]).must(0, &["operators", "outputs", "bound ms"]);
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_in_time_is_refused_with_the_deadline_that_would_do() {
+    let text = |deadline: &str| {
+        format!(
+            "{COSTS}[[topic]]\nfilter = \"a\"\nperiod = \"50ms\"\nretain = 2\n[[source]]\ntopic = \"a\"\ntype = \"f64\"\n\
+             [[operator]]\nname = \"x\"\nkind = \"scale\"\ninputs = [\"a\"]\ncost = \"4ms\"\noutput = \"out\"\ndeadline = \"{deadline}\"\n"
+        )
+    };
+    check(&text("3ms"))
+        .must(1, &["out", "NO", "the result takes 4", "longer than its deadline of 3ms", "would do"]);
+    check(&text("20ms")).must(0, &["out", "yes"]);
+}
