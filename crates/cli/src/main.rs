@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod config;
 mod doctor;
+mod kinds;
 mod output;
 mod recording;
 

@@ -14,5 +14,5 @@ pub use clock::{now, random_number};
 pub use driver::Driver;
 pub use network::{HostError, Network};
 pub use poller::{Poller, Ready};
-pub use serve::{Serving, serve};
+pub use serve::{Serving, hangups, serve};
 pub use workers::{Movers, Staffing, Workers};

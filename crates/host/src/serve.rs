@@ -2,18 +2,19 @@
 
 use crate::clock::now;
 use crate::driver::Driver;
-use crate::network::HostError;
+use crate::network::{HostError, Network};
 use crate::poller::Ready;
 use contract::Span;
-use engine::{BrokerNode, Reporter};
+use engine::{BrokerNode, Operators, Reporter};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 /// Where a broker is reached, and where its partner is.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Serving {
     /// Where clients connect.
     pub clients: SocketAddr,
@@ -21,17 +22,21 @@ pub struct Serving {
     pub pair: SocketAddr,
     /// The partner, if there is one.
     pub partner: Option<SocketAddr>,
+    /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
+    pub wakers: Vec<OwnedFd>,
 }
 
 /// How long the last bytes may take to leave.
 const FLUSH_TIME: Span = Span::secs(1);
 
 /// Runs a broker until it is asked to end (SIGTERM, SIGINT); then hands over, drains, and returns. A second signal ends
-/// it at once. `listening` hears the addresses in fact, before the first connection is taken.
-pub fn serve<R: Reporter>(
-    node: BrokerNode<R>,
+/// it at once. `listening` hears the addresses in fact, before the first connection is taken; `woken` is called when one of the
+/// wakers is ready, and has to see to it.
+pub fn serve<R: Reporter, O: Operators>(
+    node: BrokerNode<R, O>,
     serving: &Serving,
     listening: impl FnOnce(SocketAddr, SocketAddr),
+    mut woken: impl FnMut(&mut BrokerNode<R, O>, &mut Network),
 ) -> Result<(), HostError> {
     let mut signals =
         signals().map_err(|_| HostError::System { what: "cannot watch signals", reason: Errno::IO })?;
@@ -39,6 +44,9 @@ pub fn serve<R: Reporter>(
     let clients = driver.listen(serving.clients)?;
     let pair = driver.listen(serving.pair)?;
     driver.wake_on(&signals)?;
+    for waker in &serving.wakers {
+        driver.wake_on(waker)?;
+    }
     listening(clients, pair);
 
     let mut ready = Vec::new();
@@ -48,6 +56,7 @@ pub fn serve<R: Reporter>(
         if !ready.iter().any(Ready::is_waker) {
             continue;
         }
+        driver.with(&mut woken);
         let mut bytes = [0; 16];
         let came = signals.read(&mut bytes).unwrap_or(0);
         if came > 0 && asked == 0 {
@@ -65,10 +74,20 @@ pub fn serve<R: Reporter>(
 
 /// A socket on which a byte appears for every signal that asks the process to end.
 fn signals() -> std::io::Result<UnixStream> {
-    let (receiver, sender) = UnixStream::pair()?;
+    let receiver = told_of(&[SIGTERM, SIGINT])?;
     receiver.set_nonblocking(true)?;
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+    Ok(receiver)
+}
+
+/// A socket on which a byte appears for every SIGHUP: the configuration is to be read again.
+pub fn hangups() -> std::io::Result<UnixStream> {
+    told_of(&[SIGHUP])
+}
+
+fn told_of(signals: &[i32]) -> std::io::Result<UnixStream> {
+    let (receiver, sender) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, sender.try_clone()?)?;
     }
     Ok(receiver)
 }

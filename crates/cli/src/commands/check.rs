@@ -7,7 +7,6 @@ use crate::config::{Config, TopicFamily};
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use contract::{Admission, Contract, Plan, Span};
 use serde::Serialize;
-use stream::Factory;
 
 #[derive(Serialize)]
 pub(super) struct Row {
@@ -52,11 +51,11 @@ struct Operators {
 
 impl Operators {
     /// Nothing where no operator is configured.
-    fn new(config: &Config, factory: &dyn Factory) -> Result<Option<Operators>, Trouble> {
+    fn new(config: &Config) -> Result<Option<Operators>, Trouble> {
         if config.processing.graphs.is_empty() {
             return Ok(None);
         }
-        let study = Study::new(config, factory)?;
+        let study = Study::new(config)?;
         Ok(Some(Operators {
             processors: study.capacity(),
             preemptive: study.processors.preemptive,
@@ -78,14 +77,14 @@ impl Operators {
 }
 
 /// Admits family after family, as a broker would, and bounds the results of operators.
-pub fn run(config: &Config, factory: &dyn Factory, format: Format) -> Outcome {
+pub fn run(config: &Config, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission);
     let supply = supply(&config.admission, blocking);
     let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply)
         .with_lazy(config.replication.lazy());
     let rows: Vec<Row> = config.topics.iter().map(|family| admit(&mut admission, family)).collect();
     let micros = |span: Span| span.0 as f64 / 1e3;
-    let operators = Operators::new(config, factory)?;
+    let operators = Operators::new(config)?;
     let kept = operators.as_ref().is_none_or(Operators::kept);
     let report = Report {
         admitted: rows.iter().all(|row| row.admitted) && kept,

@@ -17,7 +17,7 @@ mod worker;
 mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format};
-use crate::config::{Config, factory};
+use crate::config::Config;
 use crate::output::{Outcome, Trouble};
 use std::path::Path;
 use verge::{Builder, Client, Reigning};
@@ -27,14 +27,17 @@ pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { config, set, format, command, .. } = arguments;
     let load = |file: Option<&Path>| Ok::<_, Trouble>(Config::load(file.or(config.as_deref()), &set)?);
     match command {
-        Command::Broker { name } => broker::run(&load(None)?, name.as_deref()),
+        Command::Broker { name } => {
+            let now = load(None)?;
+            broker::run(&now, name.as_deref(), move || Config::load(config.as_deref(), &set))
+        }
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
-        Command::Check { file } => check::run(&load(file.as_deref())?, &*factory(), format),
+        Command::Check { file } => check::run(&load(file.as_deref())?, format),
         Command::Graph { file, svg, json } => {
             let config = load(file.as_deref())?;
-            graph::run(&config, &*factory(), svg.as_deref(), json || format == Format::Json)
+            graph::run(&config, svg.as_deref(), json || format == Format::Json)
         }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),

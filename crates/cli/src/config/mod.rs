@@ -10,6 +10,7 @@ mod processing;
 pub mod schema;
 pub mod value;
 
+use crate::kinds::Kinds;
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use stream::{BuiltIn, SharedFactory};
+use stream::SharedFactory;
 use value::{Raw, Value, understand};
 
 /// One broker of the pair.
@@ -75,6 +76,8 @@ pub struct Config {
     pub limits: Limits,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
+    /// Sets up the operators.
+    pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
     pub effective: Vec<(String, String, String)>,
 }
@@ -95,25 +98,15 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
     ("link.cloud.confirmation", "\"100ms\""),
 ];
 
-/// Sets up the operators that a configuration may name.
-pub fn factory() -> SharedFactory {
-    Arc::new(BuiltIn)
-}
-
 impl Config {
     /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
-    /// Operators are of the kinds that come with the product.
     pub fn load(file: Option<&Path>, flags: &[String]) -> Result<Config, Problems> {
-        Config::load_with(file, flags, &factory())
-    }
-
-    /// The same where operators are set up by `factory`.
-    pub fn load_with(
-        file: Option<&Path>,
-        flags: &[String],
-        factory: &SharedFactory,
-    ) -> Result<Config, Problems> {
-        Config::load_from(file, std::env::vars(), flags, factory)
+        let kinds = Arc::new(Kinds::beside(file));
+        let factory: SharedFactory = kinds.clone();
+        let mut config = Config::load_from(file, std::env::vars(), flags, &factory)?;
+        kinds.stamp(&mut config.processing.graphs);
+        config.kinds = kinds;
+        Ok(config)
     }
 
     fn load_from(
@@ -291,6 +284,7 @@ impl Understanding {
             realtime: self.realtime(),
             limits: self.limits(),
             processing: self.processing(&topics, factory),
+            kinds: Arc::default(),
             topics,
             links,
             effective: std::mem::take(&mut self.effective),

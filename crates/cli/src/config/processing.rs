@@ -17,7 +17,6 @@ use stream::{
 
 /// Event processing.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(dead_code, reason = "what brokers do not run yet is not asked for its limits")]
 pub struct ProcessingConfig {
     pub levels: u8,
     /// Threads of each level; `None` for as many as the data thread leaves processors.

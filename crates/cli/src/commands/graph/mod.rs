@@ -10,7 +10,6 @@ use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use contract::Span;
 use serde::Serialize;
 use std::path::Path;
-use stream::Factory;
 pub(super) use study::{GraphRow, LevelRow, OutputRow, Study};
 
 #[derive(Serialize)]
@@ -23,8 +22,8 @@ struct Report {
 }
 
 /// Prints the graphs, and draws them where that is asked for.
-pub fn run(config: &Config, factory: &dyn Factory, svg: Option<&Path>, as_json: bool) -> Outcome {
-    let study = Study::new(config, factory)?;
+pub fn run(config: &Config, svg: Option<&Path>, as_json: bool) -> Outcome {
+    let study = Study::new(config)?;
     let report = Report {
         processors: study.capacity(),
         preemptive: study.processors.preemptive,

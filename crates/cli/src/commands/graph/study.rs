@@ -94,8 +94,8 @@ pub struct GraphRow {
 
 impl Study {
     /// Builds the graphs, measures what nobody said, and analyses them.
-    pub fn new(config: &Config, factory: &dyn Factory) -> Result<Study, Trouble> {
-        Study::on(config, factory, processors(config))
+    pub fn new(config: &Config) -> Result<Study, Trouble> {
+        Study::on(config, &*config.kinds, processors(config))
     }
 
     /// The same on given processors.

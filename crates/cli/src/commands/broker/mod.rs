@@ -1,6 +1,8 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
-use crate::config::{AdmissionConfig, BrokerAddress, Config};
+mod processing;
+
+use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
@@ -20,12 +22,18 @@ const DESCRIPTORS_KEPT: u64 = 32;
 /// What costs are assumed where measuring fails.
 const ASSUMED: Span = Span::micros(5);
 
-/// Runs the broker of this name.
-pub fn run(config: &Config, name: Option<&str>) -> Outcome {
+/// Runs the broker of this name. `reload` reads the configuration again.
+pub fn run(
+    config: &Config,
+    name: Option<&str>,
+    reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
+) -> Outcome {
     let (own, partner) = find(config, name)?;
     let (lines, printer) = print_in_background(&own.name)?;
-    // Measured before this thread gets ahead of everybody else.
+    // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
+    let (operators, bell) = processing::start(config, &lines)?;
+    let (mut reloads, waker) = processing::reload_in_background(reload, lines.clone())?;
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
@@ -41,22 +49,29 @@ pub fn run(config: &Config, name: Option<&str>) -> Outcome {
         "a message costs {} to take in, {} per subscriber, {} to copy",
         costs.arrival, costs.dispatch, costs.replication
     ));
-    if !config.processing.graphs.is_empty() {
-        lines.say("note: operators are configured, and this version of the broker does not run them yet");
-    }
     let settings = settings(config, own, partner.is_some(), costs, blocking);
-    let serving =
-        Serving { clients: own.clients, pair: own.pair, partner: partner.map(|partner| partner.pair) };
-    let node = BrokerNode::new(settings, lines.clone());
-    let result = serve(node, &serving, |clients, pair| {
+    let serving = Serving {
+        clients: own.clients,
+        pair: own.pair,
+        partner: partner.map(|partner| partner.pair),
+        wakers: vec![bell, waker],
+    };
+    let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
+    let graphs = config.processing.graphs.clone();
+    if !graphs.is_empty()
+        && let Err(errors) = node.operators().change(graphs)
+    {
+        return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
+    }
+    let listening = |clients, pair| {
         lines.say(&format!("clients at {clients}, partner at {pair}; process {}", std::process::id()));
         warn_of_exposure(&lines, [clients, pair]);
-    });
+    };
+    let result = serve(node, &serving, listening, |node, net| reloads.apply(node, net, &lines));
     if result.is_ok() {
         lines.say("ended");
     }
-    drop(lines);
-    // The printer ends when nobody can say anything any more.
+    lines.end();
     let _ = printer.join();
     result?;
     Ok(yes(true))
@@ -151,12 +166,17 @@ fn settings(
 
 /// Lines for the operator. They are written by another thread, since a terminal that is stopped must not stop the data.
 #[derive(Clone)]
-struct Lines(Sender<String>);
+pub struct Lines(Sender<Option<String>>);
 
 impl Lines {
     fn say(&self, line: &str) {
         // When the queue is full, the operator is not reading anyway.
-        let _ = self.0.try_send(line.to_owned());
+        let _ = self.0.try_send(Some(line.to_owned()));
+    }
+
+    /// Nothing more will be said.
+    fn end(&self) {
+        let _ = self.0.send(None);
     }
 }
 
@@ -167,10 +187,10 @@ impl Reporter for Lines {
 }
 
 fn print_in_background(name: &str) -> Result<(Lines, JoinHandle<()>), Trouble> {
-    let (sender, receiver) = bounded::<String>(LINES_MAX);
+    let (sender, receiver) = bounded::<Option<String>>(LINES_MAX);
     let name = name.to_owned();
     let printer = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-        for line in receiver {
+        for line in receiver.into_iter().map_while(|line| line) {
             let time = jiff::Timestamp::from_nanosecond(i128::from(now().0)).unwrap_or_default();
             eprintln!("{time:.3} {name}: {line}");
         }

@@ -1,0 +1,115 @@
+//! The operators of a broker: the threads that run them, and graphs that are changed while it runs.
+
+use super::{Lines, USUAL_PRIORITY};
+use crate::commands::graph::Study;
+use crate::config::{Config, Problems};
+use crate::output::Trouble;
+use crossbeam_channel::{Receiver, bounded};
+use engine::{BrokerNode, Processor};
+use host::{Movers, Network, Staffing, Workers, hangups};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use stream::GraphSpec;
+
+/// Results of one level that may wait for the data thread. It takes them before it waits for anything else.
+const RESULTS: usize = 8_192;
+
+/// A broker with operators.
+pub type Node = BrokerNode<Lines, Processor<Workers>>;
+
+/// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
+pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd), Trouble> {
+    let processing = &config.processing;
+    let workers = Workers::start(&staffing(config))?;
+    workers.refusals().iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));
+    let bell = workers.bell().try_clone_to_owned()?;
+    let factory = config.kinds.clone();
+    Ok((Processor::new(factory, processing.levels, processing.events, workers), bell))
+}
+
+fn staffing(config: &Config) -> Staffing {
+    let there = std::thread::available_parallelism().map_or(1, usize::from);
+    let taken = &config.realtime.processors;
+    // The data thread goes first wherever it is; one that stays on its processors leaves the others.
+    let left: Vec<usize> = (0..there).filter(|processor| !taken.contains(processor)).collect();
+    let processors = if taken.is_empty() || left.is_empty() { Vec::new() } else { left };
+    let usual = if processors.is_empty() { there } else { processors.len() };
+    let above = config.realtime.priority.unwrap_or(USUAL_PRIORITY);
+    Staffing {
+        levels: config.processing.levels,
+        workers: config.processing.workers.unwrap_or(usual).max(1),
+        priority: above.checked_sub(1).filter(|priority| *priority > 0),
+        processors,
+        inbox: config.processing.inbox,
+        results: RESULTS,
+        movers: Movers::Workers,
+    }
+}
+
+/// Graphs on their way to the data thread.
+pub struct Reloads {
+    changes: Receiver<Vec<GraphSpec>>,
+    waker: UnixStream,
+}
+
+/// Reads the configuration again on every SIGHUP, on a thread of its own. Its graphs take the place of those that run; other
+/// keys need a restart.
+pub fn reload_in_background(
+    reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
+    lines: Lines,
+) -> Result<(Reloads, OwnedFd), Trouble> {
+    let mut hangups = hangups()?;
+    let (sender, changes) = bounded(1);
+    let (waker, mut wake) = UnixStream::pair()?;
+    waker.set_nonblocking(true)?;
+    let watched = OwnedFd::from(waker.try_clone()?);
+    std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
+        let mut bytes = [0; 16];
+        while hangups.read(&mut bytes).is_ok_and(|read| read > 0) {
+            match judged(&reload) {
+                Ok(graphs) => {
+                    // It fails only when the data thread has ended.
+                    let _ = sender.send(graphs).map(|()| wake.write(&[0]));
+                }
+                Err(text) => lines
+                    .say(&format!("the configuration is not taken over, operators go on as before: {text}")),
+            }
+        }
+    })?;
+    Ok((Reloads { changes, waker }, watched))
+}
+
+/// The graphs of the configuration as it is now, if all their results would be in time.
+fn judged(reload: &impl Fn() -> Result<Config, Problems>) -> Result<Vec<GraphSpec>, String> {
+    let config = reload().map_err(|problems| problems.to_string())?;
+    let study = Study::new(&config).map_err(|trouble| trouble.to_string())?;
+    let late = study.rows().into_iter().flat_map(|graph| graph.outputs).filter(|output| !output.kept);
+    let late: Vec<String> = late.map(|output| format!("`{}`: {}", output.topic, output.reason)).collect();
+    if late.is_empty() { Ok(config.processing.graphs) } else { Err(late.join("; ")) }
+}
+
+impl Reloads {
+    /// Takes over what has come.
+    pub fn apply(&mut self, node: &mut Node, net: &mut Network, lines: &Lines) {
+        let mut bytes = [0; 16];
+        let _ = self.waker.read(&mut bytes);
+        while let Ok(graphs) = self.changes.try_recv() {
+            change(node, net, graphs, lines);
+        }
+    }
+}
+
+/// Gives a broker its graphs, and says what that changed.
+pub fn change(node: &mut Node, net: &mut Network, graphs: Vec<GraphSpec>, lines: &Lines) {
+    match node.change_graphs(graphs, net) {
+        Ok(change) => lines.say(&format!(
+            "operators: {} graphs go on, {} begin, {} have ended; other keys need a restart",
+            change.kept, change.added, change.removed
+        )),
+        Err(errors) => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            lines.say(&format!("operators go on as before: {}", errors.join("; ")));
+        }
+    }
+}
