@@ -12,7 +12,7 @@ use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 /// The operator hears of the same trouble of the same stream at most this often.
 pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
 /// A creation time further in the future is no jitter between synchronised clocks.
-const CLOCK_AHEAD_MAX: Span = Span::millis(10);
+pub(crate) const CLOCK_AHEAD_MAX: Span = Span::millis(10);
 /// One this far in the past may be.
 const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 

@@ -8,6 +8,7 @@
 //!
 //! A result has the number of the message that it stands for, so a subscriber recognises one that is made again.
 
+use crate::arrive::CLOCK_AHEAD_MAX;
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::queue::JobKind;
@@ -252,6 +253,7 @@ impl Topic {
     /// Gives a message to the operators that its topic feeds. Returns whether they have it.
     pub(crate) fn process(
         &self,
+        now: Time,
         receipt: Receipt,
         incarnation: u64,
         again: bool,
@@ -262,6 +264,8 @@ impl Topic {
         if again && Mutant::ForgetUnprocessed.is_on() {
             return None;
         }
+        // What comes from the future is as new as anything can be. (It has been counted when it arrived.)
+        let message = &Message { created: message.created.min(now + CLOCK_AHEAD_MAX), ..*message };
         let given = out.process(processing.handle, &Processed { receipt, incarnation, message });
         Some(given && !Mutant::SettleUnprocessed.is_on())
     }

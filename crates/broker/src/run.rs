@@ -82,7 +82,7 @@ impl Broker {
             }
         }
 
-        let given = topic.process(receipt, stream.incarnation, again, &message, out);
+        let given = topic.process(now, receipt, stream.incarnation, again, &message, out);
         if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
             stats.unprocessed += 1;
             stream.counters.lose(now, 1, &topic.contract);
@@ -160,7 +160,8 @@ impl Broker {
         let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
         let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
         let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && coordinates;
-        if dispatched || slot.flags.has(SlotFlags::REPLICATED) {
+        // Results are covered by the messages that they are made of.
+        if dispatched || slot.flags.has(SlotFlags::REPLICATED) || stream.made_of.is_some() {
             return false;
         }
         let Some(state) = links.get_mut(partner.link) else { return false };

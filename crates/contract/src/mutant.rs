@@ -66,8 +66,6 @@ pub enum Mutant {
     KeepOutdated,
     /// An operator does not see that its inputs are too far apart.
     KeepApart,
-    /// Levels do not matter: the least urgent runs first.
-    LeastUrgentFirst,
     /// A message counts as processed when it has been given to the operators.
     SettleUnprocessed,
     /// A new primary does not process what it has copies of.

@@ -17,6 +17,8 @@ pub(crate) enum Happening {
     CloseTimeout { conn: u32, age: u32, side: usize },
     /// A node's turn is over: what it wrote leaves.
     TurnEnd { node: usize, life: u32 },
+    /// A worker of a broker has ended a run of an operator.
+    WorkEnd { node: usize, life: u32, worker: usize },
     /// A node's deadline.
     Wake { node: usize, life: u32 },
     /// An attempt to connect reaches its target.

@@ -53,6 +53,15 @@ impl fmt::Display for Scenario {
                 spec.name, spec.latency, spec.clock, spec.starts
             )?;
         }
+        for graph in &self.processing {
+            let operators: Vec<String> = graph
+                .operators
+                .iter()
+                .map(|operator| format!("{} of {}", operator.name, operator.inputs.join(", ")))
+                .collect();
+            let (workers, cost) = (self.workers, self.operator_cost);
+            writeln!(f, "operators on {workers} workers, {cost} each: {}", operators.join("; "))?;
+        }
         let usual = broker::Limits::default();
         if self.limits != usual {
             writeln!(f, "limits: {:?}", self.limits)?;

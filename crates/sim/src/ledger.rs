@@ -1,9 +1,11 @@
 //! What clients know: which messages were accepted, who wanted them, who got them. Nothing of it comes from a broker's
 //! memory.
 
+use crate::operators::offset_of;
 use crate::scenario::{Scenario, TopicSpec};
 use contract::{Contract, Delays, Every, Lazy, Links, Loss, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
+use stream::{captures, fill};
 
 /// What happened to a message in one life of one broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -192,6 +194,21 @@ pub(crate) struct Stream {
     pub(crate) copies: u64,
     /// How many of its newest messages a broker keeps at least.
     pub(crate) kept: u64,
+    /// For results: the stream of the messages that they stand for, each for the one of its number.
+    pub(crate) origin: Option<u32>,
+    /// How many streams of results follow it.
+    results: u32,
+    /// Results that a broker could not carry.
+    pub(crate) refused: bool,
+}
+
+/// A topic of results of which each stands for a message.
+#[derive(Clone, Debug)]
+struct ResultTopic {
+    from: String,
+    topic: String,
+    deadline: Span,
+    period: Span,
 }
 
 impl Stream {
@@ -268,6 +285,9 @@ pub(crate) struct Ledger {
     publishers: usize,
     ring_slots_min: usize,
     lazy: Option<Lazy>,
+    results: Vec<ResultTopic>,
+    /// Outputs whose results are made of several messages: topic, period and deadline.
+    pub(crate) joined: Vec<(String, Span, Span)>,
 }
 
 impl Ledger {
@@ -287,6 +307,8 @@ impl Ledger {
             publishers,
             ring_slots_min: scenario.limits.ring_slots_min,
             lazy: scenario.lazy(),
+            results: result_topics(scenario),
+            joined: joined_topics(scenario),
         }
     }
 
@@ -303,32 +325,81 @@ impl Ledger {
         host.checked_sub(2 + self.publishers).filter(|index| *index < self.subscribers.len())
     }
 
+    /// A publisher begins a stream. Those of its results get the numbers after it.
     pub(crate) fn begin_stream(&mut self, host: usize, number: u32, topic: &TopicSpec) -> u32 {
-        let stream = self.streams.len() as u32;
-        if let Some(before) = self.current.insert((host, number), stream) {
-            self.streams[before as usize].ended = true;
+        let index = self.streams.len() as u32;
+        if let Some(before) = self.current.insert((host, number), index) {
+            let of_before = before as usize..=(before + self.streams[before as usize].results) as usize;
+            self.streams[of_before].iter_mut().for_each(|stream| stream.ended = true);
         }
-        let mut receipts = vec![None; self.subscribers.len()];
-        for (receipt, subscriber) in receipts.iter_mut().zip(&self.subscribers) {
-            if subscriber.wants(&topic.name) {
-                let wanted = if subscriber.is_served(&topic.name) { vec![(0, None)] } else { Vec::new() };
-                *receipt = Some(Receipt { wanted, ..Receipt::default() });
-            }
+        let deadlines = Deadlines::of(&topic.contract, &self.delays, &self.links, self.lazy);
+        let stream = self.new_stream(host, &topic.name, topic.contract, deadlines);
+        self.streams.push(stream);
+        for result in self.results.clone() {
+            let Some(captured) = captures(&result.from, &topic.name) else { continue };
+            let Some(name) = fill(&result.topic, &captured) else { continue };
+            let ResultTopic { period, deadline, .. } = result;
+            let contract = Contract { period, deadline, confirm: false, ..topic.contract };
+            // Only the dispatch is a job of its own; a result is covered by its message.
+            let dispatch = Deadlines::of(&contract, &self.delays, &self.links, None);
+            let dispatch = dispatch.map(|due| Deadlines { replication: Span::FOREVER, ..due });
+            let stream = self.new_stream(host, &name, contract, dispatch);
+            self.streams.push(Stream { origin: Some(index), ..stream });
+            self.streams[index as usize].results += 1;
         }
-        self.streams.push(Stream {
-            topic: topic.name.clone(),
+        index
+    }
+
+    fn new_stream(
+        &self,
+        host: usize,
+        topic: &str,
+        contract: Contract,
+        deadlines: Option<Deadlines>,
+    ) -> Stream {
+        let receipt = |subscriber: &Subscriber| {
+            let wanted = if subscriber.is_served(topic) { vec![(0, None)] } else { Vec::new() };
+            subscriber.wants(topic).then(|| Receipt { wanted, ..Receipt::default() })
+        };
+        Stream {
+            topic: topic.to_owned(),
             host,
-            contract: topic.contract,
-            deadlines: Deadlines::of(&topic.contract, &self.delays, &self.links, self.lazy),
+            contract,
+            deadlines,
             judged: None,
             ended: false,
             messages: Vec::new(),
-            receipts,
+            receipts: self.subscribers.iter().map(receipt).collect(),
             excused: BTreeSet::new(),
             copies: 0,
-            kept: self.kept(&topic.contract),
-        });
-        stream
+            kept: self.kept(&contract),
+            origin: None,
+            results: 0,
+            refused: false,
+        }
+    }
+
+    /// A stream and those of its results.
+    fn family_mut(&mut self, number: u32) -> &mut [Stream] {
+        let results = self.stream(number).map_or(0, |stream| stream.results) as usize;
+        let first = number as usize;
+        self.streams.get_mut(first..=first + results).unwrap_or_default()
+    }
+
+    /// A contract has been judged; its results are carried if it is.
+    pub(crate) fn judge(&mut self, number: u32, admitted: bool) {
+        self.family_mut(number).iter_mut().for_each(|stream| stream.judged = Some(admitted));
+    }
+
+    /// A broker cannot carry the results of this topic.
+    pub(crate) fn refuse_results(&mut self, topic: &str) {
+        let results = self.streams.iter_mut().filter(|stream| stream.origin.is_some());
+        results.filter(|stream| stream.topic == topic).for_each(|stream| stream.refused = true);
+    }
+
+    /// The stream of the messages that a stream's messages stand for: itself, unless it is one of results.
+    pub(crate) fn origin_of<'a>(&'a self, stream: &'a Stream) -> &'a Stream {
+        stream.origin.and_then(|origin| self.stream(origin)).unwrap_or(stream)
     }
 
     /// Those between arrival and the later of dispatch and confirmation, and those that a publisher sends again.
@@ -343,9 +414,10 @@ impl Ledger {
     }
 
     pub(crate) fn accept(&mut self, stream: u32, seq: u64, accepted: Time, stamped: Time) {
-        let Some(stream) = self.stream_mut(stream) else { return };
-        debug_assert_eq!(seq, stream.messages.len() as u64, "numbers follow each other");
-        stream.messages.push(Message { accepted, stamped, sent: 0, traces: [Traces::default(); 2] });
+        for stream in self.family_mut(stream) {
+            debug_assert_eq!(seq, stream.messages.len() as u64, "numbers follow each other");
+            stream.messages.push(Message { accepted, stamped, sent: 0, traces: [Traces::default(); 2] });
+        }
     }
 
     /// A subscriber has been answered: it wants what comes on what has been admitted. What was on its way when an admission
@@ -417,6 +489,34 @@ impl Ledger {
         let longest = self.streams.iter().map(|stream| stream.contract.deadline).max().unwrap_or_default();
         longest + self.delays.failover
     }
+}
+
+/// The topics of results that stand for messages one by one, in the order of their numbers after those.
+fn result_topics(scenario: &Scenario) -> Vec<ResultTopic> {
+    let mut topics = Vec::new();
+    for graph in &scenario.processing {
+        let [supplier] = graph.suppliers.as_slice() else { continue };
+        for consumer in &graph.consumers {
+            let operator = graph.operators.iter().find(|operator| operator.name == consumer.from);
+            let offset = operator.map_or(0, |operator| offset_of(&operator.parameters));
+            let (from, topic, deadline) = (supplier.name.clone(), consumer.name.clone(), consumer.deadline);
+            if offset > 0 {
+                topics.push((offset, ResultTopic { from, topic, deadline, period: supplier.period }));
+            }
+        }
+    }
+    topics.sort_by_key(|(offset, _)| *offset);
+    topics.into_iter().map(|(_, topic)| topic).collect()
+}
+
+/// The other outputs, with the shortest period of what leads to them.
+fn joined_topics(scenario: &Scenario) -> Vec<(String, Span, Span)> {
+    let joins = scenario.processing.iter().filter(|graph| graph.suppliers.len() > 1);
+    let outputs = joins.flat_map(|graph| {
+        let period = graph.suppliers.iter().map(|supplier| supplier.period).min().unwrap_or(Span::FOREVER);
+        graph.consumers.iter().map(move |consumer| (consumer.name.clone(), period, consumer.deadline))
+    });
+    outputs.collect()
 }
 
 /// What was on the way when a client died is not held against anybody.

@@ -11,6 +11,7 @@ mod ledger;
 pub mod model;
 mod network;
 mod node;
+mod operators;
 mod port;
 mod report;
 mod run;

@@ -17,7 +17,7 @@ use crate::scene;
 use broker::Settings;
 use contract::admission::Costs;
 use contract::{Contract, NodeId, Span, Supply, Time};
-use engine::{BrokerNode, ClientNode, Node};
+use engine::{BrokerNode, ClientNode, NoOperators, Node};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, PeerIndex};
 
@@ -112,7 +112,7 @@ enum Item {
 struct State {
     model: Model,
     now: Time,
-    nodes: [Program; 4],
+    nodes: [Program<NoOperators>; 4],
     ports: [Port; 4],
     /// What each node was given, as a number.
     histories: [u64; 4],
@@ -216,7 +216,7 @@ impl State {
     }
 
     fn is_protected(&self) -> bool {
-        let protected = |node: &Program| match node {
+        let protected = |node: &Program<NoOperators>| match node {
             Program::Broker(node) => node.broker().is_protected(),
             _ => true,
         };

@@ -1,13 +1,14 @@
 //! A host with its process: a broker or a client, as the drivers of the product would run it.
 
 use crate::clock::Clock;
+use crate::operators::{MIXED, Part, Workers, parts_of};
 use crate::port::Port;
 use crate::scenario::Latency;
 use crate::scene;
 use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning};
-use engine::{Application, BrokerNode, ClientNode, Node, Reporter};
+use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex};
 
 /// What a broker told its operator, as far as checkers want to know.
@@ -20,6 +21,7 @@ pub(crate) enum Told {
     Unprotected(Loneliness),
     HandedOver { forwarded: u64 },
     Expelled(String),
+    ResultRefused(String),
     Other,
 }
 
@@ -46,6 +48,7 @@ impl Reporter for Ear {
             Event::Unprotected { cause } => Told::Unprotected(*cause),
             Event::HandedOver { forwarded } => Told::HandedOver { forwarded: *forwarded },
             Event::Expelled { reason, .. } => Told::Expelled((*reason).to_owned()),
+            Event::ResultRefused { topic, .. } => Told::ResultRefused((*topic).to_owned()),
             _ => Told::Other,
         });
     }
@@ -65,6 +68,14 @@ pub(crate) struct Got {
     pub(crate) inbound: u32,
 }
 
+/// A joined result as an application got it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Joined {
+    pub(crate) topic: String,
+    pub(crate) created: Time,
+    pub(crate) parts: Vec<Part>,
+}
+
 /// What an application heard, besides messages.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Heard {
@@ -79,6 +90,7 @@ pub(crate) enum Heard {
 #[derive(Clone, Default)]
 pub(crate) struct App {
     pub(crate) got: Vec<Got>,
+    pub(crate) joined: Vec<Joined>,
     pub(crate) heard: Vec<Heard>,
     /// The topics of inbound streams, by the client's numbers, and which of our streams last came as them.
     pub(crate) inbound: Vec<(Option<String>, u32)>,
@@ -87,6 +99,11 @@ pub(crate) struct App {
 impl Application for App {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         let (stream, seq, intact) = scene::read_payload(delivery.payload);
+        if stream == MIXED {
+            let (topic, created) = (delivery.topic.to_owned(), delivery.created);
+            self.joined.push(Joined { topic, created, parts: parts_of(delivery.payload) });
+            return;
+        }
         let inbound = delivery.stream;
         // An inbound stream keeps its topic for good, so it is looked at once.
         while self.inbound.len() <= inbound as usize {
@@ -127,9 +144,9 @@ impl Application for App {
 
 /// What runs on a host.
 #[derive(Clone)]
-pub(crate) enum Program {
+pub(crate) enum Program<O = Processor<Workers>> {
     Dead,
-    Broker(Box<BrokerNode<Ear>>),
+    Broker(Box<BrokerNode<Ear, O>>),
     Client(Box<ClientNode<App>>),
 }
 
@@ -143,7 +160,7 @@ macro_rules! either {
     };
 }
 
-impl Node for Program {
+impl<O: Operators> Node for Program<O> {
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
         either!(self, node => node.handle_link(now, link, change, net), ());
     }
@@ -180,7 +197,6 @@ pub(crate) enum News {
 }
 
 /// A host and its one process.
-#[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) program: Program,

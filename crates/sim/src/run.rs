@@ -59,7 +59,9 @@ impl World {
             let Program::Client(node) = &mut host.program else { continue };
             node.with(&mut host.port, |endpoint, _| endpoint.judge_gaps(Time::NEVER));
             for account in node.endpoint().streams() {
-                let publisher = names.iter().position(|name| name == account.publisher);
+                // Results are published in the name of whose messages they are made of.
+                let name = account.publisher.rsplit('@').next().unwrap_or_default();
+                let publisher = names.iter().position(|known| known == name);
                 watch.accounts_for(*now, index, publisher.unwrap_or(usize::MAX), &account);
             }
         }

@@ -3,6 +3,7 @@
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, Links, Span, Supply};
+use stream::GraphSpec;
 
 /// The way from one host to another: at least `least`, usually about `typical`, never above `most`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,6 +250,12 @@ pub struct Scenario {
     pub publishers: Vec<PublisherSpec>,
     /// Subscribers.
     pub subscribers: Vec<SubscriberSpec>,
+    /// What operators do: graphs of the kinds `tag` and `mix`, which only simulations have.
+    pub processing: Vec<GraphSpec>,
+    /// How many operators of one broker run at once.
+    pub workers: usize,
+    /// How long a run of an operator takes.
+    pub operator_cost: Latency,
     /// What goes wrong, in order.
     pub faults: Vec<Fault>,
     /// Whether everything stays within what the guarantees assume, so that every one of them must hold.

@@ -1,6 +1,7 @@
 //! Deployments and their misfortunes, made up from a seed: topology, contracts, limits, workload, faults, and values of
 //! the configuration that nobody would choose.
 
+use crate::operators::LEVELS;
 use crate::scenario::{
     Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
     TopicSpec, When,
@@ -10,6 +11,10 @@ use contract::admission::Costs;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span, Supply};
 use fastrand::Rng;
+use stream::{
+    ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
+    SupplierSpec, Value, Violation, captures,
+};
 
 /// How bad it gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +33,20 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     let lazy = random.u32(0..3) > 0;
     let mut maker = Maker { random, weather, far, crowded, lazy };
     maker.scenario()
+}
+
+fn operator(kind: &str, name: &str, inputs: &[&str]) -> OperatorSpec {
+    OperatorSpec {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        parameters: Parameters::new(),
+        inputs: inputs.iter().map(|input| (*input).to_owned()).collect(),
+        join: Join::All,
+        violation: Violation::Mark,
+        sets: Vec::new(),
+        keep: Keep::Latest,
+        cost: None,
+    }
 }
 
 /// The same seed also decides the run; the two must not share their chance.
@@ -86,6 +105,9 @@ impl Maker {
         let faults = self.faults(publishers.len(), subscribers.len());
         let span = self.millis(1_000, 3_000);
         let supply = Supply { share_ppm: self.random.u32(500_000..=1_000_000), blocking };
+        let processing = self.processing(&publishers);
+        let operator_cost = self.operator_cost(&publishers);
+        let workers = self.random.usize(1..=2);
         let copies = costs.replication * publishers.iter().map(|spec| spec.topics.len() as u64).sum();
         Scenario {
             span,
@@ -105,6 +127,9 @@ impl Maker {
             window_bytes: if self.is_beyond() && self.one_in(3) { 128 << 10 } else { 4 << 20 },
             publishers,
             subscribers,
+            processing,
+            workers,
+            operator_cost,
             faults,
             assumed: !self.is_beyond(),
             replication: self.replication(&supply, copies),
@@ -293,6 +318,84 @@ impl Maker {
                 SubscriberSpec { name: format!("subscriber-{index}"), filters, latency, clock, starts }
             })
             .collect()
+    }
+
+    /// What operators do, in half of all deployments: results that stand for messages one by one, and joined ones.
+    fn processing(&mut self, publishers: &[PublisherSpec]) -> Vec<GraphSpec> {
+        if self.random.bool() {
+            return Vec::new();
+        }
+        let topics: Vec<&TopicSpec> = publishers.iter().flat_map(|publisher| &publisher.topics).collect();
+        let mut graphs = vec![self.tags("site/+/topic/+", "one/+/+", "two/+/+", &topics)];
+        if self.random.bool() {
+            graphs.push(self.tags("shared/0", "one/shared", "two/shared", &topics));
+        }
+        let first = self.random.usize(0..topics.len());
+        let second = self.random.usize(0..topics.len());
+        if topics[first].name != topics[second].name {
+            graphs.push(self.joins(&[topics[first], topics[second]]));
+        }
+        graphs
+    }
+
+    fn supplier(&mut self, name: &str, topics: &[&TopicSpec]) -> SupplierSpec {
+        let meant = topics.iter().filter(|topic| captures(name, &topic.name).is_some());
+        let period = meant.map(|topic| topic.contract.period).min().unwrap_or(Span::secs(1));
+        let validity = if self.one_in(3) { Span::FOREVER } else { self.micros(500, 300_000) };
+        SupplierSpec { name: name.to_owned(), payload: PayloadType::Bytes, validity, period }
+    }
+
+    fn consumer(&mut self, name: &str, from: &str) -> ConsumerSpec {
+        let level = Level(self.random.u8(0..LEVELS));
+        ConsumerSpec { name: name.to_owned(), from: from.to_owned(), level, deadline: self.millis(80, 400) }
+    }
+
+    /// Each message has a result on both outputs.
+    fn tags(&mut self, from: &str, one: &str, two: &str, topics: &[&TopicSpec]) -> GraphSpec {
+        let tag = |name: &str, input: &str, offset: u32| {
+            let parameters = Parameters::from([("offset".to_owned(), Value::Number(offset.into()))]);
+            OperatorSpec {
+                keep: Keep::All(4_096),
+                parameters,
+                ..operator("tag", &format!("{name} {from}"), &[input])
+            }
+        };
+        let named = |name: &str| format!("{name} {from}");
+        let after_two = if self.random.bool() { named("first") } else { from.to_owned() };
+        GraphSpec {
+            suppliers: vec![self.supplier(from, topics)],
+            operators: vec![tag("first", from, 0), tag("one", &named("first"), 1), tag("two", &after_two, 2)],
+            consumers: vec![self.consumer(one, &named("one")), self.consumer(two, &named("two"))],
+        }
+    }
+
+    /// Results of two topics, which may have to belong together, and of those with one of the topics again.
+    fn joins(&mut self, topics: &[&TopicSpec; 2]) -> GraphSpec {
+        let names = topics.map(|topic| topic.name.as_str());
+        let mut joined = operator("mix", "join", &names);
+        joined.violation = if self.random.bool() { Violation::Shed } else { Violation::Mark };
+        if self.random.bool() {
+            let (inputs, within) = (names.map(str::to_owned).into(), self.micros(0, 30_000));
+            joined.sets = vec![RelativeSet { inputs, within }];
+        }
+        let mut any = operator("mix", "any", &["join", names[1]]);
+        (any.join, any.keep) = (Join::Any, Keep::All(64));
+        any.violation = if self.random.bool() { Violation::Shed } else { Violation::Mark };
+        GraphSpec {
+            suppliers: names.iter().map(|name| self.supplier(name, topics)).collect(),
+            operators: vec![joined, any],
+            consumers: vec![self.consumer("join/result", "join"), self.consumer("any/result", "any")],
+        }
+    }
+
+    /// Short enough for one worker to be busy for less than half of the time.
+    fn operator_cost(&mut self, publishers: &[PublisherSpec]) -> Latency {
+        let topics = publishers.iter().flat_map(|publisher| &publisher.topics);
+        let runs: f64 = topics.map(|topic| 5e9 / topic.contract.period.0 as f64).sum();
+        let most = Span((0.4e9 / runs.max(1.0)) as i64).min(Span::millis(20));
+        // Long runs are under way whenever something happens.
+        let least = if self.random.bool() { most } else { Span(self.random.i64(1..=most.0.max(1))) };
+        Latency { least, typical: least, most: most.max(least) }
     }
 
     /// Contracts of the topics whose publishers do not state them.

@@ -12,17 +12,22 @@ use crate::faults::{Partition, Progress};
 use crate::hash;
 use crate::network::{Conn, Dial, Notes};
 use crate::node::{App, Ear, Heard, Host, News, Program, Told};
+use crate::operators::{Kinds, LEVELS, UNDER_WAY_MAX, Workers};
 use crate::port::{Note, Written};
 use crate::scenario::{Latency, Scenario};
 use crate::story::{Story, StoryLine};
 use broker::Settings;
 use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
-use engine::{BrokerNode, Node};
+use engine::{BrokerNode, Node, Processor};
+use std::sync::Arc;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind};
 
 /// When every run begins.
 pub(crate) const START: Time = Time(1_700_000_000_000_000_000);
+
+/// How often a worker whose process stands still looks whether it goes on.
+const STILL: Span = Span::millis(1);
 
 /// A deployment on invented time.
 pub struct World {
@@ -110,6 +115,9 @@ impl World {
                     self.end_turn(node);
                 }
             }
+            Happening::WorkEnd { node, life, worker } if self.lives(node, life) => {
+                self.work_ends(node, worker);
+            }
             Happening::Wake { node, life } if self.lives(node, life) => self.wake(node),
             Happening::Knock { dial } => self.knock(dial),
             Happening::Answer { dial } => self.answer(dial),
@@ -142,7 +150,7 @@ impl World {
         let now = self.hosts[host].clock.local(self.now);
         let program = if host < 2 {
             let ear = Ear { words: self.story.is_some().then(Vec::new), ..Ear::default() };
-            Program::Broker(Box::new(BrokerNode::new(self.settings(host, now), ear)))
+            self.new_broker(host, now, ear)
         } else {
             let settings = self.client_settings(host, now);
             Program::Client(Box::new(engine::ClientNode::new(settings, now, App::default())))
@@ -163,6 +171,14 @@ impl World {
             self.take_up_role(host);
         }
         self.turn(host);
+    }
+
+    fn new_broker(&mut self, host: usize, now: Time, ear: Ear) -> Program {
+        let workers = Workers::new(self.scenario.workers);
+        let mut operators = Processor::new(Arc::new(Kinds), LEVELS, UNDER_WAY_MAX, workers);
+        let graphs = operators.change(self.scenario.processing.clone());
+        assert!(graphs.is_ok(), "invariant: the graphs of a scenario are right: {graphs:?}");
+        Program::Broker(Box::new(BrokerNode::with_operators(self.settings(host, now), ear, operators)))
     }
 
     fn settings(&mut self, host: usize, started: Time) -> Settings {
@@ -253,7 +269,48 @@ impl World {
         let more = program.run(local, port);
         *spent += self.digest(host, *spent);
         self.watch.portion_ends(host);
+        self.employ(host, *spent);
         more
+    }
+
+    /// Workers that are free begin what can be run.
+    fn employ(&mut self, host: usize, spent: Span) {
+        let local = self.hosts[host].clock.local(self.now + spent);
+        loop {
+            let Host { program: Program::Broker(node), random, life, slow, .. } = &mut self.hosts[host]
+            else {
+                return;
+            };
+            let crew = node.operators().crew();
+            let began = crew.begin(local);
+            let seen = std::mem::take(&mut crew.seen);
+            if let Some(worker) = began {
+                let cost = self.scenario.operator_cost.sample(random) * u64::from(*slow);
+                let what = Happening::WorkEnd { node: host, life: *life, worker };
+                self.agenda.push(self.now + spent + cost, what);
+            }
+            for seen in seen {
+                self.watch.operators(self.now, host, local, &seen);
+            }
+            if began.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// A worker has ended a run; one whose process stands still does so when that goes on.
+    fn work_ends(&mut self, host: usize, worker: usize) {
+        let life = self.hosts[host].life;
+        if self.hosts[host].paused {
+            self.agenda.push(self.now + STILL, Happening::WorkEnd { node: host, life, worker });
+            return;
+        }
+        let local = self.hosts[host].clock.local(self.now);
+        if let Program::Broker(node) = &mut self.hosts[host].program {
+            node.operators().crew().end(worker, local);
+        }
+        self.employ(host, Span::ZERO);
+        self.rouse(host);
     }
 
     /// What was written in a turn leaves.
@@ -265,7 +322,11 @@ impl World {
         self.watch_closing(host);
         let (now, life) = (self.now, self.hosts[host].life);
         let state = &mut self.hosts[host];
-        let waits = !state.news.is_empty() || !state.ready.is_empty() || state.has_work;
+        let products = match &mut state.program {
+            Program::Broker(node) => node.operators().crew().has_products(),
+            _ => false,
+        };
+        let waits = !state.news.is_empty() || !state.ready.is_empty() || state.has_work || products;
         let wait = if waits { Span::ZERO } else { state.clock.until(now, state.program.next_deadline()) };
         let at = now + wait;
         if at < state.wake_at {
@@ -377,7 +438,7 @@ impl World {
             }
             Program::Client(node) => {
                 let app = node.application();
-                if !app.got.is_empty() || !app.heard.is_empty() {
+                if !app.got.is_empty() || !app.joined.is_empty() || !app.heard.is_empty() {
                     self.client_heard(host, local);
                 }
             }
@@ -390,6 +451,9 @@ impl World {
             words.into_iter().for_each(|line| self.tell(host, || line));
         }
         for told in told {
+            if let Told::ResultRefused(topic) = &told {
+                self.watch.ledger.refuse_results(topic);
+            }
             self.watch.told(self.now, host, &told);
         }
     }
@@ -397,6 +461,9 @@ impl World {
     fn client_heard(&mut self, host: usize, local: Time) {
         let Program::Client(node) = &mut self.hosts[host].program else { return };
         let mut got = std::mem::take(&mut node.application().got);
+        for joined in std::mem::take(&mut node.application().joined) {
+            self.watch.joined(self.now, &joined);
+        }
         for got in got.drain(..) {
             let (topic, known) = &mut node.application().inbound[got.inbound as usize];
             let topic = topic.as_deref().filter(|_| std::mem::replace(known, got.stream) != got.stream);

@@ -36,6 +36,12 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::CountNoLosses, "accounts", Weather::Assumed, 20),
     (Mutant::BeginCopiesLate, "deadlines", Weather::Assumed, 100),
     (Mutant::MarkFewer, "lazy", Weather::Assumed, 1_500),
+    (Mutant::KeepEveryEvent, "operators", Weather::Assumed, 60),
+    (Mutant::UseTwice, "operators", Weather::Assumed, 60),
+    (Mutant::KeepOutdated, "operators", Weather::Assumed, 60),
+    (Mutant::KeepApart, "operators", Weather::Assumed, 60),
+    (Mutant::SettleUnprocessed, "losses", Weather::Assumed, 600),
+    (Mutant::ForgetUnprocessed, "losses", Weather::Assumed, 600),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
 ];
 

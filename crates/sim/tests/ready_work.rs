@@ -53,6 +53,9 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
             clock,
             starts: Span::millis(500),
         }],
+        processing: Vec::new(),
+        workers: 1,
+        operator_cost: Latency::fixed(Span::ZERO),
         faults,
         assumed: false,
     }

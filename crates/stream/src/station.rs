@@ -310,7 +310,7 @@ impl Station {
     }
 
     /// Its name, for people.
-    pub(crate) fn name(&self) -> &Arc<str> {
+    pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
@@ -326,14 +326,19 @@ impl Run {
         self.place
     }
 
+    /// What is wrong with its inputs in time, where that is marked.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
     /// When it began.
     pub fn began(&self) -> Time {
         self.began
     }
 
-    /// What it uses.
-    pub fn inputs(&self) -> impl Iterator<Item = &Event> {
-        self.kit.inputs.iter().map(|(_, event)| event)
+    /// What it uses, and as which input.
+    pub fn inputs(&self) -> impl Iterator<Item = (usize, &Event)> {
+        self.kit.inputs.iter().map(|(slot, event)| (*slot, event))
     }
 
     /// Does the work. What it takes is up to the operator; everything else is held up as little as can be.

@@ -29,6 +29,10 @@ pub(super) fn agrees(
     publisher: usize,
     account: &StreamAccount<'_>,
 ) -> Result<(), String> {
+    if ledger.joined.iter().any(|(topic, ..)| topic == account.topic) {
+        // Their numbers are those of one of the messages that they are made of, with gaps; see `operators`.
+        return Ok(());
+    }
     let mut truth = Truth::default();
     let lives = ledger.streams.iter().filter(|s| s.host == publisher && s.topic == account.topic);
     for receipt in lives.filter_map(|stream| stream.receipts[subscriber].as_ref()) {

@@ -58,7 +58,9 @@ impl Admission {
             return Ok(());
         }
         bounds?;
-        let live = ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true));
+        // Results are judged when the first of them comes.
+        let live = ledger.streams.iter().filter(|stream| stream.origin.is_none());
+        let live = live.filter(|stream| !stream.ended && stream.judged == Some(true));
         let load: f64 = live
             .filter(|stream| !stream.contract.period.is_forever())
             .map(|stream| {
@@ -103,6 +105,11 @@ impl Admission {
                 density += cost.0 as f64 / due.min(stream.contract.period.0 as f64).max(1.0);
                 shortest = shortest.min(due.max(0.0));
             }
+        }
+        for (topic, period, deadline) in &ledger.joined {
+            let wanting = ledger.subscribers.iter().filter(|s| s.wants(topic)).count();
+            let due = (*deadline - ledger.delays.publisher_to_broker).min(*period).0 as f64;
+            density += self.cost(wanting).0 as f64 / due.max(1.0);
         }
         if let Some(lazy) = self.lazy.filter(|_| !lazily.is_empty()) {
             let (budget, window) = (lazy.budget.0 as f64, lazy.window.0 as f64);

@@ -3,7 +3,7 @@
 //! Source: the meaning of a message. Payloads say what they are ([`crate::scene`]).
 
 use crate::ledger::Ledger;
-use crate::node::Got;
+use crate::node::{Got, Joined};
 
 pub(super) const NAME: &str = "contents";
 pub(super) const STATEMENT: &str = "what is handed over was published so, and asked for";
@@ -27,4 +27,15 @@ pub(super) fn delivered(ledger: &Ledger, index: usize, got: &Got, topic: Option<
         return Err(format!("{} was handed {}, for which it had not asked", subscriber.name, stream.topic));
     }
     Ok(())
+}
+
+/// A joined result was handed over: it was made of what was published.
+pub(super) fn joined(ledger: &Ledger, joined: &Joined) -> Result<(), String> {
+    let Joined { topic, created, parts } = joined;
+    let stamps = parts.iter().map(|(stream, seq)| Some(ledger.stream(*stream)?.message(*seq)?.stamped));
+    match stamps.collect::<Option<Vec<_>>>().and_then(|stamps| stamps.into_iter().max()) {
+        Some(newest) if newest == *created => Ok(()),
+        Some(_) => Err(format!("a result on {topic} does not have the time of its newest message")),
+        None => Err(format!("a result on {topic} was made of {parts:?}, which nobody published")),
+    }
 }

@@ -38,7 +38,8 @@ impl Handover {
 
     pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
         for (from, to) in &self.windows {
-            for stream in &ledger.streams {
+            for stream in ledger.streams.iter().filter(|stream| !stream.refused) {
+                let origin = ledger.origin_of(stream);
                 let first = stream.messages.partition_point(|message| message.accepted < *from);
                 let last =
                     stream.messages.partition_point(|message| to.is_none_or(|to| message.accepted < to));
@@ -52,6 +53,7 @@ impl Handover {
                             && !receipt.has(*seq)
                             && !receipt.excused.contains(seq)
                             && !stream.excused.contains(seq)
+                            && !origin.excused.contains(seq)
                     });
                     if let Some(seq) = missing {
                         let name = &ledger.subscribers[index].name;

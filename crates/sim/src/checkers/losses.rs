@@ -7,6 +7,8 @@
 //! A failure is the death of a broker, or a promotion by suspicion. It may cost a run of `L`; a run in whose time there was
 //! none must be empty, and two failures between two messages of a slow topic may cost one each, in one run.
 //!
+//! A result that stands for a message is held to the same, and what excuses the message excuses it.
+//!
 //! What is not held against anybody, message by message where that can be told:
 //! - what was on its way to a subscriber when a fault cut its connection, when the sender's host died, or when the kernel of
 //!   a dead process discarded it. A confirmed topic is not excused;
@@ -162,20 +164,22 @@ impl Losses {
 
     /// The longest run of messages that a subscriber misses although they were covered. Those that nothing covers do not
     /// count, nor end it.
-    fn longest_covered_run(&self, stream: &Stream, subscriber: usize) -> Run {
+    fn longest_covered_run(&self, ledger: &Ledger, stream: &Stream, subscriber: usize) -> Run {
+        let origin = ledger.origin_of(stream);
         let excused = |seq: u64, accepted: Time| {
             let receipt = &stream.receipts[subscriber];
             receipt.as_ref().is_some_and(|receipt| receipt.excused.contains(&seq))
                 || stream.excused.contains(&seq)
-                || self.is_beyond(stream, seq, accepted)
+                || origin.excused.contains(&seq)
+                || self.is_beyond(origin, seq, accepted)
         };
         longest_run(stream, subscriber, excused)
     }
 
     pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
-        for stream in &ledger.streams {
+        for stream in ledger.streams.iter().filter(|stream| !stream.refused) {
             for (index, subscriber) in ledger.subscribers.iter().enumerate() {
-                let run = self.longest_covered_run(stream, index);
+                let run = self.longest_covered_run(ledger, stream, index);
                 if run.length == 0 {
                     continue;
                 }

@@ -16,6 +16,7 @@ mod lateness;
 mod lazy;
 mod limits;
 mod losses;
+mod operators;
 mod progress;
 mod reigns;
 
@@ -24,7 +25,8 @@ pub(crate) use losses::{Strike, longest_run_at_all};
 pub(crate) use progress::Left;
 
 use crate::ledger::{self, Ledger, Life};
-use crate::node::{Got, Told};
+use crate::node::{Got, Joined, Told};
+use crate::operators::Seen;
 use crate::port::{Note, Port, Written};
 use crate::report::{Findings, Sample};
 use crate::scenario::{Act, Scenario, TopicSpec};
@@ -72,6 +74,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (lazy::NAME, lazy::STATEMENT),
     (accounts::NAME, accounts::STATEMENT),
     (limits::NAME, limits::STATEMENT),
+    (operators::NAME, operators::STATEMENT),
     (contents::NAME, contents::STATEMENT),
     (progress::NAME, progress::STATEMENT),
 ];
@@ -99,6 +102,7 @@ pub(crate) struct Watch {
     handover: handover::Handover,
     lazy: lazy::Copies,
     limits: limits::Limits,
+    operators: operators::Operators,
     progress: progress::Progress,
     /// Latencies as they came, for a picture; `None` unless asked for.
     pub(crate) samples: Option<Vec<Sample>>,
@@ -126,6 +130,7 @@ impl Watch {
             handover: handover::Handover::default(),
             lazy: lazy::Copies::new(scenario),
             limits: limits::Limits::new(scenario),
+            operators: operators::Operators::new(scenario),
             progress: progress::Progress::new(scenario),
             samples: None,
             deaths: Vec::new(),
@@ -157,9 +162,7 @@ impl Watch {
     }
 
     pub(crate) fn judged(&mut self, now: Time, stream: u32, admitted: bool) {
-        if let Some(stream) = self.ledger.stream_mut(stream) {
-            stream.judged = Some(admitted);
-        }
+        self.ledger.judge(stream, admitted);
         let result = self.admission.judged(&self.ledger, stream, admitted);
         self.verdict(now, admission::NAME, result);
     }
@@ -239,6 +242,7 @@ impl Watch {
         self.lives[host] = Life { process: self.lives[host].process + 1, tenure: 0 };
         self.followed[host] = None;
         self.reigns.starts(host);
+        self.operators.begins_anew(host);
         self.copies.dies(host);
     }
 
@@ -345,6 +349,18 @@ impl Watch {
 
     pub(crate) fn portion_ends(&mut self, host: usize) {
         self.edf.portion_ends(host);
+    }
+
+    /// Operators of a broker were seen at work.
+    pub(crate) fn operators(&mut self, now: Time, host: usize, local: Time, seen: &Seen) {
+        let result = self.operators.sees(&self.ledger, host, local, seen);
+        self.verdict(now, operators::NAME, result);
+    }
+
+    /// A subscriber was handed a joined result.
+    pub(crate) fn joined(&mut self, now: Time, joined: &Joined) {
+        let result = contents::joined(&self.ledger, joined);
+        self.verdict(now, contents::NAME, result);
     }
 
     /// A broker has told its operator something.

@@ -4,7 +4,7 @@
 //! Source: the liveness phase. It asks for nothing while faults go on. Where limits are far too low or publishers break
 //! their contracts, messages may be missing in the end as well; every stream must be published all the same.
 
-use crate::ledger::{Ledger, Receipt};
+use crate::ledger::{Ledger, Receipt, Stream};
 use crate::scenario::{Pace, Scenario};
 use contract::Time;
 
@@ -48,7 +48,9 @@ impl Progress {
             && limits.subscriber_backlog_bytes >= usual.subscriber_backlog_bytes
             && limits.deferred_per_subscriber >= usual.deferred_per_subscriber
             && wide;
-        let roomy = steady && wide && limits.store_bytes >= usual.store_bytes;
+        // A message and its results come together.
+        let several = scenario.processing.is_empty() || limits.deferred_per_subscriber >= 16;
+        let roomy = steady && wide && several && limits.store_bytes >= usual.store_bytes;
         Progress { ample, steady, from: None, to: None, proof: None, roomy }
     }
 
@@ -67,7 +69,7 @@ impl Progress {
     /// When everything has drained, one more message of each stream goes all the way, whatever the limits.
     fn proves_itself(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
         let Some(asked) = self.proof.filter(|_| self.roomy) else { return Ok(()) };
-        for stream in ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true)) {
+        for stream in ledger.streams.iter().filter(|stream| is_carried(stream)) {
             let seq = stream.messages.partition_point(|message| message.accepted < asked) as u64;
             if seq == stream.messages.len() as u64 {
                 return Err((asked, format!("{} could not be published when all was quiet", stream.topic)));
@@ -88,7 +90,7 @@ impl Progress {
     pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
         self.proves_itself(ledger)?;
         let (Some(from), Some(to)) = (self.from.filter(|_| self.steady), self.to) else { return Ok(()) };
-        for stream in ledger.streams.iter().filter(|stream| !stream.ended && stream.judged == Some(true)) {
+        for stream in ledger.streams.iter().filter(|stream| is_carried(stream)) {
             let first = stream.messages.partition_point(|message| message.accepted < from);
             let last = stream.messages.partition_point(|message| message.accepted < to);
             if first == last && !stream.contract.period.is_forever() {
@@ -127,6 +129,10 @@ impl Progress {
             left.jobs, left.bytes, left.deferred
         ))
     }
+}
+
+fn is_carried(stream: &Stream) -> bool {
+    !stream.ended && stream.judged == Some(true) && !stream.refused
 }
 
 pub(super) fn no_progress(steps: u64, latest: &str) -> Result<(), String> {

@@ -83,6 +83,10 @@ fn scenario(
         window_bytes: WINDOW_BYTES,
         publishers,
         subscribers,
+        // Operators compute on real payloads, and here there are none.
+        processing: Vec::new(),
+        workers: 1,
+        operator_cost: Latency::fixed(Span::ZERO),
         faults: Vec::new(),
         assumed: true,
     }
