@@ -13,13 +13,16 @@
 //! data thread and each level, and from level to level, there are rings with one writer and one reader, neither of which waits
 //! for the other. The lock around a level's operators, and its ends of the rings, is shared by the threads of that level alone.
 
+mod bench;
+
 use crate::clock::now;
 use crate::realtime;
+use bench::{Bell, Bench};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{Errno, read, write};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -123,57 +126,6 @@ enum Item {
     Remove(Place),
 }
 
-/// Where idle threads sleep.
-struct Bench {
-    bell: Bell,
-    sleepers: AtomicUsize,
-}
-
-/// A counter of the kernel that wakes one thread for each ring.
-struct Bell(OwnedFd);
-
-impl Bell {
-    fn new(flags: EventfdFlags) -> Result<Bell, Errno> {
-        eventfd(0, flags | EventfdFlags::CLOEXEC).map(Bell)
-    }
-
-    fn ring(&self) {
-        // It fails only if it has been rung 2^64 times.
-        let _ = write(&self.0, &1_u64.to_ne_bytes());
-    }
-
-    fn wait(&self) {
-        let _ = read(&self.0, &mut [0; 8]);
-    }
-}
-
-impl Bench {
-    fn new() -> Result<Bench, Errno> {
-        Ok(Bench { bell: Bell::new(EventfdFlags::SEMAPHORE)?, sleepers: AtomicUsize::new(0) })
-    }
-
-    /// Wakes one sleeper, if there is one.
-    fn wake(&self) {
-        let wake = |sleepers: usize| sleepers.checked_sub(1);
-        if self.sleepers.load(SeqCst) > 0 && self.sleepers.fetch_update(SeqCst, SeqCst, wake).is_ok() {
-            self.bell.ring();
-        }
-    }
-
-    /// Sleeps until woken, unless there is work after all.
-    fn sleep(&self, awake: &AtomicUsize, has_work: impl Fn() -> bool) {
-        self.sleepers.fetch_add(1, SeqCst);
-        awake.fetch_sub(1, SeqCst);
-        let leave = |sleepers: usize| sleepers.checked_sub(1);
-        let stays = has_work() && self.sleepers.fetch_update(SeqCst, SeqCst, leave).is_ok();
-        // Somebody may have taken us for asleep already; that ring is ours then.
-        if !stays {
-            self.bell.wait();
-        }
-        awake.fetch_add(1, SeqCst);
-    }
-}
-
 /// What a thread does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Duty {
@@ -223,7 +175,7 @@ impl Workers {
 
     /// What becomes readable when there are results.
     pub fn bell(&self) -> BorrowedFd<'_> {
-        self.shared.bell.0.as_fd()
+        self.shared.bell.as_fd()
     }
 
     fn hire(
