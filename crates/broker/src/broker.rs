@@ -9,9 +9,10 @@ use crate::queue::Queue;
 use crate::reign::Leaving;
 use crate::sessions::{Session, Sessions};
 use crate::settings::{Policy, Replication, Settings};
-use crate::status::Stats;
+use crate::status::{Stats, Survey};
 use crate::table::Table;
 use contract::{Admission, Reign, Time};
+use std::ops::Range;
 use wire::{Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, PeerIndex, Standing};
 
 /// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
@@ -39,6 +40,12 @@ pub trait Outputs: Effects {
     /// A result has been dispatched, or never will be.
     fn release(&mut self, lineage: u32) {
         let _ = lineage;
+    }
+
+    /// Somebody wants to see what operators do: these of their rows, and levels with the first. It must not wait for them.
+    fn survey(&mut self, wanted: Range<u32>) -> Survey {
+        let _ = wanted;
+        Survey::default()
     }
 }
 

@@ -64,6 +64,17 @@ pub enum Event<'a> {
         /// How many did so far.
         faults: u64,
     },
+    /// An operator has been in one run for too long.
+    OperatorOverdue {
+        /// The operator.
+        operator: &'a str,
+        /// Its level.
+        level: u8,
+        /// For how long at least.
+        limit: Span,
+        /// Whether another thread does the work of the one that is held up.
+        replaced: bool,
+    },
     /// Results of an operator cannot be published.
     ResultRefused {
         /// Their topic.
@@ -178,6 +189,10 @@ impl fmt::Display for Event<'_> {
                     "the operator `{operator}` failed: {reason}; {faults} of its runs have failed so far, the others go on"
                 )
             }
+            Event::OperatorOverdue { operator, level, limit, replaced } => {
+                write!(f, "the operator `{operator}` has not returned for {limit}: ")?;
+                write_consequence(f, *level, *replaced)
+            }
             Event::ResultRefused { topic, reason } => {
                 write!(f, "results of an operator cannot be published on `{topic}`: {reason}")
             }
@@ -224,4 +239,17 @@ impl fmt::Display for Event<'_> {
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
         }
     }
+}
+
+/// What follows from an operator that does not return, and what to do.
+fn write_consequence(f: &mut fmt::Formatter<'_>, level: u8, replaced: bool) -> fmt::Result {
+    if replaced {
+        write!(f, "what comes for it waits; the others of level {level} go on, on another thread")?;
+    } else {
+        write!(
+            f,
+            "level {level} waits for it, since as many threads as may be replaced are held up already"
+        )?;
+    }
+    f.write_str(". Take it out of the configuration, and restart the broker if it never returns")
 }

@@ -25,3 +25,4 @@ pub use broker::{Broker, Occupancy, Outputs};
 pub use events::{Event, Loneliness, PromotionCause};
 pub use process::{Outcome, Processed, Processing};
 pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};
+pub use status::Survey;

@@ -4,7 +4,10 @@ use crate::broker::{Broker, Outputs};
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
 use hdrhistogram::Histogram;
-use wire::{FarewellReason, Frame, LinkId, NodeStatus, StreamStatus, StreamStatuses, TopicState};
+use wire::{
+    FarewellReason, Frame, LevelStatuses, LinkId, NodeStatus, OperatorStatuses, StreamStatus, StreamStatuses,
+    TopicState,
+};
 
 /// Counts since the process started.
 #[derive(Clone)]
@@ -87,7 +90,20 @@ impl Stats {
     }
 }
 
-/// Rows of streams in one answer, so that an answer never holds up the data.
+/// What operators do at one instant. A broker passes it on as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Survey {
+    /// Operators at work.
+    pub operators: u32,
+    /// Messages under way in them.
+    pub under_way: u64,
+    /// Rows that were asked for, made with [`OperatorStatuses::append`].
+    pub rows: Vec<u8>,
+    /// Rows of levels that have something to show, made with [`LevelStatuses::append`].
+    pub levels: Vec<u8>,
+}
+
+/// Rows of streams, and of operators, in one answer, so that an answer never holds up the data.
 const ROWS_MAX: u32 = 256;
 /// Answers that may wait for somebody who asks.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -95,7 +111,7 @@ const ANSWERS_BYTES_MAX: usize = 1 << 20;
 const MEMORY: Span = Span::secs(60);
 
 impl Broker {
-    /// Sends a snapshot, and rows of streams if asked for.
+    /// Sends a snapshot, and rows of streams and operators if asked for.
     pub(crate) fn send_status(
         &mut self,
         now: Time,
@@ -108,10 +124,17 @@ impl Broker {
             let text = "it asks for more than it reads";
             return self.expel(to, FarewellReason::Limit, text, out);
         }
-        let snapshot = self.snapshot(now);
-        out.send(to, &Frame::NodeStatus(snapshot));
-        let mut bytes = Vec::new();
         let wanted = first..first.saturating_add(rows.min(ROWS_MAX));
+        let survey = out.survey(wanted.clone());
+        let snapshot = self.snapshot(now, &survey);
+        out.send(to, &Frame::NodeStatus(snapshot));
+        if !survey.levels.is_empty() {
+            out.send(to, &Frame::LevelStatuses(LevelStatuses::of(&survey.levels)));
+        }
+        if !survey.rows.is_empty() {
+            out.send(to, &Frame::OperatorStatuses(OperatorStatuses::of(&survey.rows)));
+        }
+        let mut bytes = Vec::new();
         for index in wanted {
             if let Some((stream, topic)) = self.table.pair(index) {
                 StreamStatuses::append(&mut bytes, &self.row(now, index, stream, topic));
@@ -122,7 +145,7 @@ impl Broker {
         }
     }
 
-    fn snapshot(&self, now: Time) -> NodeStatus<'_> {
+    fn snapshot(&self, now: Time, survey: &Survey) -> NodeStatus<'_> {
         let stats = &self.stats;
         NodeStatus {
             name: &self.settings.name,
@@ -133,6 +156,7 @@ impl Broker {
             started: self.settings.started,
             taken: now,
             streams: self.table.streams.len() as u32,
+            operators: survey.operators,
             clients: self.links.iter().filter(|(_, link)| link.is_client()).count() as u32,
             utilisation_ppm: (self.admission.utilisation() * 1e6) as u32,
             queued: self.queue.len() as u32,
@@ -154,6 +178,10 @@ impl Broker {
             late_replications: stats.late_replications,
             copies_kept: stats.copies_kept,
             unregistered: stats.unregistered,
+            results: stats.results,
+            results_refused: stats.results_refused,
+            unprocessed: stats.unprocessed,
+            under_way: survey.under_way,
             latency: stats.latency(),
         }
     }

@@ -91,14 +91,14 @@ pub enum Command {
     /// Let the configured deployment run on invented time, with faults, and see whether its contracts are kept.
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::SimArguments),
-    /// Show both brokers, and whether contracts are kept.
+    /// Show both brokers, whether contracts are kept, and what operators do.
     Status {
         #[command(flatten)]
         brokers: BrokerArguments,
         /// Show it again every second.
         #[arg(long, short = 'w')]
         watch: bool,
-        /// List every topic.
+        /// List every topic and every operator.
         #[arg(long, short = 'a')]
         all: bool,
     },

@@ -272,7 +272,7 @@ impl Client {
     }
 
     /// The snapshot of one broker, by its place among the addresses; `None` if it is not connected. With `streams`,
-    /// all its streams as well.
+    /// all its streams, operators and levels as well.
     pub fn status(&self, broker: usize, streams: bool) -> Result<Option<NodeReport>, Error> {
         let index = broker as u8;
         self.shared.with(|node, _| {
@@ -296,9 +296,11 @@ impl Client {
             })?;
             let Some(mut report) = report else { return Err(Error::NoAnswer(self.shared.patience())) };
             first_stream += rows;
-            if !streams || first_stream >= report.stream_slots {
-                report.streams =
-                    self.shared.with(|node, _| node.application().rows.remove(&index))?.unwrap_or_default();
+            if !streams || first_stream >= report.stream_slots.max(report.operator_rows) {
+                let rows = self.shared.with(|node, _| node.application().rows.remove(&index))?;
+                let rows = rows.unwrap_or_default();
+                (report.streams, report.operators, report.levels) =
+                    (rows.streams, rows.operators, rows.levels);
                 return Ok(Some(report));
             }
         }

@@ -1,6 +1,6 @@
 //! What the client's own thread hears, and those who wait for it.
 
-use crate::report::{NodeReport, StreamReport};
+use crate::report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 use contract::Epoch;
 use endpoint::{Delivery, PublicationState, Reigning};
 use engine::Application;
@@ -12,6 +12,14 @@ pub(crate) type Handler = Box<dyn FnMut(&Delivery<'_>) + Send>;
 /// Called when the primary changes.
 pub(crate) type ReignHandler = Box<dyn FnMut(Reigning) + Send>;
 
+/// The rows of a broker's answers so far.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) streams: Vec<StreamReport>,
+    pub(crate) operators: Vec<OperatorReport>,
+    pub(crate) levels: Vec<LevelReport>,
+}
+
 /// The client's side of its endpoint.
 #[derive(Default)]
 pub(crate) struct Events {
@@ -21,7 +29,7 @@ pub(crate) struct Events {
     /// Counts what has been heard, so that those who wait see that something has changed.
     pub(crate) heard: u64,
     pub(crate) snapshots: BTreeMap<u8, NodeReport>,
-    pub(crate) rows: BTreeMap<u8, Vec<StreamReport>>,
+    pub(crate) rows: BTreeMap<u8, Rows>,
     /// Answers to requests for rows, counted per broker.
     pub(crate) row_answers: BTreeMap<u8, u64>,
     pub(crate) handover: Option<Result<Epoch, String>>,
@@ -79,8 +87,17 @@ impl Application for Events {
                 self.snapshots.insert(broker.0, NodeReport::new(status));
             }
             Frame::StreamStatuses(rows) => {
-                self.rows.entry(broker.0).or_default().extend(rows.map(|row| StreamReport::new(&row)));
+                let streams = &mut self.rows.entry(broker.0).or_default().streams;
+                streams.extend(rows.map(|row| StreamReport::new(&row)));
                 *self.row_answers.entry(broker.0).or_default() += 1;
+            }
+            Frame::LevelStatuses(rows) => {
+                let levels = &mut self.rows.entry(broker.0).or_default().levels;
+                levels.extend(rows.map(|row| LevelReport::new(&row)));
+            }
+            Frame::OperatorStatuses(rows) => {
+                let operators = &mut self.rows.entry(broker.0).or_default().operators;
+                operators.extend(rows.map(|row| OperatorReport::new(&row)));
             }
             Frame::HandoverReply { done, epoch, text } => {
                 self.handover = Some(if *done { Ok(*epoch) } else { Err((*text).to_owned()) });

@@ -12,6 +12,6 @@ pub use contract::{Contract, Epoch, LinkClass, Loss, Remedies, Span, Time};
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
 pub use publisher::{Batch, Publisher};
-pub use report::{NodeReport, StreamReport};
+pub use report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use subscription::{Account, Message, Subscription};
 pub use wire::{Standing, TopicState};

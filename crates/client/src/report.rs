@@ -1,7 +1,7 @@
 //! What a broker tells of itself, for programs that watch it.
 
 use contract::{Contract, Epoch, Span, Time};
-use wire::{NodeStatus, Standing, StreamStatus, TopicState};
+use wire::{LevelStatus, NodeStatus, OperatorStatus, Standing, StreamStatus, TopicState};
 
 /// The snapshot of a broker.
 #[derive(Clone, Debug)]
@@ -25,12 +25,18 @@ pub struct NodeReport {
     pub utilisation: f64,
     /// Entries of its table, free ones included.
     pub stream_slots: u32,
+    /// Operators at work.
+    pub operator_rows: u32,
     /// All counters, by name.
     pub counters: Vec<(&'static str, u64)>,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
     /// Its streams, where they were asked for.
     pub streams: Vec<StreamReport>,
+    /// Its operators, where streams were asked for.
+    pub operators: Vec<OperatorReport>,
+    /// The levels of those, where streams were asked for; only levels that have something to show.
+    pub levels: Vec<LevelReport>,
 }
 
 impl NodeReport {
@@ -45,6 +51,7 @@ impl NodeReport {
             clients: status.clients,
             utilisation: f64::from(status.utilisation_ppm) / 1e6,
             stream_slots: status.streams,
+            operator_rows: status.operators,
             counters: vec![
                 ("arrived", status.arrived),
                 ("dispatched", status.dispatched),
@@ -64,10 +71,16 @@ impl NodeReport {
                 ("replicated_bytes", status.replicated_bytes),
                 ("batches", status.batches),
                 ("unregistered", status.unregistered),
+                ("results", status.results),
+                ("results_refused", status.results_refused),
+                ("unprocessed", status.unprocessed),
+                ("under_way", status.under_way),
                 ("queued", u64::from(status.queued)),
             ],
             latency: status.latency,
             streams: Vec::new(),
+            operators: Vec::new(),
+            levels: Vec::new(),
         }
     }
 
@@ -119,6 +132,86 @@ impl StreamReport {
             longest_run: row.longest_run,
             late: row.late,
             latency: row.latency,
+        }
+    }
+}
+
+/// One operator of a broker. Counts begin when it does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OperatorReport {
+    /// Its name, with what stands in the places of `+`: `rms[7]`.
+    pub name: String,
+    /// Its level; 0 is the most urgent.
+    pub level: u8,
+    /// Runs that have ended.
+    pub runs: u64,
+    /// Those that gave a result.
+    pub results: u64,
+    /// Events dropped because they were out of date.
+    pub shed_absolute: u64,
+    /// Events dropped because they were too far from the others.
+    pub shed_relative: u64,
+    /// Runs on events that were out of date or too far apart, where such are marked.
+    pub marked: u64,
+    /// Events that gave way to a newer one before they were used.
+    pub replaced: u64,
+    /// Events that gave way because more came than an input keeps.
+    pub dropped: u64,
+    /// Runs that failed.
+    pub faults: u64,
+    /// The time of all runs.
+    pub busy: Span,
+    /// The longest run.
+    pub worst: Span,
+}
+
+impl OperatorReport {
+    pub(crate) fn new(row: &OperatorStatus<'_>) -> OperatorReport {
+        OperatorReport {
+            name: row.name.to_owned(),
+            level: row.level,
+            runs: row.runs,
+            results: row.results,
+            shed_absolute: row.shed_absolute,
+            shed_relative: row.shed_relative,
+            marked: row.marked,
+            replaced: row.replaced,
+            dropped: row.dropped,
+            faults: row.faults,
+            busy: row.busy,
+            worst: row.worst,
+        }
+    }
+}
+
+/// One level of a broker's operators.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LevelReport {
+    /// Which; 0 is the most urgent.
+    pub level: u8,
+    /// Operators at work.
+    pub operators: u32,
+    /// The time of all their runs.
+    pub busy: Span,
+    /// The longest of those.
+    pub worst: Span,
+    /// Events dropped since the broker started because too many waited for the level.
+    pub refused: u64,
+    /// Runs that have been under way for so long that they count as not returning.
+    pub overdue: u32,
+}
+
+impl LevelReport {
+    pub(crate) fn new(row: &LevelStatus) -> LevelReport {
+        LevelReport {
+            level: row.level,
+            operators: row.operators,
+            busy: row.busy,
+            worst: row.worst,
+            refused: row.refused,
+            overdue: row.overdue,
         }
     }
 }

@@ -297,7 +297,11 @@ impl Endpoint {
             }
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
             Frame::PollReply { .. } => self.brokers[index].answered(),
-            Frame::NodeStatus(_) | Frame::StreamStatuses(_) | Frame::HandoverReply { .. } => {
+            Frame::NodeStatus(_)
+            | Frame::LevelStatuses(_)
+            | Frame::OperatorStatuses(_)
+            | Frame::StreamStatuses(_)
+            | Frame::HandoverReply { .. } => {
                 out.answered(broker, &frame);
             }
             Frame::Farewell(farewell) => {

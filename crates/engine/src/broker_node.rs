@@ -2,8 +2,9 @@
 
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
-use broker::{Broker, Event, Outputs, Processed, Processing, Settings};
+use broker::{Broker, Event, Outputs, Processed, Processing, Settings, Survey};
 use contract::{Span, Time};
+use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
 
@@ -183,6 +184,10 @@ impl<N: Effects, R: Reporter, O: Operators> Outputs for Wired<'_, N, R, O> {
 
     fn release(&mut self, lineage: u32) {
         self.operators.release(lineage);
+    }
+
+    fn survey(&mut self, wanted: Range<u32>) -> Survey {
+        self.operators.survey(wanted)
     }
 }
 

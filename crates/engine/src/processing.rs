@@ -1,13 +1,15 @@
 //! Event processing as a part of a broker: messages become events, results become messages.
 
 use crate::broker_node::Reporter;
-use broker::{Outcome, Processed, Processing};
+use broker::{Outcome, Processed, Processing, Survey};
 use contract::{Receipt, Span, Time};
+use std::ops::Range;
 use std::sync::Arc;
 use stream::{
-    Change, Crew, Event, GraphError, GraphSpec, Marks, Number, Output, Product, Router, SharedFactory, Supply,
+    Change, Counts, Crew, Event, GraphError, GraphSpec, Marks, Number, OperatorRow, Output, Overdue, Product,
+    Router, SharedFactory, Supply,
 };
-use wire::MessageFlags;
+use wire::{LevelStatus, LevelStatuses, MessageFlags, OperatorStatus, OperatorStatuses};
 
 /// The operators of a broker, as it is wired to them.
 pub trait Operators {
@@ -31,6 +33,12 @@ pub trait Operators {
 
     /// Whether everything that could be done has been.
     fn is_idle(&self) -> bool;
+
+    /// What they do, with these of their rows, and levels with the first. It waits for nobody.
+    fn survey(&self, wanted: Range<u32>) -> Survey {
+        let _ = wanted;
+        Survey::default()
+    }
 }
 
 /// A broker without operators.
@@ -127,6 +135,35 @@ impl<C: Crew> Processor<C> {
     }
 }
 
+impl<C: Crew> Processor<C> {
+    /// A level without its operators.
+    fn level(&self, level: u8) -> LevelStatus {
+        let strain = self.crew.strain(level);
+        LevelStatus { level, refused: strain.refused, overdue: strain.overdue, ..LevelStatus::default() }
+    }
+}
+
+fn append(rows: &mut Vec<u8>, row: &OperatorRow<'_>) {
+    let Counts { runs, results, shed_absolute, shed_relative, .. } = row.counts;
+    let Counts { marked, replaced, dropped, faults, busy, worst, .. } = row.counts;
+    let (name, level) = (&*row.to_string(), row.level);
+    let status = OperatorStatus {
+        name,
+        level,
+        runs,
+        results,
+        shed_absolute,
+        shed_relative,
+        marked,
+        replaced,
+        dropped,
+        faults,
+        busy,
+        worst,
+    };
+    OperatorStatuses::append(rows, &status);
+}
+
 impl<C: Crew> Operators for Processor<C> {
     fn bind(&mut self, topic: &str) -> Option<Processing> {
         let bound = self.router.bind(topic, &mut self.crew)?;
@@ -156,7 +193,15 @@ impl<C: Crew> Operators for Processor<C> {
 
     fn next_result(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Made> {
         loop {
-            match self.crew.collect()? {
+            let Some(product) = self.crew.collect() else {
+                while let Some(overdue) = self.crew.overdue() {
+                    let Overdue { operator, level, limit, replaced } = overdue;
+                    let operator = &*operator;
+                    reporter.report(&broker::Event::OperatorOverdue { operator, level, limit, replaced });
+                }
+                return None;
+            };
+            match product {
                 Product::Result(outlet, event) => {
                     // Its graph may have been taken away meanwhile.
                     let Some(output) = self.router.output(outlet.output) else { continue };
@@ -182,5 +227,106 @@ impl<C: Crew> Operators for Processor<C> {
 
     fn is_idle(&self) -> bool {
         self.crew.is_idle()
+    }
+
+    fn survey(&self, wanted: Range<u32>) -> Survey {
+        let mut survey = Survey { under_way: self.router.under_way() as u64, ..Survey::default() };
+        let mut levels: Vec<LevelStatus> = (0..self.router.levels()).map(|level| self.level(level)).collect();
+        for (number, row) in (0_u32..).zip(self.router.rows()) {
+            survey.operators += 1;
+            if let Some(level) = levels.get_mut(usize::from(row.level)) {
+                level.operators += 1;
+                level.busy += row.counts.busy;
+                level.worst = level.worst.max(row.counts.worst);
+            }
+            if wanted.contains(&number) {
+                append(&mut survey.rows, &row);
+            }
+        }
+        if wanted.contains(&0) {
+            let nothing =
+                |level: &LevelStatus| level.operators == 0 && level.refused == 0 && level.overdue == 0;
+            let shown = levels.iter().filter(|level| !nothing(level));
+            shown.for_each(|level| LevelStatuses::append(&mut survey.levels, level));
+        }
+        survey
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stream::{
+        BuiltIn, ConsumerSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, Place, Route,
+        Station, Strain, SupplierSpec, Violation,
+    };
+
+    /// Runs nothing, and says that it has refused something in level 1.
+    struct Idle;
+
+    impl Crew for Idle {
+        fn add(&mut self, _station: Box<Station>) {}
+        fn remove(&mut self, _place: Place) {}
+        fn offer(&mut self, _route: Route, _event: Event) -> bool {
+            true
+        }
+        fn collect(&mut self) -> Option<Product> {
+            None
+        }
+        fn is_idle(&self) -> bool {
+            true
+        }
+        fn strain(&self, level: u8) -> Strain {
+            Strain { refused: u64::from(level == 1), overdue: 0 }
+        }
+    }
+
+    fn spec() -> GraphSpec {
+        let supplier = SupplierSpec {
+            name: "t/+".to_owned(),
+            payload: "f64".parse::<PayloadType>().unwrap(),
+            validity: Span::FOREVER,
+            period: Span::millis(1),
+        };
+        let operator = OperatorSpec {
+            name: "same".to_owned(),
+            kind: "scale".to_owned(),
+            parameters: Parameters::default(),
+            inputs: vec!["t/+".to_owned()],
+            join: Join::All,
+            violation: Violation::Mark,
+            sets: Vec::new(),
+            keep: Keep::Latest,
+            cost: None,
+        };
+        let consumer = ConsumerSpec {
+            name: "out/+".to_owned(),
+            from: "same".to_owned(),
+            level: Level(0),
+            deadline: Span::FOREVER,
+        };
+        GraphSpec { suppliers: vec![supplier], operators: vec![operator], consumers: vec![consumer] }
+    }
+
+    #[test]
+    fn operators_are_shown_page_by_page_and_levels_with_the_first() {
+        let mut processor = Processor::new(Arc::new(BuiltIn), 3, 16, Idle);
+        processor.change(vec![spec()]).unwrap();
+        for number in 0..5 {
+            processor.bind(&format!("t/{number}")).unwrap();
+        }
+        let mut names = Vec::new();
+        for first in [0, 2, 4, 6] {
+            let survey = processor.survey(first..first + 2);
+            assert_eq!((survey.operators, survey.under_way), (5, 0));
+            names.extend(OperatorStatuses::of(&survey.rows).map(|row| row.name.to_owned()));
+            let levels: Vec<(u8, u32, u64)> = LevelStatuses::of(&survey.levels)
+                .map(|level| (level.level, level.operators, level.refused))
+                .collect();
+            let expected: &[(u8, u32, u64)] = if first == 0 { &[(0, 5, 0), (1, 0, 1)] } else { &[] };
+            assert_eq!(levels, expected);
+        }
+        assert_eq!(names, ["same[0]", "same[1]", "same[2]", "same[3]", "same[4]"]);
+        assert!(processor.survey(0..0).rows.is_empty(), "none asked for");
     }
 }

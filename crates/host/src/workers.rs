@@ -11,22 +11,31 @@
 //!
 //! A thread may be interrupted by a more urgent one at any point, so none may ever wait for a less urgent one. Between the
 //! data thread and each level, and from level to level, there are rings with one writer and one reader, neither of which waits
-//! for the other. The lock around a level's operators, and its ends of the rings, is shared by the threads of that level alone.
+//! for the other. The lock around a level's operators, and its ends of the rings, is shared by the threads of that level, and by
+//! the watchdog, which goes before all of them.
+//!
+//! An operator that never returns takes its thread along: [`watchdog`] notices, says so, and puts another in its place.
+
+mod bench;
+mod watchdog;
 
 use crate::clock::now;
 use crate::realtime;
+use bench::{Bell, Bench};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{Errno, read, write};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stream::{
-    Crew, Event, Fault, LevelQueue, Outlet, Place, Product, Results, Route, Run, Station, Stats as Counts,
+    Crew, Event, Fault, LevelQueue, Outlet, Overdue, Place, Product, Results, Route, Run, Station,
+    Stats as Counts, Strain,
 };
+use watchdog::{Post, Watchdog};
 
 /// How operators are to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +81,8 @@ pub struct Workers {
     /// The level whose results are taken next.
     turn: usize,
     threads: Vec<JoinHandle<()>>,
+    /// `None` only while this is being dropped.
+    watchdog: Option<Watchdog>,
     refusals: Vec<String>,
 }
 
@@ -90,7 +101,6 @@ struct Shared {
     rung: AtomicBool,
     /// Threads that are not asleep.
     awake: AtomicUsize,
-    refused: AtomicU64,
     ends: AtomicBool,
     by_priority: bool,
 }
@@ -102,6 +112,10 @@ struct Floor {
     workers: Bench,
     /// Whoever hands over from it, if that is somebody else.
     mover: Bench,
+    /// Events for it that were dropped.
+    refused: AtomicU64,
+    /// Its runs that do not return.
+    overdue: AtomicU32,
 }
 
 /// What the threads of a level share.
@@ -121,57 +135,6 @@ enum Item {
     Event(Route, Event),
     Add(Box<Station>),
     Remove(Place),
-}
-
-/// Where idle threads sleep.
-struct Bench {
-    bell: Bell,
-    sleepers: AtomicUsize,
-}
-
-/// A counter of the kernel that wakes one thread for each ring.
-struct Bell(OwnedFd);
-
-impl Bell {
-    fn new(flags: EventfdFlags) -> Result<Bell, Errno> {
-        eventfd(0, flags | EventfdFlags::CLOEXEC).map(Bell)
-    }
-
-    fn ring(&self) {
-        // It fails only if it has been rung 2^64 times.
-        let _ = write(&self.0, &1_u64.to_ne_bytes());
-    }
-
-    fn wait(&self) {
-        let _ = read(&self.0, &mut [0; 8]);
-    }
-}
-
-impl Bench {
-    fn new() -> Result<Bench, Errno> {
-        Ok(Bench { bell: Bell::new(EventfdFlags::SEMAPHORE)?, sleepers: AtomicUsize::new(0) })
-    }
-
-    /// Wakes one sleeper, if there is one.
-    fn wake(&self) {
-        let wake = |sleepers: usize| sleepers.checked_sub(1);
-        if self.sleepers.load(SeqCst) > 0 && self.sleepers.fetch_update(SeqCst, SeqCst, wake).is_ok() {
-            self.bell.ring();
-        }
-    }
-
-    /// Sleeps until woken, unless there is work after all.
-    fn sleep(&self, awake: &AtomicUsize, has_work: impl Fn() -> bool) {
-        self.sleepers.fetch_add(1, SeqCst);
-        awake.fetch_sub(1, SeqCst);
-        let leave = |sleepers: usize| sleepers.checked_sub(1);
-        let stays = has_work() && self.sleepers.fetch_update(SeqCst, SeqCst, leave).is_ok();
-        // Somebody may have taken us for asleep already; that ring is ours then.
-        if !stays {
-            self.bell.wait();
-        }
-        awake.fetch_add(1, SeqCst);
-    }
 }
 
 /// What a thread does.
@@ -197,15 +160,26 @@ impl Workers {
             bell: Bell::new(EventfdFlags::NONBLOCK)?,
             rung: AtomicBool::new(false),
             awake: AtomicUsize::new(0),
-            refused: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             by_priority: priority.is_some() && refusals.is_empty(),
         };
-        let mut workers = Workers { shared: Arc::new(shared), ends, turn: 0, threads: Vec::new(), refusals };
-        for (name, duty, priority) in duties(staffing, workers.shared.by_priority) {
-            let refused = workers.hire(&name, duty, priority, staffing)?;
-            workers.refusals.extend(refused);
+        let shared = Arc::new(shared);
+        let mut workers = Workers {
+            shared: Arc::clone(&shared),
+            ends,
+            turn: 0,
+            threads: Vec::new(),
+            watchdog: None,
+            refusals,
+        };
+        let mut posts = Vec::new();
+        for role in roles(staffing, shared.by_priority) {
+            let hired = role.hire(&shared, &staffing.processors)?;
+            workers.threads.push(hired.thread);
+            workers.refusals.extend(hired.refusals);
+            posts.push((hired.post, role));
         }
+        workers.watchdog = Some(Watchdog::start(&shared, staffing, posts)?);
         workers.refusals.sort();
         workers.refusals.dedup();
         Ok(workers)
@@ -218,32 +192,45 @@ impl Workers {
 
     /// Events that were dropped because too many waited for a level.
     pub fn refused(&self) -> u64 {
-        self.shared.refused.load(SeqCst)
+        self.shared.floors.iter().map(|floor| floor.refused.load(SeqCst)).sum()
     }
 
     /// What becomes readable when there are results.
     pub fn bell(&self) -> BorrowedFd<'_> {
-        self.shared.bell.0.as_fd()
+        self.shared.bell.as_fd()
     }
+}
 
-    fn hire(
-        &mut self,
-        name: &str,
-        duty: Duty,
-        priority: Option<u8>,
-        staffing: &Staffing,
-    ) -> Result<Vec<String>, std::io::Error> {
-        let (shared, processors) = (Arc::clone(&self.shared), staffing.processors.clone());
+/// A thread as it is wanted.
+#[derive(Clone)]
+struct Role {
+    name: String,
+    duty: Duty,
+    priority: Option<u8>,
+}
+
+/// A thread that has begun.
+struct Hired {
+    thread: JoinHandle<()>,
+    post: Arc<Post>,
+    /// What it wished for and was not granted.
+    refusals: Vec<String>,
+}
+
+impl Role {
+    /// Starts the thread.
+    fn hire(&self, shared: &Arc<Shared>, processors: &[usize]) -> Result<Hired, std::io::Error> {
+        let (shared, processors, post) = (Arc::clone(shared), processors.to_vec(), Arc::<Post>::default());
+        let (duty, priority, own) = (self.duty, self.priority, Arc::clone(&post));
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let thread =
-            std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || {
-                let mut refusals = realtime::try_priority(priority, "workers");
-                refusals.extend(realtime::try_processors(&processors, "workers"));
-                let _ = tell.send(refusals);
-                shared.serve(duty);
-            })?;
-        self.threads.push(thread);
-        Ok(told.recv().unwrap_or_default())
+        let builder = std::thread::Builder::new().name(self.name.clone()).stack_size(STACK_BYTES);
+        let thread = builder.spawn(move || {
+            let mut refusals = realtime::try_priority(priority, "workers");
+            refusals.extend(realtime::try_processors(&processors, "workers"));
+            let _ = tell.send(refusals);
+            shared.serve(duty, &own);
+        })?;
+        Ok(Hired { thread, post, refusals: told.recv().unwrap_or_default() })
     }
 }
 
@@ -267,7 +254,9 @@ fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
         let inboxes = std::mem::take(&mut inboxes[level]);
         let came = Vec::with_capacity(inboxes.len());
         let inside = Inside { queue: LevelQueue::default(), inboxes, came, below, results };
-        floors.push(Floor { inside: Mutex::new(inside), workers: Bench::new()?, mover: Bench::new()? });
+        let (workers, mover) = (Bench::new()?, Bench::new()?);
+        let (refused, overdue) = (AtomicU64::new(0), AtomicU32::new(0));
+        floors.push(Floor { inside: Mutex::new(inside), workers, mover, refused, overdue });
     }
     Ok((floors, ends))
 }
@@ -275,31 +264,33 @@ fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
 /// Operators need little stack; those of users run on a stack of their own.
 const STACK_BYTES: usize = 1 << 20;
 
-/// The threads, by name, duty and priority.
-fn duties(staffing: &Staffing, by_priority: bool) -> Vec<(String, Duty, Option<u8>)> {
+/// The threads.
+fn roles(staffing: &Staffing, by_priority: bool) -> Vec<Role> {
     let last = usize::from(staffing.levels).saturating_sub(1);
-    let (mut duties, workers) = (Vec::new(), staffing.workers.max(1));
+    let (mut roles, workers) = (Vec::new(), staffing.workers.max(1));
+    let role = |name, duty, priority| Role { name, duty, priority };
     if !by_priority {
         let all = Duty { first: 0, last, runs: true, hands_over: true };
-        duties.extend((0..workers).map(|n| (format!("operators-{n}"), all, None)));
-        return duties;
+        roles.extend((0..workers).map(|n| role(format!("operators-{n}"), all, None)));
+        return roles;
     }
     for level in 0..=last {
         let below = |steps: usize| Some(staffing.priority?.saturating_sub(steps as u8).max(1));
         let (runs, hands_over) = (true, staffing.movers == Movers::Workers);
         let duty = Duty { first: level, last: level, runs, hands_over };
-        duties.extend((0..workers).map(|n| (format!("level-{level}-{n}"), duty, below(2 * level))));
+        roles.extend((0..workers).map(|n| role(format!("level-{level}-{n}"), duty, below(2 * level))));
         if staffing.movers == Movers::Threads {
             let duty = Duty { runs: false, hands_over: true, ..duty };
-            duties.push((format!("mover-{level}"), duty, below(2 * level + 1)));
+            roles.push(role(format!("mover-{level}"), duty, below(2 * level + 1)));
         }
     }
-    duties
+    roles
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.ends.store(true, SeqCst);
+        self.threads.extend(self.watchdog.take().map(Watchdog::end).unwrap_or_default());
         // Whoever is asleep wakes; a ring too many does no harm.
         for bench in self.shared.floors.iter().flat_map(|floor| [&floor.workers, &floor.mover]) {
             (0..self.threads.len()).for_each(|_| bench.bell.ring());
@@ -334,7 +325,7 @@ impl Crew for Workers {
         let end = &mut self.ends[level];
         let taken = end.settle() && end.inbox.push(Item::Event(route, event)).is_ok();
         if !taken {
-            self.shared.refused.fetch_add(1, SeqCst);
+            self.shared.floors[level].refused.fetch_add(1, SeqCst);
         }
         self.shared.workers_of(level).wake();
         taken
@@ -364,6 +355,18 @@ impl Crew for Workers {
         let empty =
             |end: &DataEnd| end.inbox.slots() == end.inbox.buffer().capacity() && end.results.is_empty();
         self.shared.awake.load(SeqCst) == 0 && self.ends.iter().all(empty)
+    }
+
+    fn overdue(&mut self) -> Option<Overdue> {
+        self.watchdog.as_mut()?.next_report()
+    }
+
+    fn strain(&self, level: u8) -> Strain {
+        let floor = self.shared.floors.get(usize::from(level));
+        floor.map_or_else(Strain::default, |floor| Strain {
+            refused: floor.refused.load(SeqCst),
+            overdue: floor.overdue.load(SeqCst),
+        })
     }
 }
 
@@ -397,12 +400,12 @@ impl Shared {
         &self.floors[level].workers
     }
 
-    fn serve(&self, duty: Duty) {
+    fn serve(&self, duty: Duty, post: &Post) {
         self.awake.fetch_add(1, SeqCst);
         let levels = duty.first..=duty.last;
-        while !self.ends.load(SeqCst) {
+        while !self.ends.load(SeqCst) && !post.is_filled_again() {
             // From the most urgent level again after each step.
-            let worked = levels.clone().any(|level| self.step(level, duty));
+            let worked = levels.clone().any(|level| self.step(level, duty, post));
             if !worked {
                 let bench =
                     if duty.runs { &self.floors[duty.first].workers } else { &self.floors[duty.first].mover };
@@ -412,6 +415,13 @@ impl Shared {
         self.awake.fetch_sub(1, SeqCst);
     }
 
+    /// Wakes the data thread, which has not been since it last looked.
+    fn call(&self) {
+        if !self.rung.swap(true, SeqCst) {
+            self.bell.ring();
+        }
+    }
+
     fn has_work(&self, level: usize, duty: Duty) -> bool {
         let inside = self.floors[level].lock();
         let runs = inside.queue.is_ready() || inside.inboxes.iter().any(|inbox| !inbox.is_empty());
@@ -419,7 +429,7 @@ impl Shared {
     }
 
     /// One run, or one event handed over. `false`: nothing to do at this level.
-    fn step(&self, level: usize, duty: Duty) -> bool {
+    fn step(&self, level: usize, duty: Duty, post: &Post) -> bool {
         let floor = &self.floors[level];
         let mut inside = floor.lock();
         if duty.runs {
@@ -430,7 +440,7 @@ impl Shared {
                 if more {
                     self.workers_of(level).wake();
                 }
-                self.run(floor, run);
+                self.run(floor, run, post);
                 return true;
             }
         }
@@ -449,15 +459,17 @@ impl Shared {
         let ring = target.checked_sub(level + 1).and_then(|below| inside.below.get_mut(below));
         let taken = ring.is_some_and(|ring| ring.push(Item::Event(route, event)).is_ok());
         if !taken {
-            self.refused.fetch_add(1, SeqCst);
+            self.floors[target].refused.fetch_add(1, SeqCst);
         }
         drop(inside);
         self.workers_of(target).wake();
         true
     }
 
-    fn run(&self, floor: &Floor, mut run: Run) {
+    fn run(&self, floor: &Floor, mut run: Run, post: &Post) {
+        post.begin(run.place());
         let outcome = run.work();
+        post.end();
         let mut inside = floor.lock();
         let Inside { queue, results, .. } = &mut *inside;
         queue.end(now(), run, &outcome, &mut Sink { shared: self, results });
@@ -510,9 +522,7 @@ impl Sink<'_> {
             product = back;
             std::thread::sleep(PATIENCE);
         }
-        if !self.shared.rung.swap(true, SeqCst) {
-            self.shared.bell.ring();
-        }
+        self.shared.call();
     }
 }
 

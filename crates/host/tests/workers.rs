@@ -5,9 +5,12 @@
 use contract::{Receipt, Span, Time};
 use host::{Movers, Staffing, Workers, now};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 use stream::{
     Answer, Answers, Built, ConsumerSpec, Crew, Factory, Fault, GraphSpec, Input, Join, Keep, Level, Number,
-    Operator, OperatorSpec, Parameters, PayloadType, Product, Router, Setup, SupplierSpec, Supply, Violation,
+    Operator, OperatorSpec, Overdue, Parameters, PayloadType, Product, Router, Setup, SupplierSpec, Supply,
+    Violation,
 };
 
 struct Kinds;
@@ -27,9 +30,30 @@ impl Operator for Sum {
     }
 }
 
+/// Does not return before the gate is open.
+struct Waits(&'static AtomicBool);
+
+impl Operator for Waits {
+    fn run(&mut self, _inputs: &[Input<'_>], _output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        while !self.0.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Answer::Nothing)
+    }
+}
+
+/// Never opened.
+static NEVER: AtomicBool = AtomicBool::new(false);
+/// Opened by one test.
+static GATE: AtomicBool = AtomicBool::new(false);
+
 impl Factory for Kinds {
     fn build(&self, kind: &str, _setup: &Setup<'_>) -> Result<Built, String> {
-        let operator = Box::new(Sum(kind == "panic"));
+        let operator: Box<dyn Operator> = match kind {
+            "never" => Box::new(Waits(&NEVER)),
+            "gate" => Box::new(Waits(&GATE)),
+            _ => Box::new(Sum(kind == "panic")),
+        };
         Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always })
     }
 }
@@ -158,4 +182,112 @@ fn a_full_level_refuses_and_says_so() {
         processed += std::iter::from_fn(|| router.processed()).count() as u32;
     }
     assert_eq!(processed, sent, "what was refused is not under way for ever");
+}
+
+/// One operator that works, and so many that do not return, all fed by `a` and in one level.
+fn spec_with(kind: &str, waiting: usize) -> GraphSpec {
+    let mut spec = spec();
+    spec.operators.truncate(1);
+    spec.consumers.truncate(1);
+    for number in 0..waiting {
+        let name = format!("waits-{number}");
+        spec.operators.push(operator(&name, kind, &["a"]));
+        let (name, from) = (format!("out/{name}"), name);
+        spec.consumers.push(ConsumerSpec { name, from, level: Level(0), deadline: Span::FOREVER });
+    }
+    spec
+}
+
+/// A router with its workers, and what has come of them.
+struct Plant {
+    router: Router,
+    workers: Workers,
+    handle: u32,
+    sent: u32,
+    results: u64,
+    overdue: Vec<Overdue>,
+}
+
+impl Plant {
+    fn new(spec: GraphSpec, staffing: &Staffing) -> Plant {
+        let mut workers = Workers::start(staffing).unwrap();
+        let mut router = Router::new(Arc::new(Kinds), 3, 1 << 10);
+        router.change(vec![spec]).unwrap();
+        let handle = router.bind("a", &mut workers).unwrap().handle;
+        Plant { router, workers, handle, sent: 0, results: 0, overdue: Vec::new() }
+    }
+
+    fn send(&mut self) {
+        let number = Number { stream: 0, incarnation: 0, seq: u64::from(self.sent) };
+        let receipt = Receipt { stream: 0, ticket: self.sent, round: 0 };
+        let message = Supply { receipt, number, created: now(), payload: &[1] };
+        assert!(self.router.supply(self.handle, &message, &mut self.workers));
+        self.sent += 1;
+    }
+
+    /// Waits until it is so, and takes what comes meanwhile.
+    fn until(&mut self, is_so: impl Fn(&Plant) -> bool) {
+        let until = now() + Span::secs(30);
+        while !is_so(self) {
+            assert!(now() < until, "watchdog: {} results, {:?}", self.results, self.overdue);
+            self.results += u64::from(self.workers.collect().is_some());
+            self.overdue.extend(self.workers.overdue());
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+fn one_that_never_returns_harms_nobody(staffing: &Staffing) {
+    let began = now();
+    let mut plant = Plant::new(spec_with("never", 1), &Staffing { workers: 1, ..staffing.clone() });
+    (0..20).for_each(|_| plant.send());
+    plant.until(|plant| plant.results == 20 && !plant.overdue.is_empty());
+    let [overdue] = &plant.overdue[..] else { panic!("once: {:?}", plant.overdue) };
+    assert_eq!((&*overdue.operator, overdue.level, overdue.replaced), ("waits-0", 0, true));
+    assert!(now().since(began) >= overdue.limit);
+    plant.until(|plant| plant.workers.strain(0).overdue == 1);
+    assert_eq!(plant.workers.strain(1).overdue, 0);
+    plant.send();
+    plant.until(|plant| plant.results == 21);
+    assert_eq!(plant.overdue.len(), 1, "once");
+    // It must return all the same.
+    drop(plant.workers);
+}
+
+#[test]
+fn an_operator_that_never_returns_is_told_of_once_and_the_others_go_on() {
+    one_that_never_returns_harms_nobody(&staffing(None, Movers::Workers));
+}
+
+#[test]
+fn so_it_is_with_priorities_where_the_host_gives_them() {
+    one_that_never_returns_harms_nobody(&staffing(Some(10), Movers::Workers));
+}
+
+#[test]
+fn no_more_threads_are_replaced_than_may_be() {
+    let staffing = Staffing { workers: 1, ..staffing(None, Movers::Workers) };
+    let mut plant = Plant::new(spec_with("never", 6), &staffing);
+    plant.send();
+    // Four are replaced; the fifth keeps the last thread, and the sixth never begins.
+    plant.until(|plant| plant.overdue.len() == 5);
+    let replaced: Vec<bool> = plant.overdue.iter().map(|overdue| overdue.replaced).collect();
+    assert_eq!(replaced, [true, true, true, true, false]);
+    plant.until(|plant| plant.workers.strain(0).overdue == 5);
+    drop(plant.workers);
+}
+
+#[test]
+fn one_that_does_return_gives_its_place_to_the_thread_that_took_it() {
+    let staffing = Staffing { workers: 1, ..staffing(None, Movers::Workers) };
+    let mut plant = Plant::new(spec_with("gate", 1), &staffing);
+    plant.send();
+    plant.until(|plant| plant.overdue.len() == 1 && plant.results == 1);
+    GATE.store(true, SeqCst);
+    plant.until(|plant| plant.workers.strain(0).overdue == 0);
+    plant.send();
+    plant.until(|plant| plant.results == 2 && plant.workers.is_idle());
+    let done = std::iter::from_fn(|| plant.router.processed()).count();
+    assert_eq!((done, plant.router.under_way()), (2, 0));
+    assert_eq!(plant.overdue.len(), 1);
 }

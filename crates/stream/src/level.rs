@@ -157,6 +157,12 @@ impl LevelQueue {
         !self.moving.is_empty()
     }
 
+    /// The name of the operator at this place, for people.
+    pub fn name(&self, place: Place) -> Option<&Arc<str>> {
+        let there = self.stations.get(place.index as usize)?.as_ref();
+        there.filter(|station| station.place == place).map(|station| station.name())
+    }
+
     /// Events that came for operators which were not there any more.
     pub fn strays(&self) -> u64 {
         self.strays

@@ -29,7 +29,7 @@ pub use operator::{
 };
 pub use pattern::{PatternError, captures, fill};
 pub use payload::{Element, PayloadType, PayloadTypeError};
-pub use router::{Bound, Change, Crew, OperatorRow, Output, Router, SharedFactory, Supply};
+pub use router::{Bound, Change, Crew, OperatorRow, Output, Overdue, Router, SharedFactory, Strain, Supply};
 pub use spec::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, RelativeSet, SupplierSpec, Violation,
 };

@@ -15,6 +15,7 @@ use crate::stats::{Counts, Stats};
 use crate::validity::Validity;
 use contract::{Receipt, Span, Time};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Who runs operators: threads on a host, invented processors in a simulation.
@@ -33,6 +34,39 @@ pub trait Crew {
 
     /// Whether nothing is ready or running.
     fn is_idle(&self) -> bool;
+
+    /// The next operator that was found not to return, once for each run.
+    fn overdue(&mut self) -> Option<Overdue> {
+        None
+    }
+
+    /// How a level stands. It must not wait for those who run it.
+    fn strain(&self, level: u8) -> Strain {
+        let _ = level;
+        Strain::default()
+    }
+}
+
+/// An operator that has been in one run for too long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Overdue {
+    /// Its name, with its instance.
+    pub operator: Arc<str>,
+    /// Its level.
+    pub level: u8,
+    /// For how long it has not returned, at least.
+    pub limit: Span,
+    /// Whether somebody else has taken over from whoever runs it.
+    pub replaced: bool,
+}
+
+/// How a level stands, as those see it who run its operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Strain {
+    /// Events that were dropped because too many waited.
+    pub refused: u64,
+    /// Runs that are overdue now.
+    pub overdue: u32,
 }
 
 /// How a topic is bound.
@@ -129,6 +163,14 @@ pub struct OperatorRow<'a> {
     pub level: u8,
     /// Its counts.
     pub counts: Counts,
+}
+
+/// The name with the instance: `rms[7]`.
+impl fmt::Display for OperatorRow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OperatorRow { name, instance, .. } = self;
+        if instance.is_empty() { f.write_str(name) } else { write!(f, "{name}[{}]", instance.join(",")) }
+    }
 }
 
 /// A message to be processed.
@@ -296,6 +338,11 @@ impl Router {
             });
         }
         self.done.pop()
+    }
+
+    /// How many levels there are.
+    pub fn levels(&self) -> u8 {
+        self.levels
     }
 
     /// Messages that are under way.

@@ -5,6 +5,7 @@
 //! recognised at once.
 
 use crate::limits::{FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::load::{LevelStatuses, OperatorStatuses};
 use crate::message::{Body, MarkKind, MessageKind};
 use crate::reader::{Reader, put, put_text};
 use crate::status::{NodeStatus, StreamStatuses};
@@ -307,16 +308,20 @@ pub enum Frame<'a> {
         /// The epoch of the new reign.
         epoch: Epoch,
     },
-    /// Anyone to broker: a snapshot, with the rows of streams from this number on.
+    /// Anyone to broker: a snapshot, with the rows of streams and operators from this number on.
     StatusRequest {
-        /// The first stream asked for.
+        /// The first row asked for, of streams and of operators.
         first_stream: u32,
-        /// How many rows; zero for none.
+        /// How many of each; zero for none.
         rows: u32,
     },
     /// Broker to asker: the snapshot of the broker.
     NodeStatus(NodeStatus<'a>),
-    /// Broker to asker: rows of streams; always after a [`Frame::NodeStatus`].
+    /// Broker to asker: rows of levels, with the first rows of operators.
+    LevelStatuses(LevelStatuses<'a>),
+    /// Broker to asker: rows of operators, if there are any.
+    OperatorStatuses(OperatorStatuses<'a>),
+    /// Broker to asker: rows of streams; always the last of an answer that has rows.
     StreamStatuses(StreamStatuses<'a>),
 }
 
@@ -359,6 +364,8 @@ mod kind {
     pub(super) const STATUS_REQUEST: u8 = 0x40;
     pub(super) const NODE_STATUS: u8 = 0x41;
     pub(super) const STREAM_STATUSES: u8 = 0x42;
+    pub(super) const OPERATOR_STATUSES: u8 = 0x43;
+    pub(super) const LEVEL_STATUSES: u8 = 0x44;
 }
 
 macro_rules! heads {
@@ -446,6 +453,8 @@ impl<'a> Frame<'a> {
             Frame::TakeOver { .. } => kind::TAKE_OVER,
             Frame::StatusRequest { .. } => kind::STATUS_REQUEST,
             Frame::NodeStatus(_) => kind::NODE_STATUS,
+            Frame::LevelStatuses(_) => kind::LEVEL_STATUSES,
+            Frame::OperatorStatuses(_) => kind::OPERATOR_STATUSES,
             Frame::StreamStatuses(_) => kind::STREAM_STATUSES,
         }
     }
@@ -496,6 +505,8 @@ impl<'a> Frame<'a> {
                 put(out, &StatusRequestHead { first_stream: (*first_stream).into(), rows: (*rows).into() });
             }
             Frame::NodeStatus(status) => status.write(out),
+            Frame::LevelStatuses(rows) => out.extend_from_slice(rows.0),
+            Frame::OperatorStatuses(rows) => out.extend_from_slice(rows.0),
             Frame::StreamStatuses(rows) => out.extend_from_slice(rows.0),
         }
     }
@@ -510,6 +521,8 @@ impl<'a> Frame<'a> {
             k if k == MarkKind::Prune as u8 => return Marks::check(body).map(Frame::Prune),
             k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
             kind::STREAM_STATUSES => return StreamStatuses::check(body).map(Frame::StreamStatuses),
+            kind::OPERATOR_STATUSES => return OperatorStatuses::check(body).map(Frame::OperatorStatuses),
+            kind::LEVEL_STATUSES => return LevelStatuses::check(body).map(Frame::LevelStatuses),
             _ => {}
         }
         let mut reader = Reader(body);

@@ -5,6 +5,7 @@
 mod effects;
 mod frame;
 pub mod limits;
+mod load;
 mod message;
 mod outbox;
 mod reader;
@@ -15,6 +16,7 @@ pub use effects::{Effects, LinkChange, LinkId, PeerIndex};
 pub use frame::{
     Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
 };
+pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
 pub use message::{MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages};
 pub use outbox::Outbox;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};

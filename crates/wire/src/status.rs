@@ -27,6 +27,8 @@ pub struct NodeStatus<'a> {
     pub taken: Time,
     /// Streams in its table; rows of [`StreamStatus`] that can be asked for, gaps included.
     pub streams: u32,
+    /// Operators at work; rows of [`crate::OperatorStatus`] that can be asked for.
+    pub operators: u32,
     /// Connected clients.
     pub clients: u32,
     /// The long-run share of one processor that admission counts with, in millionths.
@@ -69,6 +71,14 @@ pub struct NodeStatus<'a> {
     pub replicated_bytes: u64,
     /// Batches in which lazy copies left.
     pub batches: u64,
+    /// Results of operators that were published.
+    pub results: u64,
+    /// Results that could not be published, since their topic was refused.
+    pub results_refused: u64,
+    /// Messages that operators could not take, since too many were under way.
+    pub unprocessed: u64,
+    /// Messages that are under way in operators.
+    pub under_way: u64,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
 }
@@ -121,6 +131,7 @@ struct NodeHead {
     protected: u8,
     reserved: [u8; 2],
     streams: U32,
+    operators: U32,
     clients: U32,
     utilisation_ppm: U32,
     queued: U32,
@@ -129,7 +140,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 18],
+    counters: [U64; 22],
     latency: [I64; 3],
 }
 
@@ -154,12 +165,17 @@ impl<'a> NodeStatus<'a> {
             self.unregistered,
             self.replicated_bytes,
             self.batches,
+            self.results,
+            self.results_refused,
+            self.unprocessed,
+            self.under_way,
         ];
         let head = NodeHead {
             standing: self.standing as u8,
             protected: u8::from(self.protected),
             reserved: [0; 2],
             streams: self.streams.into(),
+            operators: self.operators.into(),
             clients: self.clients.into(),
             utilisation_ppm: self.utilisation_ppm.into(),
             queued: self.queued.into(),
@@ -196,6 +212,10 @@ impl<'a> NodeStatus<'a> {
             unregistered,
             replicated_bytes,
             batches,
+            results,
+            results_refused,
+            unprocessed,
+            under_way,
         ] = head.counters.map(U64::get);
         Ok(NodeStatus {
             name: reader.text(NAME_BYTES_MAX)?,
@@ -206,6 +226,7 @@ impl<'a> NodeStatus<'a> {
             started: Time(head.started.get()),
             taken: Time(head.taken.get()),
             streams: head.streams.get(),
+            operators: head.operators.get(),
             clients: head.clients.get(),
             utilisation_ppm: head.utilisation_ppm.get(),
             queued: head.queued.get(),
@@ -227,6 +248,10 @@ impl<'a> NodeStatus<'a> {
             unregistered,
             replicated_bytes,
             batches,
+            results,
+            results_refused,
+            unprocessed,
+            under_way,
             latency: head.latency.map(|nanos| Span(nanos.get())),
         })
     }

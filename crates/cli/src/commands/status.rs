@@ -1,10 +1,13 @@
-//! `verge status`: both brokers, and whether contracts are kept.
+//! `verge status`: both brokers, whether contracts are kept, and what operators do.
+
+mod load;
 
 use super::start_client;
 use crate::arguments::{BrokerArguments, Format};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use comfy_table::Table;
+use load::{Before, LevelRow, OperatorRow, level_table, operator_table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,6 +21,8 @@ struct Report {
     broken: usize,
     brokers: Vec<BrokerRow>,
     topics: Vec<TopicRow>,
+    levels: Vec<LevelRow>,
+    operators: Vec<OperatorRow>,
 }
 
 #[derive(Serialize)]
@@ -56,6 +61,8 @@ struct TopicRow {
 
 /// Topics shown without `--all`: the worst first.
 const TOPICS_SHOWN: usize = 15;
+/// Operators shown without `--all`: the most urgent first, and in each level those that fail most.
+const OPERATORS_SHOWN: usize = 15;
 /// How long brokers may take to be reached.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
@@ -63,8 +70,9 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, format: Format) -> Outcome {
     let client = start_client(config, brokers, None)?;
     let until = Instant::now() + PATIENCE;
+    let mut before = Before::default();
     loop {
-        let report = look(&client, until)?;
+        let report = look(&client, until, &mut before)?;
         let healthy = report.protected && report.broken == 0;
         if report.brokers.is_empty() && !watch {
             let addresses = client.brokers().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -90,7 +98,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
 }
 
 /// Asks every broker. Waits until all have answered, or for as long as is left.
-fn look(client: &Client, until: Instant) -> Result<Report, Trouble> {
+fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, Trouble> {
     let mut reports: Vec<(String, NodeReport)> = Vec::new();
     loop {
         reports.clear();
@@ -117,6 +125,8 @@ fn look(client: &Client, until: Instant) -> Result<Report, Trouble> {
         at_risk: count(TopicState::AtRisk),
         broken: count(TopicState::Broken),
         topics: topics.iter().map(|stream| topic_row(stream)).collect(),
+        levels: primary.map(|(_, report)| before.levels(report)).unwrap_or_default(),
+        operators: primary.map(|(_, report)| OperatorRow::all(report)).unwrap_or_default(),
         brokers: reports.iter().map(|(address, report)| broker_row(address, report)).collect(),
     })
 }
@@ -175,6 +185,7 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
     if shown < report.topics.len() {
         line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
     }
+    show_load(report, all)?;
     let protection = match (report.brokers.is_empty(), report.protected) {
         (true, _) => "NO BROKER answers",
         (false, true) => "protected: a crash of the primary is survived",
@@ -184,6 +195,22 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
         "{protection}. Topics: {} met, {} at risk, {} broken.",
         report.met, report.at_risk, report.broken
     ))
+}
+
+/// Levels and operators, where there are any.
+fn show_load(report: &Report, all: bool) -> Result<(), Trouble> {
+    let (levels, operators) = (&report.levels, &report.operators);
+    if !levels.is_empty() {
+        line(&level_table(levels).to_string())?;
+    }
+    let shown = if all { operators.len() } else { operators.len().min(OPERATORS_SHOWN) };
+    if shown > 0 {
+        line(&operator_table(&operators[..shown]).to_string())?;
+    }
+    if shown < operators.len() {
+        line(&format!("… and {} more operators (--all lists them)", operators.len() - shown))?;
+    }
+    Ok(())
 }
 
 fn ms(value: f64) -> String {

@@ -359,7 +359,7 @@ impl Watch {
 
     /// A subscriber was handed a joined result.
     pub(crate) fn joined(&mut self, now: Time, joined: &Joined) {
-        let result = contents::joined(&self.ledger, joined);
+        let result = contents::joined(&self.ledger, joined, self.assumed);
         self.verdict(now, contents::NAME, result);
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::load::{LevelStatus, OperatorStatus};
 use crate::status::{StreamStatus, TopicState};
 use crate::{Mark, Message, MessageFlags, Outbox};
 use contract::{LinkClass, Loss, Time};
@@ -124,9 +125,9 @@ proptest! {
     fn snapshots_round_trip(counters in prop::array::uniform12(any::<u64>()), latency in prop::array::uniform3(any::<i64>()), contract in any_contract(), name in "\\PC{0,30}", reign in any_reign(), standing in any_standing()) {
         let [arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations, clock_ahead, refused, promotions] = counters;
         round_trip(Frame::NodeStatus(NodeStatus {
-            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, clients: 4,
+            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
-            clock_ahead, refused, promotions, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, latency: latency.map(Span),
+            clock_ahead, refused, promotions, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
         }))?;
         let row = StreamStatus {
             stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, subscribers: 2,
@@ -138,6 +139,25 @@ proptest! {
         let run = StreamStatuses::of(&rows);
         prop_assert!(run.eq([row, row]));
         round_trip(Frame::StreamStatuses(run))?;
+    }
+
+    #[test]
+    fn loads_round_trip(counts in prop::array::uniform8(any::<u64>()), spans in prop::array::uniform2(0..=i64::MAX), level in any::<u8>(), number in any::<u32>(), name in "\\PC{0,60}") {
+        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults] = counts;
+        let [busy, worst] = spans.map(Span);
+        let operator = OperatorStatus {
+            name: &name, level, runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, busy, worst,
+        };
+        let level = LevelStatus { level, operators: number, busy, worst, refused: dropped, overdue: number };
+        let (mut operators, mut levels) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            OperatorStatuses::append(&mut operators, &operator);
+            LevelStatuses::append(&mut levels, &level);
+        }
+        prop_assert!(OperatorStatuses::of(&operators).eq([operator, operator]));
+        prop_assert!(LevelStatuses::of(&levels).eq([level, level]));
+        round_trip(Frame::OperatorStatuses(OperatorStatuses::of(&operators)))?;
+        round_trip(Frame::LevelStatuses(LevelStatuses::of(&levels)))?;
     }
 }
 
@@ -183,6 +203,9 @@ fn damaged_bodies_are_refused_with_the_reason() {
     );
     assert_eq!(decode(&raw(0x7f, &[])), Err(WireError::UnknownKind(0x7f)));
     assert_eq!(decode(&raw(MarkKind::Prune as u8, &[0; 13])), Err(WireError::Truncated));
+    for kind in [kind::OPERATOR_STATUSES, kind::LEVEL_STATUSES] {
+        assert_eq!(decode(&raw(kind, &[0; 20])), Err(WireError::Truncated));
+    }
     let half_a_message = [0, 0, 0, 0, 0, 9, 0, 0];
     assert_eq!(decode(&raw(MessageKind::Publish as u8, &half_a_message)), Err(WireError::Truncated));
 }
@@ -209,6 +232,21 @@ fn check_bytes(input: &[u8]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+const OPERATOR: OperatorStatus<'static> = OperatorStatus {
+    name: "rms[7]",
+    level: 1,
+    runs: 10,
+    results: 9,
+    shed_absolute: 1,
+    shed_relative: 2,
+    marked: 3,
+    replaced: 4,
+    dropped: 5,
+    faults: 1,
+    busy: Span::millis(3),
+    worst: Span::millis(1),
+};
 
 /// Frames of every kind, one after the other.
 fn sample() -> Vec<u8> {
@@ -241,6 +279,11 @@ fn sample() -> Vec<u8> {
     outbox.push_message(MessageKind::Publish, &message);
     outbox.push_message(MessageKind::Publish, &message);
     outbox.push_mark(MarkKind::Prune, Mark { stream: 1, seq: 7 });
+    let (mut operators, mut levels) = (Vec::new(), Vec::new());
+    OperatorStatuses::append(&mut operators, &OPERATOR);
+    outbox.push(&Frame::OperatorStatuses(OperatorStatuses::of(&operators)));
+    LevelStatuses::append(&mut levels, &LevelStatus { level: 1, operators: 2, ..LevelStatus::default() });
+    outbox.push(&Frame::LevelStatuses(LevelStatuses::of(&levels)));
     outbox.push(&Frame::Handover);
     outbox.unsent().to_vec()
 }

@@ -1,0 +1,161 @@
+//! Brokers that run operators, as real processes: what their status shows, what a bad message does, and what SIGHUP changes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::time::Duration;
+use support::{PATIENT, Pair, wait_for, wait_until};
+use verge::{Publisher, Subscription};
+
+const PLANT: &str = "\
+[[topic]]
+filter = \"turbine/+/temp\"
+period = \"100ms\"
+deadline = \"500ms\"
+loss = 0
+retain = 10
+";
+
+/// A source, and an operator that turns degrees into kelvin, on a topic of its own.
+fn kelvin(output: &str, more: &str) -> String {
+    format!(
+        "[[source]]\ntopic = \"turbine/+/temp\"\ntype = \"json:value\"\n\
+         [[operator]]\nname = \"kelvin\"\nkind = \"scale\"\ninputs = [\"turbine/+/temp\"]\nfrom = \"degC\"\nto = \"K\"\n\
+         cost = \"100us\"\noutput = \"turbine/+/{output}\"\n{more}"
+    )
+}
+
+const IN_TIME: &str = "deadline = \"400ms\"\n";
+
+/// A pair with the operator, somebody who publishes a temperature and somebody who reads the result.
+struct Plant {
+    pair: Pair,
+    primary: usize,
+    publisher: Publisher,
+    results: Subscription,
+    /// The configuration without operators.
+    base: String,
+}
+
+impl Plant {
+    fn start() -> Plant {
+        let pair = Pair::start(&format!("{PATIENT}{PLANT}{}", kelvin("kelvin", IN_TIME)));
+        let primary = pair.wait_for_protection();
+        let text = std::fs::read_to_string(&pair.site.config).unwrap();
+        let base = text.split("[[source]]").next().unwrap().to_owned();
+        let client = pair.site.client();
+        let results = client.subscribe("turbine/#").unwrap();
+        let publisher = client.publisher_by_configuration("turbine/7/temp").unwrap();
+        Plant { pair, primary, publisher, results, base }
+    }
+
+    fn publish(&self, text: &str) {
+        self.publisher.publish(text.as_bytes()).unwrap();
+        // The period of the contract.
+        std::thread::sleep(Duration::from_millis(101));
+    }
+
+    /// Publishes until a result comes on this topic; returns it.
+    fn result_on(&self, topic: &str) -> f64 {
+        wait_for(&format!("a result on {topic}"), || {
+            self.publish("{\"value\": 20.0}");
+            let message = std::iter::from_fn(|| self.results.next_within(Duration::ZERO));
+            let message = message.filter(|message| &*message.topic == topic).last()?;
+            Some(f64::from_le_bytes(message.payload.get(..8)?.try_into().unwrap()))
+        })
+    }
+
+    /// The rows of operators and of levels.
+    fn status(&self) -> (Value, Value) {
+        let ran = self.pair.site.run(&["status", "--format", "json"]);
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        (report["operators"].clone(), report["levels"].clone())
+    }
+
+    /// Writes other operators, and has the primary read them; returns what it then says for the first time.
+    fn hang_up(&mut self, operators: &str, says: &str) -> String {
+        std::fs::write(&self.pair.site.config, format!("{}{operators}", self.base)).unwrap();
+        let primary = self.primary;
+        let before = self.pair.broker(primary).log().len();
+        self.pair.broker(primary).signal(Signal::HUP);
+        wait_for(says, || {
+            let log = self.pair.broker(primary).log()[before..].to_owned();
+            log.contains(says).then_some(log)
+        })
+    }
+}
+
+#[test]
+fn the_status_shows_operators_and_bad_messages_are_faults_that_harm_no_other() {
+    let mut plant = Plant::start();
+    for _ in 0..3 {
+        plant.publish("{\"value\": 20.0}");
+        plant.publish("nonsense");
+    }
+    assert!((plant.result_on("turbine/7/kelvin") - 293.15).abs() < 1e-6);
+    wait_until("the counts", || {
+        let (operators, _) = plant.status();
+        operators[0]["faults"] == 3 && operators[0]["results"].as_u64() >= Some(4)
+    });
+    let (operators, levels) = plant.status();
+    let [row] = &operators.as_array().unwrap()[..] else { panic!("one operator: {operators}") };
+    assert_eq!(row["operator"], "kelvin[7]");
+    let count = |name: &str| row[name].as_u64().unwrap();
+    assert_eq!(count("runs"), count("results") + count("faults"), "{row}");
+    assert!(row["mean_us"].as_f64() > Some(0.0) && row["worst_us"].as_f64() >= row["mean_us"].as_f64());
+    let [level] = &levels.as_array().unwrap()[..] else { panic!("one level: {levels}") };
+    assert_eq!((level["operators"].as_u64(), level["refused"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(level["overdue"], 0);
+    assert!(level["busy_percent"].as_f64() > Some(0.0));
+    let shown = plant.pair.site.run(&["status"]);
+    for text in ["busy %", "worst ms", "refused", "shed abs", "faults", "mean us", "kelvin[7]"] {
+        assert!(shown.out.contains(text), "lacks {text}: {}", shown.out);
+    }
+    let primary = plant.primary;
+    let log = plant.pair.broker(primary).log();
+    assert!(log.contains("the operator `kelvin[7]` failed"), "{log}");
+    let report = plant.pair.report(primary).unwrap();
+    assert!(report.counter("results") >= 4, "{:?}", report.counters);
+}
+
+#[test]
+fn without_operators_the_status_has_no_rows_of_them() {
+    let pair = Pair::start(PATIENT);
+    let shown = pair.site.run(&["status"]);
+    shown.must(0, &["primary", "backup"]);
+    assert!(!shown.out.contains("busy %") && !shown.out.contains("shed abs"), "{}", shown.out);
+}
+
+#[test]
+fn sighup_keeps_begins_and_ends_graphs() {
+    let mut plant = Plant::start();
+    plant.result_on("turbine/7/kelvin");
+    let runs = |plant: &Plant| plant.status().0[0]["runs"].as_u64().unwrap();
+    let before = runs(&plant);
+    let same = kelvin("kelvin", IN_TIME);
+    plant.hang_up(&same, "operators: 1 graphs go on, 0 begin, 0 have ended");
+    assert!(runs(&plant) >= before, "its counts go on with it");
+    plant.hang_up(&kelvin("absolute", IN_TIME), "operators: 0 graphs go on, 1 begin, 1 have ended");
+    assert!((plant.result_on("turbine/7/absolute") - 293.15).abs() < 1e-6);
+    plant.hang_up("", "operators: 0 graphs go on, 0 begin, 1 have ended");
+    wait_until("the end of the operator", || plant.status().0.as_array().unwrap().is_empty());
+}
+
+#[test]
+fn sighup_with_a_broken_file_or_a_deadline_that_cannot_be_kept_changes_nothing() {
+    let mut plant = Plant::start();
+    plant.result_on("turbine/7/kelvin");
+    let log = plant.hang_up("[[operator]]\nname = \n", "the configuration is not taken over");
+    assert!(log.contains("operators go on as before"), "{log}");
+    plant.result_on("turbine/7/kelvin");
+    let tight = kelvin("kelvin", "deadline = \"20us\"\n");
+    let log = plant.hang_up(&tight, "the configuration is not taken over");
+    for text in ["turbine/+/kelvin", "the result takes", "longer than its deadline of 20us", "would do"] {
+        assert!(log.contains(text), "lacks {text}: {log}");
+    }
+    plant.result_on("turbine/7/kelvin");
+    assert_eq!(plant.pair.broker(plant.primary).terminate(), Some(0));
+}
