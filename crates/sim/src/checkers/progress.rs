@@ -49,7 +49,8 @@ impl Progress {
             && limits.deferred_per_subscriber >= usual.deferred_per_subscriber
             && wide;
         // A message and its results come together.
-        let several = scenario.processing.is_empty() || limits.deferred_per_subscriber >= 16;
+        let several =
+            scenario.processing.is_empty() || limits.deferred_per_subscriber >= usual.deferred_per_subscriber;
         let roomy = steady && wide && several && limits.store_bytes >= usual.store_bytes;
         Progress { ample, steady, from: None, to: None, proof: None, roomy }
     }
