@@ -175,7 +175,7 @@ pub const KEYS: &[Key] = &[
     key(
         "replication.policy",
         Kind::Choice(&["eager", "lazy", "periodic", "retransmission-only"]),
-        "\"eager\"",
+        "\"lazy\"",
         "When messages are copied to the backup. eager: as soon as nothing more urgent waits. lazy: at the last safe moment, and only what is not dispatched by then. periodic (everything that has arrived since the last round) and retransmission-only (nothing) are baselines for measurements, which do not keep loss bounds.",
     ),
     key(
