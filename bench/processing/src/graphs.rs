@@ -11,8 +11,8 @@ pub struct Terms {
     pub violation: Violation,
     /// `R` of the middle streams of figure 2.6.
     pub within: Span,
-    /// `A` of all suppliers.
-    pub validity: Span,
+    /// `A` of all suppliers, in their periods.
+    pub validity_periods: u64,
 }
 
 /// `R` of everything else.
@@ -84,7 +84,7 @@ pub fn shared(terms: &Terms) -> GraphSpec {
 
 fn supplier(name: &str, period: Span, terms: &Terms) -> SupplierSpec {
     let payload = PayloadType::Array(Element::F32);
-    SupplierSpec { name: name.to_owned(), payload, validity: terms.validity, period }
+    SupplierSpec { name: name.to_owned(), payload, validity: period * terms.validity_periods, period }
 }
 
 /// As the configuration makes it when nothing else is said.

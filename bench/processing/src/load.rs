@@ -29,9 +29,10 @@ pub struct Plan {
     prioritization: bool,
     sharing: bool,
     shed: bool,
-    /// `R` of middle streams, `A` of all.
+    /// `R` of middle streams.
     within_ms: f64,
-    validity_ms: f64,
+    /// `A` of all, in periods of the supplier.
+    validity_periods: u64,
     /// How far apart the suppliers of one stream begin; as far as their period if they have nothing to do with each other.
     apart_ms: f64,
     /// How much faster or slower than said each supplier's clock is at most.
@@ -164,7 +165,7 @@ fn specs(plan: &Plan) -> Vec<GraphSpec> {
     let terms = Terms {
         violation: if plan.shed { Violation::Shed } else { Violation::Mark },
         within: span(plan.within_ms / 1e3),
-        validity: span(plan.validity_ms / 1e3),
+        validity_periods: plan.validity_periods,
     };
     let mut spec = if plan.shared_graph { graphs::shared(&terms) } else { graphs::streams(&terms) };
     if !plan.prioritization {
