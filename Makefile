@@ -41,11 +41,13 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
-## Measure the workload of the source's table, fault-free, and write bench/results/.
+## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing.
 bench:
-	$(CARGO) build --release --bin verge
+	$(CARGO) build --release --bin verge --bin verge-bench-processing
 	bench/sim.py
 	bench/frame.py
+	bench/processing.py
+	bench/replication.py
 
 ## Put all code into the common form.
 fmt:

@@ -3,6 +3,7 @@
 pub mod operator;
 pub mod sim;
 
+use crate::commands::workload::Table;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::{Contract, LinkClass, Loss, Span};
 use std::path::PathBuf;
@@ -148,15 +149,23 @@ pub enum ConfigCommand {
 
 #[derive(Subcommand, Debug)]
 pub enum WorkerRole {
-    /// Publishes the workload of the source's table 3.2 until its input closes.
+    /// Publishes a workload of the source until its input closes.
     Publish {
         #[arg(long)]
         topics: u32,
+        #[arg(long, value_enum, default_value_t)]
+        table: Table,
+        /// Only one in so many of the topics of each category.
+        #[arg(long, default_value_t = 1)]
+        divide: u32,
     },
     /// Receives until its input closes.
     Receive {
         #[arg(long)]
         filter: Vec<String>,
+        /// Reports the latency of every message.
+        #[arg(long)]
+        latencies: bool,
     },
 }
 

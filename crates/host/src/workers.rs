@@ -7,7 +7,8 @@
 //!
 //! Handing over is the last duty of a worker that finds nothing to run, and not the work of threads of its own, whose
 //! priority would lie between the levels. The order is the same, since a worker hands over before it sleeps and lower levels
-//! run only when it does. `bench/results/processing.md` compares the two.
+//! run only when it does. `bench/results/processing.md` compares the two and finds no difference beyond its noise, neither in
+//! latencies nor in switches, so the fewer threads it is.
 //!
 //! A thread may be interrupted by a more urgent one at any point, so none may ever wait for a less urgent one. Between the
 //! data thread and each level, and from level to level, there are rings with one writer and one reader, neither of which waits

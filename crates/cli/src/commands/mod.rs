@@ -14,7 +14,7 @@ mod sim;
 mod status;
 mod subscribe;
 mod worker;
-mod workload;
+pub mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format};
 use crate::config::Config;

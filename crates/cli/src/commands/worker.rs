@@ -2,7 +2,7 @@
 //! print what they saw as JSON.
 
 use super::connect;
-use super::workload::{Category, PAYLOAD_BYTES, categories};
+use super::workload::Category;
 use crate::arguments::{BrokerArguments, WorkerRole};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, line, yes};
@@ -37,6 +37,10 @@ pub struct ReceiveReport {
     pub latency: BTreeMap<String, LatencyReport>,
     /// When messages of the most urgent category arrived, by topic, in nanoseconds since the Unix epoch.
     pub arrivals: BTreeMap<String, Vec<u64>>,
+    /// If asked for: of every message, when it arrived, in nanoseconds since the Unix epoch, and its latency in
+    /// microseconds, by the first level of its topic.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
 }
 
 /// One stream as it was received.
@@ -65,10 +69,13 @@ pub struct LatencyReport {
 pub fn run(config: &Config, brokers: &BrokerArguments, role: &WorkerRole) -> Outcome {
     let over = watch_input()?;
     match role {
-        WorkerRole::Publish { topics } => {
-            publish(&connect(config, brokers, Some("demo-publisher"))?, *topics, &over)?;
+        WorkerRole::Publish { topics, table, divide } => {
+            let categories = table.categories(*topics, *divide);
+            publish(&connect(config, brokers, Some("demo-publisher"))?, &categories, &over)?;
         }
-        WorkerRole::Receive { filter } => receive(&connect(config, brokers, None)?, filter, &over)?,
+        WorkerRole::Receive { filter, latencies } => {
+            receive(&connect(config, brokers, None)?, filter, *latencies, &over)?;
+        }
     }
     Ok(yes(true))
 }
@@ -90,6 +97,9 @@ fn print(report: &impl Serialize) -> Result<(), Trouble> {
 /// How much shorter than its period a step may be; less than `network.publisher_to_broker`, which covers it.
 const JITTER: Duration = Duration::from_micros(500);
 
+/// The largest payload of a workload.
+const PAYLOAD_BYTES_MAX: usize = 512;
+
 /// A batch of topics that are published together; ordered so that the next one due is the greatest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Proxy {
@@ -97,9 +107,10 @@ struct Proxy {
     first: usize,
     count: usize,
     period: Duration,
+    payload_bytes: usize,
 }
 
-fn publish(client: &Client, topics: u32, over: &AtomicBool) -> Result<(), Trouble> {
+fn publish(client: &Client, categories: &[Category], over: &AtomicBool) -> Result<(), Trouble> {
     let outages = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&outages);
     client.on_reign(move |reigning| {
@@ -107,7 +118,6 @@ fn publish(client: &Client, topics: u32, over: &AtomicBool) -> Result<(), Troubl
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(outage.as_millis_f64());
         }
     })?;
-    let categories = categories(topics);
     let names: Vec<(String, &Category)> = categories
         .iter()
         .flat_map(|category| (0..category.topics).map(move |index| (category.topic(index), category)))
@@ -115,7 +125,7 @@ fn publish(client: &Client, topics: u32, over: &AtomicBool) -> Result<(), Troubl
     let publishers =
         client.publishers(names.iter().map(|(name, category)| (name.as_str(), Some(category.contract))))?;
     line(READY)?;
-    let mut proxies = plan(&categories);
+    let mut proxies = plan(categories);
     let mut behind = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
         let Some(mut proxy) = proxies.pop() else { break };
@@ -125,7 +135,7 @@ fn publish(client: &Client, topics: u32, over: &AtomicBool) -> Result<(), Troubl
         }
         behind = behind.max(Instant::now().saturating_duration_since(proxy.due.0));
         let began = Instant::now();
-        publish_batch(client, &publishers[proxy.first..proxy.first + proxy.count])?;
+        publish_batch(client, &publishers[proxy.first..proxy.first + proxy.count], proxy.payload_bytes)?;
         // A publisher that was held up does not catch up with a burst: that would break its own contract.
         proxy.due.0 = (proxy.due.0 + proxy.period).max(began + proxy.period - JITTER);
         proxies.push(proxy);
@@ -147,18 +157,19 @@ fn plan(categories: &[Category]) -> BinaryHeap<Proxy> {
         for batch in 0..batches {
             let count = category.batch.min(category.topics - batch * category.batch) as usize;
             let due = std::cmp::Reverse(begin + period * batch / batches.max(1));
-            proxies.push(Proxy { due, first, count, period });
+            let payload_bytes = category.payload_bytes;
+            proxies.push(Proxy { due, first, count, period, payload_bytes });
             first += count;
         }
     }
     proxies
 }
 
-fn publish_batch(client: &Client, publishers: &[Publisher]) -> Result<(), Trouble> {
-    let payload = [0x5a; PAYLOAD_BYTES];
+fn publish_batch(client: &Client, publishers: &[Publisher], bytes: usize) -> Result<(), Trouble> {
+    let payload = &[0x5a; PAYLOAD_BYTES_MAX][..bytes.min(PAYLOAD_BYTES_MAX)];
     client.batch(|batch| {
         for publisher in publishers {
-            match batch.publish(publisher, &payload) {
+            match batch.publish(publisher, payload) {
                 Err(error) if !error.is_retryable() => return Err(error),
                 _ => {}
             }
@@ -175,8 +186,12 @@ struct Collected {
     /// By the number of the stream: its group, and when its messages arrived if those are remembered.
     streams: Vec<Option<(usize, Option<Vec<u64>>)>>,
     arrivals: BTreeMap<String, usize>,
+    /// By group; `None` if nobody asked.
+    latencies: Option<Vec<Vec<(u64, u64)>>>,
 }
 
+/// Latencies remembered per group.
+const LATENCIES_MAX: usize = 1_000_000;
 /// Arrivals remembered per topic.
 const ARRIVALS_MAX: usize = 100_000;
 /// The group of topics whose arrivals are remembered: the most urgent one.
@@ -192,6 +207,12 @@ impl Collected {
         if let Some((_, histogram)) = self.groups.get_mut(*group) {
             histogram.saturating_record(delivery.latency.as_nanos_u64() / 1_000);
         }
+        if let Some(latencies) = self.latencies.as_mut().and_then(|groups| groups.get_mut(*group))
+            && latencies.len() < LATENCIES_MAX
+        {
+            let arrived = delivery.created + delivery.latency;
+            latencies.push((arrived.0, delivery.latency.as_nanos_u64() / 1_000));
+        }
         if let Some(arrivals) = arrivals.as_mut().filter(|arrivals| arrivals.len() < ARRIVALS_MAX) {
             arrivals.push((delivery.created + delivery.latency).0);
         }
@@ -205,6 +226,7 @@ impl Collected {
         if known.is_none() {
             let Ok(histogram) = Histogram::new_with_bounds(1, 60_000_000, 3) else { return };
             self.groups.push((name.to_owned(), histogram));
+            self.latencies.iter_mut().for_each(|groups| groups.push(Vec::new()));
         }
         if index >= self.streams.len() {
             self.streams.resize_with(index + 1, || None);
@@ -222,8 +244,9 @@ impl Collected {
     }
 }
 
-fn receive(client: &Client, filters: &[String], over: &AtomicBool) -> Result<(), Trouble> {
-    let collected = Arc::new(Mutex::new(Collected::default()));
+fn receive(client: &Client, filters: &[String], latencies: bool, over: &AtomicBool) -> Result<(), Trouble> {
+    let latencies = latencies.then(Vec::new);
+    let collected = Arc::new(Mutex::new(Collected { latencies, ..Collected::default() }));
     for filter in filters {
         let sink = Arc::clone(&collected);
         client.subscribe_with(filter, move |delivery| {
@@ -259,5 +282,7 @@ fn receive(client: &Client, filters: &[String], over: &AtomicBool) -> Result<(),
         (group.clone(), report)
     });
     let (streams, latency) = (streams.collect(), latency.collect());
-    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals() })
+    let names = collected.groups.iter().map(|(name, _)| name.clone());
+    let latencies = names.zip(collected.latencies.iter().flatten().cloned()).collect();
+    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals(), latencies })
 }
