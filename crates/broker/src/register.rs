@@ -389,7 +389,9 @@ impl Broker {
         let within = processing.map(|processing| processing.within.min(contract.cover()));
         let within = within.filter(|within| !within.is_forever()).unwrap_or(Span::ZERO);
         let processed = slots_for(within, contract.period).min(limits.ring_slots_max);
-        let longest = if plan.replicate { plan.dispatch.max(plan.replication) } else { plan.dispatch };
+        // What is never due is dispatched after everything else, and kept as long as its copy.
+        let dispatch = if plan.dispatch.is_forever() { Span::ZERO } else { plan.dispatch };
+        let longest = if plan.replicate { dispatch.max(plan.replication) } else { dispatch };
         // What rounds copy is kept until the next one.
         let round = match self.settings.replication {
             Replication::Periodic { period, .. } => period,

@@ -441,7 +441,7 @@ impl Shared {
                 if more {
                     self.workers_of(level).wake();
                 }
-                self.run(floor, run, post);
+                self.run(level, run, duty, post);
                 return true;
             }
         }
@@ -467,13 +467,41 @@ impl Shared {
         true
     }
 
-    fn run(&self, floor: &Floor, mut run: Run, post: &Post) {
-        post.begin(run.place());
-        let outcome = run.work();
-        post.end();
-        let mut inside = floor.lock();
-        let Inside { queue, results, .. } = &mut *inside;
-        queue.end(now(), run, &outcome, &mut Sink { shared: self, results });
+    /// A run, and what follows it at once: nothing of another level goes before the next run of the most urgent level that
+    /// this thread serves, so that one begins under the same lock and at the same instant.
+    fn run(&self, level: usize, mut run: Run, duty: Duty, post: &Post) {
+        let floor = &self.floors[level];
+        loop {
+            post.begin(run.place());
+            let outcome = run.work();
+            post.end();
+            let mut inside = floor.lock();
+            let Inside { queue, results, .. } = &mut *inside;
+            let mut sink = Sink { shared: self, results, pushed: false };
+            let time = now();
+            queue.end(time, run, &outcome, &mut sink);
+            let pushed = sink.pushed;
+            let goes_on = level == duty.first && !self.ends.load(SeqCst) && !post.is_filled_again();
+            let next = if goes_on {
+                inside.take_in();
+                inside.queue.begin(time)
+            } else {
+                None
+            };
+            let more = next.is_some() && inside.queue.is_ready();
+            drop(inside);
+            // Not under the lock: waking somebody takes longer than everything else here.
+            if pushed {
+                self.call();
+            }
+            if more {
+                self.workers_of(level).wake();
+            }
+            match next {
+                Some(next) => run = next,
+                None => return,
+            }
+        }
     }
 }
 
@@ -509,6 +537,8 @@ impl Inside {
 struct Sink<'a> {
     shared: &'a Shared,
     results: &'a mut Producer<Product>,
+    /// The data thread has to be called.
+    pushed: bool,
 }
 
 /// How long a worker waits when the data thread has not taken results yet.
@@ -521,9 +551,10 @@ impl Sink<'_> {
                 return;
             }
             product = back;
+            self.shared.call();
             std::thread::sleep(PATIENCE);
         }
-        self.shared.call();
+        self.pushed = true;
     }
 }
 

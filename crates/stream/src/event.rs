@@ -177,10 +177,17 @@ fn bits(mut set: u64) -> impl Iterator<Item = u32> {
 #[expect(clippy::disallowed_types, reason = "tried, never waited for; see above")]
 type Free = std::sync::Mutex<Vec<Arc<Body>>>;
 
+/// Events that a store begins with.
+const MADE_AT_ONCE: usize = 4;
+
 /// Where the events of one source are kept when nobody uses them: as many as can be true at once (C6).
 #[derive(Debug)]
 pub struct Store {
     free: Free,
+    /// How many are kept at most.
+    ring: usize,
+    /// How many have been made.
+    made: AtomicU64,
     permits: Option<Arc<Permits>>,
     beyond: AtomicU64,
 }
@@ -188,15 +195,21 @@ pub struct Store {
 impl Store {
     /// A store for so many events.
     pub(crate) fn new(ring: usize, permits: Option<Arc<Permits>>) -> Arc<Store> {
-        let free = (0..ring.max(1)).map(|_| Arc::default()).collect();
-        Arc::new(Store { free: Free::new(free), permits, beyond: AtomicU64::new(0) })
+        let ring = ring.max(1);
+        // Events that are true for long would take much room at once; those beyond the first are made when they are needed.
+        let first = ring.min(MADE_AT_ONCE);
+        let free = (0..first).map(|_| Arc::default()).collect();
+        let (made, beyond) = (AtomicU64::new(first as u64), AtomicU64::new(0));
+        Arc::new(Store { free: Free::new(free), ring, made, permits, beyond })
     }
 
-    /// An empty event. If all are in use, one more is made and counted. `permit`: to be given back when it ends.
+    /// An empty event. If all that the ring has are in use, one more is made and counted. `permit`: to be given back when it ends.
     pub(crate) fn draft(self: &Arc<Store>, permit: Option<u32>) -> Draft {
         let kept = self.free.try_lock().ok().and_then(|mut free| free.pop());
         let body = kept.unwrap_or_else(|| {
-            self.beyond.fetch_add(1, Relaxed);
+            if self.made.fetch_add(1, Relaxed) >= self.ring as u64 {
+                self.beyond.fetch_add(1, Relaxed);
+            }
             Arc::default()
         });
         let mut draft = Draft(Event(Some(body)));
@@ -206,11 +219,12 @@ impl Store {
     }
 
     fn keep(&self, body: Arc<Body>) {
-        // Its room is all that there is for: a body beyond it is freed.
         if let Ok(mut free) = self.free.try_lock()
-            && free.len() < free.capacity()
+            && free.len() < self.ring
         {
             free.push(body);
+        } else {
+            self.made.fetch_sub(1, Relaxed);
         }
     }
 
