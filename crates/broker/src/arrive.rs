@@ -104,7 +104,8 @@ impl Broker {
     fn prune_overwritten(&mut self, index: u32, old: &Slot, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup() else { return };
         let copied = old.flags.has(SlotFlags::REPLICATED) && !old.flags.has(SlotFlags::PRUNED);
-        if copied && old.flags.has(SlotFlags::OFFERED) && self.settings.policy.coordinates() {
+        let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
+        if copied && given && self.settings.policy.coordinates() {
             self.stats.pruned += 1;
             out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq: old.seq });
         }

@@ -37,6 +37,12 @@ pub trait Outputs: Effects {
         false
     }
 
+    /// Whether there still is an output of this number.
+    fn has_output(&mut self, output: u32) -> bool {
+        let _ = output;
+        false
+    }
+
     /// A result has been dispatched, or never will be.
     fn release(&mut self, lineage: u32) {
         let _ = lineage;

@@ -203,8 +203,9 @@ impl Broker {
             let slot = ring.slot(ticket).filter(|slot| slot.marked && !slot.flags.has(done))?;
             Some((ticket, slot.created + Span::micros(slot.released_after.into())))
         });
-        copying.armed = next.map(|(ticket, _)| ticket);
+        copying.armed = None;
         if let Some(((ticket, released), plan)) = next.zip(topic.plan.lazy) {
+            copying.armed = Some(ticket);
             // It has arrived, so it cannot be counted from later than now, whatever its publisher's clock says.
             let due = released.min(now) + plan.start;
             lazy.heap.push(Reverse(Entry { due, stream: last.stream, ticket }));

@@ -14,8 +14,8 @@ use crate::events::Event;
 use crate::queue::JobKind;
 use crate::register::{Denial, Publisher};
 use crate::ring::SlotFlags;
-use crate::table::Topic;
-use contract::{Contract, Loss, Mutant, Receipt, Span, Time};
+use crate::table::{Stream, Topic};
+use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, Time};
 use wire::limits::NAME_BYTES_MAX;
 use wire::{Message, MessageFlags};
 
@@ -81,7 +81,7 @@ pub(crate) struct ResultStream {
 /// A result without a deadline of its own is dispatched as if it were due so long after the newest reading.
 const WITHOUT_DEADLINE: Span = Span::secs(1);
 /// Between two attempts to have a refused stream of results carried.
-const ASK_AGAIN: Span = Span::secs(10);
+const ASK_AGAIN: Span = Span::secs(1);
 
 impl Broker {
     /// An operator has a result. `false`: it is not published, and its lineage need not be kept.
@@ -142,7 +142,7 @@ impl Broker {
     }
 
     /// The operators have changed: asks for every topic anew whether its messages are processed.
-    pub fn rebind(&mut self, out: &mut impl Outputs) {
+    pub fn rebind(&mut self, now: Time, out: &mut impl Outputs) {
         let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { continue };
@@ -155,6 +155,28 @@ impl Broker {
                 self.plan_again(index);
             }
         }
+        self.retire_lost_results(now, out);
+    }
+
+    /// Streams of results whose outputs are gone end, so that others may publish on their topics.
+    fn retire_lost_results(&mut self, now: Time, out: &mut impl Outputs) {
+        let streams: Vec<u32> = self.table.streams().map(|(index, _)| index).collect();
+        for origin in streams {
+            let Some(stream) = self.table.stream_mut(origin) else { continue };
+            let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut stream.results)
+                .into_iter()
+                .partition(|known| out.has_output(known.output));
+            stream.results = kept;
+            for made in lost.into_iter().filter_map(|known| known.stream) {
+                let made_of = self.table.stream(made).and_then(|stream| stream.made_of);
+                if made_of == Some(origin) {
+                    if let Some(made) = self.table.stream_mut(made) {
+                        made.made_of = None;
+                    }
+                    self.retire(now, made, out);
+                }
+            }
+        }
     }
 
     /// A topic's plan where its messages are processed, or are not any more.
@@ -162,6 +184,22 @@ impl Broker {
         let Some(topic) = self.table.topic(index) else { return };
         let processed = topic.processing.is_some();
         let Ok(new) = self.admission.plan_processed(&topic.contract, processed) else { return };
+        self.set_plan(index, new);
+        // What had to be copied in another way, or not at all, is.
+        let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+        for stream in streams {
+            if let Some(stream) = self.table.stream_mut(stream) {
+                stream.copying = Default::default();
+            }
+            if processed && self.pair.backup().is_some() {
+                self.copy_again(stream);
+            }
+        }
+    }
+
+    /// Gives a topic another plan, and counts its streams anew.
+    pub(crate) fn set_plan(&mut self, index: u32, new: Plan) {
+        let Some(topic) = self.table.topic(index) else { return };
         let old = topic.plan;
         let (contract, subscribers) = (topic.contract, topic.subscribers.len() as u32);
         let admitted =
@@ -184,7 +222,8 @@ impl Broker {
         let known = origin.results.iter().find(|known| known.output == result.output);
         if let Some(known) = known {
             let there = known.stream.and_then(|index| self.table.stream(index));
-            match there {
+            let is_its = |stream: &Stream| stream.made_of == Some(result.stream);
+            match there.filter(|stream| is_its(stream)) {
                 Some(stream) if stream.incarnation == result.incarnation => return known.stream,
                 None if now < known.ask_again => return None,
                 _ => {}

@@ -563,8 +563,12 @@ impl Broker {
         if let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) {
             // A backup that has come to reign knew the topic without knowing whose it is.
             topic.made = true;
+            let contract = topic.contract;
             if let Some(processing) = topic.processing.take() {
                 out.unbind(processing.handle);
+            }
+            if let Ok(plan) = self.admission.plan(&contract.best_effort()) {
+                self.set_plan(index, plan);
             }
         }
         Ok(())

@@ -159,3 +159,19 @@ fn sighup_with_a_broken_file_or_a_deadline_that_cannot_be_kept_changes_nothing()
     plant.result_on("turbine/7/kelvin");
     assert_eq!(plant.pair.broker(plant.primary).terminate(), Some(0));
 }
+
+#[test]
+fn results_go_where_they_belong_after_several_changes() {
+    let mut plant = Plant::start();
+    plant.result_on("turbine/7/kelvin");
+    for name in ["absolute", "warm", "kelvin"] {
+        plant.hang_up(&kelvin(name, IN_TIME), "operators: 0 graphs go on, 1 begin, 1 have ended");
+        plant.result_on(&format!("turbine/7/{name}"));
+    }
+    // Another contract on the same topic.
+    plant.hang_up(
+        &kelvin("kelvin", "deadline = \"45ms\"\n"),
+        "operators: 0 graphs go on, 1 begin, 1 have ended",
+    );
+    assert!((plant.result_on("turbine/7/kelvin") - 293.15).abs() < 1e-6);
+}

@@ -24,6 +24,8 @@ pub struct BrokerNode<R, O = NoOperators> {
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
 const JOBS_PER_PORTION: usize = 64;
+/// The same for results.
+const RESULTS_PER_PORTION: usize = 64;
 
 impl<R: Reporter> BrokerNode<R> {
     /// A broker that has just started, without operators.
@@ -37,12 +39,13 @@ impl<R: Reporter, C: Crew> BrokerNode<R, Processor<C>> {
     /// them is not right.
     pub fn change_graphs(
         &mut self,
+        now: Time,
         graphs: Vec<GraphSpec>,
         net: &mut impl Effects,
     ) -> Result<Change, Vec<GraphError>> {
         let change = self.operators.change(graphs)?;
         let BrokerNode { broker, reporter, operators } = self;
-        broker.rebind(&mut Wired { net, reporter, operators });
+        broker.rebind(now, &mut Wired { net, reporter, operators });
         Ok(change)
     }
 }
@@ -58,19 +61,23 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
         &mut self.operators
     }
 
-    /// Publishes what operators have made, and settles the messages with which they are done.
-    fn take_results(&mut self, now: Time, net: &mut impl Effects) {
+    /// Publishes some of what operators have made, and settles the messages with which they are done. Returns whether there may be more.
+    fn take_results(&mut self, now: Time, net: &mut impl Effects) -> bool {
         let BrokerNode { broker, reporter, operators } = self;
-        while let Some(made) = operators.next_result(now, reporter) {
+        let mut taken = 0;
+        while taken < RESULTS_PER_PORTION {
+            let Some(made) = operators.next_result(now, reporter) else { break };
+            taken += 1;
             let result = made.outcome();
-            let taken = broker.publish_result(now, &result, &mut Wired { net, reporter, operators });
-            if !taken {
+            let published = broker.publish_result(now, &result, &mut Wired { net, reporter, operators });
+            if !published {
                 operators.release(result.lineage);
             }
         }
         while let Some(receipt) = operators.processed() {
             broker.processed(receipt, &mut Wired { net, reporter, operators });
         }
+        taken == RESULTS_PER_PORTION
     }
 
     /// The broker itself.
@@ -85,12 +92,9 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 
     /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
     pub fn run_jobs(&mut self, now: Time, budget: usize, net: &mut impl Effects) -> bool {
-        self.take_results(now, net);
-        self.broker.run(
-            now,
-            budget,
-            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
-        )
+        let more = self.take_results(now, net);
+        let BrokerNode { broker, reporter, operators } = self;
+        broker.run(now, budget, &mut Wired { net, reporter, operators }) | more
     }
 
     /// Begins to end; see [`Broker::leave`].
@@ -180,6 +184,10 @@ impl<N: Effects, R: Reporter, O: Operators> Outputs for Wired<'_, N, R, O> {
 
     fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
         self.operators.process(handle, message)
+    }
+
+    fn has_output(&mut self, output: u32) -> bool {
+        self.operators.has_output(output)
     }
 
     fn release(&mut self, lineage: u32) {

@@ -22,6 +22,9 @@ pub trait Operators {
     /// Gives a message to the operators that its topic feeds. `false`: they cannot take it.
     fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool;
 
+    /// Whether there still is an output of this number.
+    fn has_output(&self, output: u32) -> bool;
+
     /// A result has been dispatched, or never will be.
     fn release(&mut self, lineage: u32);
 
@@ -51,6 +54,9 @@ impl Operators for NoOperators {
     }
     fn unbind(&mut self, _handle: u32) {}
     fn process(&mut self, _handle: u32, _message: &Processed<'_>) -> bool {
+        false
+    }
+    fn has_output(&self, _output: u32) -> bool {
         false
     }
     fn release(&mut self, _lineage: u32) {}
@@ -124,6 +130,11 @@ impl<C: Crew> Processor<C> {
         self.router.change(graphs)
     }
 
+    /// Graphs that begin from now on are set up by this. Those that go on keep what set them up.
+    pub fn set_factory(&mut self, factory: SharedFactory) {
+        self.router.set_factory(factory);
+    }
+
     /// What is processed, and where.
     pub fn router(&self) -> &Router {
         &self.router
@@ -179,6 +190,10 @@ impl<C: Crew> Operators for Processor<C> {
         let number = Number { stream: message.stream, incarnation, seq: message.seq };
         let supply = Supply { receipt, number, created: message.created, payload: message.payload };
         self.router.supply(handle, &supply, &mut self.crew)
+    }
+
+    fn has_output(&self, output: u32) -> bool {
+        self.router.output(output).is_some()
     }
 
     fn release(&mut self, lineage: u32) {

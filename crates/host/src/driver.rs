@@ -66,6 +66,12 @@ impl<N: Node> Driver<N> {
         self.network.poller.add(waker, WAKERS, false).map_err(failed)
     }
 
+    /// Wakes the driver with each write to this; it need not be read.
+    pub fn wake_with(&mut self, bell: impl AsFd) -> Result<(), HostError> {
+        let failed = |reason| HostError::System { what: "cannot wait for workers", reason };
+        self.network.poller.add_bell(bell, WAKERS).map_err(failed)
+    }
+
     /// The node.
     pub fn node(&self) -> &N {
         &self.node

@@ -45,6 +45,12 @@ impl Poller {
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), interest(write))
     }
 
+    /// Adds something whose owner writes to it to wake us. Each write wakes once, whether or not anybody reads.
+    pub(crate) fn add_bell(&self, bell: impl AsFd, token: u64) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, bell, epoll::EventData::new_u64(token), flags)
+    }
+
     pub(crate) fn change(&self, socket: impl AsFd, token: u64, write: bool) -> Result<(), Errno> {
         epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), interest(write))
     }

@@ -45,7 +45,7 @@ pub fn serve<R: Reporter, O: Operators>(
     let pair = driver.listen(serving.pair)?;
     driver.wake_on(&signals)?;
     for waker in &serving.wakers {
-        driver.wake_on(waker)?;
+        driver.wake_with(waker)?;
     }
     listening(clients, pair);
 

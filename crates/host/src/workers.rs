@@ -28,7 +28,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -328,20 +328,21 @@ impl Crew for Workers {
         if !taken {
             self.shared.floors[level].refused.fetch_add(1, SeqCst);
         }
-        self.shared.workers_of(level).wake();
+        self.shared.workers_of(level).wake(&self.shared.awake);
         taken
     }
 
     fn collect(&mut self) -> Option<Product> {
+        // Before looking, so that what comes after the last look rings again. The bell itself is never read: whoever waits for
+        // it is woken by each ring, and not by its being readable.
         if self.shared.rung.load(SeqCst) {
-            // Silenced before looking, so that what comes after the last look rings again.
             self.shared.rung.store(false, SeqCst);
-            self.shared.bell.wait();
+            fence(SeqCst);
         }
         for _ in 0..self.ends.len() {
             let end = &mut self.ends[self.turn];
             if !end.waiting.is_empty() && end.settle() {
-                self.shared.workers_of(self.turn).wake();
+                self.shared.workers_of(self.turn).wake(&self.shared.awake);
             }
             if let Ok(product) = end.results.pop() {
                 return Some(product);
@@ -377,7 +378,7 @@ impl Workers {
         let end = &mut self.ends[level];
         end.waiting.push_back(item);
         end.settle();
-        self.shared.workers_of(level).wake();
+        self.shared.workers_of(level).wake(&self.shared.awake);
     }
 }
 
@@ -439,7 +440,7 @@ impl Shared {
                 let more = inside.queue.is_ready();
                 drop(inside);
                 if more {
-                    self.workers_of(level).wake();
+                    self.workers_of(level).wake(&self.awake);
                 }
                 self.run(level, run, duty, post);
                 return true;
@@ -449,7 +450,7 @@ impl Shared {
             let left = inside.queue.has_moving();
             drop(inside);
             if left {
-                floor.mover.wake();
+                floor.mover.wake(&self.awake);
             }
             return false;
         }
@@ -463,7 +464,7 @@ impl Shared {
             self.floors[target].refused.fetch_add(1, SeqCst);
         }
         drop(inside);
-        self.workers_of(target).wake();
+        self.workers_of(target).wake(&self.awake);
         true
     }
 
@@ -495,7 +496,7 @@ impl Shared {
                 self.call();
             }
             if more {
-                self.workers_of(level).wake();
+                self.workers_of(level).wake(&self.awake);
             }
             match next {
                 Some(next) => run = next,

@@ -156,7 +156,7 @@ fn operators_make_the_data_thread_allocate_nothing() {
     operators.change(vec![graph()]).unwrap();
     let node = BrokerNode::with_operators(settings("a", 1, false), Silent, operators);
     // A message of each topic, and a result of one.
-    let allocations = while_messages_flow(node, 3, |driver| driver.wake_on(&bell).unwrap());
+    let allocations = while_messages_flow(node, 3, |driver| driver.wake_with(&bell).unwrap());
     assert!(allocations <= RACES_MAX, "{allocations} allocations for 10 000 messages and 5 000 results");
 }
 

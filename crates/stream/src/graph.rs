@@ -12,7 +12,7 @@ use crate::pattern::{self, PatternError};
 use crate::payload::PayloadType;
 use crate::spec::{GraphSpec, Join, Keep, Level, OperatorSpec, Violation};
 use contract::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a configuration makes no graph.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -56,6 +56,17 @@ pub enum GraphError {
         operator: String,
         /// How many.
         events: usize,
+    },
+    /// An operator that runs on each input, two of which come from one supplier.
+    #[error(
+        "`{operator}` runs on each input by itself, and two of them are made of `{supplier}`: their results would have one \
+         number, and one of them would be taken for the other. Give each its own operator and output"
+    )]
+    SharedNumber {
+        /// The operator.
+        operator: String,
+        /// The supplier.
+        supplier: String,
     },
     /// A consumer's deadline is zero or negative.
     #[error("the deadline of `{0}` is {1}: it must be longer than zero")]
@@ -299,6 +310,7 @@ impl Graph {
         graph.join_up();
         graph.propagate_levels();
         graph.propagate_validity();
+        graph.check_numbers()?;
         graph.propagate_types(factory)?;
         Ok(graph)
     }
@@ -385,6 +397,29 @@ impl Graph {
 }
 
 impl Graph {
+    /// A result has the number of its first input; where an operator runs on each input, those must not meet again.
+    fn check_numbers(&self) -> Result<(), Vec<GraphError>> {
+        let mut numbers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); self.operators.len()];
+        let mut errors = Vec::new();
+        for index in &self.order {
+            let step = &self.operators[*index];
+            let of = |origin: &Origin| match origin {
+                Origin::Supplier(supplier) => BTreeSet::from([*supplier]),
+                Origin::Operator(operator) => numbers[*operator].clone(),
+            };
+            let used = if step.join == Join::All { 1 } else { step.inputs.len() };
+            let mut own = BTreeSet::new();
+            for supplier in step.inputs.iter().take(used).flat_map(of) {
+                if !own.insert(supplier) {
+                    let supplier = self.suppliers[supplier].name.clone();
+                    errors.push(GraphError::SharedNumber { operator: step.source.name.clone(), supplier });
+                }
+            }
+            numbers[*index] = own;
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
     /// What results are, and whether they come without gaps, from the suppliers downstream.
     fn propagate_types(&mut self, factory: &dyn Factory) -> Result<(), Vec<GraphError>> {
         let mut errors = Vec::new();

@@ -88,7 +88,9 @@ pub struct Router {
     graphs: Vec<Running>,
     /// By handle: what a topic's messages feed.
     bindings: Slab<Binding>,
-    outputs: Slab<Arc<Output>>,
+    /// By number. A number is never used again: results may still be on their way to it.
+    outputs: BTreeMap<u32, Arc<Output>>,
+    numbered: u32,
     sites: Vec<Sites>,
     permits: Arc<Permits>,
     /// By permit: the message that has it.
@@ -110,6 +112,7 @@ struct Sites {
 struct Running {
     spec: GraphSpec,
     graph: Arc<Graph>,
+    factory: SharedFactory,
     instances: BTreeMap<Vec<String>, Instance>,
 }
 
@@ -131,10 +134,13 @@ struct Tap {
     validity: Span,
     deadline: Span,
     done: Span,
+    level: u8,
 }
 
 struct Binding {
     taps: Vec<Tap>,
+    /// The most urgent that it feeds.
+    level: u8,
     /// The instances that they belong to.
     instances: Vec<(Arc<Graph>, Vec<String>)>,
 }
@@ -205,7 +211,8 @@ impl Router {
             levels,
             graphs: Vec::new(),
             bindings: Slab::default(),
-            outputs: Slab::default(),
+            outputs: BTreeMap::new(),
+            numbered: 0,
             sites: (0..levels).map(|_| Sites::default()).collect(),
             permits: Arc::new(Permits::new(limit)),
             under_way: vec![Receipt::default(); limit],
@@ -228,7 +235,8 @@ impl Router {
             match Graph::build(&spec, self.levels, &*self.factory) {
                 Ok(graph) => {
                     let instances = BTreeMap::new();
-                    running.push(Running { spec, graph: Arc::new(graph), instances });
+                    let (graph, factory) = (Arc::new(graph), Arc::clone(&self.factory));
+                    running.push(Running { spec, graph, factory, instances });
                 }
                 Err(wrong) => errors.extend(wrong),
             }
@@ -245,6 +253,11 @@ impl Router {
         Ok(change)
     }
 
+    /// Graphs that begin from now on are set up by this.
+    pub fn set_factory(&mut self, factory: SharedFactory) {
+        self.factory = factory;
+    }
+
     /// The graphs as they are.
     pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
         self.graphs.iter().filter(|running| running.is_wanted()).map(|running| &*running.graph)
@@ -252,7 +265,7 @@ impl Router {
 
     /// A topic has come. `Some`: its messages are to be processed, under this handle.
     pub fn bind(&mut self, topic: &str, crew: &mut impl Crew) -> Option<Bound> {
-        let mut binding = Binding { taps: Vec::new(), instances: Vec::new() };
+        let mut binding = Binding { taps: Vec::new(), level: u8::MAX, instances: Vec::new() };
         for index in 0..self.graphs.len() {
             let running = &self.graphs[index];
             let suppliers = running.graph.suppliers.iter().enumerate();
@@ -266,6 +279,7 @@ impl Router {
             for (supplier, captured) in meant {
                 let Some(instance) = self.instance(index, &captured, crew) else { continue };
                 instance.topics += 1;
+                binding.level = binding.level.min(instance.taps[supplier].level);
                 binding.taps.push(instance.taps[supplier].clone());
                 binding.instances.push((Arc::clone(&self.graphs[index].graph), captured));
             }
@@ -293,7 +307,7 @@ impl Router {
                 self.sites[usize::from(place.level)].free.push(place.index);
             }
             for output in gone.iter().flat_map(|gone| &gone.outputs) {
-                self.outputs.remove(*output);
+                self.outputs.remove(output);
             }
         }
         self.graphs.retain(|running| running.is_wanted() || !running.instances.is_empty());
@@ -302,7 +316,11 @@ impl Router {
     /// Gives a message to the operators that its topic feeds. `false`: to none, since too many are under way.
     pub fn supply(&mut self, handle: u32, message: &Supply<'_>, crew: &mut impl Crew) -> bool {
         let Some(binding) = self.bindings.get(handle) else { return false };
-        let Some(permit) = self.free.pop() else {
+        // What is urgent finds a permit however many the others hold: each level leaves a share to those above it.
+        let reserved =
+            self.under_way.len() / (2 * usize::from(self.levels.max(1))) * usize::from(binding.level);
+        let permit = if self.free.len() > reserved { self.free.pop() } else { None };
+        let Some(permit) = permit else {
             self.refused += 1;
             return false;
         };
@@ -357,7 +375,7 @@ impl Router {
 
     /// What an outlet publishes.
     pub fn output(&self, index: u32) -> Option<&Arc<Output>> {
-        self.outputs.get(index)
+        self.outputs.get(&index)
     }
 
     /// All operators that are at work.
@@ -380,14 +398,21 @@ impl Router {
     /// The instance of a graph for what stands in the places of `+`, made if need be.
     fn instance(&mut self, index: usize, captured: &[String], crew: &mut impl Crew) -> Option<&mut Instance> {
         if !self.graphs[index].instances.contains_key(captured) {
-            let graph = Arc::clone(&self.graphs[index].graph);
-            let made = self.make(&graph, captured, crew)?;
+            let Running { graph, factory, .. } = &self.graphs[index];
+            let (graph, factory) = (Arc::clone(graph), Arc::clone(factory));
+            let made = self.make(&graph, &factory, captured, crew)?;
             self.graphs[index].instances.insert(captured.to_vec(), made);
         }
         self.graphs[index].instances.get_mut(captured)
     }
 
-    fn make(&mut self, graph: &Arc<Graph>, captured: &[String], crew: &mut impl Crew) -> Option<Instance> {
+    fn make(
+        &mut self,
+        graph: &Arc<Graph>,
+        factory: &SharedFactory,
+        captured: &[String],
+        crew: &mut impl Crew,
+    ) -> Option<Instance> {
         let captured: Vec<&str> = captured.iter().map(String::as_str).collect();
         let names = graph.consumers.iter().map(|consumer| fill(&consumer.name, &captured));
         let names: Vec<String> = names.collect::<Option<_>>()?;
@@ -412,7 +437,7 @@ impl Router {
                 routes: routes(&step.source.feeds),
                 outlets: step.consumers.iter().map(outlet).collect(),
                 stats: Arc::clone(&stats[operator]),
-                make: self.maker(graph, operator),
+                make: maker(graph, factory, operator),
             };
             // Building the graph has set up one like it; without it, what feeds it finds nobody there.
             if let Some(station) = Station::new(graph, operator, siting) {
@@ -425,18 +450,9 @@ impl Router {
             validity: supplier.validity,
             deadline: supplier.deadline,
             done: supplier.done,
+            level: supplier.level.map_or(u8::MAX, |level| level.0),
         });
         Some(Instance { taps: taps.collect(), places, stats, outputs, topics: 0 })
-    }
-
-    fn maker(&self, graph: &Arc<Graph>, operator: usize) -> Maker {
-        let (graph, factory) = (Arc::clone(graph), Arc::clone(&self.factory));
-        let inputs = graph.input_types(operator);
-        Arc::new(move || {
-            let step = &graph.operators[operator];
-            let setup = Setup { inputs: &inputs, parameters: &step.parameters };
-            factory.build(&step.kind, &setup).ok().map(|built| built.operator)
-        })
     }
 
     fn site(&mut self, level: u8) -> Place {
@@ -458,8 +474,21 @@ impl Router {
             deadline: graph.consumers[consumer].deadline,
             gapless: source.gapless,
         };
-        self.outputs.insert(Arc::new(output))
+        self.numbered = self.numbered.wrapping_add(1);
+        self.outputs.insert(self.numbered, Arc::new(output));
+        self.numbered
     }
+}
+
+/// Makes the value of an operator of a graph.
+fn maker(graph: &Arc<Graph>, factory: &SharedFactory, operator: usize) -> Maker {
+    let (graph, factory) = (Arc::clone(graph), Arc::clone(factory));
+    let inputs = graph.input_types(operator);
+    Arc::new(move || {
+        let step = &graph.operators[operator];
+        let setup = Setup { inputs: &inputs, parameters: &step.parameters };
+        factory.build(&step.kind, &setup).ok().map(|built| built.operator)
+    })
 }
 
 /// An operator's name with its instance: `rms[7]`.

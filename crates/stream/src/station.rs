@@ -75,7 +75,6 @@ pub struct Station {
     pub(crate) outlets: Vec<Outlet>,
     store: Arc<Store>,
     stats: Arc<Stats>,
-    make: Maker,
     /// What a run needs; it is away while one is under way.
     kit: Option<Box<Kit>>,
     /// Whether it waits for its turn.
@@ -84,6 +83,7 @@ pub struct Station {
 
 struct Kit {
     operator: Box<dyn Operator>,
+    make: Maker,
     /// The events of the run, with their slots.
     inputs: Vec<(usize, Event)>,
 }
@@ -114,7 +114,11 @@ impl Station {
     /// The operator of a graph at this place; `None` if its value cannot be made.
     pub(crate) fn new(graph: &Graph, operator: usize, siting: Siting) -> Option<Station> {
         let step = &graph.operators[operator];
-        let kit = Kit { operator: (siting.make)()?, inputs: Vec::with_capacity(step.inputs.len()) };
+        let kit = Kit {
+            operator: (siting.make)()?,
+            make: siting.make,
+            inputs: Vec::with_capacity(step.inputs.len()),
+        };
         let room = |_| VecDeque::with_capacity(2);
         Some(Station {
             place: siting.place,
@@ -129,7 +133,6 @@ impl Station {
             outlets: siting.outlets,
             store: Store::new(step.source.ring, None),
             stats: siting.stats,
-            make: siting.make,
             kit: Some(Box::new(kit)),
             queued: false,
         })
@@ -278,11 +281,8 @@ impl Station {
         match outcome {
             Ok(Answer::Result) => {}
             Ok(Answer::Nothing) => return None,
-            Err(fault) => {
+            Err(_) => {
                 count(&self.stats.faults);
-                if *fault == Fault::Panicked {
-                    self.renew();
-                }
                 return None;
             }
         }
@@ -295,18 +295,6 @@ impl Station {
         }
         count(&self.stats.results);
         Some(result)
-    }
-
-    /// A panic may have left anything in the operator's state.
-    fn renew(&mut self) {
-        match (self.make)() {
-            Some(operator) => {
-                if let Some(kit) = &mut self.kit {
-                    kit.operator = operator;
-                }
-            }
-            None => self.kit = None,
-        }
     }
 
     /// Its name, for people.
@@ -344,7 +332,7 @@ impl Run {
     /// Does the work. What it takes is up to the operator; everything else is held up as little as can be.
     pub fn work(&mut self) -> Result<Answer, Fault> {
         let mut draft = self.store.draft(None);
-        let Kit { operator, inputs } = &mut *self.kit;
+        let Kit { operator, make, inputs } = &mut *self.kit;
         let body = draft.body();
         let mut given = [Input { slot: 0, payload: &[], created: Time::ZERO }; INPUTS_MAX];
         let given = &mut given[..inputs.len().min(INPUTS_MAX)];
@@ -353,6 +341,11 @@ impl Run {
         }
         let work = AssertUnwindSafe(|| operator.run(given, &mut body.payload));
         let outcome = catch_unwind(work).unwrap_or(Err(Fault::Panicked));
+        if outcome == Err(Fault::Panicked) {
+            // The panic may have left anything in its state.
+            let again = catch_unwind(AssertUnwindSafe(|| make())).ok().flatten();
+            *operator = again.unwrap_or_else(|| Box::new(Gone));
+        }
         if outcome == Ok(Answer::Result) {
             (body.validity, body.deadline, body.marks) = (self.validity, self.due, self.marks);
             body.number = inputs.first().map(|(_, event)| event.number).unwrap_or_default();
@@ -360,5 +353,14 @@ impl Run {
             self.result = Some(draft.done());
         }
         outcome
+    }
+}
+
+/// In the place of an operator that could not be made anew.
+struct Gone;
+
+impl Operator for Gone {
+    fn run(&mut self, _inputs: &[Input<'_>], _output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        Err(Fault::Failed("it panicked, and could not be set up again"))
     }
 }

@@ -3,7 +3,7 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst, fence};
 
 /// Where idle threads sleep.
 pub(super) struct Bench {
@@ -38,24 +38,29 @@ impl Bench {
         Ok(Bench { bell: Bell::new(EventfdFlags::SEMAPHORE)?, sleepers: AtomicUsize::new(0) })
     }
 
-    /// Wakes one sleeper, if there is one.
-    pub(super) fn wake(&self) {
+    /// Wakes one sleeper, if there is one, and counts it as awake. Called after there is work.
+    pub(super) fn wake(&self, awake: &AtomicUsize) {
+        // Either we see the sleeper, or it sees the work.
+        fence(SeqCst);
         let wake = |sleepers: usize| sleepers.checked_sub(1);
         if self.sleepers.load(SeqCst) > 0 && self.sleepers.fetch_update(SeqCst, SeqCst, wake).is_ok() {
+            awake.fetch_add(1, SeqCst);
             self.bell.ring();
         }
     }
 
     /// Sleeps until woken, unless there is work after all.
     pub(super) fn sleep(&self, awake: &AtomicUsize, has_work: impl Fn() -> bool) {
-        self.sleepers.fetch_add(1, SeqCst);
         awake.fetch_sub(1, SeqCst);
+        self.sleepers.fetch_add(1, SeqCst);
+        fence(SeqCst);
         let leave = |sleepers: usize| sleepers.checked_sub(1);
         let stays = has_work() && self.sleepers.fetch_update(SeqCst, SeqCst, leave).is_ok();
         // Somebody may have taken us for asleep already; that ring is ours then.
-        if !stays {
+        if stays {
+            awake.fetch_add(1, SeqCst);
+        } else {
             self.bell.wait();
         }
-        awake.fetch_add(1, SeqCst);
     }
 }

@@ -113,7 +113,9 @@ impl Watchdog {
             report,
         };
         // It takes locks of every level, so none of them may go before it.
-        let priority = staffing.priority.filter(|_| shared.by_priority);
+        // It nearly always sleeps.
+        let priority =
+            staffing.priority.filter(|_| shared.by_priority).map(|priority| priority.saturating_add(1));
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
             realtime::try_priority(priority, "the watchdog");
             realtime::try_processors(&round.processors, "the watchdog");

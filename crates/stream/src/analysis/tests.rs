@@ -1,4 +1,5 @@
 use super::*;
+use crate::graph::GraphError;
 use crate::graph::tests::Passing;
 use crate::spec::{ConsumerSpec, GraphSpec, Keep, Level, OperatorSpec, SupplierSpec};
 use proptest::prelude::*;
@@ -266,7 +267,14 @@ prop_compose! {
         };
         let rows: Vec<Row<'_>> = rows.iter().enumerate().map(row).collect();
         let named: Vec<(&str, i64)> = suppliers.iter().map(String::as_str).zip(periods.iter().copied()).collect();
-        build(&spec(&named, &rows))
+        let mut spec = spec(&named, &rows);
+        // Branches of one supplier must not meet where each input is run by itself.
+        while let Err(errors) = Graph::build(&spec, 3, &Passing) {
+            let GraphError::SharedNumber { operator, .. } = &errors[0] else { panic!("{errors:?}") };
+            let join = spec.operators.iter_mut().find(|known| known.name == *operator);
+            join.unwrap().join = Join::All;
+        }
+        build(&spec)
     }
 }
 

@@ -181,3 +181,11 @@ fn everything_that_is_wrong_is_said_at_once() {
 fn a_graph_without_anything_is_one() {
     assert_eq!(build(&GraphSpec::default()).unwrap().order, Vec::<usize>::new());
 }
+
+#[test]
+fn results_of_one_message_do_not_share_its_number() {
+    let mut spec = figure();
+    spec.operators[6].join = Join::Any;
+    let said = build(&spec).unwrap_err()[0].to_string();
+    assert!(said.contains("`o7` runs on each input") && said.contains("made of `s1`"), "{said}");
+}

@@ -3,13 +3,15 @@
 use super::{Lines, USUAL_PRIORITY};
 use crate::commands::graph::Study;
 use crate::config::{Config, Problems};
+use crate::kinds::Kinds;
 use crate::output::Trouble;
 use crossbeam_channel::{Receiver, bounded};
 use engine::{BrokerNode, Processor};
-use host::{Movers, Network, Staffing, Workers, hangups};
+use host::{Movers, Network, Staffing, Workers, hangups, now};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use stream::GraphSpec;
 
 /// Results of one level that may wait for the data thread. It takes them before it waits for anything else.
@@ -47,9 +49,15 @@ fn staffing(config: &Config) -> Staffing {
     }
 }
 
+/// Graphs, and what sets up their operators: modules may have changed.
+struct Changed {
+    graphs: Vec<GraphSpec>,
+    kinds: Arc<Kinds>,
+}
+
 /// Graphs on their way to the data thread.
 pub struct Reloads {
-    changes: Receiver<Vec<GraphSpec>>,
+    changes: Receiver<Changed>,
     waker: UnixStream,
 }
 
@@ -68,9 +76,9 @@ pub fn reload_in_background(
         let mut bytes = [0; 16];
         while hangups.read(&mut bytes).is_ok_and(|read| read > 0) {
             match judged(&reload) {
-                Ok(graphs) => {
+                Ok(changed) => {
                     // It fails only when the data thread has ended.
-                    let _ = sender.send(graphs).map(|()| wake.write(&[0]));
+                    let _ = sender.send(changed).map(|()| wake.write(&[0]));
                 }
                 Err(text) => lines
                     .say(&format!("the configuration is not taken over, operators go on as before: {text}")),
@@ -81,12 +89,16 @@ pub fn reload_in_background(
 }
 
 /// The graphs of the configuration as it is now, if all their results would be in time.
-fn judged(reload: &impl Fn() -> Result<Config, Problems>) -> Result<Vec<GraphSpec>, String> {
+fn judged(reload: &impl Fn() -> Result<Config, Problems>) -> Result<Changed, String> {
     let config = reload().map_err(|problems| problems.to_string())?;
     let study = Study::new(&config).map_err(|trouble| trouble.to_string())?;
     let late = study.rows().into_iter().flat_map(|graph| graph.outputs).filter(|output| !output.kept);
     let late: Vec<String> = late.map(|output| format!("`{}`: {}", output.topic, output.reason)).collect();
-    if late.is_empty() { Ok(config.processing.graphs) } else { Err(late.join("; ")) }
+    if late.is_empty() {
+        Ok(Changed { graphs: config.processing.graphs, kinds: config.kinds })
+    } else {
+        Err(late.join("; "))
+    }
 }
 
 impl Reloads {
@@ -94,15 +106,16 @@ impl Reloads {
     pub fn apply(&mut self, node: &mut Node, net: &mut Network, lines: &Lines) {
         let mut bytes = [0; 16];
         let _ = self.waker.read(&mut bytes);
-        while let Ok(graphs) = self.changes.try_recv() {
-            change(node, net, graphs, lines);
+        while let Ok(changed) = self.changes.try_recv() {
+            change(node, net, changed, lines);
         }
     }
 }
 
 /// Gives a broker its graphs, and says what that changed.
-pub fn change(node: &mut Node, net: &mut Network, graphs: Vec<GraphSpec>, lines: &Lines) {
-    match node.change_graphs(graphs, net) {
+fn change(node: &mut Node, net: &mut Network, changed: Changed, lines: &Lines) {
+    node.operators().set_factory(changed.kinds);
+    match node.change_graphs(now(), changed.graphs, net) {
         Ok(change) => lines.say(&format!(
             "operators: {} graphs go on, {} begin, {} have ended; other keys need a restart",
             change.kept, change.added, change.removed
