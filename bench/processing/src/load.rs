@@ -282,6 +282,8 @@ impl Bench {
             let timeout = Timespec { tv_sec: wait / 1_000_000_000, tv_nsec: wait % 1_000_000_000 };
             let bell = self.workers.bell();
             let _ = poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&timeout));
+            // A broker is woken by each ring; here the bell is silenced by reading it.
+            let _ = rustix::io::read(bell, &mut [0; 8]);
         }
     }
 

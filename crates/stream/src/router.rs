@@ -474,9 +474,10 @@ impl Router {
             deadline: graph.consumers[consumer].deadline,
             gapless: source.gapless,
         };
-        self.numbered = self.numbered.wrapping_add(1);
-        self.outputs.insert(self.numbered, Arc::new(output));
-        self.numbered
+        let number = self.numbered;
+        self.numbered = number.wrapping_add(1);
+        self.outputs.insert(number, Arc::new(output));
+        number
     }
 }
 
