@@ -446,7 +446,7 @@ pub const OPERATOR_KEYS: &[Key] = &[
         "violation",
         Kind::Choice(&["mark", "shed"]),
         "\"mark\"",
-        "What happens to events that are out of date or too far apart: results made of them say so, or they are dropped.",
+        "What happens to events that are out of date or too far apart: results made of them say so, or they are dropped. Under mark, a join of several topics that was once held up by more than a period uses partners a period apart from then on; shed brings them together again.",
     ),
     key(
         "together",
