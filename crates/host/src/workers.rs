@@ -67,13 +67,6 @@ pub enum Movers {
     Threads,
 }
 
-impl Staffing {
-    /// Priorities that the levels take up.
-    pub fn priorities(levels: u8) -> u8 {
-        levels.saturating_mul(2)
-    }
-}
-
 /// The threads that run operators. They end when this is dropped.
 pub struct Workers {
     shared: Arc<Shared>,
@@ -242,7 +235,8 @@ fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
     let mut inboxes: Vec<Vec<Consumer<Item>>> = (0..levels).map(|_| Vec::new()).collect();
     for level in 0..levels {
         let (inbox, end) = RingBuffer::new(staffing.inbox.max(1));
-        inboxes[level].push(end);
+        // The data thread's is the first; see `Inside::take_in`.
+        inboxes[level].insert(0, end);
         let (results, results_end) = RingBuffer::new(staffing.results.max(1));
         ends.push(DataEnd { inbox, waiting: VecDeque::new(), results: results_end });
         let below = (level + 1..levels).map(|lower| {

@@ -28,8 +28,6 @@ pub struct LevelQueue {
     /// What goes to other levels: the more urgent ones first, and in order.
     moving: BinaryHeap<Moving>,
     entered: u64,
-    /// Events for operators that are not there any more.
-    strays: u64,
 }
 
 /// An event that waits to be handed to another level.
@@ -89,7 +87,7 @@ impl LevelQueue {
     pub fn offer(&mut self, route: Route, event: Event) {
         let found = self.stations.get_mut(route.to.index as usize).and_then(Option::as_mut);
         let Some(station) = found.filter(|station| station.place == route.to) else {
-            self.strays += 1;
+            // Its graph was taken away while the event was on its way.
             return;
         };
         station.take(usize::from(route.slot), event);
@@ -161,11 +159,6 @@ impl LevelQueue {
     pub fn name(&self, place: Place) -> Option<&Arc<str>> {
         let there = self.stations.get(place.index as usize)?.as_ref();
         there.filter(|station| station.place == place).map(|station| station.name())
-    }
-
-    /// Events that came for operators which were not there any more.
-    pub fn strays(&self) -> u64 {
-        self.strays
     }
 }
 

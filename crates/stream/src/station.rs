@@ -319,11 +319,6 @@ impl Run {
         self.marks
     }
 
-    /// When it began.
-    pub fn began(&self) -> Time {
-        self.began
-    }
-
     /// What it uses, and as which input.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Event)> {
         self.kit.inputs.iter().map(|(slot, event)| (*slot, event))
