@@ -5,7 +5,9 @@ use broker::{Event, Settings};
 use contract::{NodeId, Span, Supply, Time};
 use engine::{BrokerNode, Node, Reporter};
 use libfuzzer_sys::fuzz_target;
-use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
+use wire::{
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, PeerIndex, Protocol,
+};
 
 struct Silent;
 
@@ -34,6 +36,10 @@ impl Effects for Sink {
     fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
         self.closed.push(link);
     }
+    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn hang_up(&mut self, link: LinkId) {
+        self.closed.push(link);
+    }
 }
 
 const LINKS: u32 = 4;
@@ -59,7 +65,7 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
     };
     let (mut node, mut sink) = (BrokerNode::new(settings, Silent), Sink::default());
     for link in 0..LINKS {
-        node.handle_link(now, LinkId(link), LinkChange::Accepted, &mut sink);
+        node.handle_link(now, LinkId(link), LinkChange::Accepted(Protocol::Verge), &mut sink);
     }
     for (link, millis, bytes) in steps {
         let link = LinkId(u32::from(link) % LINKS);
@@ -71,7 +77,7 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
         }
         for link in std::mem::take(&mut sink.closed) {
             node.handle_link(now, link, LinkChange::Closed, &mut sink);
-            node.handle_link(now, link, LinkChange::Accepted, &mut sink);
+            node.handle_link(now, link, LinkChange::Accepted(Protocol::Verge), &mut sink);
         }
     }
 });

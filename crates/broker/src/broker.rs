@@ -181,7 +181,7 @@ impl Broker {
     /// A link has changed.
     pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
         match change {
-            LinkChange::Accepted => {
+            LinkChange::Accepted(_) => {
                 let full = self.links.len() >= self.settings.limits.links;
                 self.links.insert(link, Link::new(now, false));
                 if full {

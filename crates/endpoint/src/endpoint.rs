@@ -238,7 +238,7 @@ impl Endpoint {
     /// A link has changed.
     pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
         match change {
-            LinkChange::Accepted => {}
+            LinkChange::Accepted(_) => {}
             LinkChange::Dialed(peer) => self.greet(now, peer, link, out),
             LinkChange::Closed => {
                 let Some(index) = self.broker_of(link) else { return };

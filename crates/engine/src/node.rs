@@ -67,6 +67,14 @@ macro_rules! effects_through {
         fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
             self.$net.close(link, farewell);
         }
+
+        fn append(&mut self, link: LinkId, order: wire::Order, write: impl FnOnce(&mut Vec<u8>)) {
+            self.$net.append(link, order, write);
+        }
+
+        fn hang_up(&mut self, link: LinkId) {
+            self.$net.hang_up(link);
+        }
     };
 }
 pub(crate) use effects_through;

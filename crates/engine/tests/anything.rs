@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wire::{
     Announce, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Outbox, PeerIndex, Register, Standing, decode,
+    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Standing, decode,
 };
 
 struct Silent;
@@ -51,6 +51,10 @@ impl Effects for Net {
         self.dials += 1;
     }
     fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
+        self.closed.push(link);
+    }
+    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn hang_up(&mut self, link: LinkId) {
         self.closed.push(link);
     }
 }
@@ -115,7 +119,7 @@ impl Bench {
 
     fn accept(&mut self, link: LinkId) {
         self.net.outboxes.remove(&link);
-        self.node.handle_link(self.now, link, LinkChange::Accepted, &mut self.net);
+        self.node.handle_link(self.now, link, LinkChange::Accepted(Protocol::Verge), &mut self.net);
     }
 
     fn feed(&mut self, link: LinkId, outbox: &mut Outbox) {

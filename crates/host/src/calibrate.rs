@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::unix::net::UnixStream;
 use wire::{
     Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind,
-    Outbox, PeerIndex, Register, Standing,
+    Order, Outbox, PeerIndex, Protocol, Register, Standing,
 };
 
 /// The costs, and the longest time for which the loop looks at nothing else.
@@ -87,6 +87,10 @@ impl Effects for Pipes {
     }
     fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
     fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
+    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        self.outboxes[link.0 as usize].append(write);
+    }
+    fn hang_up(&mut self, _link: LinkId) {}
 }
 
 impl Pipes {
@@ -168,7 +172,7 @@ impl Bench {
     }
 
     fn enter(&mut self, now: Time, link: LinkId, standing: Standing, name: &str) {
-        self.node.handle_link(now, link, LinkChange::Accepted, &mut self.pipes);
+        self.node.handle_link(now, link, LinkChange::Accepted(Protocol::Verge), &mut self.pipes);
         let hello = Hello {
             standing,
             prefers_to_reign: false,

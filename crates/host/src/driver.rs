@@ -11,7 +11,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use wire::LinkChange;
+use wire::{LinkChange, Protocol};
 
 /// A node with its connections and listeners.
 pub struct Driver<N> {
@@ -197,7 +197,12 @@ impl<N: Node> Driver<N> {
             match net::accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     if let Ok(link) = self.network.accept(socket) {
-                        self.node.handle_link(now(), link, LinkChange::Accepted, &mut self.network);
+                        self.node.handle_link(
+                            now(),
+                            link,
+                            LinkChange::Accepted(Protocol::Verge),
+                            &mut self.network,
+                        );
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {

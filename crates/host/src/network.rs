@@ -8,7 +8,9 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::{Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Outbox, PeerIndex};
+use wire::{
+    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
+};
 
 /// Why a driver cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +72,7 @@ struct Connection {
     partial: Vec<u8>,
     dirty: bool,
     /// Something of it must leave after what the others have to send.
-    prunes: bool,
+    leaves_last: bool,
     waits_to_write: bool,
     congested: bool,
 }
@@ -147,7 +149,7 @@ impl Network {
             outbox: Outbox::default(),
             partial: Vec::new(),
             dirty: false,
-            prunes: false,
+            leaves_last: false,
             waits_to_write: false,
             congested: false,
         });
@@ -203,7 +205,7 @@ impl Network {
     pub(crate) fn write_ready(&mut self, index: u32) {
         let Some(connection) = self.get(index) else { return };
         let Phase::Connecting { peer, .. } = connection.phase else {
-            if connection.prunes {
+            if connection.leaves_last {
                 // Deliveries of this turn go first; `flush` comes soon.
                 return;
             }
@@ -225,16 +227,18 @@ impl Network {
     /// Sends what the node has written, one write per connection.
     pub(crate) fn flush(&mut self) {
         // A prune says that a message has been dispatched, so it leaves after the deliveries of the same turn: were the
-        // process killed in between, the backup would otherwise forget what nobody has received.
+        // process killed in between, the backup would otherwise forget what nobody has received. An answer to a publisher
+        // says that its message is covered, so it leaves after the copies.
         for last in [false, true] {
             let mut at = 0;
             while let Some(&index) = self.dirty.get(at) {
                 at += 1;
-                let Some(connection) = self.get(index).filter(|connection| connection.prunes == last) else {
+                let Some(connection) = self.get(index).filter(|connection| connection.leaves_last == last)
+                else {
                     continue;
                 };
                 connection.dirty = false;
-                connection.prunes = false;
+                connection.leaves_last = false;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
                     self.flush_one(index);
                 }
@@ -375,7 +379,7 @@ impl Effects for Network {
         if kind == MarkKind::Prune
             && let Some(connection) = self.get(link.0)
         {
-            connection.prunes = true;
+            connection.leaves_last = true;
         }
     }
 
@@ -392,6 +396,23 @@ impl Effects for Network {
 
     fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
         self.send(link, &Frame::Farewell(*farewell));
+        self.hang_up(link);
+    }
+
+    fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(outbox) = self.touch(link) {
+            outbox.append(write);
+        }
+        if order == Order::Last
+            && let Some(connection) = self.get(link.0)
+        {
+            connection.leaves_last = true;
+        }
+    }
+
+    fn hang_up(&mut self, link: LinkId) {
+        // Also where nothing waits: flushing is what ends it.
+        self.touch(link);
         let until = crate::now() + CLOSING_TIME;
         if let Some(connection) = self.get(link.0).filter(|connection| connection.phase == Phase::Open) {
             connection.phase = Phase::Closing { until };

@@ -6,7 +6,7 @@ use contract::Time;
 use engine::Node;
 use std::io::Write;
 use std::net::TcpStream;
-use wire::{Effects, Frame, LinkChange, LinkId, PeerIndex};
+use wire::{Effects, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 
 /// Notes what it is told of links, and how many bytes came.
 #[derive(Default)]
@@ -69,13 +69,22 @@ fn a_link_number_is_not_reused_before_its_closing_is_told() {
     for number in 2..10 {
         driver.with(|_, net| net.send(LinkId(0), &Frame::Poll { number }));
     }
-    while driver.node().0.iter().filter(|(_, change)| *change == LinkChange::Accepted).count() < 2 {
+    while driver
+        .node()
+        .0
+        .iter()
+        .filter(|(_, change)| *change == LinkChange::Accepted(Protocol::Verge))
+        .count()
+        < 2
+    {
         driver.wait_and_turn(&mut ready).unwrap();
     }
     driver.turn(&[]);
     let of_first = |entry: &&(LinkId, LinkChange)| entry.0 == LinkId(0);
     let told: Vec<LinkChange> = driver.node().0.iter().filter(of_first).map(|(_, change)| *change).collect();
-    let twice = told.windows(2).any(|pair| pair == [LinkChange::Accepted, LinkChange::Accepted]);
+    let twice = told
+        .windows(2)
+        .any(|pair| pair == [LinkChange::Accepted(Protocol::Verge), LinkChange::Accepted(Protocol::Verge)]);
     assert!(!twice, "given away while in use: {told:?}");
     assert!(told.contains(&LinkChange::Closed), "the first is gone, and that was told: {told:?}");
 }

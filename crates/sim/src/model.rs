@@ -19,7 +19,7 @@ use contract::admission::Costs;
 use contract::{Contract, NodeId, Span, Supply, Time};
 use engine::{BrokerNode, ClientNode, NoOperators, Node};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::{LinkChange, LinkId, MarkKind, MessageKind, PeerIndex};
+use wire::{LinkChange, LinkId, MarkKind, MessageKind, PeerIndex, Protocol};
 
 /// What is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +177,7 @@ impl State {
         self.links.insert((from, to), near);
         self.links.insert((to, from), far);
         let peer = PeerIndex(if from < 2 { 0 } else { to as u8 });
-        self.nodes[to].handle_link(self.now, far, LinkChange::Accepted, &mut self.ports[to]);
+        self.nodes[to].handle_link(self.now, far, LinkChange::Accepted(Protocol::Verge), &mut self.ports[to]);
         self.nodes[from].handle_link(self.now, near, LinkChange::Dialed(peer), &mut self.ports[from]);
     }
 
@@ -262,11 +262,11 @@ impl State {
         let waiting = |socket: &crate::port::Socket| !socket.outbox.is_empty();
         let sockets = self.ports[A].sockets.iter().enumerate();
         let sockets: Vec<_> = sockets.filter_map(|(index, socket)| Some((index, socket.as_ref()?))).collect();
-        let others = sockets.iter().any(|(_, socket)| waiting(socket) && !socket.prunes);
+        let others = sockets.iter().any(|(_, socket)| waiting(socket) && !socket.leaves_last);
         let last = self.model.prunes_leave_last && others;
         let links: Vec<LinkId> = sockets
             .into_iter()
-            .filter(|(_, socket)| waiting(socket) && !(socket.prunes && last))
+            .filter(|(_, socket)| waiting(socket) && !(socket.leaves_last && last))
             .map(|(index, _)| LinkId(index as u32))
             .collect();
         links.into_iter()
@@ -389,7 +389,7 @@ impl State {
     fn write(&mut self, node: usize, link: LinkId) {
         let Some(socket) = self.ports[node].socket_mut(link) else { return };
         let (to, bytes) = (socket.peer, socket.outbox.unsent().to_vec());
-        (socket.dirty, socket.prunes) = (false, false);
+        (socket.dirty, socket.leaves_last) = (false, false);
         let mut pruned = Vec::new();
         let left = &mut self.left;
         socket.leave(bytes.len(), |_, note| match note.what {

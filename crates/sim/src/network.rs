@@ -470,11 +470,11 @@ impl World {
             for link in &dirty {
                 let port = &mut self.hosts[host].port;
                 let Some(socket) =
-                    port.socket_mut(*link).filter(|socket| socket.dirty && socket.prunes == last)
+                    port.socket_mut(*link).filter(|socket| socket.dirty && socket.leaves_last == last)
                 else {
                     continue;
                 };
-                (socket.dirty, socket.prunes) = (false, false);
+                (socket.dirty, socket.leaves_last) = (false, false);
                 match self.hosts[host].dying {
                     Some((whole, share)) if writes == whole => {
                         self.flush_one(host, *link, share);

@@ -5,7 +5,9 @@ use crate::scene::PAYLOAD_HEAD;
 use contract::{Span, Time};
 use engine::driving::DRAINED_BYTES;
 use std::collections::VecDeque;
-use wire::{Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Outbox, PeerIndex};
+use wire::{
+    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
+};
 
 /// No stream that the simulator knows of.
 pub(crate) const NO_STREAM: u32 = u32::MAX;
@@ -51,7 +53,7 @@ pub(crate) struct Socket {
     left: u64,
     pub(crate) partial: Vec<u8>,
     pub(crate) dirty: bool,
-    pub(crate) prunes: bool,
+    pub(crate) leaves_last: bool,
     pub(crate) congested: bool,
     /// Since when it is being closed, and until when at the latest.
     pub(crate) closing: Option<Time>,
@@ -91,7 +93,7 @@ impl Port {
             left: 0,
             partial: Vec::new(),
             dirty: false,
-            prunes: false,
+            leaves_last: false,
             congested: false,
             closing: None,
             shut: false,
@@ -177,7 +179,7 @@ impl Effects for Port {
         let before = socket.outbox.len();
         socket.outbox.push_mark(kind, mark);
         let joined = socket.outbox.len() - before == wire::MARK_BYTES;
-        socket.prunes |= kind == MarkKind::Prune;
+        socket.leaves_last |= kind == MarkKind::Prune;
         let stream = socket.streams.get(mark.stream as usize).copied().unwrap_or(NO_STREAM);
         let note = Note { what: Written::Mark { kind }, stream, seq: mark.seq };
         socket.note(note, joined);
@@ -194,6 +196,18 @@ impl Effects for Port {
 
     fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
         self.send(link, &Frame::Farewell(*farewell));
+        self.hang_up(link);
+    }
+
+    fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(socket) = self.touch(link) {
+            socket.outbox.append(write);
+            socket.leaves_last |= order == Order::Last;
+        }
+    }
+
+    fn hang_up(&mut self, link: LinkId) {
+        self.touch(link);
         if let Some(socket) = self.socket_mut(link).filter(|socket| socket.closing.is_none()) {
             // The driver, who has a clock, fills in until when.
             socket.closing = Some(Time::NEVER);

@@ -21,7 +21,7 @@ use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
 use engine::{BrokerNode, Node, Processor};
 use std::sync::Arc;
-use wire::{LinkChange, LinkId, MarkKind, MessageKind};
+use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
 
 /// When every run begins.
 pub(crate) const START: Time = Time(1_700_000_000_000_000_000);
@@ -342,7 +342,7 @@ impl World {
                 let local = self.hosts[host].clock.local(self.now + spent);
                 let change = match news {
                     News::Accepted { conn, age } => {
-                        self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted))
+                        self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted(Protocol::Verge)))
                     }
                     News::Dialed { conn, age, peer } => match self.open_end(conn, age, 0) {
                         Some(link) => Some((link, LinkChange::Dialed(peer))),

@@ -11,11 +11,30 @@ pub struct LinkId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerIndex(pub u8);
 
+/// When bytes leave, among those of one turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// With the others.
+    Any,
+    /// What this link has to send leaves after what all others have: it says that something sent there has been done.
+    Last,
+}
+
+/// What is spoken on a connection that somebody made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Protocol {
+    /// The frames of this crate.
+    #[default]
+    Verge,
+    /// MQTT, of either version.
+    Mqtt,
+}
+
 /// What happens to a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkChange {
-    /// Somebody connected to us.
-    Accepted,
+    /// Somebody connected to us, at a door where this is spoken.
+    Accepted(Protocol),
     /// The connection that was asked for with [`Effects::dial`] stands.
     Dialed(PeerIndex),
     /// The link is gone, by either side's will. Nothing more comes of it and nothing can be sent.
@@ -43,4 +62,10 @@ pub trait Effects {
 
     /// Says farewell and closes the link when what was sent before has left. [`LinkChange::Closed`] follows.
     fn close(&mut self, link: LinkId, farewell: &Farewell<'_>);
+
+    /// Sends what `write` appends, on a link where something else than frames is spoken.
+    fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>));
+
+    /// Closes the link when what was sent before has left, without a farewell. [`LinkChange::Closed`] follows.
+    fn hang_up(&mut self, link: LinkId);
 }

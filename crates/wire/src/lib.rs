@@ -12,7 +12,7 @@ mod reader;
 mod status;
 mod terms;
 
-pub use effects::{Effects, LinkChange, LinkId, PeerIndex};
+pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol};
 pub use frame::{
     Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
 };

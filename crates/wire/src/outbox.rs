@@ -30,6 +30,12 @@ impl Outbox {
         frame.encode(&mut self.bytes);
     }
 
+    /// Appends what `write` does, which is no frame.
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.open = None;
+        write(&mut self.bytes);
+    }
+
     /// Appends a message, to the last frame where that is a growing batch of the same kind.
     pub fn push_message(&mut self, kind: MessageKind, message: &Message<'_>) {
         self.begin(kind as u8, message.encoded_bytes());

@@ -9,7 +9,7 @@ use engine::{BrokerNode, ClientNode, Node};
 use std::collections::BTreeMap;
 use wire::{
     Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
-    MessageKind, Outbox, PeerIndex, Standing, decode,
+    MessageKind, Order, Outbox, PeerIndex, Protocol, Standing, decode,
 };
 
 pub struct Alone<N> {
@@ -45,6 +45,12 @@ impl Effects for Wires {
     }
     fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
         self.closing.push((link, farewell.text.to_owned()));
+    }
+    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        self.outboxes.entry(link).or_default().append(write);
+    }
+    fn hang_up(&mut self, link: LinkId) {
+        self.closing.push((link, String::new()));
     }
 }
 
@@ -90,7 +96,7 @@ impl<N: Node> Alone<N> {
 
     /// Somebody connects to the node.
     pub fn accept(&mut self) -> LinkId {
-        self.open(LinkChange::Accepted)
+        self.open(LinkChange::Accepted(Protocol::Verge))
     }
 
     /// The connection that the node has asked for stands.

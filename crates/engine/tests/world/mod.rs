@@ -12,7 +12,8 @@ use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning};
 use engine::{Application, BrokerNode, ClientNode, Node, Reporter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{
-    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Outbox, PeerIndex,
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
+    PeerIndex, Protocol,
 };
 
 pub const START: Time = Time(1_000_000_000_000);
@@ -114,6 +115,16 @@ impl Effects for Port {
     fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
         if let Some(end) = self.ends.get_mut(&link) {
             end.outbox.push(&Frame::Farewell(*farewell));
+            end.closing = true;
+        }
+    }
+    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(end) = self.ends.get_mut(&link) {
+            end.outbox.append(write);
+        }
+    }
+    fn hang_up(&mut self, link: LinkId) {
+        if let Some(end) = self.ends.get_mut(&link) {
             end.closing = true;
         }
     }
@@ -286,7 +297,7 @@ impl World {
         let who = Who::Broker(broker);
         let conn = self.conns.len();
         self.conns.push(Conn { ends: [None, None], cut: false });
-        let link = self.open(who, conn, 0, LinkChange::Accepted);
+        let link = self.open(who, conn, 0, LinkChange::Accepted(Protocol::Verge));
         let mut node = self.brokers[broker].take().unwrap();
         let port = self.ports.get_mut(&who).unwrap();
         node.handle_bytes(self.now, link, bytes, port);
@@ -635,7 +646,7 @@ impl World {
                 }
                 let conn = self.conns.len();
                 self.conns.push(Conn { ends: [None, None], cut: false });
-                self.open(Who::Broker(to), conn, 1, LinkChange::Accepted);
+                self.open(Who::Broker(to), conn, 1, LinkChange::Accepted(Protocol::Verge));
                 self.open(who, conn, 0, LinkChange::Dialed(peer));
                 self.settle(Who::Broker(to));
             }
