@@ -23,7 +23,7 @@ use contract::Time;
 use crate::packet::Qos;
 
 /// What a topic takes besides its name and message, about: tables, counters, what the allocator adds.
-pub const OVERHEAD_BYTES: usize = 160;
+pub const OVERHEAD_BYTES: usize = 280;
 
 /// A buffer that is kept though its message is smaller, in bytes.
 const SPARE_BYTES_MAX: usize = 256;
@@ -219,11 +219,24 @@ impl<O> Retained<O> {
 
     /// Hands over all messages that a valid filter means and that have not expired, by topic.
     pub fn matching(&self, filter: &str, now: Time, each: &mut impl FnMut(&str, &Message<O>)) {
-        walk::walk(&self.topics, filter, &mut |topic, message| {
+        self.matching_portion(filter, now, &mut String::new(), usize::MAX, each);
+    }
+
+    /// The same, but looks at so many topics at most, so that a wide filter does not hold up a turn. Begins with an empty
+    /// `place`. Says whether there is more; then `place` is where to go on, whatever is set and cleared in between.
+    pub fn matching_portion(
+        &self,
+        filter: &str,
+        now: Time,
+        place: &mut String,
+        looks_max: usize,
+        each: &mut impl FnMut(&str, &Message<O>),
+    ) -> bool {
+        walk::walk(&self.topics, filter, place, looks_max, &mut |topic, message| {
             if !message.is_expired(now) {
                 each(topic, message);
             }
-        });
+        })
     }
 
     /// Everything by topic, also what has expired and is still there.

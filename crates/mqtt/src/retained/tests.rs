@@ -157,21 +157,43 @@ fn buffers_are_used_again_and_large_ones_given_back() {
     assert!(retained.topics["hall"].bytes.capacity() <= SPARE_BYTES_MAX);
 }
 
+/// How many topics a filter means, and how many a walk looks at: portions of one topic each.
+fn looks(retained: &Retained<u64>, filter: &str) -> (usize, usize) {
+    let (mut meant, mut looks, mut place) = (0, 1, String::new());
+    while retained.matching_portion(filter, NOW, &mut place, 1, &mut |_, _| meant += 1) {
+        looks += 1;
+    }
+    (meant, looks)
+}
+
 #[test]
 fn a_walk_jumps_over_what_the_filter_cannot_mean() {
-    // A map of one topic per metric; the filter means one of a hundred.
-    let mut topics = BTreeMap::new();
+    let mut retained = Retained::new(ROOMY);
     for oven in 0..50 {
         for metric in 0..100 {
-            topics.insert(Arc::from(format!("hall/{oven:02}/{metric:02}").as_str()), ());
+            retained.set(&format!("hall/{oven:02}/{metric:02}"), message(b"x")).unwrap();
         }
     }
-    let (meant, looks) = walk::count(&topics, "hall/+/50");
+    let (meant, looked) = looks(&retained, "hall/+/50");
     assert_eq!(meant, 50);
-    assert!(looks <= 50 * 3 + 1, "{looks}");
-    assert_eq!(walk::count(&topics, "hall/07/#"), (100, 101));
-    assert_eq!(walk::count(&topics, "hall/+"), (0, 50), "one look at each oven");
-    assert_eq!(walk::count(&topics, "+"), (0, 1));
+    assert!(looked <= 50 * 3 + 1, "{looked}");
+    assert_eq!(looks(&retained, "hall/07/#"), (100, 101));
+    assert_eq!(looks(&retained, "hall/+"), (0, 50), "one look at each oven");
+    assert_eq!(looks(&retained, "+"), (0, 1));
+}
+
+#[test]
+fn a_walk_goes_on_where_it_was_though_its_place_is_gone() {
+    let mut retained = with(&["a/1", "a/2", "a/3", "a/4"]);
+    let (mut place, mut found) = (String::new(), Vec::new());
+    let mut portion = |retained: &Retained<u64>, place: &mut String| {
+        retained.matching_portion("a/+", NOW, place, 2, &mut |topic, _| found.push(topic.to_owned()))
+    };
+    assert!(portion(&retained, &mut place));
+    assert!(retained.clear("a/3") && retained.clear("a/1"));
+    retained.set("a/5", message(b"x")).unwrap();
+    assert!(!portion(&retained, &mut place));
+    assert_eq!(found, ["a/1", "a/2", "a/4", "a/5"]);
 }
 
 type Entry = (Vec<u8>, Option<u64>);
@@ -242,7 +264,10 @@ proptest! {
                     let lives = |entry: &Entry| entry.1.is_none_or(|at| at > now);
                     let meant = model.iter().filter(|(topic, entry)| parsed.matches(topic) && lives(entry));
                     let meant: Vec<String> = meant.map(|(topic, _)| topic.clone()).collect();
-                    prop_assert_eq!(matching(&retained, &filter, Time(now)), meant, "{}", filter);
+                    prop_assert_eq!(&matching(&retained, &filter, Time(now)), &meant, "{}", filter);
+                    let (mut place, mut pieces) = (String::new(), Vec::new());
+                    while retained.matching_portion(&filter, Time(now), &mut place, 2, &mut |topic, _| pieces.push(topic.to_owned())) {}
+                    prop_assert_eq!(pieces, meant, "{} in pieces", filter);
                 }
             }
             let held: Vec<_> = retained.iter().map(|(topic, kept)| (topic.to_owned(), (kept.payload().to_vec(), kept.expires.map(|at| at.0)))).collect();

@@ -9,33 +9,37 @@ const AFTER_SLASH: char = '0';
 /// Comes after everything that begins with `$`.
 const AFTER_DOLLAR: char = '%';
 
-/// Calls `each` for what `filter` means, in order.
-pub(super) fn walk<T>(topics: &BTreeMap<Arc<str>, T>, filter: &str, each: &mut impl FnMut(&str, &T)) {
-    walk_counting(topics, filter, each, &mut || {});
-}
-
-/// The same, and calls `look` for each topic that it looks at.
-fn walk_counting<T>(
+/// Calls `each` for what `filter` means, in order, and looks at so many topics at most. Begins at `place`, or at the beginning
+/// where it is empty. Says whether there is more; `place` is then where to go on.
+pub(super) fn walk<T>(
     topics: &BTreeMap<Arc<str>, T>,
     filter: &str,
+    place: &mut String,
+    looks_max: usize,
     each: &mut impl FnMut(&str, &T),
-    look: &mut impl FnMut(),
-) {
+) -> bool {
     let Some(wildcard) = filter.find(['+', '#']) else {
         if let Some(thing) = topics.get(filter) {
             each(filter, thing);
         }
-        return;
+        return false;
     };
-    // Without the `/` before the wildcard: `#` also means the level above it.
-    let literal = filter.get(..wildcard).unwrap_or_default();
-    let mut from = literal.strip_suffix('/').unwrap_or(literal).to_owned();
-    let mut step = Step::Jump;
+    if place.is_empty() {
+        // Without the `/` before the wildcard: `#` also means the level above it.
+        let literal = filter.get(..wildcard).unwrap_or_default();
+        place.push_str(literal.strip_suffix('/').unwrap_or(literal));
+    }
+    let (mut step, mut looks) = (Step::Jump, 0);
     while step == Step::Jump {
         step = Step::End;
-        for (topic, thing) in topics.range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded)) {
-            look();
-            step = compare(filter, topic, &mut from);
+        for (topic, thing) in topics.range::<str, _>((Bound::Included(place.as_str()), Bound::Unbounded)) {
+            if looks == looks_max.max(1) {
+                place.clear();
+                place.push_str(topic);
+                return true;
+            }
+            looks += 1;
+            step = compare(filter, topic, place);
             match step {
                 Step::Meant => each(topic, thing),
                 Step::Next => {}
@@ -43,6 +47,7 @@ fn walk_counting<T>(
             }
         }
     }
+    false
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -99,12 +104,4 @@ fn compare(filter: &str, topic: &str, place: &mut String) -> Step {
         // Deeper than the filter, as is everything below this level.
         Some(_) => jump(topic.get(..passed - 1).unwrap_or_default(), "", Some(AFTER_SLASH)),
     }
-}
-
-/// How many topics a filter means among `topics`, and how many a walk looks at.
-#[cfg(test)]
-pub(super) fn count<T>(topics: &BTreeMap<Arc<str>, T>, filter: &str) -> (usize, usize) {
-    let (mut meant, mut looks) = (0, 0);
-    walk_counting(topics, filter, &mut |_, _| meant += 1, &mut || looks += 1);
-    (meant, looks)
 }
