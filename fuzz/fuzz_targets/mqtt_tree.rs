@@ -87,6 +87,11 @@ impl Model {
             found.push((topic.to_owned(), message.payload().to_vec()));
         });
         assert_eq!(found, meant, "{filter}");
+        let (mut place, mut pieces) = (String::new(), Vec::new());
+        while retained.matching_portion(filter, Time(now), &mut place, 1, &mut |topic, message| {
+            pieces.push((topic.to_owned(), message.payload().to_vec()));
+        }) {}
+        assert_eq!(pieces, meant, "{filter}, in pieces");
     }
 }
 
