@@ -3,3 +3,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod packet;
+pub mod retained;
+mod slab;
+pub mod tree;
