@@ -3,3 +3,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod packet;
+#[doc(hidden)]
+pub mod testing;
