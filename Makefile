@@ -53,7 +53,8 @@ bench:
 fmt:
 	$(CARGO) fmt --all
 
-## Fuzz the decoder and the broker for a minute each (needs a nightly toolchain and cargo-fuzz).
+## Fuzz the decoders and the broker for a minute each (needs a nightly toolchain and cargo-fuzz).
 fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run broker -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run mqtt_packet -- -max_total_time=60

@@ -3,7 +3,7 @@
 //! What is frequent (PUBLISH and the four acknowledgements) borrows from the bytes that came and allocates nothing. What is
 //! rare (CONNECT, SUBSCRIBE, UNSUBSCRIBE) owns what it holds.
 //!
-//! [`decode`] reads what clients send, and refuses everything that breaks the protocol. Functions such as [`delivery`] write
+//! [`decode()`] reads what clients send, and refuses everything that breaks the protocol. Functions such as [`delivery`] write
 //! what the broker says.
 
 mod checks;

@@ -1,4 +1,5 @@
 //! Packets of MQTT 3.1.1 that break the protocol, and what is wrong in the same way for both versions.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
