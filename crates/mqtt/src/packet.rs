@@ -2,6 +2,24 @@
 //!
 //! What is frequent (PUBLISH and the four acknowledgements) borrows from the bytes that came and allocates nothing. What is
 //! rare (CONNECT, SUBSCRIBE, UNSUBSCRIBE) owns what it holds.
+//!
+//! [`decode()`] reads what clients send, and refuses everything that breaks the protocol. Functions such as [`delivery`] write
+//! what the broker says.
+
+mod checks;
+mod decode;
+mod encode;
+mod library;
+mod malformed;
+mod properties;
+mod property;
+mod reader;
+
+pub use decode::{Decoded, decode};
+pub use encode::{
+    PACKET_BYTES_MAX, acknowledge, connack, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
+};
+pub use malformed::Malformed;
 
 use std::fmt;
 
