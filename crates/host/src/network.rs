@@ -1,11 +1,13 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
+use crate::doors::{DoorLimits, Seats, Transport};
 use crate::poller::Poller;
+use crate::troubles::{Cause, Troubles};
 use contract::{Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::{
@@ -28,6 +30,14 @@ pub enum HostError {
         address: SocketAddr,
         /// The system's word.
         reason: Errno,
+    },
+    /// The door needs handshakes, and nobody was given to make them.
+    #[error("cannot listen on {address} for {transport}: there is no lobby for its handshakes")]
+    NoLobby {
+        /// The address.
+        address: SocketAddr,
+        /// How bytes are carried there.
+        transport: Transport,
     },
     /// Something else that the system refused.
     #[error("{what}: {reason}")]
@@ -53,6 +63,10 @@ pub struct Network {
     watched: Vec<u32>,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     scratch: Vec<u8>,
+    seats: Seats,
+    /// Seats that each address has.
+    per_address: u32,
+    pub(crate) troubles: Arc<Troubles>,
 }
 
 /// Something that the node must be told, once it is not busy.
@@ -66,6 +80,8 @@ pub(crate) enum News {
 
 struct Connection {
     socket: OwnedFd,
+    /// Who made it, if somebody else did.
+    from: Option<IpAddr>,
     phase: Phase,
     outbox: Outbox,
     /// The beginning of a frame whose end has not come.
@@ -96,6 +112,9 @@ impl Network {
             news: Vec::new(),
             watched: Vec::new(),
             dials: Vec::new(),
+            seats: Seats::default(),
+            per_address: DoorLimits::default().per_address,
+            troubles: Arc::default(),
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
@@ -103,10 +122,47 @@ impl Network {
         }
     }
 
-    /// Takes a connection that somebody made.
-    pub(crate) fn accept(&mut self, socket: OwnedFd) -> Result<LinkId, Errno> {
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        self.insert(socket, Phase::Open)
+    pub(crate) fn limit(&mut self, per_address: u32, troubles: Arc<Troubles>) {
+        self.per_address = per_address;
+        self.troubles = troubles;
+    }
+
+    /// Takes a connection that somebody made, if its address may have one more.
+    pub(crate) fn accept(&mut self, socket: OwnedFd, from: Option<SocketAddr>) -> Option<LinkId> {
+        let from = from.map(|from| from.ip().to_canonical());
+        if !self.seat(from) {
+            return None;
+        }
+        let link = sockopt::set_tcp_nodelay(&socket, true).and_then(|()| self.insert(socket, Phase::Open));
+        match link {
+            Ok(link) => {
+                if let Some(connection) = self.get(link.0) {
+                    connection.from = from;
+                }
+                Some(link)
+            }
+            Err(_) => {
+                self.unseat(from);
+                None
+            }
+        }
+    }
+
+    fn seat(&mut self, from: Option<IpAddr>) -> bool {
+        let most = self.per_address;
+        let seated = from.is_none_or(|from| self.seats.take(from, most));
+        if let Some(from) = from.filter(|_| !seated) {
+            self.troubles.note(Cause::AddressFull, || {
+                format!("{from} has {most} connections already, which is limits.connections_per_address; another was closed")
+            });
+        }
+        seated
+    }
+
+    fn unseat(&mut self, from: Option<IpAddr>) {
+        if let Some(from) = from {
+            self.seats.leave(from);
+        }
     }
 
     /// Begins to connect to a peer.
@@ -145,6 +201,7 @@ impl Network {
         }
         self.slots[index as usize] = Some(Connection {
             socket,
+            from: None,
             phase,
             outbox: Outbox::default(),
             partial: Vec::new(),
@@ -346,6 +403,7 @@ impl Network {
         };
         self.poller.remove(&connection.socket);
         self.watched.retain(|other| *other != index);
+        self.unseat(connection.from);
         true
     }
 

@@ -10,6 +10,8 @@ pub enum Kind {
     DurationOrAuto,
     /// `host:port`.
     Address,
+    /// `host:port`, or `none`.
+    AddressOrNone,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number in this range.
@@ -53,6 +55,7 @@ impl Kind {
             Kind::Duration => "duration, such as \"50ms\"".to_owned(),
             Kind::DurationOrAuto => "duration, or \"auto\"".to_owned(),
             Kind::Address => "\"host:port\"".to_owned(),
+            Kind::AddressOrNone => "\"host:port\", or \"none\"".to_owned(),
             Kind::Choice(words) => {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
             }
@@ -104,6 +107,12 @@ pub const KEYS: &[Key] = &[
         Kind::Choice(&["primary", "backup"]),
         "\"backup\"",
         "Which one reigns where neither does yet. Only a preference: a broker that finds a reigning partner stands by.",
+    ),
+    key(
+        "brokers.*.mqtt",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "Where MQTT clients reach this broker; usually port 1883.",
     ),
     key(
         "network.failover",
@@ -263,6 +272,18 @@ pub const KEYS: &[Key] = &[
         "Whether memory is kept resident. auto: where the host allows it.",
     ),
     key("limits.connections", Kind::Integer(4, 1_000_000), "16384", "Connections of one broker."),
+    key(
+        "limits.connections_per_address",
+        Kind::Integer(1, 1_000_000),
+        "16384",
+        "Connections of one broker from one address. Further ones are closed and counted.",
+    ),
+    key(
+        "limits.accepts_per_second",
+        Kind::Integer(1, 1_000_000),
+        "5000",
+        "Connections that one listener takes in a second. Further ones wait in the system's queue.",
+    ),
     key(
         "limits.streams",
         Kind::Integer(1, 4_000_000),
