@@ -53,16 +53,9 @@ bench:
 fmt:
 	$(CARGO) fmt --all
 
-<<<<<<< HEAD
 ## Fuzz the decoders, the broker and the MQTT subscriptions for a minute each (needs a nightly toolchain and cargo-fuzz).
-=======
-## Fuzz the decoders and the broker for a minute each (needs a nightly toolchain and cargo-fuzz).
->>>>>>> 62a828ddec84d516d10ae50e0ed2b791cd7f7fc2
 fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run broker -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_packet -- -max_total_time=60
-<<<<<<< HEAD
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_tree -- -max_total_time=60
-=======
->>>>>>> 62a828ddec84d516d10ae50e0ed2b791cd7f7fc2

@@ -8,6 +8,7 @@ mod housekeeping;
 mod lazy;
 mod links;
 mod pair;
+mod posting;
 mod process;
 mod queue;
 mod register;
@@ -23,6 +24,7 @@ mod table;
 
 pub use broker::{Broker, Occupancy, Outputs};
 pub use events::{Event, Loneliness, PromotionCause};
+pub use posting::{Origin, Posted, Posting, Route, Routed, Unposted, without_contract};
 pub use process::{Outcome, Processed, Processing};
 pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use status::Survey;

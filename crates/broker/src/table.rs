@@ -19,6 +19,17 @@ pub(crate) struct Topic {
     pub(crate) processing: Option<Processing>,
     /// Whether its messages are results of an operator.
     pub(crate) made: bool,
+    /// Under which number subscribers of other protocols are given its messages.
+    pub(crate) route: Option<u32>,
+    /// How many those are.
+    pub(crate) others: u32,
+}
+
+impl Topic {
+    /// How many subscribers a message is dispatched to, as admission counts them.
+    pub(crate) fn receivers(&self) -> u32 {
+        self.subscribers.len() as u32 + self.others
+    }
 }
 
 /// The messages of one topic from one publisher.

@@ -1,8 +1,10 @@
 //! The loop around a node: wait, read, run, send.
 
 use crate::clock::now;
+use crate::doors::{Door, DoorLimits, Pace, Transport};
 use crate::network::{HostError, Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
+use crate::troubles::{Cause, Troubles};
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::PORTIONS_PER_TURN;
@@ -18,6 +20,7 @@ pub struct Driver<N> {
     node: N,
     network: Network,
     listeners: Vec<Listener>,
+    limits: DoorLimits,
     /// The node has work that did not fit into its last portion.
     busy: bool,
     last_turn: Time,
@@ -25,7 +28,9 @@ pub struct Driver<N> {
 
 struct Listener {
     socket: OwnedFd,
-    /// No descriptor was left; try again then.
+    door: Door,
+    pace: Pace,
+    /// No descriptor was left, or connections came too fast; try again then.
     paused_until: Time,
 }
 
@@ -44,20 +49,37 @@ impl<N: Node> Driver<N> {
         let poller =
             Poller::new().map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
         let network = Network::new(Arc::new(poller), peers);
-        Ok(Driver { node, network, listeners: Vec::new(), busy: false, last_turn: Time::ZERO })
+        let limits = DoorLimits::default();
+        Ok(Driver { node, network, listeners: Vec::new(), limits, busy: false, last_turn: Time::ZERO })
+    }
+
+    /// How many may come in by the doors that are opened from now on, and who is told of those that may not.
+    pub fn limit(&mut self, limits: DoorLimits, troubles: Arc<Troubles>) {
+        self.limits = limits;
+        self.network.limit(limits.per_address, troubles);
     }
 
     /// Listens on an address. Returns the address in fact, whose port the system has chosen if it was zero.
-    pub fn listen(&mut self, address: SocketAddr) -> Result<SocketAddr, HostError> {
+    pub fn listen(
+        &mut self,
+        address: SocketAddr,
+        protocol: Protocol,
+        transport: Transport,
+    ) -> Result<SocketAddr, HostError> {
         let failed = |reason| match reason {
             Errno::ADDRINUSE => HostError::AddressInUse(address),
             reason => HostError::Listen { address, reason },
         };
+        if transport != Transport::Plain {
+            return Err(HostError::NoLobby { address, transport });
+        }
         let socket = open_listener(&address).map_err(failed)?;
         self.network.poller.add(&socket, LISTENERS + self.listeners.len() as u64, false).map_err(failed)?;
         let actual = net::getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
-        self.listeners.push(Listener { socket, paused_until: Time::ZERO });
-        Ok(actual.unwrap_or(address))
+        let door = Door { address: actual.unwrap_or(address), protocol, transport };
+        let pace = Pace::new(now(), self.limits.per_second);
+        self.listeners.push(Listener { socket, door, pace, paused_until: Time::ZERO });
+        Ok(door.address)
     }
 
     /// Wakes the driver when this becomes readable; what is there to read is the caller's.
@@ -185,6 +207,10 @@ impl<N: Node> Driver<N> {
                         node.handle_link(now(), link, LinkChange::Closed, network);
                         network.release(link);
                     }
+                    News::Again(link) => {
+                        network
+                            .present(link.0, |bytes, network| node.handle_bytes(now(), link, bytes, network));
+                    }
                     News::Drained(link) => node.handle_link(now(), link, LinkChange::Drained, network),
                 }
             }
@@ -194,22 +220,30 @@ impl<N: Node> Driver<N> {
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(listener) = self.listeners.get_mut(listener) else { return };
-            match net::accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(socket) => {
-                    if let Ok(link) = self.network.accept(socket) {
-                        self.node.handle_link(
-                            now(),
-                            link,
-                            LinkChange::Accepted(Protocol::Verge),
-                            &mut self.network,
-                        );
+            let time = now();
+            if let Err(rest) = listener.pace.take(time) {
+                let door = listener.door.address;
+                self.network.troubles.note(Cause::DoorPace, || {
+                    format!("connections at {door} come faster than limits.accepts_per_second; they wait")
+                });
+                return listener.pause(&self.network, time + rest);
+            }
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match net::acceptfrom_with(&listener.socket, flags) {
+                Ok((socket, from)) => {
+                    let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+                    let protocol = listener.door.protocol;
+                    if let Some(link) = self.network.accept(socket, from) {
+                        let change = LinkChange::Accepted(protocol);
+                        self.node.handle_link(now(), link, change, &mut self.network);
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     // Waiting connections stay in the kernel's queue; without a rest we would spin on them.
-                    self.network.poller.remove(&listener.socket);
-                    listener.paused_until = now() + ACCEPT_REST;
-                    return;
+                    self.network.troubles.note(Cause::Descriptors, || {
+                        "no descriptor is left for a new connection: raise LimitNOFILE".to_owned()
+                    });
+                    return listener.pause(&self.network, time + ACCEPT_REST);
                 }
                 Err(Errno::AGAIN) => return,
                 // The connection was gone before it was taken.
@@ -227,6 +261,13 @@ impl<N: Node> Driver<N> {
                 }
             }
         }
+    }
+}
+
+impl Listener {
+    fn pause(&mut self, network: &Network, until: Time) {
+        network.poller.remove(&self.socket);
+        self.paused_until = until;
     }
 }
 

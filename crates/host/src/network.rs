@@ -1,11 +1,13 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
+use crate::doors::{DoorLimits, Seats, Transport};
 use crate::poller::Poller;
+use crate::troubles::{Cause, Troubles};
 use contract::{Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::{
@@ -28,6 +30,14 @@ pub enum HostError {
         address: SocketAddr,
         /// The system's word.
         reason: Errno,
+    },
+    /// The door needs handshakes, and nobody was given to make them.
+    #[error("cannot listen on {address} for {transport}: there is no lobby for its handshakes")]
+    NoLobby {
+        /// The address.
+        address: SocketAddr,
+        /// How bytes are carried there.
+        transport: Transport,
     },
     /// Something else that the system refused.
     #[error("{what}: {reason}")]
@@ -53,6 +63,12 @@ pub struct Network {
     watched: Vec<u32>,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     scratch: Vec<u8>,
+    /// The connection on which the last copy went.
+    partner: Option<u32>,
+    seats: Seats,
+    /// Seats that each address has.
+    per_address: u32,
+    pub(crate) troubles: Arc<Troubles>,
 }
 
 /// Something that the node must be told, once it is not busy.
@@ -62,17 +78,21 @@ pub(crate) enum News {
     DialFailed(PeerIndex, bool),
     Closed(LinkId),
     Drained(LinkId),
+    /// What came and was not consumed is to be presented again.
+    Again(LinkId),
 }
 
 struct Connection {
     socket: OwnedFd,
+    /// Who made it, if somebody else did.
+    from: Option<IpAddr>,
     phase: Phase,
     outbox: Outbox,
     /// The beginning of a frame whose end has not come.
     partial: Vec<u8>,
     dirty: bool,
     /// Something of it must leave after what the others have to send.
-    leaves_last: bool,
+    pass: Pass,
     waits_to_write: bool,
     congested: bool,
 }
@@ -82,6 +102,16 @@ enum Phase {
     Connecting { peer: PeerIndex, until: Time },
     Open,
     Closing { until: Time },
+}
+
+/// When what a connection has to send leaves, among all that leaves in one turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Pass {
+    /// It has left.
+    Done,
+    First,
+    Prunes,
+    Answers,
 }
 
 impl Network {
@@ -96,6 +126,10 @@ impl Network {
             news: Vec::new(),
             watched: Vec::new(),
             dials: Vec::new(),
+            partner: None,
+            seats: Seats::default(),
+            per_address: DoorLimits::default().per_address,
+            troubles: Arc::default(),
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
@@ -103,10 +137,47 @@ impl Network {
         }
     }
 
-    /// Takes a connection that somebody made.
-    pub(crate) fn accept(&mut self, socket: OwnedFd) -> Result<LinkId, Errno> {
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        self.insert(socket, Phase::Open)
+    pub(crate) fn limit(&mut self, per_address: u32, troubles: Arc<Troubles>) {
+        self.per_address = per_address;
+        self.troubles = troubles;
+    }
+
+    /// Takes a connection that somebody made, if its address may have one more.
+    pub(crate) fn accept(&mut self, socket: OwnedFd, from: Option<SocketAddr>) -> Option<LinkId> {
+        let from = from.map(|from| from.ip().to_canonical());
+        if !self.seat(from) {
+            return None;
+        }
+        let link = sockopt::set_tcp_nodelay(&socket, true).and_then(|()| self.insert(socket, Phase::Open));
+        match link {
+            Ok(link) => {
+                if let Some(connection) = self.get(link.0) {
+                    connection.from = from;
+                }
+                Some(link)
+            }
+            Err(_) => {
+                self.unseat(from);
+                None
+            }
+        }
+    }
+
+    fn seat(&mut self, from: Option<IpAddr>) -> bool {
+        let most = self.per_address;
+        let seated = from.is_none_or(|from| self.seats.take(from, most));
+        if let Some(from) = from.filter(|_| !seated) {
+            self.troubles.note(Cause::AddressFull, || {
+                format!("{from} has {most} connections already, which is limits.connections_per_address; another was closed")
+            });
+        }
+        seated
+    }
+
+    fn unseat(&mut self, from: Option<IpAddr>) {
+        if let Some(from) = from {
+            self.seats.leave(from);
+        }
     }
 
     /// Begins to connect to a peer.
@@ -145,11 +216,12 @@ impl Network {
         }
         self.slots[index as usize] = Some(Connection {
             socket,
+            from: None,
             phase,
             outbox: Outbox::default(),
             partial: Vec::new(),
             dirty: false,
-            leaves_last: false,
+            pass: Pass::First,
             waits_to_write: false,
             congested: false,
         });
@@ -185,6 +257,16 @@ impl Network {
         self.scratch = scratch;
     }
 
+    /// What came on a connection and was not consumed is handed over again.
+    pub(crate) fn present(&mut self, index: u32, handle: impl FnOnce(&[u8], &mut Network) -> usize) {
+        let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) else {
+            return;
+        };
+        let bytes = std::mem::take(&mut connection.partial);
+        let used = handle(&bytes, self);
+        self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+    }
+
     fn keep_partial(&mut self, index: u32, rest: &[u8]) {
         if let Some(connection) = self.get(index) {
             connection.partial.extend_from_slice(rest);
@@ -205,8 +287,8 @@ impl Network {
     pub(crate) fn write_ready(&mut self, index: u32) {
         let Some(connection) = self.get(index) else { return };
         let Phase::Connecting { peer, .. } = connection.phase else {
-            if connection.leaves_last {
-                // Deliveries of this turn go first; `flush` comes soon.
+            if connection.pass != Pass::First {
+                // Others of this turn go first; `flush` comes soon.
                 return;
             }
             return self.flush_one(index);
@@ -228,23 +310,42 @@ impl Network {
     pub(crate) fn flush(&mut self) {
         // A prune says that a message has been dispatched, so it leaves after the deliveries of the same turn: were the
         // process killed in between, the backup would otherwise forget what nobody has received. An answer to a publisher
-        // says that its message is covered, so it leaves after the copies.
-        for last in [false, true] {
+        // says that its message is covered, so it leaves after the copies, and waits where they could not leave.
+        for pass in [Pass::First, Pass::Prunes, Pass::Answers] {
+            if pass == Pass::Answers && self.copies_wait() {
+                break;
+            }
             let mut at = 0;
             while let Some(&index) = self.dirty.get(at) {
                 at += 1;
-                let Some(connection) = self.get(index).filter(|connection| connection.leaves_last == last)
-                else {
+                let Some(connection) = self.get(index).filter(|connection| connection.pass == pass) else {
                     continue;
                 };
+                // `First` is no pass of its own any more for what has been sent in it.
                 connection.dirty = false;
-                connection.leaves_last = false;
+                connection.pass = Pass::Done;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
                     self.flush_one(index);
                 }
             }
         }
-        self.dirty.clear();
+        let Network { dirty, slots, .. } = self;
+        dirty.retain(|index| {
+            let Some(connection) = slots.get_mut(*index as usize).and_then(Option::as_mut) else {
+                return false;
+            };
+            let waits = connection.pass == Pass::Answers;
+            if !waits {
+                connection.pass = Pass::First;
+            }
+            waits
+        });
+    }
+
+    /// Whether copies for the partner could not leave yet.
+    fn copies_wait(&self) -> bool {
+        let partner = self.partner.and_then(|index| self.slots.get(index as usize)).and_then(Option::as_ref);
+        partner.is_some_and(|partner| !partner.outbox.is_empty())
     }
 
     fn flush_one(&mut self, index: u32) {
@@ -345,7 +446,11 @@ impl Network {
             return false;
         };
         self.poller.remove(&connection.socket);
+        if self.partner == Some(index) {
+            self.partner = None;
+        }
         self.watched.retain(|other| *other != index);
+        self.unseat(connection.from);
         true
     }
 
@@ -364,11 +469,17 @@ impl Effects for Network {
         if let Some(outbox) = self.touch(link) {
             outbox.push(frame);
         }
+        if matches!(frame, Frame::Records(_)) {
+            self.partner = Some(link.0);
+        }
     }
 
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         if let Some(outbox) = self.touch(link) {
             outbox.push_message(kind, message);
+        }
+        if kind == MessageKind::Replicate {
+            self.partner = Some(link.0);
         }
     }
 
@@ -379,7 +490,7 @@ impl Effects for Network {
         if kind == MarkKind::Prune
             && let Some(connection) = self.get(link.0)
         {
-            connection.leaves_last = true;
+            connection.pass = connection.pass.max(Pass::Prunes);
         }
     }
 
@@ -406,8 +517,12 @@ impl Effects for Network {
         if order == Order::Last
             && let Some(connection) = self.get(link.0)
         {
-            connection.leaves_last = true;
+            connection.pass = connection.pass.max(Pass::Answers);
         }
+    }
+
+    fn present_again(&mut self, link: LinkId) {
+        self.news.push(News::Again(link));
     }
 
     fn hang_up(&mut self, link: LinkId) {

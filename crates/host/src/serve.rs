@@ -1,25 +1,29 @@
 //! A whole broker: from its settings to its last farewell.
 
 use crate::clock::now;
+use crate::doors::{Door, DoorLimits};
 use crate::driver::Driver;
 use crate::network::{HostError, Network};
 use crate::poller::Ready;
+use crate::troubles::Troubles;
 use contract::Span;
-use engine::{BrokerNode, Operators, Reporter};
+use engine::{BrokerNode, Operators, Reporter, Rules};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// Where a broker is reached, and where its partner is.
-#[derive(Debug)]
 pub struct Serving {
-    /// Where clients connect.
-    pub clients: SocketAddr,
-    /// Where the partner connects.
-    pub pair: SocketAddr,
+    /// Where clients and the partner connect.
+    pub doors: Vec<Door>,
+    /// How many may come in.
+    pub limits: DoorLimits,
+    /// Who is told of connections that were refused or given up.
+    pub troubles: Arc<Troubles>,
     /// The partner, if there is one.
     pub partner: Option<SocketAddr>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
@@ -30,24 +34,28 @@ pub struct Serving {
 const FLUSH_TIME: Span = Span::secs(1);
 
 /// Runs a broker until it is asked to end (SIGTERM, SIGINT); then hands over, drains, and returns. A second signal ends
-/// it at once. `listening` hears the addresses in fact, before the first connection is taken; `woken` is called when one of the
+/// it at once. `listening` hears the doors with their addresses in fact, before the first connection is taken; `woken` is called when one of the
 /// wakers is ready, and has to see to it.
-pub fn serve<R: Reporter, O: Operators>(
-    node: BrokerNode<R, O>,
+pub fn serve<R: Reporter, O: Operators, G: Rules>(
+    node: BrokerNode<R, O, G>,
     serving: &Serving,
-    listening: impl FnOnce(SocketAddr, SocketAddr),
-    mut woken: impl FnMut(&mut BrokerNode<R, O>, &mut Network),
+    listening: impl FnOnce(&[Door]),
+    mut woken: impl FnMut(&mut BrokerNode<R, O, G>, &mut Network),
 ) -> Result<(), HostError> {
     let mut signals =
         signals().map_err(|_| HostError::System { what: "cannot watch signals", reason: Errno::IO })?;
     let mut driver = Driver::new(node, serving.partner.into_iter().collect())?;
-    let clients = driver.listen(serving.clients)?;
-    let pair = driver.listen(serving.pair)?;
+    driver.limit(serving.limits, Arc::clone(&serving.troubles));
+    let mut doors = Vec::with_capacity(serving.doors.len());
+    for door in &serving.doors {
+        let address = driver.listen(door.address, door.protocol, door.transport)?;
+        doors.push(Door { address, ..*door });
+    }
     driver.wake_on(&signals)?;
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
     }
-    listening(clients, pair);
+    listening(&doors);
 
     let mut ready = Vec::new();
     let mut asked = 0;

@@ -45,6 +45,13 @@ pub enum Qos {
     ExactlyOnce = 2,
 }
 
+impl Qos {
+    /// By its number.
+    pub fn from_number(number: u8) -> Option<Qos> {
+        [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce].get(usize::from(number)).copied()
+    }
+}
+
 /// Why something was done or refused: a reason code of MQTT 5, section 2.4. For 3.1.1 they are turned into what it has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reason(pub u8);

@@ -120,7 +120,7 @@ impl<O> Message<O> {
 }
 
 /// The last message of each topic.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Retained<O> {
     topics: BTreeMap<Arc<str>, Message<O>>,
     /// Topics by a time at which to see whether their message has expired.

@@ -1,9 +1,15 @@
 //! Things with numbers. The numbers of what is gone are given again, the latest first.
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab::new()
+    }
 }
 
 impl<T> Slab<T> {
@@ -36,6 +42,11 @@ impl<T> Slab<T> {
         let thing = self.slots.get_mut(number as usize)?.take()?;
         self.free.push(number);
         Some(thing)
+    }
+
+    /// One above the highest number ever given.
+    pub(crate) fn end(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     /// How many there are.

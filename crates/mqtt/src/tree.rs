@@ -41,7 +41,7 @@ pub struct Entry {
 }
 
 /// All subscriptions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Subscriptions {
     nodes: Slab<Node>,
     root: u32,
@@ -53,7 +53,7 @@ pub struct Subscriptions {
 }
 
 /// Sessions that share one filter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     name: Box<str>,
     /// By session.

@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! What happens with every message allocates nothing: counted by the allocator.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 #![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
@@ -13,18 +12,6 @@ use mqtt::packet::{
 };
 use mqtt::retained::{Limits, New, Retained};
 use mqtt::tree::{Entry, Matches, Subscriptions};
-=======
-//! Messages and their answers are read and written without allocation: counted by the allocator.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
-
-use mqtt::packet::{
-    Answer, ConnAck, Decoded, Delivery, PACKET_BYTES_MAX, Packet, Properties, Qos, Reason, Version,
-    acknowledge, connack, decode, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
-};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
->>>>>>> 62a828ddec84d516d10ae50e0ed2b791cd7f7fc2
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -53,7 +40,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-<<<<<<< HEAD
 fn allocations(of: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.with(Cell::get);
     of();
@@ -106,14 +92,6 @@ fn a_topic_with_a_message_gets_the_next_one_without_allocating() {
     assert_eq!(again, 0);
 }
 
-=======
-fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.with(Cell::get);
-    work();
-    ALLOCATIONS.with(Cell::get) - before
-}
-
->>>>>>> 62a828ddec84d516d10ae50e0ed2b791cd7f7fc2
 /// A message with every property that a client may send.
 fn message() -> Vec<u8> {
     let properties: &[&[u8]] = &[

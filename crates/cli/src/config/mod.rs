@@ -4,6 +4,7 @@
 //! found before any is reported.
 
 mod layers;
+mod listeners;
 mod pages;
 mod problems;
 mod processing;
@@ -14,8 +15,10 @@ use crate::kinds::Kinds;
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
+use host::DoorLimits;
 use layers::{Given, Layers, Table};
 pub use layers::{read_text, unknown_problem};
+pub use listeners::Listeners;
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
@@ -34,6 +37,8 @@ pub struct BrokerAddress {
     pub clients: SocketAddr,
     pub pair: SocketAddr,
     pub starts_as_primary: bool,
+    /// Where it listens besides.
+    pub listeners: Listeners,
 }
 
 /// What admission counts with; `None` for what is measured at start.
@@ -74,6 +79,8 @@ pub struct Config {
     pub admission: AdmissionConfig,
     pub realtime: RealtimeConfig,
     pub limits: Limits,
+    pub door_limits: DoorLimits,
+    pub mqtt: mqtt::Limits,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
     /// Sets up the operators.
@@ -283,6 +290,8 @@ impl Understanding {
             admission: self.admission(),
             realtime: self.realtime(),
             limits: self.limits(),
+            door_limits: self.door_limits(),
+            mqtt: self.mqtt(),
             processing: self.processing(&topics, factory),
             kinds: Arc::default(),
             topics,
@@ -308,6 +317,7 @@ impl Understanding {
             Some(BrokerAddress {
                 clients: address(format!("brokers.{name}.clients"))?,
                 pair: address(format!("brokers.{name}.pair"))?,
+                listeners: self.listeners(name),
                 starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
                 name: name.clone(),
             })
@@ -541,8 +551,8 @@ impl Understanding {
         }
         let mut seen: BTreeMap<SocketAddr, String> = BTreeMap::new();
         for broker in &config.brokers {
-            for (key, address) in [("clients", broker.clients), ("pair", broker.pair)] {
-                let path = format!("brokers.{}.{key}", broker.name);
+            for (key, door) in broker.doors() {
+                let (path, address) = (format!("brokers.{}.{key}", broker.name), door.address);
                 if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {
                     let source = self.source(&path);
                     let message = format!("{path} and {other} are both {address}");

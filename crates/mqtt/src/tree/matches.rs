@@ -4,7 +4,7 @@ use super::node::Member;
 use crate::packet::Qos;
 
 /// Who wants a topic. Used again and again, it stops allocating once it has grown.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Matches {
     members: Vec<Member>,
     /// How many lists the members are from; each is in order.
@@ -34,6 +34,13 @@ pub struct Want {
     pub retain_as_published: bool,
     first: u32,
     count: u32,
+}
+
+impl Want {
+    /// As one subscription does, whose number is kept elsewhere.
+    pub fn of(options: &crate::packet::Options) -> Want {
+        Want { qos: options.qos, retain_as_published: options.retain_as_published, first: 0, count: 0 }
+    }
 }
 
 impl Matches {

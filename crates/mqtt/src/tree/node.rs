@@ -16,7 +16,7 @@ pub struct Member {
 }
 
 /// Where filters that begin alike part. Its own text is in its parent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub children: Children,
     /// The child for `+`.
@@ -80,7 +80,7 @@ pub(super) fn hash(text: &str) -> u64 {
 }
 
 /// Literal children. Most nodes have none, one, or very many.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Children {
     #[default]
     None,

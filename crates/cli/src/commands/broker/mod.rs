@@ -1,5 +1,6 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
+mod gateway;
 mod processing;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
@@ -9,8 +10,8 @@ use contract::{NodeId, Span, Supply};
 use crossbeam_channel::{Sender, bounded};
 use engine::{BrokerNode, Reporter};
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Serving, calibrate, now, random_number, serve};
-use std::net::SocketAddr;
+use host::{Door, Serving, Troubles, calibrate, now, random_number, serve};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
@@ -50,9 +51,12 @@ pub fn run(
         costs.arrival, costs.dispatch, costs.replication
     ));
     let settings = settings(config, own, partner.is_some(), costs, blocking);
+    let doors = own.doors();
+    let troubles = lines.clone();
     let serving = Serving {
-        clients: own.clients,
-        pair: own.pair,
+        doors: doors.iter().map(|(_, door)| *door).collect(),
+        limits: config.door_limits,
+        troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
         partner: partner.map(|partner| partner.pair),
         wakers: vec![bell, waker],
     };
@@ -63,9 +67,13 @@ pub fn run(
     {
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
-    let listening = |clients, pair| {
-        lines.say(&format!("clients at {clients}, partner at {pair}; process {}", std::process::id()));
-        warn_of_exposure(&lines, [clients, pair]);
+    if own.listeners.mqtt.is_some() {
+        node = node.with_gateway(gateway::new(config, partner));
+    }
+    let listening = |opened: &[Door]| {
+        let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
+        lines.say(&format!("{}; process {}", listed(named), std::process::id()));
+        warn_of_exposure(&lines, opened);
     };
     let result = serve(node, &serving, listening, |node, net| reloads.apply(node, net, &lines));
     if result.is_ok() {
@@ -78,13 +86,22 @@ pub fn run(
 }
 
 /// There is no authentication yet, so whoever reaches the ports may publish.
-fn warn_of_exposure(lines: &Lines, addresses: [SocketAddr; 2]) {
-    if addresses.iter().any(|address| !address.ip().is_loopback()) {
+fn warn_of_exposure(lines: &Lines, doors: &[Door]) {
+    if doors.iter().any(|door| !door.address.ip().is_loopback()) {
         lines.say(
             "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
              publish and subscribe. Keep it inside a network that you trust",
         );
     }
+}
+
+/// Doors for the operator, by their keys.
+fn listed<'a>(doors: impl Iterator<Item = (&'static str, &'a Door)>) -> String {
+    let one = |(key, door): (&str, &Door)| match key {
+        "pair" => format!("partner at {}", door.address),
+        key => format!("{} at {}", key.replace('_', " "), door.address),
+    };
+    doors.map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The broker to run, and its partner.
