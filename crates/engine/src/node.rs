@@ -9,10 +9,8 @@ pub trait Node {
     /// A link has changed.
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects);
 
-    /// Who is at the other end of a link that has just been accepted, as its certificate says.
-    fn handle_identity(&mut self, now: Time, link: LinkId, name: &str) {
-        let _ = (now, link, name);
-    }
+    /// A link that was just accepted belongs to somebody who has proven this name, with a certificate.
+    fn handle_identity(&mut self, _now: Time, _link: LinkId, _name: &str) {}
 
     /// A connection that was asked for could not be made. `refused`: the host answered that nobody listens.
     fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects);

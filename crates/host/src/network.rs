@@ -1,53 +1,24 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
-use crate::doors::{DoorLimits, Seats, Transport};
+use crate::connection::{Connection, Pass, Phase};
+use crate::doors::{DoorLimits, Seats};
+use crate::lobby::Lobby;
 use crate::poller::Poller;
-use crate::troubles::{Cause, Troubles};
+use crate::troubles::Troubles;
 use contract::{Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
-use std::net::{IpAddr, SocketAddr};
+use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
+use rustls::pki_types::ServerName;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::{
     Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
 };
 
-/// Why a driver cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HostError {
-    /// The address to listen on is taken.
-    #[error(
-        "{0} is in use: another program, or another broker, listens there; stop it or choose another port"
-    )]
-    AddressInUse(SocketAddr),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {reason}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's word.
-        reason: Errno,
-    },
-    /// The door needs handshakes, and nobody was given to make them.
-    #[error("cannot listen on {address} for {transport}: there is no lobby for its handshakes")]
-    NoLobby {
-        /// The address.
-        address: SocketAddr,
-        /// How bytes are carried there.
-        transport: Transport,
-    },
-    /// Something else that the system refused.
-    #[error("{what}: {reason}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The system's word.
-        reason: Errno,
-    },
-}
+mod arrivals;
+mod shelled;
 
 /// All connections of one node.
 pub struct Network {
@@ -69,6 +40,12 @@ pub struct Network {
     /// Seats that each address has.
     per_address: u32,
     pub(crate) troubles: Arc<Troubles>,
+    /// Makes handshakes, where there are any.
+    pub(crate) lobby: Option<Lobby>,
+    /// What peers must have in their certificates; empty where they are not asked.
+    pub(crate) names: Vec<ServerName<'static>>,
+    /// Ciphertext that was just read.
+    sealed: Vec<u8>,
 }
 
 /// Something that the node must be told, once it is not busy.
@@ -80,38 +57,6 @@ pub(crate) enum News {
     Drained(LinkId),
     /// What came and was not consumed is to be presented again.
     Again(LinkId),
-}
-
-struct Connection {
-    socket: OwnedFd,
-    /// Who made it, if somebody else did.
-    from: Option<IpAddr>,
-    phase: Phase,
-    outbox: Outbox,
-    /// The beginning of a frame whose end has not come.
-    partial: Vec<u8>,
-    dirty: bool,
-    /// Something of it must leave after what the others have to send.
-    pass: Pass,
-    waits_to_write: bool,
-    congested: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    Connecting { peer: PeerIndex, until: Time },
-    Open,
-    Closing { until: Time },
-}
-
-/// When what a connection has to send leaves, among all that leaves in one turn.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Pass {
-    /// It has left.
-    Done,
-    First,
-    Prunes,
-    Answers,
 }
 
 impl Network {
@@ -130,53 +75,13 @@ impl Network {
             seats: Seats::default(),
             per_address: DoorLimits::default().per_address,
             troubles: Arc::default(),
+            lobby: None,
+            names: Vec::new(),
+            sealed: Vec::new(),
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
             ],
-        }
-    }
-
-    pub(crate) fn limit(&mut self, per_address: u32, troubles: Arc<Troubles>) {
-        self.per_address = per_address;
-        self.troubles = troubles;
-    }
-
-    /// Takes a connection that somebody made, if its address may have one more.
-    pub(crate) fn accept(&mut self, socket: OwnedFd, from: Option<SocketAddr>) -> Option<LinkId> {
-        let from = from.map(|from| from.ip().to_canonical());
-        if !self.seat(from) {
-            return None;
-        }
-        let link = sockopt::set_tcp_nodelay(&socket, true).and_then(|()| self.insert(socket, Phase::Open));
-        match link {
-            Ok(link) => {
-                if let Some(connection) = self.get(link.0) {
-                    connection.from = from;
-                }
-                Some(link)
-            }
-            Err(_) => {
-                self.unseat(from);
-                None
-            }
-        }
-    }
-
-    fn seat(&mut self, from: Option<IpAddr>) -> bool {
-        let most = self.per_address;
-        let seated = from.is_none_or(|from| self.seats.take(from, most));
-        if let Some(from) = from.filter(|_| !seated) {
-            self.troubles.note(Cause::AddressFull, || {
-                format!("{from} has {most} connections already, which is limits.connections_per_address; another was closed")
-            });
-        }
-        seated
-    }
-
-    fn unseat(&mut self, from: Option<IpAddr>) {
-        if let Some(from) = from {
-            self.seats.leave(from);
         }
     }
 
@@ -219,6 +124,7 @@ impl Network {
             from: None,
             phase,
             outbox: Outbox::default(),
+            shell: None,
             partial: Vec::new(),
             dirty: false,
             pass: Pass::First,
@@ -237,18 +143,27 @@ impl Network {
         let mut scratch = std::mem::take(&mut self.scratch);
         if let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) {
             let kept = connection.partial.len();
+            if kept + READ_BYTES > scratch.len() {
+                // Nodes take what is too large for a frame as garbage, so this is our fault, and not worth our end.
+                self.scratch = scratch;
+                return self.drop_connection(index);
+            }
             scratch[..kept].copy_from_slice(&connection.partial);
             connection.partial.clear();
-            let room = &mut scratch[kept..kept + READ_BYTES];
-            match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => self.drop_connection(index),
-                Ok((_, read)) => {
-                    let bytes = &scratch[..kept + read];
-                    let used = handle(bytes, self);
-                    self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+            if connection.shell.is_some() {
+                self.read_shell(index, &mut scratch, kept, handle);
+            } else {
+                let room = &mut scratch[kept..kept + READ_BYTES];
+                match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
+                    Ok((_, 0)) => self.drop_connection(index),
+                    Ok((_, read)) => {
+                        let bytes = &scratch[..kept + read];
+                        let used = handle(bytes, self);
+                        self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => self.keep_partial(index, &scratch[..kept]),
+                    Err(_) => self.drop_connection(index),
                 }
-                Err(Errno::AGAIN | Errno::INTR) => self.keep_partial(index, &scratch[..kept]),
-                Err(_) => self.drop_connection(index),
             }
         } else if self.get(index).is_some_and(|connection| matches!(connection.phase, Phase::Closing { .. }))
         {
@@ -293,7 +208,12 @@ impl Network {
             }
             return self.flush_one(index);
         };
-        match sockopt::socket_error(&connection.socket) {
+        let result = sockopt::socket_error(&connection.socket);
+        if result == Ok(Ok(())) && !self.names.is_empty() {
+            return self.secure(index, peer);
+        }
+        let Some(connection) = self.get(index) else { return };
+        match result {
             Ok(Ok(())) => {
                 connection.phase = Phase::Open;
                 self.watched.retain(|other| *other != index);
@@ -321,7 +241,6 @@ impl Network {
                 let Some(connection) = self.get(index).filter(|connection| connection.pass == pass) else {
                     continue;
                 };
-                // `First` is no pass of its own any more for what has been sent in it.
                 connection.dirty = false;
                 connection.pass = Pass::Done;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
@@ -345,31 +264,20 @@ impl Network {
     /// Whether copies for the partner could not leave yet.
     fn copies_wait(&self) -> bool {
         let partner = self.partner.and_then(|index| self.slots.get(index as usize)).and_then(Option::as_ref);
-        partner.is_some_and(|partner| !partner.outbox.is_empty())
+        partner.is_some_and(|partner| partner.waiting() > 0)
     }
 
     fn flush_one(&mut self, index: u32) {
         let poller = Arc::clone(&self.poller);
         let Some(connection) = self.get(index) else { return };
         // Whoever stopped writing because of so much must be told when it has left, even if that is now.
-        connection.congested |= connection.outbox.len() > DRAINED_BYTES;
-        while !connection.outbox.is_empty() {
-            match net::send(
-                &connection.socket,
-                connection.outbox.unsent(),
-                SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-            ) {
-                Ok(sent) => connection.outbox.consume(sent),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(_) => {
-                    // The peer is gone. What it sent before may still wait here; reading it finds the end as well.
-                    connection.outbox = Outbox::default();
-                    break;
-                }
-            }
+        connection.congested |= connection.waiting() > DRAINED_BYTES;
+        if connection.shell.is_some() {
+            connection.send_sealed();
+        } else {
+            connection.send_plain();
         }
-        let waiting = connection.outbox.len();
+        let waiting = connection.waiting();
         let wants_to_write = waiting > 0;
         if wants_to_write != connection.waits_to_write {
             connection.waits_to_write = wants_to_write;
@@ -419,7 +327,7 @@ impl Network {
 
     /// Whether everything that was written has left.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.slots.iter().flatten().all(|connection| connection.outbox.is_empty())
+        self.slots.iter().flatten().all(|connection| connection.waiting() == 0)
     }
 
     /// The node knows that the link is gone, so its number may be used again.
@@ -450,7 +358,9 @@ impl Network {
             self.partner = None;
         }
         self.watched.retain(|other| *other != index);
-        self.unseat(connection.from);
+        if let Some(from) = connection.from {
+            self.seats.leave(from);
+        }
         true
     }
 
@@ -495,10 +405,7 @@ impl Effects for Network {
     }
 
     fn backlog(&self, link: LinkId) -> usize {
-        self.slots
-            .get(link.0 as usize)
-            .and_then(Option::as_ref)
-            .map_or(0, |connection| connection.outbox.len())
+        self.slots.get(link.0 as usize).and_then(Option::as_ref).map_or(0, Connection::waiting)
     }
 
     fn dial(&mut self, peer: PeerIndex, within: Span) {

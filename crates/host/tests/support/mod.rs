@@ -1,6 +1,9 @@
 //! A node that notes what it is told and sends back what comes, and a driver that turns until something holds.
 #![allow(clippy::unwrap_used, dead_code, reason = "a test, and not every test uses everything")]
 
+pub mod certificates;
+pub mod house;
+
 use contract::{Span, Time};
 use engine::Node;
 use host::{Driver, now};
@@ -40,6 +43,10 @@ impl Probe {
 impl Node for Probe {
     fn handle_link(&mut self, _now: Time, link: LinkId, change: LinkChange, _net: &mut impl Effects) {
         self.told.push((link, change));
+    }
+
+    fn handle_identity(&mut self, _now: Time, link: LinkId, name: &str) {
+        self.names.push((link, name.to_owned()));
     }
 
     fn handle_dial_failed(&mut self, _now: Time, peer: PeerIndex, refused: bool, _net: &mut impl Effects) {

@@ -10,7 +10,7 @@ use contract::{NodeId, Span, Supply};
 use crossbeam_channel::{Sender, bounded};
 use engine::{BrokerNode, Reporter};
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Door, Serving, Troubles, calibrate, now, random_number, serve};
+use host::{Door, Partner, Serving, Troubles, calibrate, now, random_number, serve};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -57,7 +57,8 @@ pub fn run(
         doors: doors.iter().map(|(_, door)| *door).collect(),
         limits: config.door_limits,
         troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
-        partner: partner.map(|partner| partner.pair),
+        partner: partner.map(|partner| Partner { address: partner.pair, name: None }),
+        lobby: None,
         wakers: vec![bell, waker],
     };
     let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
@@ -75,7 +76,7 @@ pub fn run(
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
         warn_of_exposure(&lines, opened);
     };
-    let result = serve(node, &serving, listening, |node, net| reloads.apply(node, net, &lines));
+    let result = serve(node, serving, listening, |node, net| reloads.apply(node, net, &lines));
     if result.is_ok() {
         lines.say("ended");
     }
