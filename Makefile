@@ -19,7 +19,8 @@ demo:
 test: tools
 	$(CARGO) test --workspace
 
-## What the tests build example modules with, if it is missing and can be had. Without it those tests say SKIPPED.
+## What the tests build example modules with and the MQTT clients that they try, if missing and to be had. Without
+## them those tests say SKIPPED.
 tools:
 	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" \
 		|| timeout 300 rustup target add $(WASM_TARGET) \
@@ -28,6 +29,7 @@ tools:
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& timeout 600 apt-get install -y -q --no-install-recommends clang lld; } \
 		|| echo "no clang with wasm-ld (apt-get install clang lld): the C example is not tested"
+	@crates/cli/tests/mqtt/install.sh "$(or $(CARGO_TARGET_DIR),target)/mqtt-clients"
 
 ## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice.
 sim:
