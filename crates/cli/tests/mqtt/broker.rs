@@ -39,6 +39,12 @@ pub fn kind() -> Kind {
     }
 }
 
+/// A mosquitto, whatever broker is tried.
+pub fn mosquitto_alone() -> Tool<Broker> {
+    tools::mosquitto()?;
+    Ok(Broker::start_as(Kind::Mosquitto, Listener::Plain, None))
+}
+
 /// Whether this listener can be tried; if not, why.
 pub fn can(listener: Listener) -> Tool<()> {
     match kind() {
@@ -73,19 +79,19 @@ impl Broker {
     /// Starts one without security, if that can be.
     pub fn start() -> Tool<Broker> {
         can(Listener::Plain)?;
-        Ok(Broker::start_with(Listener::Plain, None))
+        Ok(Broker::start_as(kind(), Listener::Plain, None))
     }
 
     /// Starts one with this listener, if that can be.
     pub fn start_listening(listener: Listener, secrets: Option<&Secrets>) -> Tool<Broker> {
         can(listener)?;
-        Ok(Broker::start_with(listener, secrets))
+        Ok(Broker::start_as(kind(), listener, secrets))
     }
 
-    fn start_with(listener: Listener, secrets: Option<&Secrets>) -> Broker {
+    fn start_as(kind: Kind, listener: Listener, secrets: Option<&Secrets>) -> Broker {
         let folder = Folder::new();
         let [port, clients, pair] = free_ports::<3>();
-        let (mut command, name) = match kind() {
+        let (mut command, name) = match kind {
             Kind::Verge => (verge(&folder, listener, secrets, [port, clients, pair]), "a.log"),
             Kind::Mosquitto => (mosquitto(&folder, listener, secrets, [port, clients]), "mosquitto.log"),
         };
@@ -122,7 +128,10 @@ fn verge(folder: &Folder, listener: Listener, secrets: Option<&Secrets>, ports: 
 
 fn mosquitto(folder: &Folder, listener: Listener, secrets: Option<&Secrets>, ports: [u16; 2]) -> Command {
     let [port, other] = ports;
-    let mut text = format!("allow_anonymous true\nuser root\nlog_dest stderr\nlistener {port} 127.0.0.1\n");
+    // The default drops what waits above a thousand messages.
+    let mut text = format!(
+        "allow_anonymous true\nmax_queued_messages 0\nuser root\nlog_dest stderr\nlistener {port} 127.0.0.1\n"
+    );
     if listener == Listener::WebSocket {
         // It does not start where it has listeners for WebSocket only, and its library wants another word for the address.
         text = text.replace(" 127.0.0.1", "")

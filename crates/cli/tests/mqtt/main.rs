@@ -9,4 +9,6 @@ mod broker;
 mod support;
 mod tools;
 
+mod door;
+mod failover;
 mod scenarios;
