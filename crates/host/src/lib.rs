@@ -7,6 +7,7 @@ mod network;
 mod poller;
 pub mod realtime;
 mod serve;
+mod verifier;
 mod workers;
 
 pub use calibrate::{Calibration, calibrate};
@@ -15,4 +16,5 @@ pub use driver::Driver;
 pub use network::{HostError, Network};
 pub use poller::{Poller, Ready};
 pub use serve::{Serving, hangups, serve};
+pub use verifier::{Answer, Asked, Verifier, Vetting};
 pub use workers::{Movers, Staffing, Workers};
