@@ -8,6 +8,7 @@ mod pages;
 mod problems;
 mod processing;
 pub mod schema;
+mod security;
 pub mod value;
 
 use crate::kinds::Kinds;
@@ -20,6 +21,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
 use schema::{KEYS, Key, TOPIC_KEYS};
+pub use security::SecurityConfig;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -76,6 +78,7 @@ pub struct Config {
     pub limits: Limits,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
+    pub security: SecurityConfig,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
@@ -284,6 +287,7 @@ impl Understanding {
             realtime: self.realtime(),
             limits: self.limits(),
             processing: self.processing(&topics, factory),
+            security: self.security(),
             kinds: Arc::default(),
             topics,
             links,

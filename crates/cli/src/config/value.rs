@@ -114,6 +114,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Duration | Kind::DurationOrAuto, Raw::Number(number)) => {
             Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
         }
+        (Kind::Path, Raw::Text(text)) => Ok(Value::Word(text.clone())),
         (Kind::Address, Raw::Text(text)) => understand_address(text).map(Value::Address),
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
             Ok(Value::Word(text.clone()))
