@@ -79,9 +79,8 @@ fn add(file: &Path, arguments: &AddArguments) -> Result<(), Trouble> {
 
 /// Sets a key where it stands, with the comment behind it.
 fn put(table: &mut Table, key: &str, mut item: Item) {
-    match (table.get(key).and_then(Item::as_value), item.as_value_mut()) {
-        (Some(old), Some(new)) => *new.decor_mut() = old.decor().clone(),
-        _ => {}
+    if let (Some(old), Some(new)) = (table.get(key).and_then(Item::as_value), item.as_value_mut()) {
+        *new.decor_mut() = old.decor().clone();
     }
     table.insert(key, item);
 }
