@@ -2,7 +2,7 @@
 
 use crate::action::{Action, Actions};
 use crate::caller::Caller;
-use crate::pattern::{asked_filter, asked_name, covers, overlaps};
+use crate::pattern::{asked_filter, asked_name, covers, is_wild, overlaps};
 use crate::problem::{Place, Problem};
 use contract::TopicFilter;
 use std::collections::BTreeMap;
@@ -85,6 +85,8 @@ pub struct Rule {
     pub(crate) verdict: Verdict,
     pub(crate) actions: Actions,
     pub(crate) pattern: TopicFilter,
+    /// See [`crate::pattern::literal_len`].
+    pub(crate) literal: usize,
     pub(crate) owner: Owner,
     pub(crate) place: Place,
 }
@@ -108,6 +110,11 @@ impl Rule {
     /// Whose it is.
     pub fn owner(&self) -> Owner {
         self.owner
+    }
+
+    /// Whether something begins as all that the pattern covers does.
+    fn begins(&self, asked: &str) -> bool {
+        asked.as_bytes().starts_with(&self.pattern.as_str().as_bytes()[..self.literal])
     }
 
     /// Where its pattern is in the file.
@@ -260,12 +267,18 @@ impl Access {
         let Some(asked) = asked else { return denied(Because::NotATopic) };
         let caller = Caller { user: &who.name, client };
         let sets = || std::iter::once(&who.rules).chain(self.roles_of(user).map(|role| &role.rules));
-        let denies =
-            |rule: &&Rule| rule.actions.has(action) && overlaps(rule.pattern.as_str(), asked, caller);
+        let wild = is_wild(asked);
+        let denies = |rule: &&Rule| {
+            let near = rule.actions.has(action) && (wild || rule.begins(asked));
+            near && overlaps(rule.pattern.as_str(), asked, caller)
+        };
         if let Some(rule) = sets().flat_map(|set| &set.deny).find(denies) {
             return denied(Because::Rule(rule));
         }
-        let allows = |rule: &&Rule| rule.actions.has(action) && covers(rule.pattern.as_str(), asked, caller);
+        let allows = |rule: &&Rule| {
+            let near = rule.actions.has(action) && rule.begins(asked);
+            near && covers(rule.pattern.as_str(), asked, caller)
+        };
         match sets().flat_map(|set| &set.allow).find(allows) {
             Some(rule) => Judgement { allowed: true, because: Because::Rule(rule) },
             None => denied(Because::NoRule),

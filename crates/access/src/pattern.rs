@@ -53,6 +53,19 @@ pub(crate) fn overlaps(pattern: &str, asked: &str, caller: Caller<'_>) -> bool {
     }
 }
 
+/// How many bytes of a pattern come before its first wildcard or placeholder, and the `/` before that. What a pattern covers
+/// begins with them, and so does each plain topic that it overlaps with: most rules are passed over by comparing these bytes.
+pub(crate) fn literal_len(pattern: &str) -> usize {
+    let mut start = 0_usize;
+    for level in pattern.split('/') {
+        if matches!(level, "+" | "#" | "%u" | "%c") {
+            return start.saturating_sub(1);
+        }
+        start += level.len() + 1;
+    }
+    pattern.len()
+}
+
 /// What is asked for, without the group of a shared subscription. `None` for what is no filter.
 pub(crate) fn asked_filter(filter: &str) -> Option<&str> {
     let filter = match filter.strip_prefix("$share/") {
@@ -78,14 +91,23 @@ pub(crate) fn asked_filter(filter: &str) -> Option<&str> {
 
 /// What is asked for, if it is a plain topic.
 pub(crate) fn asked_name(name: &str) -> Option<&str> {
-    (is_sound(name) && !name.contains(['+', '#'])).then_some(name)
+    (is_sound(name) && !is_wild(name)).then_some(name)
+}
+
+/// Whether a text has a wildcard.
+pub(crate) fn is_wild(text: &str) -> bool {
+    text.bytes().any(|byte| byte == b'+' || byte == b'#')
 }
 
 fn is_sound(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= TOPIC_BYTES_MAX
-        && text.bytes().filter(|byte| *byte == b'/').count() < TOPIC_LEVELS_MAX
-        && !text.chars().any(char::is_control)
+    // One pass without branches; only what is not plain ASCII is looked at by character.
+    let (mut slashes, mut odd) = (0, false);
+    for byte in text.bytes() {
+        slashes += usize::from(byte == b'/');
+        odd |= !(0x20..0x7f).contains(&byte);
+    }
+    let fits = !text.is_empty() && text.len() <= TOPIC_BYTES_MAX && slashes < TOPIC_LEVELS_MAX;
+    fits && !(odd && text.chars().any(char::is_control))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::access::{
 };
 use crate::action::{Action, Actions};
 use crate::password::{Cost, check_hash, decoy};
+use crate::pattern::literal_len;
 use crate::problem::Problem;
 use crate::table::{Notes, Text};
 use contract::TopicFilter;
@@ -313,7 +314,8 @@ impl Reader<'_> {
         for topic in topics {
             let place = self.notes.place(&topic.span);
             if let Some(pattern) = self.pattern(&topic) {
-                let rule = Rule { verdict, actions, pattern, owner, place };
+                let literal = literal_len(pattern.as_str());
+                let rule = Rule { verdict, actions, pattern, literal, owner, place };
                 match verdict {
                     Verdict::Allow => set.allow.push(rule),
                     Verdict::Deny => set.deny.push(rule),

@@ -34,7 +34,7 @@ fn filter() -> impl Strategy<Value = TopicFilter> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn covering_and_overlapping_agree_with_matching_of_all_topics(pattern in filter(), asked in filter()) {
@@ -45,6 +45,9 @@ proptest! {
         prop_assert!(!meant.is_empty());
         prop_assert_eq!(covers(pattern.as_str(), asked.as_str(), NOBODY), all, "{} covers {}", pattern, asked);
         prop_assert_eq!(overlaps(pattern.as_str(), asked.as_str(), NOBODY), some, "{} overlaps {}", pattern, asked);
+        let literal = &pattern.as_str()[..literal_len(pattern.as_str())];
+        prop_assert!(!all || asked.as_str().starts_with(literal), "{} covers {}", pattern, asked);
+        prop_assert!(topics.iter().all(|topic| !pattern.matches(topic) || topic.starts_with(literal)));
     }
 
     #[test]
@@ -119,4 +122,19 @@ fn what_is_asked_for_is_taken_without_its_group() {
     assert_eq!(asked_name("a/+"), None);
     assert_eq!(asked_name(""), None);
     assert_eq!(asked_name("a//b"), Some("a//b"));
+}
+
+#[test]
+fn patterns_begin_with_what_is_no_wildcard() {
+    for (pattern, literal) in [
+        ("a/b", "a/b"),
+        ("a/#", "a"),
+        ("#", ""),
+        ("/+/a", ""),
+        ("/a/%c", "/a"),
+        ("%u/a", ""),
+        ("a/b/+/c", "a/b"),
+    ] {
+        assert_eq!(&pattern[..literal_len(pattern)], literal, "{pattern}");
+    }
 }
