@@ -2,6 +2,7 @@
 
 pub mod operator;
 pub mod sim;
+pub mod user;
 
 use crate::commands::workload::Table;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -116,6 +117,21 @@ pub enum Command {
     Operator {
         #[command(subcommand)]
         command: operator::OperatorCommand,
+    },
+    /// Users: who may connect, and how they prove it.
+    #[command(after_help = user::EXAMPLES)]
+    User {
+        #[command(flatten)]
+        file: user::FileArguments,
+        #[command(subcommand)]
+        command: user::UserCommand,
+    },
+    /// Rules: who may do what.
+    Acl {
+        #[command(flatten)]
+        file: user::FileArguments,
+        #[command(subcommand)]
+        command: user::AclCommand,
     },
     /// The configuration itself.
     Config {

@@ -14,6 +14,7 @@ mod serve;
 mod shell;
 pub mod tls;
 mod troubles;
+mod verifier;
 mod websocket;
 mod workers;
 
@@ -27,4 +28,5 @@ pub use network::Network;
 pub use poller::{Poller, Ready};
 pub use serve::{Partner, Serving, hangups, serve};
 pub use troubles::{Cause, Troubles};
+pub use verifier::{Answer, Asked, Verifier, Vetting};
 pub use workers::{Movers, Staffing, Workers};

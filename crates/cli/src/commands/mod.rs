@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod acl;
 mod broker;
 mod check;
 mod config;
@@ -13,13 +14,14 @@ mod replay;
 mod sim;
 mod status;
 mod subscribe;
+mod user;
 mod worker;
 pub mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use verge::{Builder, Client, Reigning};
 
 /// Runs the command that was typed.
@@ -45,8 +47,26 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
         Command::Demo(arguments) => demo::run(&arguments, format),
         Command::Operator { command } => operator::run(&command, format),
+        Command::User { file, command } => {
+            user::run(&file_or_configured(file.file, || load(None))?, &command, format)
+        }
+        Command::Acl { file, command } => {
+            acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
+        }
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
         Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
+    }
+}
+
+/// The user file that was named, or else the configured one.
+fn file_or_configured(
+    file: Option<PathBuf>,
+    load: impl FnOnce() -> Result<Config, Trouble>,
+) -> Result<PathBuf, Trouble> {
+    let none = "there is no user file: name it with --file, or set the key security.users";
+    match file {
+        Some(file) => Ok(file),
+        None => load()?.security.users.ok_or_else(|| Trouble(none.to_owned())),
     }
 }
 

@@ -9,6 +9,7 @@ mod pages;
 mod problems;
 mod processing;
 pub mod schema;
+mod security;
 pub mod value;
 
 use crate::kinds::Kinds;
@@ -23,6 +24,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
 use schema::{KEYS, Key, TOPIC_KEYS};
+pub use security::SecurityConfig;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -83,6 +85,7 @@ pub struct Config {
     pub mqtt: mqtt::Limits,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
+    pub security: SecurityConfig,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
@@ -293,6 +296,7 @@ impl Understanding {
             door_limits: self.door_limits(),
             mqtt: self.mqtt(),
             processing: self.processing(&topics, factory),
+            security: self.security(),
             kinds: Arc::default(),
             topics,
             links,

@@ -46,6 +46,8 @@ pub enum Kind {
     Level,
     /// A list of relative sets.
     Sets,
+    /// A file.
+    Path,
 }
 
 impl Kind {
@@ -78,6 +80,7 @@ impl Kind {
             Kind::Keep => format!("whole number from 1 to {}, \"all\" or \"latest\"", stream::Keep::MOST),
             Kind::Level => "whole number from 0, or \"high\", \"middle\" or \"low\" (0, 1, 2)".to_owned(),
             Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
+            Kind::Path => "path of a file".to_owned(),
         }
     }
 }
@@ -475,6 +478,43 @@ pub const KEYS: &[Key] = &[
         "true",
         "Whether outputs have the levels that are configured. false, for comparison: all have level 0.",
     ),
+    key(
+        "security.users",
+        Kind::Path,
+        "\"\"",
+        "The user file, which says who may do what; a relative path starts at the file that has this key. `verge user` and `verge acl` use it. Empty: none. See users.md.",
+    ),
+    key(
+        "security.connections_per_client_address",
+        Kind::Integer(0, 1_000_000),
+        "0",
+        "Connections from one address at the same time; 0 for as many as limits.connections.",
+    ),
+    key(
+        "security.logins_per_minute",
+        Kind::Integer(1, 1_000_000),
+        "20",
+        "Failed logins from one address, and for one name from one address. Above it, logins are refused without looking at the password.",
+    ),
+    key(
+        "security.password_threads",
+        Kind::Integer(1, 64),
+        "1",
+        "Threads that check passwords. Each check takes one of them for tens of milliseconds.",
+    ),
+    key(
+        "security.passwords_pending",
+        Kind::Integer(1, 65_536),
+        "256",
+        "Passwords that may wait for their check. Above it, the answer to a login is \"busy\" at once.",
+    ),
+    key(
+        "security.passwords_remembered",
+        Kind::Integer(0, 1_000_000),
+        "16384",
+        "Logins that are remembered as right, so that clients that connect again need not wait.",
+    ),
+    key("security.password_memory", Kind::Duration, "\"15min\"", "How long they are remembered."),
 ];
 
 /// The keys of one `[[topic]]`.

@@ -31,6 +31,14 @@ pub fn run(
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     let (lines, printer) = print_in_background(&own.name)?;
+    if let Some(users) = &config.security.users {
+        // A broker that begins to look at it must not be the first to find what is wrong with it.
+        crate::users::read(users)?;
+        lines.say(
+            "note: security.users is set, but no listener of this version looks at it: whoever reaches the ports may do \
+             everything",
+        );
+    }
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
