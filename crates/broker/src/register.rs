@@ -357,8 +357,21 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
+        let class = self
+            .stats
+            .classes
+            .class_of(self.settings.topics.iter().position(|rule| rule.filter.matches(topic)));
         let streams = Vec::new();
-        Ok(self.table.insert_topic(Topic { name, contract, plan, streams, subscribers, processing, made }))
+        Ok(self.table.insert_topic(Topic {
+            name,
+            contract,
+            plan,
+            streams,
+            subscribers,
+            processing,
+            made,
+            class,
+        }))
     }
 
     /// Counts the stream's jobs, if they fit.

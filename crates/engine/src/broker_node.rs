@@ -2,7 +2,7 @@
 
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
-use broker::{Broker, Event, Outputs, Processed, Processing, Settings, Survey};
+use broker::{Broker, Event, Outputs, Processed, Processing, Settings, Snapshot, Survey};
 use contract::{Span, Time};
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
@@ -83,6 +83,12 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// The broker itself.
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Fills a snapshot of the broker and its operators.
+    pub fn fill(&self, now: Time, into: &mut Snapshot) {
+        // Levels come with the first of the operators' rows.
+        self.broker.fill(now, &self.operators.survey(0..1), into);
     }
 
     /// Who hears of events.

@@ -410,6 +410,7 @@ impl Understanding {
             subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
             deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
             sync_backlog_bytes: self.size("limits.sync_backlog"),
+            classes: Limits::default().classes,
             greeting: self.span("limits.greeting"),
             silence: self.span("limits.silence"),
             session_linger: self.span("limits.session_linger"),
