@@ -1,5 +1,5 @@
 //! Snapshots from the data thread. One of them exists, and goes back and forth: to the data thread as a question, and back as an
-//! answer. Nothing is shared, and the data thread neither waits nor allocates.
+//! answer. Nothing is shared, and the data thread never waits.
 
 use broker::Snapshot;
 use crossbeam_channel::{Receiver, Sender, bounded};

@@ -3,6 +3,7 @@
 //! Two stages: what was given ([`layers`]), and what it means ([`Config`]), checked and complete. All problems are
 //! found before any is reported.
 
+mod changes;
 mod layers;
 mod pages;
 mod problems;
@@ -11,7 +12,8 @@ pub mod schema;
 pub mod value;
 
 use crate::kinds::Kinds;
-use broker::{Detection, Limits, Policy, Replication, TopicRule};
+use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
+pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use layers::{Given, Layers, Table};
@@ -33,6 +35,8 @@ pub struct BrokerAddress {
     pub name: String,
     pub clients: SocketAddr,
     pub pair: SocketAddr,
+    /// Where metrics and health are shown, if anywhere.
+    pub http: Option<SocketAddr>,
     pub starts_as_primary: bool,
 }
 
@@ -62,6 +66,15 @@ pub struct TopicFamily {
     pub streams: u32,
 }
 
+/// What a broker says of itself, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogConfig {
+    /// Objects for programs, rather than lines for people.
+    pub json: bool,
+    /// What is less grave is not said.
+    pub level: Severity,
+}
+
 /// A complete configuration, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -74,6 +87,7 @@ pub struct Config {
     pub admission: AdmissionConfig,
     pub realtime: RealtimeConfig,
     pub limits: Limits,
+    pub log: LogConfig,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
     /// Sets up the operators.
@@ -83,12 +97,14 @@ pub struct Config {
 }
 
 /// The pair that exists without being configured: both brokers on this host.
-const DEFAULT_BROKERS: [(&str, &str); 6] = [
+const DEFAULT_BROKERS: [(&str, &str); 8] = [
     ("brokers.a.clients", "\"127.0.0.1:7571\""),
     ("brokers.a.pair", "\"127.0.0.1:7573\""),
+    ("brokers.a.http", "\"127.0.0.1:7570\""),
     ("brokers.a.start_as", "\"primary\""),
     ("brokers.b.clients", "\"127.0.0.1:7581\""),
     ("brokers.b.pair", "\"127.0.0.1:7583\""),
+    ("brokers.b.http", "\"127.0.0.1:7580\""),
     ("brokers.b.start_as", "\"backup\""),
 ];
 const DEFAULT_LINKS: [(&str, &str); 4] = [
@@ -283,6 +299,7 @@ impl Understanding {
             admission: self.admission(),
             realtime: self.realtime(),
             limits: self.limits(),
+            log: self.log(),
             processing: self.processing(&topics, factory),
             kinds: Arc::default(),
             topics,
@@ -308,6 +325,7 @@ impl Understanding {
             Some(BrokerAddress {
                 clients: address(format!("brokers.{name}.clients"))?,
                 pair: address(format!("brokers.{name}.pair"))?,
+                http: address(format!("brokers.{name}.http")),
                 starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
                 name: name.clone(),
             })
@@ -410,12 +428,27 @@ impl Understanding {
             subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
             deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
             sync_backlog_bytes: self.size("limits.sync_backlog"),
-            classes: Limits::default().classes,
+            classes: self.size("metrics.classes_max"),
             greeting: self.span("limits.greeting"),
             silence: self.span("limits.silence"),
             session_linger: self.span("limits.session_linger"),
             stream_linger: self.span("limits.stream_linger"),
             drain: self.span("limits.drain"),
+        }
+    }
+
+    fn log(&self) -> LogConfig {
+        let word = |path: &str| match self.values.get(path) {
+            Some(Value::Word(word)) => word.as_str(),
+            _ => "",
+        };
+        LogConfig {
+            json: word("log.format") == "json",
+            level: match word("log.level") {
+                "error" => Severity::Error,
+                "warn" => Severity::Warning,
+                _ => Severity::Info,
+            },
         }
     }
 
@@ -542,7 +575,9 @@ impl Understanding {
         }
         let mut seen: BTreeMap<SocketAddr, String> = BTreeMap::new();
         for broker in &config.brokers {
-            for (key, address) in [("clients", broker.clients), ("pair", broker.pair)] {
+            let http = broker.http.map(|address| ("http", address));
+            for (key, address) in [("clients", broker.clients), ("pair", broker.pair)].into_iter().chain(http)
+            {
                 let path = format!("brokers.{}.{key}", broker.name);
                 if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {
                     let source = self.source(&path);

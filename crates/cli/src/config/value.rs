@@ -115,6 +115,8 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
         }
         (Kind::Address, Raw::Text(text)) => understand_address(text).map(Value::Address),
+        (Kind::AddressOrOff, Raw::Text(text)) if text == "off" => Ok(Value::Word(text.clone())),
+        (Kind::AddressOrOff, Raw::Text(text)) => understand_address(text).map(Value::Address),
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
             Ok(Value::Word(text.clone()))
         }
