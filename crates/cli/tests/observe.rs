@@ -311,3 +311,13 @@ fn the_unit_file_is_accepted_by_systemd() {
         Err(_) => eprintln!("SKIPPED: there is no systemd-analyze here"),
     }
 }
+
+#[test]
+fn a_service_manager_that_is_not_there_is_no_reason_not_to_run() {
+    let http = free_ports::<2>();
+    let site = site(http, "");
+    let nowhere = site.folder.path("nowhere").to_str().unwrap().to_owned();
+    let process = site.start_with(0, &[("NOTIFY_SOCKET", nowhere)]);
+    assert_eq!(first_answer(&process, http[0], "/healthz").0, 200);
+    assert!(process.log().contains("NOTIFY_SOCKET cannot be told"), "{}", process.log());
+}

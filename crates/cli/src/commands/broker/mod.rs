@@ -33,8 +33,12 @@ pub fn run(
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     let (lines, printer) = log::write_in_background(&own.name, config.log)?;
-    let notifier = Notifier::from_environment()
-        .map_err(|error| Trouble(format!("cannot reach the service manager at NOTIFY_SOCKET: {error}")))?;
+    // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
+    let notifier = Notifier::from_environment().unwrap_or_else(|error| {
+        lines
+            .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
+        Notifier::default()
+    });
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;

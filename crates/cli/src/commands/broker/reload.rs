@@ -54,7 +54,7 @@ fn take_over(
         takers.iter_mut().map(|taker| taker.prepare(&config)).collect::<Result<_, _>>()?;
     let changes = running.take(&config);
     if changes.is_empty() {
-        lines.say("configuration: no key has changed");
+        lines.say("configuration: apart from operators and their sources, nothing has changed");
     }
     changes.iter().for_each(|change| lines.say(&format!("configuration: {change}")));
     commits.into_iter().for_each(|commit| commit());
