@@ -201,7 +201,7 @@ impl Broker {
     pub(crate) fn set_plan(&mut self, index: u32, new: Plan) {
         let Some(topic) = self.table.topic(index) else { return };
         let old = topic.plan;
-        let (contract, subscribers) = (topic.contract, topic.subscribers.len() as u32);
+        let (contract, subscribers) = (topic.contract, topic.receivers());
         let admitted =
             topic.streams.iter().filter(|index| self.table.stream(**index).is_some_and(|s| s.admitted));
         for _ in 0..admitted.count() {

@@ -21,6 +21,17 @@ pub(crate) struct Topic {
     pub(crate) made: bool,
     /// The class of contract that it is counted in.
     pub(crate) class: u32,
+    /// Under which number subscribers of other protocols are given its messages.
+    pub(crate) route: Option<u32>,
+    /// How many those are.
+    pub(crate) others: u32,
+}
+
+impl Topic {
+    /// How many subscribers a message is dispatched to, as admission counts them.
+    pub(crate) fn receivers(&self) -> u32 {
+        self.subscribers.len() as u32 + self.others
+    }
 }
 
 /// The messages of one topic from one publisher.

@@ -9,6 +9,9 @@ pub trait Node {
     /// A link has changed.
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects);
 
+    /// A link that was just accepted belongs to somebody who has proven this name, with a certificate.
+    fn handle_identity(&mut self, _now: Time, _link: LinkId, _name: &str) {}
+
     /// A connection that was asked for could not be made. `refused`: the host answered that nobody listens.
     fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects);
 
@@ -70,6 +73,10 @@ macro_rules! effects_through {
 
         fn append(&mut self, link: LinkId, order: wire::Order, write: impl FnOnce(&mut Vec<u8>)) {
             self.$net.append(link, order, write);
+        }
+
+        fn present_again(&mut self, link: LinkId) {
+            self.$net.present_again(link);
         }
 
         fn hang_up(&mut self, link: LinkId) {

@@ -1,13 +1,19 @@
 //! The loop around a node: wait, read, run, send.
 
 use crate::clock::now;
-use crate::network::{HostError, Network, News};
+use crate::doors::{Door, DoorLimits, Pace, Transport};
+use crate::error::HostError;
+use crate::lobby::{Errand, Lobby, Outcome};
+use crate::network::{Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
+use crate::shell::Shell;
+use crate::troubles::{Cause, Troubles};
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::PORTIONS_PER_TURN;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -18,6 +24,7 @@ pub struct Driver<N> {
     node: N,
     network: Network,
     listeners: Vec<Listener>,
+    limits: DoorLimits,
     /// The node has work that did not fit into its last portion.
     busy: bool,
     last_turn: Time,
@@ -25,12 +32,18 @@ pub struct Driver<N> {
 
 struct Listener {
     socket: OwnedFd,
-    /// No descriptor was left; try again then.
+    door: Door,
+    pace: Pace,
+    /// No descriptor was left, or connections came too fast; try again then.
     paused_until: Time,
 }
 
 /// Numbers of listeners begin here; connections are below, wakers above.
 const LISTENERS: u64 = 1 << 40;
+/// The bell of who makes handshakes.
+const LOBBY: u64 = WAKERS - 1;
+/// Connections taken over after their handshakes before others have their turn.
+const SETTLED_PER_TURN: usize = 8;
 /// Connections that may wait to be accepted.
 const LISTEN_BACKLOG: i32 = 1024;
 /// Connections accepted before others have their turn.
@@ -44,20 +57,48 @@ impl<N: Node> Driver<N> {
         let poller =
             Poller::new().map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
         let network = Network::new(Arc::new(poller), peers);
-        Ok(Driver { node, network, listeners: Vec::new(), busy: false, last_turn: Time::ZERO })
+        let limits = DoorLimits::default();
+        Ok(Driver { node, network, listeners: Vec::new(), limits, busy: false, last_turn: Time::ZERO })
+    }
+
+    /// How many may come in by the doors that are opened from now on, and who is told of those that may not.
+    pub fn limit(&mut self, limits: DoorLimits, troubles: Arc<Troubles>) {
+        self.limits = limits;
+        self.network.limit(limits.per_address, troubles);
+    }
+
+    /// Who makes handshakes. With `names`, one for each peer, connections to peers are encrypted, and a peer's certificate must
+    /// have its name.
+    pub fn employ(&mut self, lobby: Lobby, names: Vec<ServerName<'static>>) -> Result<(), HostError> {
+        let failed = |reason| HostError::System { what: "cannot wait for handshakes", reason };
+        self.network.poller.add_bell(lobby.bell(), LOBBY).map_err(failed)?;
+        self.network.names = names;
+        self.network.lobby = Some(lobby);
+        Ok(())
     }
 
     /// Listens on an address. Returns the address in fact, whose port the system has chosen if it was zero.
-    pub fn listen(&mut self, address: SocketAddr) -> Result<SocketAddr, HostError> {
+    pub fn listen(
+        &mut self,
+        address: SocketAddr,
+        protocol: Protocol,
+        transport: Transport,
+    ) -> Result<SocketAddr, HostError> {
         let failed = |reason| match reason {
             Errno::ADDRINUSE => HostError::AddressInUse(address),
             reason => HostError::Listen { address, reason },
         };
+        let lobby = self.network.lobby.as_ref();
+        if transport != Transport::Plain && !lobby.is_some_and(|lobby| lobby.serves(transport)) {
+            return Err(HostError::NoLobby { address, transport });
+        }
         let socket = open_listener(&address).map_err(failed)?;
         self.network.poller.add(&socket, LISTENERS + self.listeners.len() as u64, false).map_err(failed)?;
         let actual = net::getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
-        self.listeners.push(Listener { socket, paused_until: Time::ZERO });
-        Ok(actual.unwrap_or(address))
+        let door = Door { address: actual.unwrap_or(address), protocol, transport };
+        let pace = Pace::new(now(), self.limits.per_second);
+        self.listeners.push(Listener { socket, door, pace, paused_until: Time::ZERO });
+        Ok(door.address)
     }
 
     /// Wakes the driver when this becomes readable; what is there to read is the caller's.
@@ -101,7 +142,8 @@ impl<N: Node> Driver<N> {
 
     /// How long to wait for sockets.
     pub fn patience(&self) -> Span {
-        if self.busy || !self.network.news.is_empty() || !self.network.dials.is_empty() {
+        let guests = self.network.lobby.as_ref().is_some_and(Lobby::has_some);
+        if self.busy || guests || !self.network.news.is_empty() || !self.network.dials.is_empty() {
             return Span::ZERO;
         }
         let paused =
@@ -120,11 +162,13 @@ impl<N: Node> Driver<N> {
     pub fn turn(&mut self, ready: &[Ready]) {
         for event in ready {
             match event.token {
-                WAKERS.. => {}
+                // Whoever is done is looked for in every turn.
+                LOBBY.. => {}
                 LISTENERS.. => self.accept((event.token - LISTENERS) as usize),
                 token => self.serve(token as u32, event),
             }
         }
+        self.settle_guests();
         let mut portions = 0;
         self.busy = true;
         while self.busy && portions < PORTIONS_PER_TURN {
@@ -162,9 +206,7 @@ impl<N: Node> Driver<N> {
             self.network.write_ready(index);
         }
         if event.readable {
-            let node = &mut self.node;
-            let link = wire::LinkId(index);
-            self.network.read(index, |bytes, network| node.handle_bytes(now(), link, bytes, network));
+            self.read(index);
             // The first portion of the work at once: what is urgent should not wait for the other sockets.
             self.node.run(now(), &mut self.network);
         }
@@ -185,6 +227,10 @@ impl<N: Node> Driver<N> {
                         node.handle_link(now(), link, LinkChange::Closed, network);
                         network.release(link);
                     }
+                    News::Again(link) => {
+                        network
+                            .present(link.0, |bytes, network| node.handle_bytes(now(), link, bytes, network));
+                    }
                     News::Drained(link) => node.handle_link(now(), link, LinkChange::Drained, network),
                 }
             }
@@ -194,28 +240,84 @@ impl<N: Node> Driver<N> {
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(listener) = self.listeners.get_mut(listener) else { return };
-            match net::accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(socket) => {
-                    if let Ok(link) = self.network.accept(socket) {
-                        self.node.handle_link(
-                            now(),
-                            link,
-                            LinkChange::Accepted(Protocol::Verge),
-                            &mut self.network,
-                        );
+            let time = now();
+            if let Err(rest) = listener.pace.take(time) {
+                let door = listener.door.address;
+                self.network.troubles.note(Cause::DoorPace, || {
+                    format!("connections at {door} come faster than limits.accepts_per_second; they wait")
+                });
+                return listener.pause(&self.network, time + rest);
+            }
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match net::acceptfrom_with(&listener.socket, flags) {
+                Ok((socket, from)) => {
+                    let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+                    let Door { protocol, transport, .. } = listener.door;
+                    if transport != Transport::Plain {
+                        self.network.accept_later(socket, from, protocol, transport);
+                    } else if let Some(link) = self.network.accept(socket, from) {
+                        let change = LinkChange::Accepted(protocol);
+                        self.node.handle_link(now(), link, change, &mut self.network);
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     // Waiting connections stay in the kernel's queue; without a rest we would spin on them.
-                    self.network.poller.remove(&listener.socket);
-                    listener.paused_until = now() + ACCEPT_REST;
-                    return;
+                    self.network.troubles.note(Cause::Descriptors, || {
+                        "no descriptor is left for a new connection: raise LimitNOFILE".to_owned()
+                    });
+                    return listener.pause(&self.network, time + ACCEPT_REST);
                 }
                 Err(Errno::AGAIN) => return,
                 // The connection was gone before it was taken.
                 Err(_) => {}
             }
         }
+    }
+
+    /// Takes over connections whose handshakes are done.
+    fn settle_guests(&mut self) {
+        for _ in 0..SETTLED_PER_TURN {
+            let Some(outcome) = self.network.lobby.as_mut().and_then(Lobby::take) else { return };
+            match outcome {
+                Outcome::Ready { socket, errand: Errand::Accepted { from, protocol, .. }, shell, name } => {
+                    self.settle(socket, from, protocol, shell, name.as_deref());
+                }
+                Outcome::Ready { socket, errand: Errand::Dialed { peer, .. }, shell, .. } => {
+                    let link = self.network.settle_dialed(socket, peer, shell);
+                    self.tell_news();
+                    if let Some(link) = link {
+                        self.read(link.0);
+                    }
+                }
+                Outcome::Failed { errand: Errand::Accepted { from, .. } } => self.network.unseat(from),
+                Outcome::Failed { errand: Errand::Dialed { peer, .. } } => {
+                    self.network.news.push(News::DialFailed(peer, false));
+                }
+            }
+        }
+    }
+
+    fn settle(
+        &mut self,
+        socket: OwnedFd,
+        from: Option<SocketAddr>,
+        protocol: Protocol,
+        shell: Box<Shell>,
+        name: Option<&str>,
+    ) {
+        let Some(link) = self.network.settle(socket, from, Some(shell)) else { return };
+        self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
+        if let Some(name) = name {
+            self.node.handle_identity(now(), link, name);
+        }
+        // What came with the handshake is not in the socket any more, so nothing else would wake us for it.
+        self.read(link.0);
+    }
+
+    fn read(&mut self, index: u32) {
+        let node = &mut self.node;
+        self.network
+            .read(index, |bytes, network| node.handle_bytes(now(), wire::LinkId(index), bytes, network));
     }
 
     fn resume_listeners(&mut self, time: Time) {
@@ -227,6 +329,13 @@ impl<N: Node> Driver<N> {
                 }
             }
         }
+    }
+}
+
+impl Listener {
+    fn pause(&mut self, network: &Network, until: Time) {
+        network.poller.remove(&self.socket);
+        self.paused_until = until;
     }
 }
 

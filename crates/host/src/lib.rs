@@ -2,19 +2,31 @@
 
 mod calibrate;
 mod clock;
+mod connection;
+mod doors;
 mod driver;
+mod error;
+mod lobby;
 mod network;
 mod poller;
 pub mod realtime;
 mod serve;
+mod shell;
 mod systemd;
+pub mod tls;
+mod troubles;
+mod websocket;
 mod workers;
 
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{now, random_number};
+pub use doors::{Door, DoorLimits, Transport};
 pub use driver::Driver;
-pub use network::{HostError, Network};
+pub use error::HostError;
+pub use lobby::{Lobby, LobbySettings};
+pub use network::Network;
 pub use poller::{Poller, Ready};
-pub use serve::{Serving, endings, hangups, serve};
+pub use serve::{Partner, Serving, endings, hangups, serve};
 pub use systemd::Notifier;
+pub use troubles::{Cause, Troubles};
 pub use workers::{Movers, Staffing, Workers};

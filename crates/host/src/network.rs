@@ -1,10 +1,15 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
+use crate::connection::{Connection, Pass, Phase};
+use crate::doors::{DoorLimits, Seats};
+use crate::lobby::Lobby;
 use crate::poller::Poller;
+use crate::troubles::Troubles;
 use contract::{Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
+use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,32 +17,8 @@ use wire::{
     Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
 };
 
-/// Why a driver cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HostError {
-    /// The address to listen on is taken.
-    #[error(
-        "{0} is in use: another program, or another broker, listens there; stop it or choose another port"
-    )]
-    AddressInUse(SocketAddr),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {reason}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's word.
-        reason: Errno,
-    },
-    /// Something else that the system refused.
-    #[error("{what}: {reason}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The system's word.
-        reason: Errno,
-    },
-}
+mod arrivals;
+mod shelled;
 
 /// All connections of one node.
 pub struct Network {
@@ -53,6 +34,18 @@ pub struct Network {
     watched: Vec<u32>,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     scratch: Vec<u8>,
+    /// The connection on which the last copy went.
+    partner: Option<u32>,
+    seats: Seats,
+    /// Seats that each address has.
+    per_address: u32,
+    pub(crate) troubles: Arc<Troubles>,
+    /// Makes handshakes, where there are any.
+    pub(crate) lobby: Option<Lobby>,
+    /// What peers must have in their certificates; empty where they are not asked.
+    pub(crate) names: Vec<ServerName<'static>>,
+    /// Ciphertext that was just read.
+    sealed: Vec<u8>,
 }
 
 /// Something that the node must be told, once it is not busy.
@@ -62,26 +55,8 @@ pub(crate) enum News {
     DialFailed(PeerIndex, bool),
     Closed(LinkId),
     Drained(LinkId),
-}
-
-struct Connection {
-    socket: OwnedFd,
-    phase: Phase,
-    outbox: Outbox,
-    /// The beginning of a frame whose end has not come.
-    partial: Vec<u8>,
-    dirty: bool,
-    /// Something of it must leave after what the others have to send.
-    leaves_last: bool,
-    waits_to_write: bool,
-    congested: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    Connecting { peer: PeerIndex, until: Time },
-    Open,
-    Closing { until: Time },
+    /// What came and was not consumed is to be presented again.
+    Again(LinkId),
 }
 
 impl Network {
@@ -96,17 +71,18 @@ impl Network {
             news: Vec::new(),
             watched: Vec::new(),
             dials: Vec::new(),
+            partner: None,
+            seats: Seats::default(),
+            per_address: DoorLimits::default().per_address,
+            troubles: Arc::default(),
+            lobby: None,
+            names: Vec::new(),
+            sealed: Vec::new(),
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
             ],
         }
-    }
-
-    /// Takes a connection that somebody made.
-    pub(crate) fn accept(&mut self, socket: OwnedFd) -> Result<LinkId, Errno> {
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        self.insert(socket, Phase::Open)
     }
 
     /// Begins to connect to a peer.
@@ -145,11 +121,13 @@ impl Network {
         }
         self.slots[index as usize] = Some(Connection {
             socket,
+            from: None,
             phase,
             outbox: Outbox::default(),
+            shell: None,
             partial: Vec::new(),
             dirty: false,
-            leaves_last: false,
+            pass: Pass::First,
             waits_to_write: false,
             congested: false,
         });
@@ -165,24 +143,43 @@ impl Network {
         let mut scratch = std::mem::take(&mut self.scratch);
         if let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) {
             let kept = connection.partial.len();
+            if kept + READ_BYTES > scratch.len() {
+                // Nodes take what is too large for a frame as garbage, so this is our fault, and not worth our end.
+                self.scratch = scratch;
+                return self.drop_connection(index);
+            }
             scratch[..kept].copy_from_slice(&connection.partial);
             connection.partial.clear();
-            let room = &mut scratch[kept..kept + READ_BYTES];
-            match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => self.drop_connection(index),
-                Ok((_, read)) => {
-                    let bytes = &scratch[..kept + read];
-                    let used = handle(bytes, self);
-                    self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+            if connection.shell.is_some() {
+                self.read_shell(index, &mut scratch, kept, handle);
+            } else {
+                let room = &mut scratch[kept..kept + READ_BYTES];
+                match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
+                    Ok((_, 0)) => self.drop_connection(index),
+                    Ok((_, read)) => {
+                        let bytes = &scratch[..kept + read];
+                        let used = handle(bytes, self);
+                        self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => self.keep_partial(index, &scratch[..kept]),
+                    Err(_) => self.drop_connection(index),
                 }
-                Err(Errno::AGAIN | Errno::INTR) => self.keep_partial(index, &scratch[..kept]),
-                Err(_) => self.drop_connection(index),
             }
         } else if self.get(index).is_some_and(|connection| matches!(connection.phase, Phase::Closing { .. }))
         {
             self.drain_closing(index, &mut scratch);
         }
         self.scratch = scratch;
+    }
+
+    /// What came on a connection and was not consumed is handed over again.
+    pub(crate) fn present(&mut self, index: u32, handle: impl FnOnce(&[u8], &mut Network) -> usize) {
+        let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) else {
+            return;
+        };
+        let bytes = std::mem::take(&mut connection.partial);
+        let used = handle(&bytes, self);
+        self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
     }
 
     fn keep_partial(&mut self, index: u32, rest: &[u8]) {
@@ -205,13 +202,18 @@ impl Network {
     pub(crate) fn write_ready(&mut self, index: u32) {
         let Some(connection) = self.get(index) else { return };
         let Phase::Connecting { peer, .. } = connection.phase else {
-            if connection.leaves_last {
-                // Deliveries of this turn go first; `flush` comes soon.
+            if connection.pass != Pass::First {
+                // Others of this turn go first; `flush` comes soon.
                 return;
             }
             return self.flush_one(index);
         };
-        match sockopt::socket_error(&connection.socket) {
+        let result = sockopt::socket_error(&connection.socket);
+        if result == Ok(Ok(())) && !self.names.is_empty() {
+            return self.secure(index, peer);
+        }
+        let Some(connection) = self.get(index) else { return };
+        match result {
             Ok(Ok(())) => {
                 connection.phase = Phase::Open;
                 self.watched.retain(|other| *other != index);
@@ -228,47 +230,54 @@ impl Network {
     pub(crate) fn flush(&mut self) {
         // A prune says that a message has been dispatched, so it leaves after the deliveries of the same turn: were the
         // process killed in between, the backup would otherwise forget what nobody has received. An answer to a publisher
-        // says that its message is covered, so it leaves after the copies.
-        for last in [false, true] {
+        // says that its message is covered, so it leaves after the copies, and waits where they could not leave.
+        for pass in [Pass::First, Pass::Prunes, Pass::Answers] {
+            if pass == Pass::Answers && self.copies_wait() {
+                break;
+            }
             let mut at = 0;
             while let Some(&index) = self.dirty.get(at) {
                 at += 1;
-                let Some(connection) = self.get(index).filter(|connection| connection.leaves_last == last)
-                else {
+                let Some(connection) = self.get(index).filter(|connection| connection.pass == pass) else {
                     continue;
                 };
                 connection.dirty = false;
-                connection.leaves_last = false;
+                connection.pass = Pass::Done;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
                     self.flush_one(index);
                 }
             }
         }
-        self.dirty.clear();
+        let Network { dirty, slots, .. } = self;
+        dirty.retain(|index| {
+            let Some(connection) = slots.get_mut(*index as usize).and_then(Option::as_mut) else {
+                return false;
+            };
+            let waits = connection.pass == Pass::Answers;
+            if !waits {
+                connection.pass = Pass::First;
+            }
+            waits
+        });
+    }
+
+    /// Whether copies for the partner could not leave yet.
+    fn copies_wait(&self) -> bool {
+        let partner = self.partner.and_then(|index| self.slots.get(index as usize)).and_then(Option::as_ref);
+        partner.is_some_and(|partner| partner.waiting() > 0)
     }
 
     fn flush_one(&mut self, index: u32) {
         let poller = Arc::clone(&self.poller);
         let Some(connection) = self.get(index) else { return };
         // Whoever stopped writing because of so much must be told when it has left, even if that is now.
-        connection.congested |= connection.outbox.len() > DRAINED_BYTES;
-        while !connection.outbox.is_empty() {
-            match net::send(
-                &connection.socket,
-                connection.outbox.unsent(),
-                SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-            ) {
-                Ok(sent) => connection.outbox.consume(sent),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(_) => {
-                    // The peer is gone. What it sent before may still wait here; reading it finds the end as well.
-                    connection.outbox = Outbox::default();
-                    break;
-                }
-            }
+        connection.congested |= connection.waiting() > DRAINED_BYTES;
+        if connection.shell.is_some() {
+            connection.send_sealed();
+        } else {
+            connection.send_plain();
         }
-        let waiting = connection.outbox.len();
+        let waiting = connection.waiting();
         let wants_to_write = waiting > 0;
         if wants_to_write != connection.waits_to_write {
             connection.waits_to_write = wants_to_write;
@@ -318,7 +327,7 @@ impl Network {
 
     /// Whether everything that was written has left.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.slots.iter().flatten().all(|connection| connection.outbox.is_empty())
+        self.slots.iter().flatten().all(|connection| connection.waiting() == 0)
     }
 
     /// The node knows that the link is gone, so its number may be used again.
@@ -345,7 +354,13 @@ impl Network {
             return false;
         };
         self.poller.remove(&connection.socket);
+        if self.partner == Some(index) {
+            self.partner = None;
+        }
         self.watched.retain(|other| *other != index);
+        if let Some(from) = connection.from {
+            self.seats.leave(from);
+        }
         true
     }
 
@@ -364,11 +379,17 @@ impl Effects for Network {
         if let Some(outbox) = self.touch(link) {
             outbox.push(frame);
         }
+        if matches!(frame, Frame::Records(_)) {
+            self.partner = Some(link.0);
+        }
     }
 
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         if let Some(outbox) = self.touch(link) {
             outbox.push_message(kind, message);
+        }
+        if kind == MessageKind::Replicate {
+            self.partner = Some(link.0);
         }
     }
 
@@ -379,15 +400,12 @@ impl Effects for Network {
         if kind == MarkKind::Prune
             && let Some(connection) = self.get(link.0)
         {
-            connection.leaves_last = true;
+            connection.pass = connection.pass.max(Pass::Prunes);
         }
     }
 
     fn backlog(&self, link: LinkId) -> usize {
-        self.slots
-            .get(link.0 as usize)
-            .and_then(Option::as_ref)
-            .map_or(0, |connection| connection.outbox.len())
+        self.slots.get(link.0 as usize).and_then(Option::as_ref).map_or(0, Connection::waiting)
     }
 
     fn dial(&mut self, peer: PeerIndex, within: Span) {
@@ -406,8 +424,12 @@ impl Effects for Network {
         if order == Order::Last
             && let Some(connection) = self.get(link.0)
         {
-            connection.leaves_last = true;
+            connection.pass = connection.pass.max(Pass::Answers);
         }
+    }
+
+    fn present_again(&mut self, link: LinkId) {
+        self.news.push(News::Again(link));
     }
 
     fn hang_up(&mut self, link: LinkId) {

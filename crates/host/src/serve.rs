@@ -1,53 +1,76 @@
 //! A whole broker: from its settings to its last farewell.
 
 use crate::clock::now;
+use crate::doors::{Door, DoorLimits};
 use crate::driver::Driver;
-use crate::network::{HostError, Network};
+use crate::error::HostError;
+use crate::lobby::Lobby;
+use crate::network::Network;
 use crate::poller::Ready;
+use crate::troubles::Troubles;
 use contract::Span;
-use engine::{BrokerNode, Operators, Reporter};
+use engine::{BrokerNode, Operators, Reporter, Rules};
 use rustix::io::Errno;
+use rustls::pki_types::ServerName;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// Where a broker is reached, and where its partner is.
-#[derive(Debug)]
 pub struct Serving {
-    /// Where clients connect.
-    pub clients: SocketAddr,
-    /// Where the partner connects.
-    pub pair: SocketAddr,
+    /// Where clients and the partner connect.
+    pub doors: Vec<Door>,
+    /// How many may come in.
+    pub limits: DoorLimits,
+    /// Who is told of connections that were refused or given up.
+    pub troubles: Arc<Troubles>,
     /// The partner, if there is one.
-    pub partner: Option<SocketAddr>,
+    pub partner: Option<Partner>,
+    /// Makes handshakes, where doors or the partner need them.
+    pub lobby: Option<Lobby>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
     pub wakers: Vec<OwnedFd>,
+}
+
+/// The other broker of the pair.
+pub struct Partner {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What its certificate must have, if the connection to it is encrypted.
+    pub name: Option<ServerName<'static>>,
 }
 
 /// How long the last bytes may take to leave.
 const FLUSH_TIME: Span = Span::secs(1);
 
 /// Runs a broker until it is asked to end (SIGTERM, SIGINT); then hands over, drains, and returns. A second signal ends
-/// it at once. `listening` hears the addresses in fact, before the first connection is taken; `woken` is called when one of the
+/// it at once. `listening` hears the doors with their addresses in fact, before the first connection is taken; `woken` is called when one of the
 /// wakers is ready, and has to see to it.
-pub fn serve<R: Reporter, O: Operators>(
-    node: BrokerNode<R, O>,
-    serving: &Serving,
-    listening: impl FnOnce(SocketAddr, SocketAddr),
-    mut woken: impl FnMut(&mut BrokerNode<R, O>, &mut Network),
+pub fn serve<R: Reporter, O: Operators, G: Rules>(
+    node: BrokerNode<R, O, G>,
+    serving: Serving,
+    listening: impl FnOnce(&[Door]),
+    mut woken: impl FnMut(&mut BrokerNode<R, O, G>, &mut Network),
 ) -> Result<(), HostError> {
     let mut signals =
         signals().map_err(|_| HostError::System { what: "cannot watch signals", reason: Errno::IO })?;
-    let mut driver = Driver::new(node, serving.partner.into_iter().collect())?;
-    let clients = driver.listen(serving.clients)?;
-    let pair = driver.listen(serving.pair)?;
+    let mut driver = Driver::new(node, serving.partner.iter().map(|partner| partner.address).collect())?;
+    driver.limit(serving.limits, serving.troubles);
+    if let Some(lobby) = serving.lobby {
+        driver.employ(lobby, serving.partner.into_iter().filter_map(|partner| partner.name).collect())?;
+    }
+    let mut doors = serving.doors;
+    for door in &mut doors {
+        door.address = driver.listen(door.address, door.protocol, door.transport)?;
+    }
     driver.wake_on(&signals)?;
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
     }
-    listening(clients, pair);
+    listening(&doors);
 
     let mut ready = Vec::new();
     let mut asked = 0;

@@ -5,6 +5,7 @@
 
 mod changes;
 mod layers;
+mod listeners;
 mod pages;
 mod problems;
 mod processing;
@@ -16,8 +17,10 @@ use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
+use host::DoorLimits;
 use layers::{Given, Layers, Table};
 pub use layers::{read_text, unknown_problem};
+pub use listeners::Listeners;
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
@@ -38,6 +41,8 @@ pub struct BrokerAddress {
     /// Where metrics and health are shown, if anywhere.
     pub http: Option<SocketAddr>,
     pub starts_as_primary: bool,
+    /// Where it listens besides.
+    pub listeners: Listeners,
 }
 
 /// What admission counts with; `None` for what is measured at start.
@@ -88,6 +93,8 @@ pub struct Config {
     pub realtime: RealtimeConfig,
     pub limits: Limits,
     pub log: LogConfig,
+    pub door_limits: DoorLimits,
+    pub mqtt: mqtt::Limits,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
     /// Sets up the operators.
@@ -300,6 +307,8 @@ impl Understanding {
             realtime: self.realtime(),
             limits: self.limits(),
             log: self.log(),
+            door_limits: self.door_limits(),
+            mqtt: self.mqtt(),
             processing: self.processing(&topics, factory),
             kinds: Arc::default(),
             topics,
@@ -326,6 +335,7 @@ impl Understanding {
                 clients: address(format!("brokers.{name}.clients"))?,
                 pair: address(format!("brokers.{name}.pair"))?,
                 http: address(format!("brokers.{name}.http")),
+                listeners: self.listeners(name),
                 starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
                 name: name.clone(),
             })
@@ -576,8 +586,8 @@ impl Understanding {
         let mut seen: BTreeMap<SocketAddr, String> = BTreeMap::new();
         for broker in &config.brokers {
             let http = broker.http.map(|address| ("http", address));
-            for (key, address) in [("clients", broker.clients), ("pair", broker.pair)].into_iter().chain(http)
-            {
+            let doors = broker.doors().into_iter().map(|(key, door)| (key, door.address));
+            for (key, address) in doors.chain(http) {
                 let path = format!("brokers.{}.{key}", broker.name);
                 if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {
                     let source = self.source(&path);

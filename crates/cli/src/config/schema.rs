@@ -10,8 +10,8 @@ pub enum Kind {
     DurationOrAuto,
     /// `host:port`.
     Address,
-    /// `host:port`, or `off`.
-    AddressOrOff,
+    /// `host:port`, or `none`.
+    AddressOrNone,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number in this range.
@@ -55,7 +55,7 @@ impl Kind {
             Kind::Duration => "duration, such as \"50ms\"".to_owned(),
             Kind::DurationOrAuto => "duration, or \"auto\"".to_owned(),
             Kind::Address => "\"host:port\"".to_owned(),
-            Kind::AddressOrOff => "\"host:port\", or \"off\"".to_owned(),
+            Kind::AddressOrNone => "\"host:port\", or \"none\"".to_owned(),
             Kind::Choice(words) => {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
             }
@@ -104,8 +104,8 @@ pub const KEYS: &[Key] = &[
     key("brokers.*.pair", Kind::Address, "", "Where its partner reaches this broker."),
     key(
         "brokers.*.http",
-        Kind::AddressOrOff,
-        "\"off\"",
+        Kind::AddressOrNone,
+        "\"none\"",
         "Where this broker shows metrics, health and status over HTTP: /metrics, /healthz, /readyz, /api/v1/status. The usual port is 7570.",
     ),
     key(
@@ -113,6 +113,12 @@ pub const KEYS: &[Key] = &[
         Kind::Choice(&["primary", "backup"]),
         "\"backup\"",
         "Which one reigns where neither does yet. Only a preference: a broker that finds a reigning partner stands by.",
+    ),
+    key(
+        "brokers.*.mqtt",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "Where MQTT clients reach this broker; usually port 1883.",
     ),
     key(
         "network.failover",
@@ -271,7 +277,108 @@ pub const KEYS: &[Key] = &[
         "\"auto\"",
         "Whether memory is kept resident. auto: where the host allows it.",
     ),
+    key("mqtt.sessions", Kind::Integer(1, 10_000_000), "65536", "Sessions of one broker, connected or not."),
+    key("mqtt.packet", Kind::Bytes, "\"256KiB\"", "The largest packet that is taken, up to 1000000 bytes."),
+    key(
+        "mqtt.receive_maximum",
+        Kind::Integer(1, 65_535),
+        "1024",
+        "Messages of QoS 1 and 2 that a client may send before they are answered.",
+    ),
+    key("mqtt.topic_aliases", Kind::Integer(0, 65_535), "64", "Topic aliases of one client."),
+    key(
+        "mqtt.inflight",
+        Kind::Integer(1, 65_000),
+        "256",
+        "Messages of QoS 1 and 2 that are sent to one client before it answers.",
+    ),
+    key(
+        "mqtt.queue_messages",
+        Kind::Integer(1, 10_000_000),
+        "1000",
+        "Messages that wait for one session. Above it, its oldest are dropped and counted.",
+    ),
+    key(
+        "mqtt.queue",
+        Kind::Bytes,
+        "\"256MiB\"",
+        "Messages that wait for sessions, all together. Above it, further ones are dropped and counted.",
+    ),
+    key(
+        "mqtt.backlog",
+        Kind::Bytes,
+        "\"1MiB\"",
+        "What may wait on one connection. Above it, messages of QoS 0 are dropped and counted, others queued.",
+    ),
+    key(
+        "mqtt.subscriptions_per_session",
+        Kind::Integer(1, 1_000_000),
+        "1024",
+        "Subscriptions of one session.",
+    ),
+    key("mqtt.subscriptions", Kind::Integer(1, 10_000_000), "200000", "Subscriptions of all sessions."),
+    key(
+        "mqtt.retained_messages",
+        Kind::Integer(0, 10_000_000),
+        "100000",
+        "Retained messages. Above it, those of further topics are not retained, and counted.",
+    ),
+    key("mqtt.retained", Kind::Bytes, "\"64MiB\"", "Retained messages in bytes."),
+    key(
+        "mqtt.topics_per_session",
+        Kind::Integer(1, 1_000_000),
+        "1024",
+        "Topics on which one client publishes that are remembered. Above it, all are looked up anew.",
+    ),
+    key(
+        "mqtt.greeting",
+        Kind::Duration,
+        "\"5s\"",
+        "How long a connection may take until its CONNECT is answered.",
+    ),
+    key(
+        "mqtt.session_expiry",
+        Kind::Duration,
+        "\"168h\"",
+        "For how long a session may outlive its connection. Clients of 3.1.1 without a clean session get this.",
+    ),
+    key(
+        "mqtt.keep_alive",
+        Kind::Duration,
+        "\"1h\"",
+        "The longest keep-alive; longer ones are shortened to it.",
+    ),
+    key(
+        "mqtt.hold",
+        Kind::Duration,
+        "\"300ms\"",
+        "How long a client waits that comes to the broker which stands by, before it is sent to the other one: after a crash the one that stands by reigns soon.",
+    ),
+    key(
+        "mqtt.grace",
+        Kind::Duration,
+        "\"5s\"",
+        "After a fail-over: how long sessions have to come back before their wills are published.",
+    ),
+    key(
+        "mqtt.sys_interval",
+        Kind::Duration,
+        "\"10s\"",
+        "Between two publications of `$SYS/broker/...`; 0 for none.",
+    ),
     key("limits.connections", Kind::Integer(4, 1_000_000), "16384", "Connections of one broker."),
+    key(
+        "limits.connections_per_address",
+        Kind::Integer(1, 1_000_000),
+        "16384",
+        "Connections of one broker from one address. Further ones are closed and counted.",
+    ),
+    key(
+        "limits.accepts_per_second",
+        Kind::Integer(1, 1_000_000),
+        "5000",
+        "Connections that one listener takes in a second. Further ones wait in the system's queue.",
+    ),
     key(
         "limits.streams",
         Kind::Integer(1, 4_000_000),

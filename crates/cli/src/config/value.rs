@@ -85,6 +85,7 @@ pub enum Value {
     Keep(Keep),
     Sets(Vec<RelativeSet>),
     Auto,
+    Nothing,
 }
 
 /// Understands a span that may be negative.
@@ -114,9 +115,10 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Duration | Kind::DurationOrAuto, Raw::Number(number)) => {
             Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
         }
-        (Kind::Address, Raw::Text(text)) => understand_address(text).map(Value::Address),
-        (Kind::AddressOrOff, Raw::Text(text)) if text == "off" => Ok(Value::Word(text.clone())),
-        (Kind::AddressOrOff, Raw::Text(text)) => understand_address(text).map(Value::Address),
+        (Kind::AddressOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
+        (Kind::Address | Kind::AddressOrNone, Raw::Text(text)) => {
+            understand_address(text).map(Value::Address)
+        }
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
             Ok(Value::Word(text.clone()))
         }

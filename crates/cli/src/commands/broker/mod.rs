@@ -1,5 +1,6 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
+mod gateway;
 mod log;
 mod observe;
 mod processing;
@@ -11,11 +12,11 @@ use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Notifier, Serving, calibrate, now, random_number, serve};
+use host::{Door, Notifier, Partner, Serving, Troubles, calibrate, now, random_number, serve};
 use log::Lines;
 use reload::{LogTaker, Taker};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use web::Answers;
 
 /// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
@@ -63,10 +64,14 @@ pub fn run(
         costs.arrival, costs.dispatch, costs.replication
     ));
     let settings = settings(config, own, partner.is_some(), costs, blocking);
+    let doors = own.doors();
+    let troubles = lines.clone();
     let serving = Serving {
-        clients: own.clients,
-        pair: own.pair,
-        partner: partner.map(|partner| partner.pair),
+        doors: doors.iter().map(|(_, door)| *door).collect(),
+        limits: config.door_limits,
+        troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
+        partner: partner.map(|partner| Partner { address: partner.pair, name: None }),
+        lobby: None,
         wakers: wakers(bell, waker, answers.as_ref())?,
     };
     let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
@@ -76,13 +81,17 @@ pub fn run(
     {
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
-    let listening = |clients, pair| {
-        lines.say(&format!("clients at {clients}, partner at {pair}; process {}", std::process::id()));
+    if own.listeners.mqtt.is_some() {
+        node = node.with_gateway(gateway::new(config, partner));
+    }
+    let listening = |opened: &[Door]| {
+        let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
+        lines.say(&format!("{}; process {}", listed(named), std::process::id()));
         http.iter().for_each(|http| lines.say(&format!("metrics at http://{http}/metrics")));
-        warn_of_exposure(&lines, [clients, pair].into_iter().chain(http));
+        warn_of_exposure(&lines, opened.iter().map(|door| door.address).chain(http));
         notifier.ready();
     };
-    let result = serve(node, &serving, listening, |node, net| {
+    let result = serve(node, serving, listening, |node, net| {
         graphs_in.apply(node, net, &lines);
         if let Some(answers) = &mut answers {
             answers.answer(|snapshot| node.fill(now(), snapshot));
@@ -104,13 +113,22 @@ fn wakers(bell: OwnedFd, changes: OwnedFd, answers: Option<&Answers>) -> Result<
 }
 
 /// There is no authentication yet, so whoever reaches the ports may publish.
-fn warn_of_exposure(lines: &Lines, mut addresses: impl Iterator<Item = SocketAddr>) {
+fn warn_of_exposure(lines: &Lines, mut addresses: impl Iterator<Item = std::net::SocketAddr>) {
     if addresses.any(|address| !address.ip().is_loopback()) {
         lines.warn(
             "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
              publish and subscribe. Keep it inside a network that you trust",
         );
     }
+}
+
+/// Doors for the operator, by their keys.
+fn listed<'a>(doors: impl Iterator<Item = (&'static str, &'a Door)>) -> String {
+    let one = |(key, door): (&str, &Door)| match key {
+        "pair" => format!("partner at {}", door.address),
+        key => format!("{} at {}", key.replace('_', " "), door.address),
+    };
+    doors.map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The broker to run, and its partner.

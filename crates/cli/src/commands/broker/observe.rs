@@ -45,7 +45,7 @@ pub fn start(
 fn listen(address: SocketAddr, name: &str) -> Result<TcpListener, Trouble> {
     TcpListener::bind(address).map_err(|error| {
         Trouble(format!(
-            "cannot listen for HTTP at {address}: {error}. Give brokers.{name}.http another address, or say \"off\""
+            "cannot listen for HTTP at {address}: {error}. Give brokers.{name}.http another address, or say \"none\""
         ))
     })
 }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::kinds::Kinds;
 use crate::output::Trouble;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use engine::{BrokerNode, Processor};
+use engine::{BrokerNode, Open, Processor};
 use host::{Movers, Network, Staffing, Workers, now};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use stream::GraphSpec;
 const RESULTS: usize = 8_192;
 
 /// A broker with operators.
-pub type Node = BrokerNode<Lines, Processor<Workers>>;
+pub type Node = BrokerNode<Lines, Processor<Workers>, Open>;
 
 /// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
 pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd), Trouble> {
