@@ -6,6 +6,7 @@ use crate::lazy::Arrival;
 use crate::links::Link;
 use crate::queue::JobKind;
 use crate::ring::{Slot, SlotFlags};
+use crate::status::Stats;
 use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
@@ -59,12 +60,12 @@ impl Broker {
         let growth = stream.ring.growth(message.payload.len());
         if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
             self.stats.overrun += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, &mut self.stats, out);
             return None;
         }
         self.stored_bytes += growth;
         self.stats.arrived += 1;
-        stream.count_arrival(now, message.seq, topic);
+        stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
         let resend = message.flags.contains(MessageFlags::RESEND);
         if message.created > now {
             self.stats.clock_ahead += 1;
@@ -82,7 +83,7 @@ impl Broker {
         }
         if overwritten.is_some_and(|old| !old.flags.has(sent)) {
             self.stats.overrun += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, &mut self.stats, out);
         }
         if overwritten.is_some_and(|old| old.flags.has(SlotFlags::PROCESSING)) {
             // Operators still have it, but nothing covers it any more.
@@ -168,12 +169,19 @@ struct Release {
 
 impl Stream {
     /// Keeps the account of what has arrived and what is missing.
-    fn count_arrival(&mut self, now: Time, seq: u64, topic: &Topic) {
+    fn count_arrival(
+        &mut self,
+        now: Time,
+        seq: u64,
+        topic: &Topic,
+        stats: &mut Stats,
+        out: &mut impl Outputs,
+    ) {
         self.counters.arrived += 1;
         if seq >= self.next_seq {
             let missing = seq - self.next_seq;
             if missing > 0 && !self.next_seq_unknown {
-                self.counters.lose(now, missing, &topic.contract);
+                self.lose(now, missing, topic, stats, out);
             }
             self.next_seq = seq.saturating_add(1);
         } else if !self.next_seq_unknown {

@@ -92,7 +92,7 @@ pub trait Outputs: Effects {
 }
 
 /// How full a broker's tables are; each is bounded by one of its [`crate::Limits`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Occupancy {
     /// Connections that are not being closed.
     pub links: usize,
@@ -161,7 +161,7 @@ impl Broker {
             queue: Queue::new(settings.limits.jobs),
             lazy: LazyCopies::new(replication),
             pair,
-            stats: Stats::default(),
+            stats: Stats::new(&settings),
             stored_bytes: 0,
             housekeeping_at: now,
             leaving: Leaving::No,

@@ -102,7 +102,7 @@ impl Broker {
         let growth = stream.ring.growth(result.payload.len());
         if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
             self.stats.overrun += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, &mut self.stats, out);
             return false;
         }
         self.stored_bytes += growth;
@@ -117,7 +117,7 @@ impl Broker {
         if let Some(mut old) = overwritten {
             if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
                 self.stats.overrun += 1;
-                stream.counters.lose(now, 1, &topic.contract);
+                stream.lose(now, 1, topic, &mut self.stats, out);
             }
             if let Some(lineage) = old.take_lineage() {
                 out.release(lineage);

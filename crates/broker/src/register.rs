@@ -363,6 +363,10 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
+        let class = self
+            .stats
+            .classes
+            .class_of(self.settings.topics.iter().position(|rule| rule.filter.matches(topic)));
         let streams = Vec::new();
         let (route, others) = (None, 0);
         Ok(self.table.insert_topic(Topic {
@@ -373,6 +377,7 @@ impl Broker {
             subscribers,
             processing,
             made,
+            class,
             route,
             others,
         }))

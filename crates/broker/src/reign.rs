@@ -201,6 +201,11 @@ impl Broker {
         }
     }
 
+    /// Whether it has been asked to end.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
+    }
+
     /// Whether nothing keeps this broker any more: what arrived has been dispatched or forwarded, and its publishers
     /// know of another primary. A broker without a partner only dispatches what it has, and what its operators make of it.
     pub fn has_left(&self, now: Time, operators_idle: bool) -> bool {

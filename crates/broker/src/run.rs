@@ -7,8 +7,6 @@ use crate::queue::{Job, JobKind};
 use crate::register;
 use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
-use crate::status::Stats;
-use crate::table::Stream;
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -95,13 +93,13 @@ impl Broker {
         let given = topic.process(now, receipt, stream.incarnation, again, &message, out);
         if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
             stats.unprocessed += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, stats, out);
         }
         stats.dispatched += 1;
         if !again {
             let by_deadline = settings.policy.is_by_deadline();
             let deadline = by_deadline.then(|| created + topic.plan.pseudo.dispatch);
-            stream.count_dispatch(now, created, deadline, stats);
+            stream.count_dispatch(now, created, deadline, topic, stats, out);
         }
         let count = topic.subscribers.len().min(u64::BITS as usize) as u32;
         let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
@@ -299,21 +297,6 @@ impl Broker {
         slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
         if slot.is_complete() {
             self.settle(stream, ticket, out);
-        }
-    }
-}
-
-impl Stream {
-    /// Keeps the account of how long messages take.
-    fn count_dispatch(&mut self, now: Time, created: Time, deadline: Option<Time>, stats: &mut Stats) {
-        let latency = now.since(created).max(Span::ZERO);
-        stats.record_latency(latency);
-        self.counters.latency_last = latency;
-        self.counters.latency_max = self.counters.latency_max.max(latency);
-        if deadline.is_some_and(|deadline| now > deadline) {
-            stats.late += 1;
-            self.counters.late += 1;
-            self.counters.broken_at = now;
         }
     }
 }

@@ -104,6 +104,8 @@ pub enum Command {
         #[arg(long, short = 'a')]
         all: bool,
     },
+    /// List the metrics that a broker shows, as Markdown.
+    Metrics,
     /// Examine this host: what would delay messages, and how to mend it.
     Doctor,
     /// Give the reign to the backup, with nothing lost.

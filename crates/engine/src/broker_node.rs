@@ -3,7 +3,9 @@
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
 use crate::serving::send_records;
-use broker::{Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Survey};
+use broker::{
+    Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot, Survey,
+};
 use contract::{Span, Time};
 use mqtt::gateway::Dispatched;
 use mqtt::{Gateway, Rules};
@@ -142,6 +144,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The broker itself.
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Fills a snapshot of the broker and its operators.
+    pub fn fill(&self, now: Time, into: &mut Snapshot) {
+        // Levels come with the first of the operators' rows.
+        self.broker.fill(now, &self.operators.survey(0..1), into);
     }
 
     /// Who hears of events.

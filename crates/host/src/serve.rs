@@ -97,9 +97,14 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
 
 /// A socket on which a byte appears for every signal that asks the process to end.
 fn signals() -> std::io::Result<UnixStream> {
-    let receiver = told_of(&[SIGTERM, SIGINT])?;
+    let receiver = endings()?;
     receiver.set_nonblocking(true)?;
     Ok(receiver)
+}
+
+/// The same for others who want to know; it blocks.
+pub fn endings() -> std::io::Result<UnixStream> {
+    told_of(&[SIGTERM, SIGINT])
 }
 
 /// A socket on which a byte appears for every SIGHUP: the configuration is to be read again.

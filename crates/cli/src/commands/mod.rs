@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod graph;
 mod handover;
+mod metrics;
 mod operator;
 mod publish;
 mod replay;
@@ -43,6 +44,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
+        Command::Metrics => metrics::run(format),
         Command::Doctor => doctor::run(&load(None)?, format),
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
         Command::Demo(arguments) => demo::run(&arguments, format),

@@ -106,6 +106,12 @@ pub const KEYS: &[Key] = &[
     key("brokers.*.clients", Kind::Address, "", "Where clients reach this broker."),
     key("brokers.*.pair", Kind::Address, "", "Where its partner reaches this broker."),
     key(
+        "brokers.*.http",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "Where this broker shows metrics, health and status over HTTP: /metrics, /healthz, /readyz, /api/v1/status. The usual port is 7570.",
+    ),
+    key(
         "brokers.*.start_as",
         Kind::Choice(&["primary", "backup"]),
         "\"backup\"",
@@ -441,6 +447,24 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"2s\"",
         "How long a broker that ends waits for its publishers to move to the partner.",
+    ),
+    key(
+        "metrics.classes_max",
+        Kind::Integer(0, 1_000),
+        "32",
+        "Filters of [[topic]] that are measured each by itself, in their order. Messages of the others are measured together, as `other`.",
+    ),
+    key(
+        "log.format",
+        Kind::Choice(&["text", "json"]),
+        "\"text\"",
+        "text: lines for people. json: one object per line, with every value as a field.",
+    ),
+    key(
+        "log.level",
+        Kind::Choice(&["error", "warn", "info"]),
+        "\"info\"",
+        "What is less grave is not written.",
     ),
     key(
         "processing.levels",

@@ -270,9 +270,15 @@ impl Site {
 
     /// Starts one of the brokers. Its log goes on where an earlier life of it ended.
     pub fn start(&self, index: usize) -> Process {
+        self.start_with(index, &[])
+    }
+
+    /// The same with environment variables.
+    pub fn start_with(&self, index: usize, environment: &[(&str, String)]) -> Process {
         let log = self.folder.path(&format!("{}.log", NAMES[index]));
         let mut command = program(["broker", NAMES[index]]);
         command.arg("--config").arg(&self.config).stdout(Stdio::null());
+        command.envs(environment.iter().map(|(name, value)| (*name, value)));
         Process::start(&mut command, log)
     }
 

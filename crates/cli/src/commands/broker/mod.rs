@@ -1,23 +1,26 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
 mod gateway;
+mod log;
+mod observe;
 mod processing;
+mod reload;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
-use crossbeam_channel::{Sender, bounded};
-use engine::{BrokerNode, Reporter};
+use engine::BrokerNode;
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Door, Partner, Serving, Troubles, calibrate, now, random_number, serve};
+use host::{Door, Notifier, Partner, Serving, Troubles, calibrate, now, random_number, serve};
+use log::Lines;
+use reload::{LogTaker, Taker};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use web::Answers;
 
 /// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
 const USUAL_PRIORITY: u8 = 50;
-/// Lines that may wait to be printed; above it they are counted and left out.
-const LINES_MAX: usize = 4096;
 /// Descriptors that are no connections.
 const DESCRIPTORS_KEPT: u64 = 32;
 /// What costs are assumed where measuring fails.
@@ -30,11 +33,17 @@ pub fn run(
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
-    let (lines, printer) = print_in_background(&own.name)?;
+    let (lines, printer) = log::write_in_background(&own.name, config.log)?;
+    // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
+    let notifier = Notifier::from_environment().unwrap_or_else(|error| {
+        lines
+            .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
+        Notifier::default()
+    });
     if let Some(users) = &config.security.users {
         // A broker that begins to look at it must not be the first to find what is wrong with it.
         crate::users::read(users)?;
-        lines.say(
+        lines.warn(
             "note: security.users is set, but no listener of this version looks at it: whoever reaches the ports may do \
              everything",
         );
@@ -42,7 +51,11 @@ pub fn run(
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
-    let (mut reloads, waker) = processing::reload_in_background(reload, lines.clone())?;
+    let (mut graphs_in, graph_taker, waker) = processing::changes()?;
+    let takers: Vec<Box<dyn Taker>> = vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone()))];
+    reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
+    let watched = observe::start(config, own, &notifier)?;
+    let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
@@ -67,7 +80,7 @@ pub fn run(
         troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
         partner: partner.map(|partner| Partner { address: partner.pair, name: None }),
         lobby: None,
-        wakers: vec![bell, waker],
+        wakers: wakers(bell, waker, answers.as_ref())?,
     };
     let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
     let graphs = config.processing.graphs.clone();
@@ -82,9 +95,16 @@ pub fn run(
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
-        warn_of_exposure(&lines, opened);
+        http.iter().for_each(|http| lines.say(&format!("metrics at http://{http}/metrics")));
+        warn_of_exposure(&lines, opened.iter().map(|door| door.address).chain(http));
+        notifier.ready();
     };
-    let result = serve(node, serving, listening, |node, net| reloads.apply(node, net, &lines));
+    let result = serve(node, serving, listening, |node, net| {
+        graphs_in.apply(node, net, &lines);
+        if let Some(answers) = &mut answers {
+            answers.answer(|snapshot| node.fill(now(), snapshot));
+        }
+    });
     if result.is_ok() {
         lines.say("ended");
     }
@@ -94,10 +114,16 @@ pub fn run(
     Ok(yes(true))
 }
 
+/// What wakes the data thread besides sockets.
+fn wakers(bell: OwnedFd, changes: OwnedFd, answers: Option<&Answers>) -> Result<Vec<OwnedFd>, Trouble> {
+    let questions = answers.map(Answers::waker).transpose()?;
+    Ok([bell, changes].into_iter().chain(questions).collect())
+}
+
 /// There is no authentication yet, so whoever reaches the ports may publish.
-fn warn_of_exposure(lines: &Lines, doors: &[Door]) {
-    if doors.iter().any(|door| !door.address.ip().is_loopback()) {
-        lines.say(
+fn warn_of_exposure(lines: &Lines, mut addresses: impl Iterator<Item = std::net::SocketAddr>) {
+    if addresses.any(|address| !address.ip().is_loopback()) {
+        lines.warn(
             "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
              publish and subscribe. Keep it inside a network that you trust",
         );
@@ -188,38 +214,4 @@ fn settings(
         detection: config.detection,
         limits: config.limits,
     }
-}
-
-/// Lines for the operator. They are written by another thread, since a terminal that is stopped must not stop the data.
-#[derive(Clone)]
-pub struct Lines(Sender<Option<String>>);
-
-impl Lines {
-    fn say(&self, line: &str) {
-        // When the queue is full, the operator is not reading anyway.
-        let _ = self.0.try_send(Some(line.to_owned()));
-    }
-
-    /// Nothing more will be said.
-    fn end(&self) {
-        let _ = self.0.send(None);
-    }
-}
-
-impl Reporter for Lines {
-    fn report(&mut self, event: &broker::Event<'_>) {
-        self.say(&event.to_string());
-    }
-}
-
-fn print_in_background(name: &str) -> Result<(Lines, JoinHandle<()>), Trouble> {
-    let (sender, receiver) = bounded::<Option<String>>(LINES_MAX);
-    let name = name.to_owned();
-    let printer = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-        for line in receiver.into_iter().map_while(|line| line) {
-            let time = jiff::Timestamp::from_nanosecond(i128::from(now().0)).unwrap_or_default();
-            eprintln!("{time:.3} {name}: {line}");
-        }
-    })?;
-    Ok((Lines(sender), printer))
 }
