@@ -43,13 +43,14 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
-## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing.
+## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing, MQTT.
 bench:
-	$(CARGO) build --release --bin verge --bin verge-bench-processing
+	$(CARGO) build --release --bin verge --bin verge-bench-processing --bin verge-bench-mqtt
 	bench/sim.py
 	bench/frame.py
 	bench/processing.py
 	bench/replication.py
+	bench/mqtt.py
 
 ## Put all code into the common form.
 fmt:
