@@ -10,5 +10,7 @@ mod support;
 mod tools;
 
 mod door;
+mod examples;
 mod failover;
+mod mosquitto_programs;
 mod scenarios;
