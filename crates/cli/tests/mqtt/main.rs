@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 mod broker;
+mod by_hand;
 #[path = "../support/mod.rs"]
 mod support;
 mod tools;
@@ -13,4 +14,7 @@ mod door;
 mod examples;
 mod failover;
 mod mosquitto_programs;
+mod rumqttc_clients;
+mod rumqttc_peer;
 mod scenarios;
+mod tls;

@@ -31,15 +31,17 @@ const SCENARIOS: [&str; 18] = [
 ];
 
 /// The same where only the way to the broker is another.
-const OVER_ANOTHER_WAY: [&str; 4] = ["qos-3", "qos-5", "will-3", "session-5"];
+pub const OVER_ANOTHER_WAY: [&str; 4] = ["qos-3", "qos-5", "will-3", "session-5"];
 
-fn paho(major: u32) -> Tool<Command> {
+/// The program for paho in this major version.
+pub fn paho(major: u32) -> Tool<Command> {
     let mut command = Command::new(tools::paho(major)?);
     command.arg("-B").arg(client_program("paho_scenarios.py"));
     Ok(command)
 }
 
-fn mqtt_js() -> Tool<Command> {
+/// The program for MQTT.js.
+pub fn mqtt_js() -> Tool<Command> {
     let mut command = Command::new("node");
     command.env("NODE_PATH", tools::mqtt_js()?).arg(client_program("mqttjs_scenarios.cjs"));
     Ok(command)
