@@ -225,6 +225,7 @@ impl<'a> Load<'a> {
         let latency = &mut self.latency;
         let link = &mut self.links[index];
         let version = link.version;
+        let length = self.plan.payload;
         let mut more = ready.readable;
         while more {
             let mut now = 0;
@@ -232,7 +233,8 @@ impl<'a> Load<'a> {
                 PUBLISH => {
                     // Once for all that this read has brought.
                     now = if now == 0 { now_ns() } else { now };
-                    let Some((id, payload)) = packet.published(version) else { return };
+                    let whole = |(_, payload): &(_, &[u8])| payload.len() == length;
+                    let Some((id, payload)) = packet.published(version).filter(whole) else { return };
                     publisher.delivered += 1;
                     latency.note(now.saturating_sub(time_of(payload).unwrap_or(now)));
                     if let Some(id) = id {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 /// What listeners `verge broker` has so far. Tests of the others are skipped.
 const VERGE_HAS: [(Listener, bool); 3] =
-    [(Listener::Plain, false), (Listener::Tls, false), (Listener::WebSocket, false)];
+    [(Listener::Plain, true), (Listener::Tls, false), (Listener::WebSocket, false)];
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

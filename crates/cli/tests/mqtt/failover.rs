@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Thousands of messages before the failure, and after it.
 const STEPS: u32 = 1;
+/// For all that is published while the subscriber is held up.
+const ROOM: &str = "[mqtt]\nqueue_messages = 1000000\n";
 const TOPIC: &str = "plant/line/1";
 
 /// One of the programs; it says how far it is.
@@ -153,7 +155,7 @@ fn survives_sigkill(test: &str, qos: u8, subscriber: Subscriber) {
     let ports = free_ports::<2>();
     let [a, b] = ports.map(|port| format!("mqtt = \"127.0.0.1:{port}\"\n"));
     std::fs::create_dir(site.folder.path("conf.d")).unwrap();
-    site.folder.write("conf.d/mqtt.toml", format!("[brokers.a]\n{a}[brokers.b]\n{b}"));
+    site.folder.write("conf.d/mqtt.toml", format!("{ROOM}[brokers.a]\n{a}[brokers.b]\n{b}"));
     let mut pair = Pair::start_on(site);
     let folder = Folder::new();
     let kill = || {
@@ -201,7 +203,7 @@ fn the_account_shows_what_is_lost_with_a_broker_that_has_no_backup() {
     });
     match outcome {
         Ok(account) => {
-            assert!(!account.missing.is_empty(), "the clients or the account hide losses: {account:?}")
+            assert!(!account.missing.is_empty(), "the clients or the account hide losses: {account:?}");
         }
         Err(reason) => skipped("two mosquittos", &reason),
     }

@@ -129,7 +129,7 @@ fn whoever_does_not_trust_the_broker_or_shows_no_certificate_does_not_get_in() {
     let log = || papers.folder.path("client.log");
     for mutual in [false, true] {
         let broker = Broker::start_listening(Listener::Tls, Some(&papers.secrets(mutual)));
-        let broker = match tools::mosquitto_clients().and_then(|()| broker) {
+        let broker = match tools::mosquitto_clients().and(broker) {
             Ok(broker) => broker,
             Err(reason) => return skipped("strangers over TLS", &reason),
         };
