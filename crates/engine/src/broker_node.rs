@@ -29,6 +29,12 @@ pub trait Reporter {
         let _ = records;
     }
 
+    /// The next thing that whoever watches should know, as a JSON object appended to `out`. `false`: there is none.
+    fn next_alarm(&mut self, out: &mut String) -> bool {
+        let _ = out;
+        false
+    }
+
     /// A client wants to be known. The answer is given with [`BrokerNode::judged`].
     fn login(&mut self, login: mqtt::Login) {
         let _ = login;
