@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod breath;
 mod calibrate;
 mod clock;
 mod connection;
