@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub classes: Vec<(String, ClassCounts)>,
     /// Levels of operators that have something to show.
     pub levels: Vec<LevelStatus>,
+    /// What other parts of the node count, by the names of their metrics.
+    pub figures: Vec<(&'static str, u64)>,
 }
 
 impl Default for Snapshot {
@@ -54,6 +56,7 @@ impl Default for Snapshot {
             states: [0; 3],
             classes: Vec::new(),
             levels: Vec::new(),
+            figures: Vec::new(),
         }
     }
 }

@@ -156,6 +156,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     pub fn fill(&self, now: Time, into: &mut Snapshot) {
         // Levels come with the first of the operators' rows.
         self.broker.fill(now, &self.operators.survey(0..1), into);
+        into.figures.clear();
+        if let Some(gateway) = &self.gateway {
+            gateway.stats().each(&mut |name, value| into.figures.push((name, value)));
+        }
     }
 
     /// Who hears of events.

@@ -64,3 +64,39 @@ pub struct Stats {
     /// Wills published.
     pub wills: u64,
 }
+
+impl Stats {
+    /// Every number, by the name of its metric.
+    pub fn each(&self, hear: &mut impl FnMut(&'static str, u64)) {
+        hear("verge_mqtt_connections", self.connections);
+        hear("verge_mqtt_sessions", self.sessions);
+        hear("verge_mqtt_subscriptions", self.subscriptions);
+        hear("verge_mqtt_retained_messages", self.retained);
+        hear("verge_mqtt_retained_bytes", self.retained_bytes);
+        hear("verge_mqtt_waiting_messages", self.waiting);
+        hear("verge_mqtt_waiting_bytes", self.waiting_bytes);
+        hear("verge_mqtt_accepted_total", self.accepted);
+        hear("verge_mqtt_connects_total", self.connects);
+        hear("verge_mqtt_connects_refused_total", self.connects_refused);
+        hear("verge_mqtt_logins_refused_total", self.logins_refused);
+        hear("verge_mqtt_refused_full_total", self.refused_full);
+        hear("verge_mqtt_redirected_total", self.redirected);
+        hear("verge_mqtt_disconnects_total", self.disconnects);
+        hear("verge_mqtt_expelled_total", self.expelled);
+        hear("verge_mqtt_taken_over_total", self.taken_over);
+        hear("verge_mqtt_keep_alive_missed_total", self.keep_alive_missed);
+        hear("verge_mqtt_sessions_expired_total", self.sessions_expired);
+        hear("verge_mqtt_malformed_total", self.malformed);
+        hear("verge_mqtt_packets_received_total", self.packets_received);
+        hear("verge_mqtt_messages_received_total", self.messages_received);
+        hear("verge_mqtt_received_bytes_total", self.bytes_received);
+        hear("verge_mqtt_messages_sent_total", self.messages_sent);
+        hear("verge_mqtt_sent_bytes_total", self.bytes_sent);
+        hear("verge_mqtt_dropped_total", self.dropped);
+        hear("verge_mqtt_expired_total", self.expired);
+        hear("verge_mqtt_messages_refused_total", self.refused_messages);
+        hear("verge_mqtt_not_authorized_total", self.not_authorized);
+        hear("verge_mqtt_retained_refused_total", self.retained_refused);
+        hear("verge_mqtt_wills_total", self.wills);
+    }
+}

@@ -71,6 +71,18 @@ macro_rules! of_node {
     };
 }
 
+/// A counter or gauge without labels that another part of the node counts under this name.
+macro_rules! figure {
+    ($name:literal, $kind:ident, $help:literal) => {
+        metric($name, Kind::$kind, &[], $help, |reading, samples| {
+            let figures = &reading.snapshot.figures;
+            if let Some((_, value)) = figures.iter().find(|(name, _)| *name == $name) {
+                samples.count(*value);
+            }
+        })
+    };
+}
+
 /// One number of the process.
 macro_rules! of_process {
     ($name:literal, $kind:ident, $field:ident, $help:literal) => {
@@ -350,6 +362,68 @@ pub const METRICS: &[Metric] = &[
         "Runs that have been under way for so long that they count as not returning.",
         |level: &wire::LevelStatus| f64::from(level.overdue)
     ),
+    figure!("verge_mqtt_connections", Gauge, "Connections of MQTT clients."),
+    figure!("verge_mqtt_sessions", Gauge, "MQTT sessions, connected or not."),
+    figure!("verge_mqtt_subscriptions", Gauge, "MQTT subscriptions."),
+    figure!("verge_mqtt_retained_messages", Gauge, "Retained messages."),
+    figure!("verge_mqtt_retained_bytes", Gauge, "Bytes of retained messages."),
+    figure!("verge_mqtt_waiting_messages", Gauge, "Messages that wait for MQTT sessions."),
+    figure!("verge_mqtt_waiting_bytes", Gauge, "Bytes of messages that wait for MQTT sessions."),
+    figure!("verge_mqtt_accepted_total", Counter, "Connections taken by MQTT listeners."),
+    figure!("verge_mqtt_connects_total", Counter, "MQTT clients that were let in."),
+    figure!("verge_mqtt_connects_refused_total", Counter, "MQTT clients that were not let in."),
+    figure!(
+        "verge_mqtt_logins_refused_total",
+        Counter,
+        "MQTT clients refused because of a user name, password or certificate."
+    ),
+    figure!(
+        "verge_mqtt_refused_full_total",
+        Counter,
+        "MQTT connections and sessions refused because a limit was reached."
+    ),
+    figure!("verge_mqtt_redirected_total", Counter, "MQTT clients sent to the other broker."),
+    figure!("verge_mqtt_disconnects_total", Counter, "MQTT clients that said farewell."),
+    figure!("verge_mqtt_expelled_total", Counter, "MQTT connections that the broker ended."),
+    figure!(
+        "verge_mqtt_taken_over_total",
+        Counter,
+        "MQTT clients that came again while they were connected."
+    ),
+    figure!("verge_mqtt_keep_alive_missed_total", Counter, "MQTT clients that were silent for too long."),
+    figure!(
+        "verge_mqtt_sessions_expired_total",
+        Counter,
+        "MQTT sessions that ended because their client stayed away."
+    ),
+    figure!("verge_mqtt_malformed_total", Counter, "Packets that broke the protocol."),
+    figure!("verge_mqtt_packets_received_total", Counter, "MQTT packets taken."),
+    figure!("verge_mqtt_messages_received_total", Counter, "Messages from MQTT clients."),
+    figure!("verge_mqtt_received_bytes_total", Counter, "Payload of messages from MQTT clients."),
+    figure!("verge_mqtt_messages_sent_total", Counter, "Messages to MQTT clients."),
+    figure!("verge_mqtt_sent_bytes_total", Counter, "Payload of messages to MQTT clients."),
+    figure!(
+        "verge_mqtt_dropped_total",
+        Counter,
+        "Messages for MQTT clients that were dropped: they did not read, did not come, or a limit was reached."
+    ),
+    figure!("verge_mqtt_expired_total", Counter, "Messages that expired before they could be sent."),
+    figure!(
+        "verge_mqtt_messages_refused_total",
+        Counter,
+        "Messages of MQTT clients that the broker did not take."
+    ),
+    figure!(
+        "verge_mqtt_not_authorized_total",
+        Counter,
+        "Publications and subscriptions that were not allowed."
+    ),
+    figure!(
+        "verge_mqtt_retained_refused_total",
+        Counter,
+        "Messages that were not retained because a limit was reached."
+    ),
+    figure!("verge_mqtt_wills_total", Counter, "Wills published."),
     metric(
         "verge_data_thread_answer_seconds",
         Kind::Gauge,
