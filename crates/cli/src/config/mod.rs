@@ -16,6 +16,7 @@ use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use host::DoorLimits;
+use host::tls::TlsSettings;
 use layers::{Given, Layers, Table};
 pub use layers::{read_text, unknown_problem};
 pub use listeners::Listeners;
@@ -80,6 +81,11 @@ pub struct Config {
     pub realtime: RealtimeConfig,
     pub limits: Limits,
     pub door_limits: DoorLimits,
+    /// Handshakes under way at once.
+    pub handshakes: usize,
+    pub tls: TlsSettings,
+    /// Whether there is a file of users, so that not everybody may do everything.
+    pub has_users: bool,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
     /// Sets up the operators.
@@ -135,6 +141,12 @@ impl Config {
                 Err(Problems { subject: Subject::Configuration, files: reader.layers.files, list })
             }
         }
+    }
+
+    /// The same over TLS, with the hosts as they were written, if all brokers have one.
+    pub fn secure_client_addresses(&self) -> Option<String> {
+        let texts = self.brokers.iter().map(|broker| broker.listeners.clients_tls_text.as_deref());
+        texts.collect::<Option<Vec<_>>>().map(|texts| texts.join(","))
     }
 
     /// The addresses of all brokers for clients, as `host:port,host:port`.
@@ -290,6 +302,9 @@ impl Understanding {
             realtime: self.realtime(),
             limits: self.limits(),
             door_limits: self.door_limits(),
+            handshakes: self.size("limits.handshakes"),
+            tls: self.tls(),
+            has_users: self.has_users(),
             processing: self.processing(&topics, factory),
             kinds: Arc::default(),
             topics,
@@ -506,6 +521,7 @@ impl Understanding {
 
     /// Values that contradict each other; both keys are named.
     fn check_relations(&mut self, config: &Config) {
+        self.check_listeners(config);
         let detection = &config.detection;
         let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
         if detected > config.delays.failover {

@@ -1,6 +1,7 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
 mod processing;
+mod security;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
@@ -9,7 +10,8 @@ use contract::{NodeId, Span, Supply};
 use crossbeam_channel::{Sender, bounded};
 use engine::{BrokerNode, Reporter};
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Door, Partner, Serving, Troubles, calibrate, now, random_number, serve};
+use host::{Door, Serving, Troubles, calibrate, now, random_number, serve};
+use security::{Certificates, check_exposure};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -26,14 +28,20 @@ const ASSUMED: Span = Span::micros(5);
 pub fn run(
     config: &Config,
     name: Option<&str>,
+    insecure: bool,
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
+    check_exposure(config, own, insecure)?;
     let (lines, printer) = print_in_background(&own.name)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
-    let (mut reloads, waker) = processing::reload_in_background(reload, lines.clone())?;
+    let certificates = Certificates::load(config, own, partner, &lines)?;
+    let told = lines.clone();
+    let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
+    let lobby = certificates.lobby(config, own, &troubles)?;
+    let (mut reloads, waker) = processing::reload_in_background(reload, certificates, lines.clone())?;
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
@@ -51,13 +59,12 @@ pub fn run(
     ));
     let settings = settings(config, own, partner.is_some(), costs, blocking);
     let doors = own.doors();
-    let troubles = lines.clone();
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
         limits: config.door_limits,
-        troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
-        partner: partner.map(|partner| Partner { address: partner.pair, name: None }),
-        lobby: None,
+        troubles,
+        partner: security::partner(partner)?,
+        lobby,
         wakers: vec![bell, waker],
     };
     let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
@@ -70,7 +77,9 @@ pub fn run(
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
-        warn_of_exposure(&lines, opened);
+        if insecure {
+            lines.say("note: --insecure: whoever reaches these listeners may publish and subscribe");
+        }
     };
     let result = serve(node, serving, listening, |node, net| reloads.apply(node, net, &lines));
     if result.is_ok() {
@@ -80,16 +89,6 @@ pub fn run(
     let _ = printer.join();
     result?;
     Ok(yes(true))
-}
-
-/// There is no authentication yet, so whoever reaches the ports may publish.
-fn warn_of_exposure(lines: &Lines, doors: &[Door]) {
-    if doors.iter().any(|door| !door.address.ip().is_loopback()) {
-        lines.say(
-            "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
-             publish and subscribe. Keep it inside a network that you trust",
-        );
-    }
 }
 
 /// Doors for the operator, by their keys.

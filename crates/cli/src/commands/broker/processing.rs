@@ -1,5 +1,6 @@
 //! The operators of a broker: the threads that run them, and graphs that are changed while it runs.
 
+use super::security::Certificates;
 use super::{Lines, USUAL_PRIORITY};
 use crate::commands::graph::Study;
 use crate::config::{Config, Problems};
@@ -61,10 +62,11 @@ pub struct Reloads {
     waker: UnixStream,
 }
 
-/// Reads the configuration again on every SIGHUP, on a thread of its own. Its graphs take the place of those that run; other
+/// Reads the configuration again on every SIGHUP, on a thread of its own. Certificates are loaded again, and its graphs take the place of those that run; other
 /// keys need a restart.
 pub fn reload_in_background(
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
+    certificates: Certificates,
     lines: Lines,
 ) -> Result<(Reloads, OwnedFd), Trouble> {
     let mut hangups = hangups()?;
@@ -75,7 +77,11 @@ pub fn reload_in_background(
     std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
         let mut bytes = [0; 16];
         while hangups.read(&mut bytes).is_ok_and(|read| read > 0) {
-            match judged(&reload) {
+            let config = reload().map_err(|problems| problems.to_string());
+            if let Ok(config) = &config {
+                certificates.reload(config, &lines);
+            }
+            match config.and_then(judged) {
                 Ok(changed) => {
                     // It fails only when the data thread has ended.
                     let _ = sender.send(changed).map(|()| wake.write(&[0]));
@@ -89,8 +95,7 @@ pub fn reload_in_background(
 }
 
 /// The graphs of the configuration as it is now, if all their results would be in time.
-fn judged(reload: &impl Fn() -> Result<Config, Problems>) -> Result<Changed, String> {
-    let config = reload().map_err(|problems| problems.to_string())?;
+fn judged(config: Config) -> Result<Changed, String> {
     let study = Study::new(&config).map_err(|trouble| trouble.to_string())?;
     let late = study.rows().into_iter().flat_map(|graph| graph.outputs).filter(|output| !output.kept);
     let late: Vec<String> = late.map(|output| format!("`{}`: {}", output.topic, output.reason)).collect();
