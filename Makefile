@@ -19,7 +19,8 @@ demo:
 test: tools
 	$(CARGO) test --workspace
 
-## What the tests build example modules with, if it is missing and can be had. Without it those tests say SKIPPED.
+## What the tests build example modules with and the MQTT clients that they try, if missing and to be had. Without
+## them those tests say SKIPPED.
 tools:
 	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" \
 		|| timeout 300 rustup target add $(WASM_TARGET) \
@@ -28,6 +29,7 @@ tools:
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& timeout 600 apt-get install -y -q --no-install-recommends clang lld; } \
 		|| echo "no clang with wasm-ld (apt-get install clang lld): the C example is not tested"
+	@crates/cli/tests/mqtt/install.sh "$(or $(CARGO_TARGET_DIR),target)/mqtt-clients"
 
 ## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice.
 sim:
@@ -41,19 +43,22 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
-## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing.
+## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing, MQTT.
 bench:
-	$(CARGO) build --release --bin verge --bin verge-bench-processing
+	$(CARGO) build --release --bin verge --bin verge-bench-processing --bin verge-bench-mqtt
 	bench/sim.py
 	bench/frame.py
 	bench/processing.py
 	bench/replication.py
+	bench/mqtt.py
 
 ## Put all code into the common form.
 fmt:
 	$(CARGO) fmt --all
 
-## Fuzz the decoder and the broker for a minute each (needs a nightly toolchain and cargo-fuzz).
+## Fuzz the decoders, the broker and the MQTT subscriptions for a minute each (needs a nightly toolchain and cargo-fuzz).
 fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run broker -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run mqtt_packet -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run mqtt_tree -- -max_total_time=60

@@ -37,6 +37,7 @@ impl Effects for Sink {
         self.closed.push(link);
     }
     fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn present_again(&mut self, _link: LinkId) {}
     fn hang_up(&mut self, link: LinkId) {
         self.closed.push(link);
     }

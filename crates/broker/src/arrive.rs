@@ -3,8 +3,10 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::lazy::Arrival;
+use crate::links::Link;
 use crate::queue::JobKind;
 use crate::ring::{Slot, SlotFlags};
+use crate::status::Stats;
 use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
@@ -19,39 +21,51 @@ const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 impl Broker {
     /// Messages from a publisher, or forwarded by a broker which does not reign.
     pub(crate) fn arrive(&mut self, now: Time, from: LinkId, messages: Messages<'_>, out: &mut impl Outputs) {
+        // How a message came through another protocol is for brokers to say.
+        let from_client = self.links.get(from).is_some_and(Link::is_client);
+        let hidden = if from_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
         for message in messages {
             let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) else {
                 self.stats.unregistered += 1;
                 continue;
             };
-            self.store(now, from, index, &message, out);
+            let flags = MessageFlags(message.flags.0 & !hidden.0);
+            self.store(now, Some(from), index, &Message { flags, ..message }, out);
         }
     }
 
-    fn store(&mut self, now: Time, from: LinkId, index: u32, message: &Message<'_>, out: &mut impl Outputs) {
+    /// Stores a message of a stream and plans its jobs. Returns its ticket, unless it is not taken.
+    pub(crate) fn store(
+        &mut self,
+        now: Time,
+        from: Option<LinkId>,
+        index: u32,
+        message: &Message<'_>,
+        out: &mut impl Outputs,
+    ) -> Option<u32> {
         let planned = self.pair.backup().is_some() && self.settings.replication.keeps_contracts();
         let baseline = self.is_baseline();
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let (stream, topic) = self.table.pair_mut(index)?;
         let replicates = planned && (topic.plan.replicate || baseline);
         let expected = stream.next_seq;
         if message.seq < stream.next_seq && stream.ring.find(message.seq).is_some() {
             self.stats.duplicates += 1;
-            return;
+            return None;
         }
         if message.seq == u64::MAX {
             // No stream gets so far, and the number after it would not exist.
             self.stats.unregistered += 1;
-            return;
+            return None;
         }
         let growth = stream.ring.growth(message.payload.len());
         if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
             self.stats.overrun += 1;
-            stream.counters.lose(now, 1, &topic.contract);
-            return;
+            stream.lose(now, 1, topic, &mut self.stats, out);
+            return None;
         }
         self.stored_bytes += growth;
         self.stats.arrived += 1;
-        stream.count_arrival(now, message.seq, topic);
+        stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
         let resend = message.flags.contains(MessageFlags::RESEND);
         if message.created > now {
             self.stats.clock_ahead += 1;
@@ -64,9 +78,12 @@ impl Broker {
         let (ticket, overwritten) = stream.ring.push(message.seq, message.created, message.payload, flags);
         // What was offered to all waits for one subscriber only, and is that one's loss.
         let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::COPY).or(SlotFlags::FORWARDED);
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
+            slot.marks = message.flags.only(MessageFlags::TRUTHS);
+        }
         if overwritten.is_some_and(|old| !old.flags.has(sent)) {
             self.stats.overrun += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, &mut self.stats, out);
         }
         if overwritten.is_some_and(|old| old.flags.has(SlotFlags::PROCESSING)) {
             // Operators still have it, but nothing covers it any more.
@@ -97,6 +114,7 @@ impl Broker {
         if released.step.is_some() || apart {
             self.complain(now, from, index, ahead, released.step, out);
         }
+        Some(ticket)
     }
 
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
@@ -115,13 +133,13 @@ impl Broker {
     fn complain(
         &mut self,
         now: Time,
-        from: LinkId,
+        from: Option<LinkId>,
         index: u32,
         ahead: Span,
         step: Option<Span>,
         out: &mut impl Outputs,
     ) {
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = from.and_then(|from| self.links.get_mut(from)) else { return };
         let Some((_, topic)) = self.table.pair(index) else { return };
         // Behind by more than any delay that the contract could live with; in between, messages have only queued.
         let tolerable = topic.contract.deadline + self.settings.delays.failover + CLOCK_BEHIND_MIN;
@@ -151,12 +169,19 @@ struct Release {
 
 impl Stream {
     /// Keeps the account of what has arrived and what is missing.
-    fn count_arrival(&mut self, now: Time, seq: u64, topic: &Topic) {
+    fn count_arrival(
+        &mut self,
+        now: Time,
+        seq: u64,
+        topic: &Topic,
+        stats: &mut Stats,
+        out: &mut impl Outputs,
+    ) {
         self.counters.arrived += 1;
         if seq >= self.next_seq {
             let missing = seq - self.next_seq;
             if missing > 0 && !self.next_seq_unknown {
-                self.counters.lose(now, missing, &topic.contract);
+                self.lose(now, missing, topic, stats, out);
             }
             self.next_seq = seq.saturating_add(1);
         } else if !self.next_seq_unknown {

@@ -4,6 +4,7 @@ use crate::events::Event;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
 use crate::pair::{Decision, News, Pair};
+use crate::posting::{Route, Routed};
 use crate::process::{Processed, Processing};
 use crate::queue::Queue;
 use crate::reign::Leaving;
@@ -48,6 +49,41 @@ pub trait Outputs: Effects {
         let _ = lineage;
     }
 
+    /// A topic has come. `Some`: its messages are given to whoever serves other protocols, under this number.
+    fn route(&mut self, topic: &str) -> Option<Route> {
+        let _ = topic;
+        None
+    }
+
+    /// The topic has gone.
+    fn unroute(&mut self, route: u32) {
+        let _ = route;
+    }
+
+    /// A message for the subscribers of other protocols.
+    fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
+        let _ = (now, route, message);
+    }
+
+    /// A message is covered whose publisher waits for word of it.
+    fn covered(&mut self, stream: u32, seq: u64) {
+        let _ = (stream, seq);
+    }
+
+    /// The primary tells what is to be remembered of other protocols.
+    fn learn(&mut self, now: Time, records: &[u8]) {
+        let _ = (now, records);
+    }
+
+    /// Another broker will tell; what this one remembers is forgotten.
+    fn forget(&mut self) {}
+
+    /// Tells a backup some of what is remembered, from this place on. Returns the place to go on with.
+    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
+        let _ = (link, from);
+        None
+    }
+
     /// Somebody wants to see what operators do: these of their rows, and levels with the first. It must not wait for them.
     fn survey(&mut self, wanted: Range<u32>) -> Survey {
         let _ = wanted;
@@ -56,7 +92,7 @@ pub trait Outputs: Effects {
 }
 
 /// How full a broker's tables are; each is bounded by one of its [`crate::Limits`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Occupancy {
     /// Connections that are not being closed.
     pub links: usize,
@@ -125,7 +161,7 @@ impl Broker {
             queue: Queue::new(settings.limits.jobs),
             lazy: LazyCopies::new(replication),
             pair,
-            stats: Stats::default(),
+            stats: Stats::new(&settings),
             stored_bytes: 0,
             housekeeping_at: now,
             leaving: Leaving::No,
@@ -144,6 +180,11 @@ impl Broker {
     /// Whether a crash of the primary would now be survived within every contract.
     pub fn is_protected(&self) -> bool {
         self.pair.is_protected()
+    }
+
+    /// The link to the backup, if one has joined. What it is told there it remembers.
+    pub fn backup_link(&self) -> Option<LinkId> {
+        self.pair.backup().map(|partner| partner.link)
     }
 
     /// The highest reign that it knows of; its own while it is primary.
@@ -298,6 +339,8 @@ impl Broker {
             Frame::Session { incarnation, present, client, filter } => {
                 self.learn_session(now, from, client, incarnation, filter, present, out);
             }
+            Frame::Records(records) if self.pair.primary_link() == Some(from) => out.learn(now, records),
+            Frame::Records(_) => {}
             Frame::Join => self.take_backup(now, from, out),
             Frame::Synced => self.know_everything(from, out),
             Frame::Standby => self.become_protected(from, out),

@@ -166,6 +166,28 @@ pub enum Event<'a> {
         /// How far the creation time is ahead; negative if it is behind.
         ahead: Span,
     },
+    /// Messages of a stream were dispatched after their deadline; told at most once per stream and second.
+    DeadlineMissed {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// By how much the latest one missed it.
+        by: Span,
+        /// How many did since it was last told.
+        missed: u64,
+    },
+    /// More messages in a row are missing than the contract tolerates; told at most once per stream and second.
+    LossRun {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// How many are missing.
+        run: u64,
+        /// How many may be.
+        tolerated: u32,
+    },
     /// A client came back in a new life; its streams begin anew.
     Reincarnated {
         /// The client.
@@ -236,7 +258,27 @@ impl fmt::Display for Event<'_> {
                      synchronised (see `verge doctor`)"
                 )
             }
+            Event::DeadlineMissed { .. } | Event::LossRun { .. } => self.write_breach(f),
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
+        }
+    }
+}
+
+impl Event<'_> {
+    /// A contract that was broken.
+    fn write_breach(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::DeadlineMissed { topic, publisher, by, missed } => write!(
+                f,
+                "{missed} messages of `{topic}` from {publisher} were dispatched after their deadline, the latest by {by}: \
+                 see `verge status`; lengthen the deadline, or give the broker less to do"
+            ),
+            Event::LossRun { topic, publisher, run, tolerated } => write!(
+                f,
+                "{run} messages in a row of `{topic}` from {publisher} are missing, and its contract tolerates \
+                 {tolerated}: raise what the publisher retains, or find what loses them (`verge doctor`)"
+            ),
+            _ => Ok(()),
         }
     }
 }

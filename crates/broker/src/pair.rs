@@ -37,6 +37,8 @@ pub(crate) struct Partner {
     pub(crate) link: LinkId,
     /// The first stream that it has not been told of.
     pub(crate) next_stream: u32,
+    /// The same for what is remembered of other protocols.
+    pub(crate) next_record: Option<u64>,
     /// Whether it has been told everything that there was.
     pub(crate) told: bool,
     /// Whether it has said that it knows everything.
@@ -485,7 +487,15 @@ impl Pair {
         match &mut self.role {
             Role::Primary { backup } => {
                 let (told, stands_by, doubted) = (false, false, false);
-                *backup = Some(Partner { link, next_stream: 0, told, stands_by, heard: now, doubted });
+                *backup = Some(Partner {
+                    link,
+                    next_stream: 0,
+                    next_record: Some(0),
+                    told,
+                    stands_by,
+                    heard: now,
+                    doubted,
+                });
                 true
             }
             _ => false,

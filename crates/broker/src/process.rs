@@ -102,7 +102,7 @@ impl Broker {
         let growth = stream.ring.growth(result.payload.len());
         if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
             self.stats.overrun += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, &mut self.stats, out);
             return false;
         }
         self.stored_bytes += growth;
@@ -117,7 +117,7 @@ impl Broker {
         if let Some(mut old) = overwritten {
             if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
                 self.stats.overrun += 1;
-                stream.counters.lose(now, 1, &topic.contract);
+                stream.lose(now, 1, topic, &mut self.stats, out);
             }
             if let Some(lineage) = old.take_lineage() {
                 out.release(lineage);
@@ -201,7 +201,7 @@ impl Broker {
     pub(crate) fn set_plan(&mut self, index: u32, new: Plan) {
         let Some(topic) = self.table.topic(index) else { return };
         let old = topic.plan;
-        let (contract, subscribers) = (topic.contract, topic.subscribers.len() as u32);
+        let (contract, subscribers) = (topic.contract, topic.receivers());
         let admitted =
             topic.streams.iter().filter(|index| self.table.stream(**index).is_some_and(|s| s.admitted));
         for _ in 0..admitted.count() {

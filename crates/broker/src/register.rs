@@ -145,7 +145,7 @@ impl Broker {
     }
 
     /// The configured contract for the topic, or else the one asked for.
-    fn find_contract(&self, topic: &str, asked: Option<&Contract>) -> Result<Contract, Denial> {
+    pub(crate) fn find_contract(&self, topic: &str, asked: Option<&Contract>) -> Result<Contract, Denial> {
         contract::check_name(topic).map_err(|error| Denial::from(error.to_string()))?;
         let configured = self.settings.topics.iter().find(|rule| rule.filter.matches(topic));
         match (configured, asked) {
@@ -265,10 +265,16 @@ impl Broker {
         let known = self.table.find_topic(topic);
         // What operators make is not given to operators again.
         let bound = if known.is_some() || publisher.made.is_some() { None } else { out.bind(topic) };
+        let route = if known.is_some() { None } else { out.route(topic) };
         let topic = known.ok_or((topic, bound));
         let made = self.make_stream_of(now, topic, contract, publisher);
-        if let (Err(_), Some(bound)) = (&made, bound) {
-            out.unbind(bound.handle);
+        match (&made, known) {
+            (Ok(stream), None) => self.set_route(*stream, route),
+            (Ok(_), Some(_)) => {}
+            (Err(_), _) => {
+                bound.iter().for_each(|bound| out.unbind(bound.handle));
+                route.iter().for_each(|route| out.unroute(route.number));
+            }
         }
         made
     }
@@ -357,8 +363,24 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
+        let class = self
+            .stats
+            .classes
+            .class_of(self.settings.topics.iter().position(|rule| rule.filter.matches(topic)));
         let streams = Vec::new();
-        Ok(self.table.insert_topic(Topic { name, contract, plan, streams, subscribers, processing, made }))
+        let (route, others) = (None, 0);
+        Ok(self.table.insert_topic(Topic {
+            name,
+            contract,
+            plan,
+            streams,
+            subscribers,
+            processing,
+            made,
+            class,
+            route,
+            others,
+        }))
     }
 
     /// Counts the stream's jobs, if they fit.
@@ -369,7 +391,7 @@ impl Broker {
         if stream.admitted {
             return Ok(());
         }
-        let subscribers = topic.subscribers.len() as u32;
+        let subscribers = topic.receivers();
         if trusting {
             self.admission.count(&topic.plan, &topic.contract, subscribers);
         } else {
@@ -503,7 +525,7 @@ impl Broker {
     pub(crate) fn drop_stream(&mut self, index: u32, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.table.pair(index) else { return };
         if stream.admitted {
-            let subscribers = topic.subscribers.len() as u32;
+            let subscribers = topic.receivers();
             self.admission.uncount(&topic.plan, &topic.contract, subscribers);
         }
         self.stored_bytes -= stream.ring.bytes();
@@ -521,10 +543,9 @@ impl Broker {
             }
         }
         self.forget_results(index, out);
-        if let Some((_, Some(topic))) = self.table.remove_stream(index)
-            && let Some(processing) = topic.processing
-        {
-            out.unbind(processing.handle);
+        if let Some((_, Some(topic))) = self.table.remove_stream(index) {
+            topic.processing.iter().for_each(|processing| out.unbind(processing.handle));
+            topic.route.iter().for_each(|route| out.unroute(*route));
         }
     }
 
@@ -623,7 +644,7 @@ impl Broker {
             // Subscribers are told the true first number; that this broker has just heard of the stream means nothing.
             stream.registered = Time::ZERO;
             stream.admitted = true;
-            self.admission.count(&topic.plan, &topic.contract, topic.subscribers.len() as u32);
+            self.admission.count(&topic.plan, &topic.contract, topic.receivers());
         }
     }
 

@@ -120,6 +120,7 @@ impl Broker {
     /// Stands by for the broker on this link.
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         self.pair.join(now, link);
+        out.forget();
         out.send(link, &Frame::Join);
         self.tell_standing(out);
         if let Some(asker) = self.handover_asker.take() {
@@ -198,6 +199,11 @@ impl Broker {
             self.leaving = Leaving::Until { latest, reigned, epoch };
             self.handover(now, None, out);
         }
+    }
+
+    /// Whether it has been asked to end.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
     }
 
     /// Whether nothing keeps this broker any more: what arrived has been dispatched or forwarded, and its publishers

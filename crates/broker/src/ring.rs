@@ -32,6 +32,9 @@ impl SlotFlags {
     /// Operators have it, or results made of it are not dispatched yet.
     pub(crate) const PROCESSING: SlotFlags = SlotFlags(128);
 
+    /// Its publisher waits for word that it is covered.
+    pub(crate) const ASKED: SlotFlags = SlotFlags(256);
+
     /// Both sets together.
     pub(crate) fn or(self, other: SlotFlags) -> SlotFlags {
         SlotFlags(self.0 | other.0)
@@ -53,7 +56,7 @@ pub(crate) struct Slot {
     pub(crate) unconfirmed: u64,
     pub(crate) flags: SlotFlags,
     used: bool,
-    /// For results: what is wrong with it in time.
+    /// For results: what is wrong with it in time. For what came through another protocol: how.
     pub(crate) marks: MessageFlags,
     /// For results: what is released when it has been dispatched.
     pub(crate) lineage: u32,
@@ -95,6 +98,13 @@ impl Slot {
 
     pub(crate) fn set(&mut self, flag: SlotFlags) {
         self.flags.0 |= flag.0;
+    }
+
+    /// Clears a flag. Returns whether it was set.
+    pub(crate) fn take(&mut self, flag: SlotFlags) -> bool {
+        let was = self.flags.has(flag);
+        self.clear(flag);
+        was
     }
 
     pub(crate) fn forget(&mut self) {
@@ -220,6 +230,11 @@ impl Ring {
         let next = self.next_ticket;
         let count = next.wrapping_sub(first).min(self.slots.len() as u32);
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
+    }
+
+    /// The message that the next one overwrites.
+    pub(crate) fn oldest(&self) -> Option<&Slot> {
+        self.slots.get(self.index(self.next_ticket)).filter(|slot| slot.used)
     }
 
     /// Every message that is there.

@@ -2,12 +2,11 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
+use crate::posting::{Origin, Routed};
 use crate::queue::{Job, JobKind};
 use crate::register;
 use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
-use crate::status::Stats;
-use crate::table::Stream;
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -52,8 +51,11 @@ impl Broker {
             return;
         }
         let confirm = topic.contract.confirm;
-        let flags = slot.marks.with(asking(confirm));
+        let truths = slot.marks.only(MessageFlags::TRUTHS);
+        let flags = heard(slot.marks).with(asking(confirm));
         let (seq, created) = (slot.seq, slot.created);
+        let asks = slot.flags.has(SlotFlags::ASKED);
+        let (payload, trailer) = wire::trailer(truths, payload);
         // After a failover its subscribers may have had it in time already; they know, and we do not.
         let again = slot.flags.has(SlotFlags::RESENT) || slot.flags.has(SlotFlags::COPY);
         let message = Message { stream: job.stream, flags, seq, created, payload };
@@ -82,16 +84,22 @@ impl Broker {
             }
         }
 
+        if let Some(route) = topic.route {
+            let origin = Origin { publisher: &stream.publisher, incarnation: stream.incarnation, seq };
+            let routed =
+                Routed { origin, created, again, contract: &topic.contract, truths, trailer, payload };
+            out.deliver(now, route, &routed);
+        }
         let given = topic.process(now, receipt, stream.incarnation, again, &message, out);
         if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
             stats.unprocessed += 1;
-            stream.counters.lose(now, 1, &topic.contract);
+            stream.lose(now, 1, topic, stats, out);
         }
         stats.dispatched += 1;
         if !again {
             let by_deadline = settings.policy.is_by_deadline();
             let deadline = by_deadline.then(|| created + topic.plan.pseudo.dispatch);
-            stream.count_dispatch(now, created, deadline, stats);
+            stream.count_dispatch(now, created, deadline, topic, stats, out);
         }
         let count = topic.subscribers.len().min(u64::BITS as usize) as u32;
         let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
@@ -114,6 +122,11 @@ impl Broker {
             }
         } else {
             self.settle(job.stream, job.ticket, out);
+        }
+        if asks && (missing != 0 || processing) {
+            // Nobody knows how long it takes; a copy covers it now, and where there is nobody to copy to, nothing would.
+            self.replicate(now, job.stream, job.ticket, out);
+            self.answer(job.stream, job.ticket, out);
         }
         for (session, message) in dropped {
             self.write_off(session, message, out);
@@ -140,6 +153,9 @@ impl Broker {
         slot.set(SlotFlags::DISPATCHED);
         if let Some(lineage) = slot.take_lineage() {
             out.release(lineage);
+        }
+        if slot.take(SlotFlags::ASKED) {
+            out.covered(index, slot.seq);
         }
         let copied = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
         if let Some(partner) = backup
@@ -168,7 +184,8 @@ impl Broker {
         let next = stream.next_seq;
         register::announce(state, partner.link, index, stream, topic, next, out);
         let (seq, created) = (slot.seq, slot.created);
-        let copy = Message { stream: index, flags: MessageFlags::NONE, seq, created, payload };
+        let flags = slot.marks.only(MessageFlags::TRUTHS);
+        let copy = Message { stream: index, flags, seq, created, payload };
         out.send_message(partner.link, MessageKind::Replicate, &copy);
         stats.replicated += 1;
         stats.replicated_bytes += payload.len() as u64;
@@ -179,7 +196,18 @@ impl Broker {
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::REPLICATED);
         }
+        self.answer(index, ticket, out);
         true
+    }
+
+    /// Tells the publisher of a message that it is covered, if it waits for word.
+    fn answer(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
+        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        if let Some(slot) = slot
+            && slot.take(SlotFlags::ASKED)
+        {
+            out.covered(index, slot.seq);
+        }
     }
 
     /// Sends a message on to the broker that reigns.
@@ -203,7 +231,8 @@ impl Broker {
         let Some(stream) = self.table.stream_mut(index) else { return };
         let Some((slot, payload)) = stream.ring.message(ticket) else { return };
         let (seq, created) = (slot.seq, slot.created);
-        let message = Message { stream: index, flags: MessageFlags::RESEND, seq, created, payload };
+        let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
+        let message = Message { stream: index, flags, seq, created, payload };
         out.send_message(link, MessageKind::Forward, &message);
         self.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
@@ -247,7 +276,8 @@ impl Broker {
             };
             let expected = if session.began <= stream.registered { stream.first } else { slot.seq };
             register::announce(state, link, waiting.stream, stream, topic, expected, out);
-            let flags = slot.marks.with(asking(topic.contract.confirm));
+            let flags = heard(slot.marks).with(asking(topic.contract.confirm));
+            let (payload, _) = wire::trailer(slot.marks, payload);
             let message =
                 Message { stream: waiting.stream, flags, seq: slot.seq, created: slot.created, payload };
             out.send_message(link, MessageKind::Deliver, &message);
@@ -271,19 +301,9 @@ impl Broker {
     }
 }
 
-impl Stream {
-    /// Keeps the account of how long messages take.
-    fn count_dispatch(&mut self, now: Time, created: Time, deadline: Option<Time>, stats: &mut Stats) {
-        let latency = now.since(created).max(Span::ZERO);
-        stats.record_latency(latency);
-        self.counters.latency_last = latency;
-        self.counters.latency_max = self.counters.latency_max.max(latency);
-        if deadline.is_some_and(|deadline| now > deadline) {
-            stats.late += 1;
-            self.counters.late += 1;
-            self.counters.broken_at = now;
-        }
-    }
+/// What clients are told of a message's marks.
+fn heard(marks: MessageFlags) -> MessageFlags {
+    MessageFlags(marks.0 & !MessageFlags::TRUTHS.0)
 }
 
 /// The flag that asks for a confirmation.

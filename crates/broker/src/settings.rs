@@ -133,6 +133,8 @@ pub struct Limits {
     pub deferred_per_subscriber: usize,
     /// Bytes that may wait for the partner while it is brought up to date, so that it never delays other work.
     pub sync_backlog_bytes: usize,
+    /// Classes of contracts that are measured apart, one for each rule of [`Settings::topics`]; further rules share one.
+    pub classes: usize,
     /// How long a new connection may take to say who it is.
     pub greeting: Span,
     /// How long a client may be silent before its connection is taken for dead.
@@ -160,6 +162,7 @@ impl Default for Limits {
             subscriber_backlog_bytes: 1 << 20,
             deferred_per_subscriber: 16_384,
             sync_backlog_bytes: 128 << 10,
+            classes: 32,
             greeting: Span::secs(2),
             silence: Span::secs(5),
             session_linger: Span::secs(5),

@@ -11,7 +11,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::ring::SlotFlags;
 use contract::{Mutant, Time};
-use wire::{Frame, LinkId, Marks, Messages};
+use wire::{Frame, LinkId, Marks, MessageFlags, Messages};
 
 /// Streams of which a backup is told at once, however much waits for it.
 const STREAMS_TOLD_MIN: u32 = 64;
@@ -43,7 +43,11 @@ impl Broker {
             self.copy_again(next);
             next += 1;
         }
-        let told = next >= streams;
+        let mut next_record = partner.next_record;
+        while let Some(from) = next_record.filter(|_| next >= streams && out.backlog(partner.link) < limit) {
+            next_record = out.tell(partner.link, from);
+        }
+        let told = next >= streams && next_record.is_none();
         if told {
             for (_, session) in self.sessions.iter() {
                 for filter in &session.filters {
@@ -55,7 +59,7 @@ impl Broker {
             out.send(partner.link, &Frame::Synced);
         }
         if let Some(partner) = self.pair.backup_mut() {
-            (partner.next_stream, partner.told) = (next, told);
+            (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
         }
     }
 
@@ -93,6 +97,7 @@ impl Broker {
             if message.seq == u64::MAX {
                 continue;
             }
+            let truths = message.flags.only(MessageFlags::TRUTHS);
             if let Some(slot) = stream.ring.find(message.seq).and_then(|ticket| stream.ring.slot_mut(ticket))
             {
                 // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
@@ -109,7 +114,11 @@ impl Broker {
             self.stored_bytes += growth;
             self.stats.copies_kept += 1;
             stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
-            stream.ring.push(message.seq, message.created, message.payload, SlotFlags::COPY);
+            let (ticket, _) =
+                stream.ring.push(message.seq, message.created, message.payload, SlotFlags::COPY);
+            if let Some(slot) = stream.ring.slot_mut(ticket) {
+                slot.marks = truths;
+            }
         }
     }
 

@@ -1,6 +1,9 @@
 //! Counters, and the snapshots made of them.
 
+use crate::accounts::Telling;
 use crate::broker::{Broker, Outputs};
+use crate::classes::Classes;
+use crate::settings::Settings;
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
 use hdrhistogram::Histogram;
@@ -35,6 +38,9 @@ pub(crate) struct Stats {
     pub(crate) results: u64,
     pub(crate) results_refused: u64,
     pub(crate) unprocessed: u64,
+    /// The same by class of contract.
+    pub(crate) classes: Classes,
+    pub(crate) telling: Telling,
     /// From creation to dispatch, in microseconds.
     latency: Histogram<u32>,
 }
@@ -42,8 +48,8 @@ pub(crate) struct Stats {
 /// The largest latency that is told from larger ones.
 const LATENCY_MAX: Span = Span::secs(60);
 
-impl Default for Stats {
-    fn default() -> Stats {
+impl Stats {
+    pub(crate) fn new(settings: &Settings) -> Stats {
         let highest = LATENCY_MAX.as_nanos_u64() / 1_000;
         let latency =
             Histogram::new_with_bounds(1, highest, 2).expect("invariant: constant bounds are valid");
@@ -69,12 +75,12 @@ impl Default for Stats {
             results: 0,
             results_refused: 0,
             unprocessed: 0,
+            classes: Classes::new(&settings.topics, settings.limits.classes),
+            telling: Telling::default(),
             latency,
         }
     }
-}
 
-impl Stats {
     pub(crate) fn record_latency(&mut self, latency: Span) {
         self.latency.saturating_record(latency.as_nanos_u64() / 1_000);
     }
@@ -126,7 +132,7 @@ impl Broker {
         }
         let wanted = first..first.saturating_add(rows.min(ROWS_MAX));
         let survey = out.survey(wanted.clone());
-        let snapshot = self.snapshot(now, &survey);
+        let snapshot = self.node_status(&self.settings.name, now, &survey);
         out.send(to, &Frame::NodeStatus(snapshot));
         if !survey.levels.is_empty() {
             out.send(to, &Frame::LevelStatuses(LevelStatuses::of(&survey.levels)));
@@ -145,10 +151,11 @@ impl Broker {
         }
     }
 
-    fn snapshot(&self, now: Time, survey: &Survey) -> NodeStatus<'_> {
+    /// The whole broker, under this name.
+    pub(crate) fn node_status<'n>(&self, name: &'n str, now: Time, survey: &Survey) -> NodeStatus<'n> {
         let stats = &self.stats;
         NodeStatus {
-            name: &self.settings.name,
+            name,
             standing: self.pair.standing(),
             reign: self.pair.reign,
             node: self.settings.node,
@@ -186,24 +193,29 @@ impl Broker {
         }
     }
 
-    fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
+    /// Whether a stream's contract is being kept.
+    pub(crate) fn state(&self, now: Time, stream: &Stream, topic: &Topic) -> TopicState {
         let counters = &stream.counters;
         let recent = |at: Time| at != Time::ZERO && now < at + MEMORY;
         let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
-        let state = if recent(counters.broken_at) {
+        if recent(counters.broken_at) {
             TopicState::Broken
         } else if exposed || recent(counters.endangered_at) {
             TopicState::AtRisk
         } else {
             TopicState::Met
-        };
+        }
+    }
+
+    fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
+        let counters = &stream.counters;
         StreamStatus {
             stream: index,
             topic: topic.name.as_str(),
             publisher: &stream.publisher,
             contract: topic.contract,
             replicate: topic.plan.replicate,
-            state,
+            state: self.state(now, stream, topic),
             subscribers: topic.subscribers.len() as u32,
             arrived: counters.arrived,
             lost: counters.lost,

@@ -4,6 +4,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::Party;
 use crate::sessions::{Deferred, Session};
+use crate::table::Topic;
 use contract::{Mutant, Time, TopicFilter};
 use std::collections::VecDeque;
 use wire::{Frame, LinkId};
@@ -175,11 +176,13 @@ impl Broker {
         session.began = now;
         topics
             .iter()
-            .for_each(|topic| self.change_subscribers(*topic, |subscribers| subscribers.push(index)));
+            .for_each(|topic| self.change_subscribers(*topic, |topic| topic.subscribers.push(index)));
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
         if checked && let Some(overload) = self.admission.overload() {
             topics.iter().for_each(|topic| {
-                self.change_subscribers(*topic, |subscribers| subscribers.truncate(subscribers.len() - 1));
+                self.change_subscribers(*topic, |topic| {
+                    topic.subscribers.pop();
+                });
             });
             if let Some(session) = self.sessions.get_mut(index) {
                 session.filters.pop();
@@ -193,14 +196,14 @@ impl Broker {
     }
 
     /// Changes who subscribes a topic, and the load with it.
-    fn change_subscribers(&mut self, topic: u32, change: impl FnOnce(&mut Vec<u32>)) {
+    pub(crate) fn change_subscribers(&mut self, topic: u32, change: impl FnOnce(&mut Topic)) {
         let Some(entry) = self.table.topic(topic) else { return };
-        let (plan, contract, before) = (entry.plan, entry.contract, entry.subscribers.len() as u32);
+        let (plan, contract, before) = (entry.plan, entry.contract, entry.receivers());
         let admitted =
             entry.streams.iter().filter(|s| self.table.stream(**s).is_some_and(|s| s.admitted)).count();
         let Some(entry) = self.table.topic_mut(topic) else { return };
-        change(&mut entry.subscribers);
-        let after = entry.subscribers.len() as u32;
+        change(entry);
+        let after = entry.receivers();
         for _ in 0..admitted {
             self.admission.uncount(&plan, &contract, before);
             self.admission.count(&plan, &contract, after);
@@ -225,8 +228,8 @@ impl Broker {
         let Some(entry) = self.table.topic(topic) else { return };
         let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return };
         let streams = entry.streams.clone();
-        self.change_subscribers(topic, |subscribers| {
-            subscribers.remove(position);
+        self.change_subscribers(topic, |topic| {
+            topic.subscribers.remove(position);
         });
         for index in streams {
             let Some(stream) = self.table.stream_mut(index) else { continue };

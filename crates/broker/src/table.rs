@@ -19,6 +19,19 @@ pub(crate) struct Topic {
     pub(crate) processing: Option<Processing>,
     /// Whether its messages are results of an operator.
     pub(crate) made: bool,
+    /// The class of contract that it is counted in.
+    pub(crate) class: u32,
+    /// Under which number subscribers of other protocols are given its messages.
+    pub(crate) route: Option<u32>,
+    /// How many those are.
+    pub(crate) others: u32,
+}
+
+impl Topic {
+    /// How many subscribers a message is dispatched to, as admission counts them.
+    pub(crate) fn receivers(&self) -> u32 {
+        self.subscribers.len() as u32 + self.others
+    }
 }
 
 /// The messages of one topic from one publisher.
@@ -68,6 +81,10 @@ pub(crate) struct Counters {
     /// When the contract was last seen to be broken, or endangered.
     pub(crate) broken_at: Time,
     pub(crate) endangered_at: Time,
+    /// When the operator was last told of losses and of late messages, and of how many of these.
+    pub(crate) told_lost_at: Time,
+    pub(crate) told_late_at: Time,
+    pub(crate) told_late: u64,
 }
 
 impl Counters {

@@ -2,6 +2,7 @@
 
 pub mod operator;
 pub mod sim;
+pub mod user;
 
 use crate::commands::workload::Table;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -106,6 +107,8 @@ pub enum Command {
         #[arg(long, short = 'a')]
         all: bool,
     },
+    /// List the metrics that a broker shows, as Markdown.
+    Metrics,
     /// Examine this host: what would delay messages, and how to mend it.
     Doctor,
     /// Give the reign to the backup, with nothing lost.
@@ -119,6 +122,21 @@ pub enum Command {
     Operator {
         #[command(subcommand)]
         command: operator::OperatorCommand,
+    },
+    /// Users: who may connect, and how they prove it.
+    #[command(after_help = user::EXAMPLES)]
+    User {
+        #[command(flatten)]
+        file: user::FileArguments,
+        #[command(subcommand)]
+        command: user::UserCommand,
+    },
+    /// Rules: who may do what.
+    Acl {
+        #[command(flatten)]
+        file: user::FileArguments,
+        #[command(subcommand)]
+        command: user::AclCommand,
     },
     /// The configuration itself.
     Config {

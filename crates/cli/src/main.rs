@@ -7,6 +7,7 @@ mod doctor;
 mod kinds;
 mod output;
 mod recording;
+mod users;
 
 use clap::Parser;
 use std::process::ExitCode;

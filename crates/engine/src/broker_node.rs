@@ -2,28 +2,52 @@
 
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
-use broker::{Broker, Event, Outputs, Processed, Processing, Settings, Survey};
+use crate::serving::send_records;
+use broker::{
+    Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot, Survey,
+};
 use contract::{Span, Time};
+use mqtt::gateway::Dispatched;
+use mqtt::{Gateway, Rules};
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
 
-/// Hears what a broker has to tell its operator.
+/// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
+/// out who clients are.
 pub trait Reporter {
     /// An event.
     fn report(&mut self, event: &Event<'_>);
+
+    /// Whether there is a store, to which [`Reporter::keep`] leads.
+    fn keeps(&self) -> bool {
+        false
+    }
+
+    /// What has changed of what must outlive the process; see `mqtt::records`.
+    fn keep(&mut self, records: &[u8]) {
+        let _ = records;
+    }
+
+    /// A client wants to be known. The answer is given with [`BrokerNode::judged`].
+    fn login(&mut self, login: mqtt::Login) {
+        let _ = login;
+    }
 }
 
-/// A broker, wired to bytes and to operators.
+/// A broker, wired to bytes, to operators and to clients of other protocols.
 #[derive(Clone)]
-pub struct BrokerNode<R, O = NoOperators> {
-    broker: Broker,
-    reporter: R,
+pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
+    pub(crate) broker: Broker,
+    pub(crate) reporter: R,
     operators: O,
+    pub(crate) gateway: Option<Box<Gateway<G>>>,
+    /// When a client of another protocol was last refused something in the operator's hearing.
+    pub(crate) complained_at: Time,
 }
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
-const JOBS_PER_PORTION: usize = 64;
+pub(crate) const JOBS_PER_PORTION: usize = 64;
 /// The same for results.
 const RESULTS_PER_PORTION: usize = 64;
 
@@ -34,7 +58,7 @@ impl<R: Reporter> BrokerNode<R> {
     }
 }
 
-impl<R: Reporter, C: Crew> BrokerNode<R, Processor<C>> {
+impl<R: Reporter, C: Crew, G: Rules> BrokerNode<R, Processor<C>, G> {
     /// Changes the graphs of operators: those that are the same go on, the others end or begin. Nothing changes if one of
     /// them is not right.
     pub fn change_graphs(
@@ -44,8 +68,8 @@ impl<R: Reporter, C: Crew> BrokerNode<R, Processor<C>> {
         net: &mut impl Effects,
     ) -> Result<Change, Vec<GraphError>> {
         let change = self.operators.change(graphs)?;
-        let BrokerNode { broker, reporter, operators } = self;
-        broker.rebind(now, &mut Wired { net, reporter, operators });
+        let (broker, mut wired) = self.wired(net);
+        broker.rebind(now, &mut wired);
         Ok(change)
     }
 }
@@ -53,7 +77,36 @@ impl<R: Reporter, C: Crew> BrokerNode<R, Processor<C>> {
 impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// A broker that has just started.
     pub fn with_operators(settings: Settings, reporter: R, operators: O) -> BrokerNode<R, O> {
-        BrokerNode { broker: Broker::new(settings), reporter, operators }
+        let broker = Broker::new(settings);
+        BrokerNode { broker, reporter, operators, gateway: None, complained_at: Time::ZERO }
+    }
+}
+
+impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
+    /// The same broker, serving clients of MQTT as well. It must have just started.
+    pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
+        let BrokerNode { broker, reporter, operators, complained_at, .. } = self;
+        gateway.record(reporter.keeps());
+        BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), complained_at }
+    }
+
+    /// What serves clients of MQTT, if anything does.
+    pub fn gateway(&mut self) -> Option<&mut Gateway<G>> {
+        self.gateway.as_deref_mut()
+    }
+
+    /// Who a client is that wanted to be known; see [`Reporter::login`].
+    pub fn judged(
+        &mut self,
+        now: Time,
+        ticket: u64,
+        user: Result<Option<Box<str>>, mqtt::packet::Reason>,
+        net: &mut impl Effects,
+    ) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.judged(now, ticket, user, net);
+        }
+        self.settle(now, net);
     }
 
     /// Its operators.
@@ -61,21 +114,29 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
         &mut self.operators
     }
 
+    /// The broker, and everything else as it sees it.
+    pub(crate) fn wired<'a, N: Effects>(
+        &'a mut self,
+        net: &'a mut N,
+    ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
+        let BrokerNode { broker, reporter, operators, gateway, .. } = self;
+        (broker, Wired { net, reporter, operators, gateway: gateway.as_deref_mut() })
+    }
+
     /// Publishes some of what operators have made, and settles the messages with which they are done. Returns whether there may be more.
     fn take_results(&mut self, now: Time, net: &mut impl Effects) -> bool {
-        let BrokerNode { broker, reporter, operators } = self;
+        let (broker, mut wired) = self.wired(net);
         let mut taken = 0;
         while taken < RESULTS_PER_PORTION {
-            let Some(made) = operators.next_result(now, reporter) else { break };
+            let Some(made) = wired.operators.next_result(now, wired.reporter) else { break };
             taken += 1;
             let result = made.outcome();
-            let published = broker.publish_result(now, &result, &mut Wired { net, reporter, operators });
-            if !published {
-                operators.release(result.lineage);
+            if !broker.publish_result(now, &result, &mut wired) {
+                wired.operators.release(result.lineage);
             }
         }
-        while let Some(receipt) = operators.processed() {
-            broker.processed(receipt, &mut Wired { net, reporter, operators });
+        while let Some(receipt) = wired.operators.processed() {
+            broker.processed(receipt, &mut wired);
         }
         taken == RESULTS_PER_PORTION
     }
@@ -83,6 +144,12 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// The broker itself.
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Fills a snapshot of the broker and its operators.
+    pub fn fill(&self, now: Time, into: &mut Snapshot) {
+        // Levels come with the first of the operators' rows.
+        self.broker.fill(now, &self.operators.survey(0..1), into);
     }
 
     /// Who hears of events.
@@ -93,14 +160,17 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
     pub fn run_jobs(&mut self, now: Time, budget: usize, net: &mut impl Effects) -> bool {
         let more = self.take_results(now, net);
-        let BrokerNode { broker, reporter, operators } = self;
-        broker.run(now, budget, &mut Wired { net, reporter, operators }) | more
+        let (broker, mut wired) = self.wired(net);
+        let more = broker.run(now, budget, &mut wired) | more;
+        self.settle(now, net);
+        more
     }
 
     /// Begins to end; see [`Broker::leave`].
     pub fn leave(&mut self, now: Time, net: &mut impl Effects) {
-        self.broker
-            .leave(now, &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators });
+        let (broker, mut wired) = self.wired(net);
+        broker.leave(now, &mut wired);
+        self.settle(now, net);
     }
 
     /// Whether nothing keeps it any more; see [`Broker::has_left`].
@@ -110,40 +180,44 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 
     /// Says farewell to everybody.
     pub fn say_farewell(&mut self, net: &mut impl Effects) {
-        self.broker.say_farewell(&mut Wired {
-            net,
-            reporter: &mut self.reporter,
-            operators: &mut self.operators,
-        });
+        let (broker, mut wired) = self.wired(net);
+        broker.say_farewell(&mut wired);
     }
 }
 
-impl<R: Reporter, O: Operators> Node for BrokerNode<R, O> {
+impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
-        self.broker.handle_link(
-            now,
-            link,
-            change,
-            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
-        );
+        if !self.handle_gateway_link(now, link, change, net) {
+            let (broker, mut wired) = self.wired(net);
+            broker.handle_link(now, link, change, &mut wired);
+        }
+        self.settle(now, net);
+    }
+
+    fn handle_identity(&mut self, _now: Time, link: LinkId, name: &str) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.identify(link, name);
+        }
     }
 
     fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects) {
-        self.broker.handle_dial_failed(
-            now,
-            peer,
-            refused,
-            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
-        );
+        let (broker, mut wired) = self.wired(net);
+        broker.handle_dial_failed(now, peer, refused, &mut wired);
+        self.settle(now, net);
     }
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
-        let mut out = Wired { net, reporter: &mut self.reporter, operators: &mut self.operators };
-        let result = for_each_frame(bytes, |frame| self.broker.handle_frame(now, link, frame, &mut out));
-        result.unwrap_or_else(|error| {
-            self.broker.handle_garbage(link, &error, &mut out);
+        if self.gateway.as_ref().is_some_and(|gateway| gateway.owns(link)) {
+            return self.handle_gateway_bytes(now, link, bytes, net);
+        }
+        let (broker, mut wired) = self.wired(net);
+        let result = for_each_frame(bytes, |frame| broker.handle_frame(now, link, frame, &mut wired));
+        let used = result.unwrap_or_else(|error| {
+            broker.handle_garbage(link, &error, &mut wired);
             bytes.len()
-        })
+        });
+        self.settle(now, net);
+        used
     }
 
     fn run(&mut self, now: Time, net: &mut impl Effects) -> bool {
@@ -151,25 +225,27 @@ impl<R: Reporter, O: Operators> Node for BrokerNode<R, O> {
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
-        self.broker.handle_timeout(
-            now,
-            &mut Wired { net, reporter: &mut self.reporter, operators: &mut self.operators },
-        );
+        let (broker, mut wired) = self.wired(net);
+        broker.handle_timeout(now, &mut wired);
+        self.handle_gateway_timeout(now, net);
+        self.settle(now, net);
     }
 
     fn next_deadline(&self) -> Time {
-        self.broker.next_deadline()
+        let gateway = self.gateway.as_ref().map_or(Time::NEVER, |gateway| gateway.next_deadline());
+        self.broker.next_deadline().min(gateway)
     }
 }
 
-/// The network, the reporter and the operators as one.
-struct Wired<'a, N, R, O> {
+/// The network, the reporter, the operators and the gateway as one.
+pub(crate) struct Wired<'a, N, R, O, G> {
     net: &'a mut N,
     reporter: &'a mut R,
     operators: &'a mut O,
+    gateway: Option<&'a mut Gateway<G>>,
 }
 
-impl<N: Effects, R: Reporter, O: Operators> Outputs for Wired<'_, N, R, O> {
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R, O, G> {
     fn report(&mut self, event: &Event<'_>) {
         self.reporter.report(event);
     }
@@ -197,8 +273,56 @@ impl<N: Effects, R: Reporter, O: Operators> Outputs for Wired<'_, N, R, O> {
     fn survey(&mut self, wanted: Range<u32>) -> Survey {
         self.operators.survey(wanted)
     }
+
+    fn route(&mut self, topic: &str) -> Option<Route> {
+        let (number, receivers) = self.gateway.as_mut()?.route(topic);
+        Some(Route { number, receivers })
+    }
+
+    fn unroute(&mut self, route: u32) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.unroute(route);
+        }
+    }
+
+    fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
+        let Some(gateway) = &mut self.gateway else { return };
+        let Routed { origin, created, again, contract, truths, trailer, payload } = *message;
+        let Origin { publisher, seq, .. } = origin;
+        let loss = contract.loss;
+        let message = Dispatched { publisher, seq, created, again, loss, truths, trailer, payload };
+        gateway.deliver(now, route, &message, self.net);
+    }
+
+    fn covered(&mut self, stream: u32, seq: u64) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.covered(stream, seq, self.net);
+        }
+    }
+
+    fn learn(&mut self, _now: Time, records: &[u8]) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.learn(records);
+        }
+    }
+
+    fn forget(&mut self) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.forget();
+        }
+    }
+
+    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
+        let gateway = self.gateway.as_mut()?;
+        let mut records = Vec::new();
+        let next = gateway.tell(from, &mut records);
+        if !records.is_empty() {
+            send_records(self.net, link, &records);
+        }
+        next
+    }
 }
 
-impl<N: Effects, R, O> Effects for Wired<'_, N, R, O> {
+impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
     crate::node::effects_through!(net);
 }

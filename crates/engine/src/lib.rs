@@ -5,8 +5,10 @@ mod client_node;
 pub mod driving;
 mod node;
 mod processing;
+mod serving;
 
 pub use broker_node::{BrokerNode, Reporter};
 pub use client_node::{Application, ClientNode, ClientOutputs};
+pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use processing::{Made, NoOperators, Operators, Processor};

@@ -75,6 +75,10 @@ macro_rules! effects_through {
             self.$net.append(link, order, write);
         }
 
+        fn present_again(&mut self, link: LinkId) {
+            self.$net.present_again(link);
+        }
+
         fn hang_up(&mut self, link: LinkId) {
             self.$net.hang_up(link);
         }

@@ -90,6 +90,7 @@ impl Effects for Pipes {
     fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
         self.outboxes[link.0 as usize].append(write);
     }
+    fn present_again(&mut self, _link: LinkId) {}
     fn hang_up(&mut self, _link: LinkId) {}
 }
 

@@ -21,9 +21,22 @@ pub(crate) struct Connection {
     pub(crate) partial: Vec<u8>,
     pub(crate) dirty: bool,
     /// Something of it must leave after what the others have to send.
-    pub(crate) leaves_last: bool,
+    pub(crate) pass: Pass,
     pub(crate) waits_to_write: bool,
     pub(crate) congested: bool,
+}
+
+/// When what a connection has to send leaves, among all that leaves in one turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Pass {
+    /// It has left.
+    Done,
+    /// What is for subscribers, and copies.
+    First,
+    /// What says that something of the first pass has been dispatched.
+    Prunes,
+    /// What says that something of the first pass is covered.
+    Answers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

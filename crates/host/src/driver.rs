@@ -227,6 +227,10 @@ impl<N: Node> Driver<N> {
                         node.handle_link(now(), link, LinkChange::Closed, network);
                         network.release(link);
                     }
+                    News::Again(link) => {
+                        network
+                            .present(link.0, |bytes, network| node.handle_bytes(now(), link, bytes, network));
+                    }
                     News::Drained(link) => node.handle_link(now(), link, LinkChange::Drained, network),
                 }
             }

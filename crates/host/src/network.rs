@@ -1,6 +1,6 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
-use crate::connection::{Connection, Phase};
+use crate::connection::{Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Seats};
 use crate::lobby::Lobby;
 use crate::poller::Poller;
@@ -34,6 +34,8 @@ pub struct Network {
     watched: Vec<u32>,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     scratch: Vec<u8>,
+    /// The connection on which the last copy went.
+    partner: Option<u32>,
     seats: Seats,
     /// Seats that each address has.
     per_address: u32,
@@ -53,6 +55,8 @@ pub(crate) enum News {
     DialFailed(PeerIndex, bool),
     Closed(LinkId),
     Drained(LinkId),
+    /// What came and was not consumed is to be presented again.
+    Again(LinkId),
 }
 
 impl Network {
@@ -67,6 +71,7 @@ impl Network {
             news: Vec::new(),
             watched: Vec::new(),
             dials: Vec::new(),
+            partner: None,
             seats: Seats::default(),
             per_address: DoorLimits::default().per_address,
             troubles: Arc::default(),
@@ -122,7 +127,7 @@ impl Network {
             shell: None,
             partial: Vec::new(),
             dirty: false,
-            leaves_last: false,
+            pass: Pass::First,
             waits_to_write: false,
             congested: false,
         });
@@ -167,6 +172,16 @@ impl Network {
         self.scratch = scratch;
     }
 
+    /// What came on a connection and was not consumed is handed over again.
+    pub(crate) fn present(&mut self, index: u32, handle: impl FnOnce(&[u8], &mut Network) -> usize) {
+        let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) else {
+            return;
+        };
+        let bytes = std::mem::take(&mut connection.partial);
+        let used = handle(&bytes, self);
+        self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+    }
+
     fn keep_partial(&mut self, index: u32, rest: &[u8]) {
         if let Some(connection) = self.get(index) {
             connection.partial.extend_from_slice(rest);
@@ -187,8 +202,8 @@ impl Network {
     pub(crate) fn write_ready(&mut self, index: u32) {
         let Some(connection) = self.get(index) else { return };
         let Phase::Connecting { peer, .. } = connection.phase else {
-            if connection.leaves_last {
-                // Deliveries of this turn go first; `flush` comes soon.
+            if connection.pass != Pass::First {
+                // Others of this turn go first; `flush` comes soon.
                 return;
             }
             return self.flush_one(index);
@@ -215,23 +230,41 @@ impl Network {
     pub(crate) fn flush(&mut self) {
         // A prune says that a message has been dispatched, so it leaves after the deliveries of the same turn: were the
         // process killed in between, the backup would otherwise forget what nobody has received. An answer to a publisher
-        // says that its message is covered, so it leaves after the copies.
-        for last in [false, true] {
+        // says that its message is covered, so it leaves after the copies, and waits where they could not leave.
+        for pass in [Pass::First, Pass::Prunes, Pass::Answers] {
+            if pass == Pass::Answers && self.copies_wait() {
+                break;
+            }
             let mut at = 0;
             while let Some(&index) = self.dirty.get(at) {
                 at += 1;
-                let Some(connection) = self.get(index).filter(|connection| connection.leaves_last == last)
-                else {
+                let Some(connection) = self.get(index).filter(|connection| connection.pass == pass) else {
                     continue;
                 };
                 connection.dirty = false;
-                connection.leaves_last = false;
+                connection.pass = Pass::Done;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
                     self.flush_one(index);
                 }
             }
         }
-        self.dirty.clear();
+        let Network { dirty, slots, .. } = self;
+        dirty.retain(|index| {
+            let Some(connection) = slots.get_mut(*index as usize).and_then(Option::as_mut) else {
+                return false;
+            };
+            let waits = connection.pass == Pass::Answers;
+            if !waits {
+                connection.pass = Pass::First;
+            }
+            waits
+        });
+    }
+
+    /// Whether copies for the partner could not leave yet.
+    fn copies_wait(&self) -> bool {
+        let partner = self.partner.and_then(|index| self.slots.get(index as usize)).and_then(Option::as_ref);
+        partner.is_some_and(|partner| partner.waiting() > 0)
     }
 
     fn flush_one(&mut self, index: u32) {
@@ -321,6 +354,9 @@ impl Network {
             return false;
         };
         self.poller.remove(&connection.socket);
+        if self.partner == Some(index) {
+            self.partner = None;
+        }
         self.watched.retain(|other| *other != index);
         if let Some(from) = connection.from {
             self.seats.leave(from);
@@ -343,11 +379,17 @@ impl Effects for Network {
         if let Some(outbox) = self.touch(link) {
             outbox.push(frame);
         }
+        if matches!(frame, Frame::Records(_)) {
+            self.partner = Some(link.0);
+        }
     }
 
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         if let Some(outbox) = self.touch(link) {
             outbox.push_message(kind, message);
+        }
+        if kind == MessageKind::Replicate {
+            self.partner = Some(link.0);
         }
     }
 
@@ -358,7 +400,7 @@ impl Effects for Network {
         if kind == MarkKind::Prune
             && let Some(connection) = self.get(link.0)
         {
-            connection.leaves_last = true;
+            connection.pass = connection.pass.max(Pass::Prunes);
         }
     }
 
@@ -382,8 +424,12 @@ impl Effects for Network {
         if order == Order::Last
             && let Some(connection) = self.get(link.0)
         {
-            connection.leaves_last = true;
+            connection.pass = connection.pass.max(Pass::Answers);
         }
+    }
+
+    fn present_again(&mut self, link: LinkId) {
+        self.news.push(News::Again(link));
     }
 
     fn hang_up(&mut self, link: LinkId) {

@@ -9,7 +9,7 @@ use crate::network::Network;
 use crate::poller::Ready;
 use crate::troubles::Troubles;
 use contract::Span;
-use engine::{BrokerNode, Operators, Reporter};
+use engine::{BrokerNode, Operators, Reporter, Rules};
 use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -49,11 +49,11 @@ const FLUSH_TIME: Span = Span::secs(1);
 /// Runs a broker until it is asked to end (SIGTERM, SIGINT); then hands over, drains, and returns. A second signal ends
 /// it at once. `listening` hears the doors with their addresses in fact, before the first connection is taken; `woken` is called when one of the
 /// wakers is ready, and has to see to it.
-pub fn serve<R: Reporter, O: Operators>(
-    node: BrokerNode<R, O>,
+pub fn serve<R: Reporter, O: Operators, G: Rules>(
+    node: BrokerNode<R, O, G>,
     serving: Serving,
     listening: impl FnOnce(&[Door]),
-    mut woken: impl FnMut(&mut BrokerNode<R, O>, &mut Network),
+    mut woken: impl FnMut(&mut BrokerNode<R, O, G>, &mut Network),
 ) -> Result<(), HostError> {
     let mut signals =
         signals().map_err(|_| HostError::System { what: "cannot watch signals", reason: Errno::IO })?;
@@ -97,9 +97,14 @@ pub fn serve<R: Reporter, O: Operators>(
 
 /// A socket on which a byte appears for every signal that asks the process to end.
 fn signals() -> std::io::Result<UnixStream> {
-    let receiver = told_of(&[SIGTERM, SIGINT])?;
+    let receiver = endings()?;
     receiver.set_nonblocking(true)?;
     Ok(receiver)
+}
+
+/// The same for others who want to know; it blocks.
+pub fn endings() -> std::io::Result<UnixStream> {
+    told_of(&[SIGTERM, SIGINT])
 }
 
 /// A socket on which a byte appears for every SIGHUP: the configuration is to be read again.

@@ -2,4 +2,21 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod bodies;
+pub mod gateway;
 pub mod packet;
+mod records;
+pub mod retained;
+mod session;
+mod settings;
+mod slab;
+mod stats;
+#[doc(hidden)]
+pub mod testing;
+pub mod tree;
+
+pub use gateway::BrokerFigures;
+pub use gateway::{Action, Draft, Gateway, Lent, Load, Login, Open, Post, Rules, Step};
+pub use records::{Record, records};
+pub use settings::{Limits, Settings};
+pub use stats::Stats;

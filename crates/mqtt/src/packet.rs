@@ -2,6 +2,24 @@
 //!
 //! What is frequent (PUBLISH and the four acknowledgements) borrows from the bytes that came and allocates nothing. What is
 //! rare (CONNECT, SUBSCRIBE, UNSUBSCRIBE) owns what it holds.
+//!
+//! [`decode()`] reads what clients send, and refuses everything that breaks the protocol. Functions such as [`delivery`] write
+//! what the broker says.
+
+mod checks;
+mod decode;
+mod encode;
+mod library;
+mod malformed;
+mod properties;
+mod property;
+mod reader;
+
+pub use decode::{Decoded, decode};
+pub use encode::{
+    PACKET_BYTES_MAX, acknowledge, connack, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
+};
+pub use malformed::Malformed;
 
 use std::fmt;
 
@@ -25,6 +43,13 @@ pub enum Qos {
     AtLeastOnce = 1,
     /// Exactly once: QoS 2.
     ExactlyOnce = 2,
+}
+
+impl Qos {
+    /// By its number.
+    pub fn from_number(number: u8) -> Option<Qos> {
+        [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce].get(usize::from(number)).copied()
+    }
 }
 
 /// Why something was done or refused: a reason code of MQTT 5, section 2.4. For 3.1.1 they are turned into what it has.

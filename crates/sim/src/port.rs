@@ -206,6 +206,7 @@ impl Effects for Port {
         }
     }
 
+    fn present_again(&mut self, _link: LinkId) {}
     fn hang_up(&mut self, link: LinkId) {
         self.touch(link);
         if let Some(socket) = self.socket_mut(link).filter(|socket| socket.closing.is_none()) {

@@ -66,6 +66,9 @@ pub trait Effects {
     /// Sends what `write` appends, on a link where something else than frames is spoken.
     fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>));
 
+    /// Asks for what came on the link and was not consumed to be presented again, as if more had come.
+    fn present_again(&mut self, link: LinkId);
+
     /// Closes the link when what was sent before has left, without a farewell. [`LinkChange::Closed`] follows.
     fn hang_up(&mut self, link: LinkId);
 }

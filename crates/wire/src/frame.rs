@@ -276,6 +276,8 @@ pub enum Frame<'a> {
         /// The filter.
         filter: &'a str,
     },
+    /// Primary to backup: what those who serve other protocols have to remember, in their own form.
+    Records(&'a [u8]),
     /// Broker to primary: take me as your backup.
     Join,
     /// Primary to backup: you know everything now.
@@ -355,6 +357,7 @@ mod kind {
     pub(super) const SUBSCRIBED: u8 = 0x19;
     pub(super) const UNSUBSCRIBE: u8 = 0x1a;
     pub(super) const SESSION: u8 = 0x1b;
+    pub(super) const RECORDS: u8 = 0x1c;
     pub(super) const JOIN: u8 = 0x30;
     pub(super) const SYNCED: u8 = 0x31;
     pub(super) const STANDBY: u8 = 0x32;
@@ -443,6 +446,7 @@ impl<'a> Frame<'a> {
             Frame::Subscribed { .. } => kind::SUBSCRIBED,
             Frame::Unsubscribe { .. } => kind::UNSUBSCRIBE,
             Frame::Session { .. } => kind::SESSION,
+            Frame::Records(_) => kind::RECORDS,
             Frame::Join => kind::JOIN,
             Frame::Synced => kind::SYNCED,
             Frame::Standby => kind::STANDBY,
@@ -494,6 +498,7 @@ impl<'a> Frame<'a> {
                 put_text(out, client, NAME_BYTES_MAX);
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
+            Frame::Records(body) => out.extend_from_slice(body),
             Frame::Join | Frame::Synced | Frame::Standby | Frame::Handover => {}
             Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
             Frame::HandoverReply { done, epoch, text } => {
@@ -520,6 +525,7 @@ impl<'a> Frame<'a> {
             k if k == MessageKind::Forward as u8 => return Messages::check(body).map(Frame::Forward),
             k if k == MarkKind::Prune as u8 => return Marks::check(body).map(Frame::Prune),
             k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
+            kind::RECORDS => return Ok(Frame::Records(body)),
             kind::STREAM_STATUSES => return StreamStatuses::check(body).map(Frame::StreamStatuses),
             kind::OPERATOR_STATUSES => return OperatorStatuses::check(body).map(Frame::OperatorStatuses),
             kind::LEVEL_STATUSES => return LevelStatuses::check(body).map(Frame::LevelStatuses),

@@ -17,9 +17,11 @@ pub use frame::{
     Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
 };
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
-pub use message::{MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages};
+pub use message::{
+    MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,
+};
 pub use outbox::Outbox;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;

@@ -48,10 +48,28 @@ impl MessageFlags {
     /// A result that is made of things too far apart in time.
     pub const APART: MessageFlags = MessageFlags(8);
 
+    /// It came through MQTT with QoS 1 or more; see [`MessageFlags::TRUTHS`].
+    pub const AT_LEAST_ONCE: MessageFlags = MessageFlags(16);
+    /// It came through MQTT with QoS 2.
+    pub const EXACTLY_ONCE: MessageFlags = MessageFlags(32);
+    /// It came through MQTT and is to be retained.
+    pub const RETAIN: MessageFlags = MessageFlags(64);
+    /// Its payload ends with a [`trailer`].
+    pub const TRAILER: MessageFlags = MessageFlags(128);
+    /// What is true of a message wherever it is: how it came through MQTT. Brokers tell each other, clients neither say nor
+    /// hear it.
+    pub const TRUTHS: MessageFlags = MessageFlags(16 | 32 | 64 | 128);
+
     /// Both sets together.
     #[must_use]
     pub fn with(self, other: MessageFlags) -> MessageFlags {
         MessageFlags(self.0 | other.0)
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn only(self, other: MessageFlags) -> MessageFlags {
+        MessageFlags(self.0 & other.0)
     }
 
     /// Whether all of `other` is set.
@@ -74,6 +92,24 @@ pub struct Message<'a> {
     pub created: Time,
     /// What it carries; at most [`PAYLOAD_BYTES_MAX`] bytes.
     pub payload: &'a [u8],
+}
+
+/// Cuts the trailer off a payload, where the flags say that it has one: what it carries, and the trailer. The trailer is for
+/// whoever serves another protocol; its last two bytes are its length without them. One that is not as it should be counts as
+/// payload.
+pub fn trailer(flags: MessageFlags, payload: &[u8]) -> (&[u8], &[u8]) {
+    let cut = || {
+        let (rest, length) = payload.split_last_chunk::<2>()?;
+        rest.split_at_checked(rest.len().checked_sub(usize::from(u16::from_le_bytes(*length)))?)
+    };
+    if flags.contains(MessageFlags::TRAILER) { cut().unwrap_or((payload, &[])) } else { (payload, &[]) }
+}
+
+/// Ends a payload with a trailer, of which `bytes` have been appended. `false`: it is too long.
+pub fn end_trailer(body: &mut Vec<u8>, bytes: usize) -> bool {
+    let Ok(length) = u16::try_from(bytes) else { return false };
+    body.extend_from_slice(&length.to_le_bytes());
+    true
 }
 
 #[repr(C)]

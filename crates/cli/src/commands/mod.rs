@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod acl;
 mod broker;
 mod check;
 mod config;
@@ -7,12 +8,14 @@ mod demo;
 mod doctor;
 mod graph;
 mod handover;
+mod metrics;
 mod operator;
 mod publish;
 mod replay;
 mod sim;
 mod status;
 mod subscribe;
+mod user;
 mod worker;
 pub mod workload;
 
@@ -42,12 +45,31 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
+        Command::Metrics => metrics::run(format),
         Command::Doctor => doctor::run(&load(None)?, format),
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
         Command::Demo(arguments) => demo::run(&arguments, format),
         Command::Operator { command } => operator::run(&command, format),
+        Command::User { file, command } => {
+            user::run(&file_or_configured(file.file, || load(None))?, &command, format)
+        }
+        Command::Acl { file, command } => {
+            acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
+        }
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
         Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
+    }
+}
+
+/// The user file that was named, or else the configured one.
+fn file_or_configured(
+    file: Option<PathBuf>,
+    load: impl FnOnce() -> Result<Config, Trouble>,
+) -> Result<PathBuf, Trouble> {
+    let none = "there is no user file: name it with --file, or set the key security.users";
+    match file {
+        Some(file) => Ok(file),
+        None => load()?.security.users.ok_or_else(|| Trouble(none.to_owned())),
     }
 }
 

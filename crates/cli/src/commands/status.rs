@@ -97,6 +97,16 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
     }
 }
 
+/// What `--format json` shows, for whoever asks in another way.
+pub fn report_json(config: &Config) -> Result<String, String> {
+    let made = || {
+        let client = start_client(config, &BrokerArguments::default(), None)?;
+        let report = look(&client, Instant::now() + PATIENCE, &mut Before::default())?;
+        serde_json::to_string_pretty(&report).map_err(|error| Trouble(error.to_string()))
+    };
+    made().map(|text| text + "\n").map_err(|trouble| trouble.0)
+}
+
 /// Asks every broker. Waits until all have answered, or for as long as is left.
 fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, Trouble> {
     let mut reports: Vec<(String, NodeReport)> = Vec::new();

@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use wire::Protocol;
 
+/// A packet with what belongs to it must fit a frame between the brokers.
+const PACKET_BYTES_MOST: usize = 1_000_000;
+
 /// Where a broker listens besides the two addresses that it always has.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Listeners {
@@ -70,6 +73,32 @@ impl Understanding {
         }
     }
 
+    pub(super) fn mqtt(&self) -> mqtt::Limits {
+        let small = |path: &str| u16::try_from(self.integer(path)).unwrap_or(u16::MAX);
+        mqtt::Limits {
+            connections: self.size("limits.connections"),
+            sessions: self.size("mqtt.sessions"),
+            packet_bytes: self.size("mqtt.packet").min(mqtt::packet::PACKET_BYTES_MAX).min(PACKET_BYTES_MOST),
+            receive_maximum: small("mqtt.receive_maximum"),
+            topic_aliases: small("mqtt.topic_aliases"),
+            inflight: small("mqtt.inflight"),
+            queue_messages: self.size("mqtt.queue_messages"),
+            queue_bytes: self.size("mqtt.queue"),
+            backlog_bytes: self.size("mqtt.backlog"),
+            subscriptions_per_session: self.size("mqtt.subscriptions_per_session"),
+            subscriptions: self.size("mqtt.subscriptions"),
+            retained_messages: self.size("mqtt.retained_messages"),
+            retained_bytes: self.size("mqtt.retained"),
+            topics_per_session: self.size("mqtt.topics_per_session"),
+            greeting: self.span("mqtt.greeting"),
+            session_expiry: self.span("mqtt.session_expiry"),
+            keep_alive: self.span("mqtt.keep_alive"),
+            hold: self.span("mqtt.hold"),
+            grace: self.span("mqtt.grace"),
+            sys_interval: self.span("mqtt.sys_interval"),
+        }
+    }
+
     pub(super) fn door_limits(&self) -> DoorLimits {
         let limit = |path: &str| u32::try_from(self.integer(path)).unwrap_or(u32::MAX);
         DoorLimits {
@@ -91,28 +120,22 @@ impl Understanding {
                 _ => ClientCertificates::None,
             },
             minimum: if word("tls.minimum_version") == "1.3" { TlsVersion::V13 } else { TlsVersion::V12 },
-            certificate: self.path("tls.certificate"),
-            key: self.path("tls.key"),
-            ca: self.path("tls.ca"),
-            client_ca: self.path("tls.client_ca"),
+            certificate: self.file("tls.certificate"),
+            key: self.file("tls.key"),
+            ca: self.file("tls.ca"),
+            client_ca: self.file("tls.client_ca"),
             brokers: brokers.into_iter().map(|broker| broker.listeners.pair_host).collect(),
         }
     }
 
     /// A path, as seen from the file that has it.
-    fn path(&self, key: &str) -> Option<PathBuf> {
+    fn file(&self, key: &str) -> Option<PathBuf> {
         let Some(Value::Word(word)) = self.values.get(key) else { return None };
         let folder = match self.source(key) {
             Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
             _ => None,
         };
         Some(folder.unwrap_or(Path::new("")).join(word))
-    }
-
-    /// Whether a file of users is configured.
-    pub(super) fn has_users(&self) -> bool {
-        let none = Raw::Text("none".to_owned());
-        self.layers.values.get("security.users").is_some_and(|given| given.raw != none)
     }
 
     /// What listeners need and is not there.

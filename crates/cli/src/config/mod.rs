@@ -3,16 +3,19 @@
 //! Two stages: what was given ([`layers`]), and what it means ([`Config`]), checked and complete. All problems are
 //! found before any is reported.
 
+mod changes;
 mod layers;
 mod listeners;
 mod pages;
 mod problems;
 mod processing;
 pub mod schema;
+mod security;
 pub mod value;
 
 use crate::kinds::Kinds;
-use broker::{Detection, Limits, Policy, Replication, TopicRule};
+use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
+pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use host::DoorLimits;
@@ -24,6 +27,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
 use schema::{KEYS, Key, TOPIC_KEYS};
+pub use security::SecurityConfig;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,6 +41,8 @@ pub struct BrokerAddress {
     pub name: String,
     pub clients: SocketAddr,
     pub pair: SocketAddr,
+    /// Where metrics and health are shown, if anywhere.
+    pub http: Option<SocketAddr>,
     pub starts_as_primary: bool,
     /// Where it listens besides.
     pub listeners: Listeners,
@@ -68,6 +74,15 @@ pub struct TopicFamily {
     pub streams: u32,
 }
 
+/// What a broker says of itself, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogConfig {
+    /// Objects for programs, rather than lines for people.
+    pub json: bool,
+    /// What is less grave is not said.
+    pub level: Severity,
+}
+
 /// A complete configuration, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -80,14 +95,15 @@ pub struct Config {
     pub admission: AdmissionConfig,
     pub realtime: RealtimeConfig,
     pub limits: Limits,
+    pub log: LogConfig,
     pub door_limits: DoorLimits,
     /// Handshakes under way at once.
     pub handshakes: usize,
     pub tls: TlsSettings,
-    /// Whether there is a file of users, so that not everybody may do everything.
-    pub has_users: bool,
+    pub mqtt: mqtt::Limits,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
+    pub security: SecurityConfig,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
@@ -95,12 +111,14 @@ pub struct Config {
 }
 
 /// The pair that exists without being configured: both brokers on this host.
-const DEFAULT_BROKERS: [(&str, &str); 6] = [
+const DEFAULT_BROKERS: [(&str, &str); 8] = [
     ("brokers.a.clients", "\"127.0.0.1:7571\""),
     ("brokers.a.pair", "\"127.0.0.1:7573\""),
+    ("brokers.a.http", "\"127.0.0.1:7570\""),
     ("brokers.a.start_as", "\"primary\""),
     ("brokers.b.clients", "\"127.0.0.1:7581\""),
     ("brokers.b.pair", "\"127.0.0.1:7583\""),
+    ("brokers.b.http", "\"127.0.0.1:7580\""),
     ("brokers.b.start_as", "\"backup\""),
 ];
 const DEFAULT_LINKS: [(&str, &str); 4] = [
@@ -301,11 +319,13 @@ impl Understanding {
             admission: self.admission(),
             realtime: self.realtime(),
             limits: self.limits(),
+            log: self.log(),
             door_limits: self.door_limits(),
             handshakes: self.size("limits.handshakes"),
             tls: self.tls(),
-            has_users: self.has_users(),
+            mqtt: self.mqtt(),
             processing: self.processing(&topics, factory),
+            security: self.security(),
             kinds: Arc::default(),
             topics,
             links,
@@ -330,6 +350,7 @@ impl Understanding {
             Some(BrokerAddress {
                 clients: address(format!("brokers.{name}.clients"))?,
                 pair: address(format!("brokers.{name}.pair"))?,
+                http: address(format!("brokers.{name}.http")),
                 listeners: self.listeners(name),
                 starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
                 name: name.clone(),
@@ -433,11 +454,27 @@ impl Understanding {
             subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
             deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
             sync_backlog_bytes: self.size("limits.sync_backlog"),
+            classes: self.size("metrics.classes_max"),
             greeting: self.span("limits.greeting"),
             silence: self.span("limits.silence"),
             session_linger: self.span("limits.session_linger"),
             stream_linger: self.span("limits.stream_linger"),
             drain: self.span("limits.drain"),
+        }
+    }
+
+    fn log(&self) -> LogConfig {
+        let word = |path: &str| match self.values.get(path) {
+            Some(Value::Word(word)) => word.as_str(),
+            _ => "",
+        };
+        LogConfig {
+            json: word("log.format") == "json",
+            level: match word("log.level") {
+                "error" => Severity::Error,
+                "warn" => Severity::Warning,
+                _ => Severity::Info,
+            },
         }
     }
 
@@ -565,8 +602,10 @@ impl Understanding {
         }
         let mut seen: BTreeMap<SocketAddr, String> = BTreeMap::new();
         for broker in &config.brokers {
-            for (key, door) in broker.doors() {
-                let (path, address) = (format!("brokers.{}.{key}", broker.name), door.address);
+            let http = broker.http.map(|address| ("http", address));
+            let doors = broker.doors().into_iter().map(|(key, door)| (key, door.address));
+            for (key, address) in doors.chain(http) {
+                let path = format!("brokers.{}.{key}", broker.name);
                 if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {
                     let source = self.source(&path);
                     let message = format!("{path} and {other} are both {address}");

@@ -1,5 +1,6 @@
 //! Pages made from the table of keys.
 
+use super::changes::APPLIED;
 use super::schema::{KEYS, Key, REPEATED};
 
 /// The commented default configuration.
@@ -19,6 +20,7 @@ pub fn default_text() -> String {
         let default = match key.path {
             "brokers.*.clients" => "\"127.0.0.1:7571\"",
             "brokers.*.pair" => "\"127.0.0.1:7573\"",
+            "brokers.*.http" => "\"127.0.0.1:7570\"",
             "link.*.broker_to_subscriber" => "\"5ms\"",
             "link.*.confirmation" => "\"50ms\"",
             _ => key.default,
@@ -60,10 +62,14 @@ pub fn reference() -> String {
          over files, `--set detection.poll=5ms` wins over everything. `verge config show` prints every effective value and\n\
          where it came from; `verge config default` prints a commented file; `verge check` prints what the analysis makes of\n\
          the topics.\n\n\
-         Every key has a default: without a file, the pair is `a` (clients 127.0.0.1:7571, pair 127.0.0.1:7573, starts as\n\
-         primary) and `b` (7581, 7583, backup), both on this host.\n\n\
+         Every key has a default: without a file, the pair is `a` (clients 127.0.0.1:7571, pair 127.0.0.1:7573, HTTP\n\
+         127.0.0.1:7570, starts as primary) and `b` (7581, 7583, 7580, backup), both on this host.\n\n\
+         SIGHUP makes a broker read its configuration again. It lists what differs and what becomes of it: operators, sources,\n\
+         APPLIED apply at once, other keys need a restart.\n\n\
          This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",
     );
+    let applied: Vec<String> = APPLIED.iter().map(|key| format!("`{key}`")).collect();
+    text = text.replace("APPLIED", &applied.join(", "));
     let mut section = "";
     for key in KEYS {
         let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));

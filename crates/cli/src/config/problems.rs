@@ -26,6 +26,8 @@ pub enum Subject {
     Configuration,
     /// What goes wrong in a simulation.
     Scenario,
+    /// Who may do what.
+    Users,
 }
 
 impl Subject {
@@ -33,6 +35,7 @@ impl Subject {
         match self {
             Subject::Configuration => "--config",
             Subject::Scenario => "--scenario",
+            Subject::Users => "--file or the key security.users",
         }
     }
 }
@@ -42,6 +45,7 @@ impl fmt::Display for Subject {
         f.pad(match self {
             Subject::Configuration => "configuration",
             Subject::Scenario => "scenario",
+            Subject::Users => "user file",
         })
     }
 }

@@ -48,6 +48,8 @@ pub enum Kind {
     Level,
     /// A list of relative sets.
     Sets,
+    /// A file.
+    Path,
 }
 
 impl Kind {
@@ -81,6 +83,7 @@ impl Kind {
             Kind::Keep => format!("whole number from 1 to {}, \"all\" or \"latest\"", stream::Keep::MOST),
             Kind::Level => "whole number from 0, or \"high\", \"middle\" or \"low\" (0, 1, 2)".to_owned(),
             Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
+            Kind::Path => "path of a file".to_owned(),
         }
     }
 }
@@ -105,6 +108,12 @@ const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'stati
 pub const KEYS: &[Key] = &[
     key("brokers.*.clients", Kind::Address, "", "Where clients reach this broker."),
     key("brokers.*.pair", Kind::Address, "", "Where its partner reaches this broker."),
+    key(
+        "brokers.*.http",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "Where this broker shows metrics, health and status over HTTP: /metrics, /healthz, /readyz, /api/v1/status. The usual port is 7570.",
+    ),
     key(
         "brokers.*.start_as",
         Kind::Choice(&["primary", "backup"]),
@@ -325,6 +334,95 @@ pub const KEYS: &[Key] = &[
         "\"auto\"",
         "Whether memory is kept resident. auto: where the host allows it.",
     ),
+    key("mqtt.sessions", Kind::Integer(1, 10_000_000), "65536", "Sessions of one broker, connected or not."),
+    key("mqtt.packet", Kind::Bytes, "\"256KiB\"", "The largest packet that is taken, up to 1000000 bytes."),
+    key(
+        "mqtt.receive_maximum",
+        Kind::Integer(1, 65_535),
+        "1024",
+        "Messages of QoS 1 and 2 that a client may send before they are answered.",
+    ),
+    key("mqtt.topic_aliases", Kind::Integer(0, 65_535), "64", "Topic aliases of one client."),
+    key(
+        "mqtt.inflight",
+        Kind::Integer(1, 65_000),
+        "256",
+        "Messages of QoS 1 and 2 that are sent to one client before it answers.",
+    ),
+    key(
+        "mqtt.queue_messages",
+        Kind::Integer(1, 10_000_000),
+        "1000",
+        "Messages that wait for one session. Above it, its oldest are dropped and counted.",
+    ),
+    key(
+        "mqtt.queue",
+        Kind::Bytes,
+        "\"256MiB\"",
+        "Messages that wait for sessions, all together. Above it, further ones are dropped and counted.",
+    ),
+    key(
+        "mqtt.backlog",
+        Kind::Bytes,
+        "\"1MiB\"",
+        "What may wait on one connection. Above it, messages of QoS 0 are dropped and counted, others queued.",
+    ),
+    key(
+        "mqtt.subscriptions_per_session",
+        Kind::Integer(1, 1_000_000),
+        "1024",
+        "Subscriptions of one session.",
+    ),
+    key("mqtt.subscriptions", Kind::Integer(1, 10_000_000), "200000", "Subscriptions of all sessions."),
+    key(
+        "mqtt.retained_messages",
+        Kind::Integer(0, 10_000_000),
+        "100000",
+        "Retained messages. Above it, those of further topics are not retained, and counted.",
+    ),
+    key("mqtt.retained", Kind::Bytes, "\"64MiB\"", "Retained messages in bytes."),
+    key(
+        "mqtt.topics_per_session",
+        Kind::Integer(1, 1_000_000),
+        "1024",
+        "Topics on which one client publishes that are remembered. Above it, all are looked up anew.",
+    ),
+    key(
+        "mqtt.greeting",
+        Kind::Duration,
+        "\"5s\"",
+        "How long a connection may take until its CONNECT is answered.",
+    ),
+    key(
+        "mqtt.session_expiry",
+        Kind::Duration,
+        "\"168h\"",
+        "For how long a session may outlive its connection. Clients of 3.1.1 without a clean session get this.",
+    ),
+    key(
+        "mqtt.keep_alive",
+        Kind::Duration,
+        "\"1h\"",
+        "The longest keep-alive; longer ones are shortened to it.",
+    ),
+    key(
+        "mqtt.hold",
+        Kind::Duration,
+        "\"300ms\"",
+        "How long a client waits that comes to the broker which stands by, before it is sent to the other one: after a crash the one that stands by reigns soon.",
+    ),
+    key(
+        "mqtt.grace",
+        Kind::Duration,
+        "\"5s\"",
+        "After a fail-over: how long sessions have to come back before their wills are published.",
+    ),
+    key(
+        "mqtt.sys_interval",
+        Kind::Duration,
+        "\"10s\"",
+        "Between two publications of `$SYS/broker/...`; 0 for none.",
+    ),
     key("limits.connections", Kind::Integer(4, 1_000_000), "16384", "Connections of one broker."),
     key(
         "limits.connections_per_address",
@@ -411,6 +509,24 @@ pub const KEYS: &[Key] = &[
         "How long a broker that ends waits for its publishers to move to the partner.",
     ),
     key(
+        "metrics.classes_max",
+        Kind::Integer(0, 1_000),
+        "32",
+        "Filters of [[topic]] that are measured each by itself, in their order. Messages of the others are measured together, as `other`.",
+    ),
+    key(
+        "log.format",
+        Kind::Choice(&["text", "json"]),
+        "\"text\"",
+        "text: lines for people. json: one object per line, with every value as a field.",
+    ),
+    key(
+        "log.level",
+        Kind::Choice(&["error", "warn", "info"]),
+        "\"info\"",
+        "What is less grave is not written.",
+    ),
+    key(
         "processing.levels",
         Kind::Integer(1, 16),
         "3",
@@ -446,6 +562,43 @@ pub const KEYS: &[Key] = &[
         "true",
         "Whether outputs have the levels that are configured. false, for comparison: all have level 0.",
     ),
+    key(
+        "security.users",
+        Kind::Path,
+        "\"\"",
+        "The user file, which says who may do what; a relative path starts at the file that has this key. `verge user` and `verge acl` use it. Empty: none. See users.md.",
+    ),
+    key(
+        "security.connections_per_client_address",
+        Kind::Integer(0, 1_000_000),
+        "0",
+        "Connections from one address at the same time; 0 for as many as limits.connections.",
+    ),
+    key(
+        "security.logins_per_minute",
+        Kind::Integer(1, 1_000_000),
+        "20",
+        "Failed logins from one address, and for one name from one address. Above it, logins are refused without looking at the password.",
+    ),
+    key(
+        "security.password_threads",
+        Kind::Integer(1, 64),
+        "1",
+        "Threads that check passwords. Each check takes one of them for tens of milliseconds.",
+    ),
+    key(
+        "security.passwords_pending",
+        Kind::Integer(1, 65_536),
+        "256",
+        "Passwords that may wait for their check. Above it, the answer to a login is \"busy\" at once.",
+    ),
+    key(
+        "security.passwords_remembered",
+        Kind::Integer(0, 1_000_000),
+        "16384",
+        "Logins that are remembered as right, so that clients that connect again need not wait.",
+    ),
+    key("security.password_memory", Kind::Duration, "\"15min\"", "How long they are remembered."),
 ];
 
 /// The keys of one `[[topic]]`.

@@ -120,6 +120,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Address | Kind::AddressOrNone, Raw::Text(text)) => {
             understand_address(text).map(Value::Address)
         }
+        (Kind::Path, Raw::Text(text)) => Ok(Value::Word(text.clone())),
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
             Ok(Value::Word(text.clone()))
         }

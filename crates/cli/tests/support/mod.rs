@@ -117,7 +117,7 @@ impl Ran {
 }
 
 /// The program with arguments, and without what the tester's environment would add.
-fn program<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+pub fn program<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_verge"));
     command.args(arguments).stdin(Stdio::null());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("VERGE_")) {
@@ -150,6 +150,17 @@ pub struct Process {
 }
 
 impl Process {
+    /// Starts a command that logs to this file, where an earlier life of it ended.
+    pub fn start(command: &mut Command, log: PathBuf) -> Process {
+        let stderr = File::options().create(true).append(true).open(&log).unwrap();
+        Process { child: command.stderr(stderr).spawn().unwrap(), log }
+    }
+
+    /// What it reads and prints, where the command had pipes for that.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
     /// Its number.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -214,7 +225,7 @@ pub struct Site {
 }
 
 /// Costs are given, so that start and admission do not depend on how busy the host is.
-const ORDINARY: &str = "\
+pub const ORDINARY: &str = "\
 [realtime]
 priority = 0
 lock_memory = false
@@ -259,11 +270,16 @@ impl Site {
 
     /// Starts one of the brokers. Its log goes on where an earlier life of it ended.
     pub fn start(&self, index: usize) -> Process {
+        self.start_with(index, &[])
+    }
+
+    /// The same with environment variables.
+    pub fn start_with(&self, index: usize, environment: &[(&str, String)]) -> Process {
         let log = self.folder.path(&format!("{}.log", NAMES[index]));
-        let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let mut command = program(["broker", NAMES[index]]);
-        command.arg("--config").arg(&self.config).stdout(Stdio::null()).stderr(stderr);
-        Process { child: command.spawn().unwrap(), log }
+        command.arg("--config").arg(&self.config).stdout(Stdio::null());
+        command.envs(environment.iter().map(|(name, value)| (*name, value)));
+        Process::start(&mut command, log)
     }
 
     /// Runs a command of the program with this configuration.

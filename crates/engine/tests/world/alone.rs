@@ -49,6 +49,7 @@ impl Effects for Wires {
     fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
         self.outboxes.entry(link).or_default().append(write);
     }
+    fn present_again(&mut self, _link: LinkId) {}
     fn hang_up(&mut self, link: LinkId) {
         self.closing.push((link, String::new()));
     }

@@ -123,6 +123,7 @@ impl Effects for Port {
             end.outbox.append(write);
         }
     }
+    fn present_again(&mut self, _link: LinkId) {}
     fn hang_up(&mut self, link: LinkId) {
         if let Some(end) = self.ends.get_mut(&link) {
             end.closing = true;

@@ -79,6 +79,7 @@ proptest! {
         round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
         round_trip(Frame::Session { incarnation, present: flag, client: &name, filter: &topic })?;
+        round_trip(Frame::Records(topic.as_bytes()))?;
     }
 
     #[test]

@@ -1,24 +1,28 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
+mod gateway;
+mod log;
+mod observe;
 mod processing;
+mod reload;
 mod security;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
-use crossbeam_channel::{Sender, bounded};
-use engine::{BrokerNode, Reporter};
+use engine::BrokerNode;
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Door, Serving, Troubles, calibrate, now, random_number, serve};
+use host::{Door, Notifier, Serving, Troubles, calibrate, now, random_number, serve};
+use reload::{LogTaker, Taker};
 use security::{Certificates, check_exposure};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use web::Answers;
+use wire::Protocol;
 
 /// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
 const USUAL_PRIORITY: u8 = 50;
-/// Lines that may wait to be printed; above it they are counted and left out.
-const LINES_MAX: usize = 4096;
 /// Descriptors that are no connections.
 const DESCRIPTORS_KEPT: u64 = 32;
 /// What costs are assumed where measuring fails.
@@ -33,15 +37,34 @@ pub fn run(
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     check_exposure(config, own, insecure)?;
-    let (lines, printer) = print_in_background(&own.name)?;
+    let (lines, printer) = log::write_in_background(&own.name, config.log)?;
+    // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
+    let notifier = Notifier::from_environment().unwrap_or_else(|error| {
+        lines
+            .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
+        Notifier::default()
+    });
+    if let Some(users) = &config.security.users {
+        // A broker that begins to look at it must not be the first to find what is wrong with it.
+        crate::users::read(users)?;
+        lines.warn(
+            "note: security.users is set, but no listener of this version looks at it: whoever reaches the ports may do \
+             everything",
+        );
+    }
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
+    let (mut graphs_in, graph_taker, waker) = processing::changes()?;
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
     let lobby = certificates.lobby(config, own, &troubles)?;
-    let (mut reloads, waker) = processing::reload_in_background(reload, certificates, lines.clone())?;
+    let takers: Vec<Box<dyn Taker>> =
+        vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone())), Box::new(certificates)];
+    reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
+    let watched = observe::start(config, own, &notifier)?;
+    let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
@@ -65,7 +88,7 @@ pub fn run(
         troubles,
         partner: security::partner(partner)?,
         lobby,
-        wakers: vec![bell, waker],
+        wakers: wakers(bell, waker, answers.as_ref())?,
     };
     let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
     let graphs = config.processing.graphs.clone();
@@ -74,14 +97,27 @@ pub fn run(
     {
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
+    if doors.iter().any(|(_, door)| door.protocol == Protocol::Mqtt) {
+        node = node.with_gateway(gateway::new(config, partner));
+    }
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
-        if insecure {
-            lines.say("note: --insecure: whoever reaches these listeners may publish and subscribe");
+        http.iter().for_each(|http| lines.say(&format!("metrics at http://{http}/metrics")));
+        if http.is_some_and(|http| !http.ip().is_loopback()) {
+            lines.warn("note: metrics are shown beyond this host, to whoever asks");
         }
+        if insecure {
+            lines.warn("note: --insecure: whoever reaches these listeners may publish and subscribe");
+        }
+        notifier.ready();
     };
-    let result = serve(node, serving, listening, |node, net| reloads.apply(node, net, &lines));
+    let result = serve(node, serving, listening, |node, net| {
+        graphs_in.apply(node, net, &lines);
+        if let Some(answers) = &mut answers {
+            answers.answer(|snapshot| node.fill(now(), snapshot));
+        }
+    });
     if result.is_ok() {
         lines.say("ended");
     }
@@ -89,6 +125,12 @@ pub fn run(
     let _ = printer.join();
     result?;
     Ok(yes(true))
+}
+
+/// What wakes the data thread besides sockets.
+fn wakers(bell: OwnedFd, changes: OwnedFd, answers: Option<&Answers>) -> Result<Vec<OwnedFd>, Trouble> {
+    let questions = answers.map(Answers::waker).transpose()?;
+    Ok([bell, changes].into_iter().chain(questions).collect())
 }
 
 /// Doors for the operator, by their keys.
@@ -175,38 +217,4 @@ fn settings(
         detection: config.detection,
         limits: config.limits,
     }
-}
-
-/// Lines for the operator. They are written by another thread, since a terminal that is stopped must not stop the data.
-#[derive(Clone)]
-pub struct Lines(Sender<Option<String>>);
-
-impl Lines {
-    fn say(&self, line: &str) {
-        // When the queue is full, the operator is not reading anyway.
-        let _ = self.0.try_send(Some(line.to_owned()));
-    }
-
-    /// Nothing more will be said.
-    fn end(&self) {
-        let _ = self.0.send(None);
-    }
-}
-
-impl Reporter for Lines {
-    fn report(&mut self, event: &broker::Event<'_>) {
-        self.say(&event.to_string());
-    }
-}
-
-fn print_in_background(name: &str) -> Result<(Lines, JoinHandle<()>), Trouble> {
-    let (sender, receiver) = bounded::<Option<String>>(LINES_MAX);
-    let name = name.to_owned();
-    let printer = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-        for line in receiver.into_iter().map_while(|line| line) {
-            let time = jiff::Timestamp::from_nanosecond(i128::from(now().0)).unwrap_or_default();
-            eprintln!("{time:.3} {name}: {line}");
-        }
-    })?;
-    Ok((Lines(sender), printer))
 }

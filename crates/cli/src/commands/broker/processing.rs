@@ -1,14 +1,15 @@
 //! The operators of a broker: the threads that run them, and graphs that are changed while it runs.
 
-use super::security::Certificates;
-use super::{Lines, USUAL_PRIORITY};
+use super::USUAL_PRIORITY;
+use super::log::Lines;
+use super::reload::{Commit, Taker};
 use crate::commands::graph::Study;
-use crate::config::{Config, Problems};
+use crate::config::Config;
 use crate::kinds::Kinds;
 use crate::output::Trouble;
-use crossbeam_channel::{Receiver, bounded};
-use engine::{BrokerNode, Processor};
-use host::{Movers, Network, Staffing, Workers, hangups, now};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use engine::{BrokerNode, Open, Processor};
+use host::{Movers, Network, Staffing, Workers, now};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ use stream::GraphSpec;
 const RESULTS: usize = 8_192;
 
 /// A broker with operators.
-pub type Node = BrokerNode<Lines, Processor<Workers>>;
+pub type Node = BrokerNode<Lines, Processor<Workers>, Open>;
 
 /// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
 pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd), Trouble> {
@@ -57,56 +58,50 @@ struct Changed {
 }
 
 /// Graphs on their way to the data thread.
-pub struct Reloads {
+pub struct Changes {
     changes: Receiver<Changed>,
     waker: UnixStream,
 }
 
-/// Reads the configuration again on every SIGHUP, on a thread of its own. Certificates are loaded again, and its graphs take the place of those that run; other
-/// keys need a restart.
-pub fn reload_in_background(
-    reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
-    certificates: Certificates,
-    lines: Lines,
-) -> Result<(Reloads, OwnedFd), Trouble> {
-    let mut hangups = hangups()?;
+/// Sends graphs on their way, when the configuration has been read again.
+pub struct GraphTaker {
+    sender: Sender<Changed>,
+    wake: Arc<UnixStream>,
+}
+
+/// Both ends, and what wakes the data thread for it.
+pub fn changes() -> Result<(Changes, GraphTaker, OwnedFd), Trouble> {
     let (sender, changes) = bounded(1);
-    let (waker, mut wake) = UnixStream::pair()?;
+    let (waker, wake) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
     let watched = OwnedFd::from(waker.try_clone()?);
-    std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
-        let mut bytes = [0; 16];
-        while hangups.read(&mut bytes).is_ok_and(|read| read > 0) {
-            let config = reload().map_err(|problems| problems.to_string());
-            if let Ok(config) = &config {
-                certificates.reload(config, &lines);
-            }
-            match config.and_then(judged) {
-                Ok(changed) => {
-                    // It fails only when the data thread has ended.
-                    let _ = sender.send(changed).map(|()| wake.write(&[0]));
-                }
-                Err(text) => lines
-                    .say(&format!("the configuration is not taken over, operators go on as before: {text}")),
-            }
-        }
-    })?;
-    Ok((Reloads { changes, waker }, watched))
+    Ok((Changes { changes, waker }, GraphTaker { sender, wake: Arc::new(wake) }, watched))
+}
+
+impl Taker for GraphTaker {
+    fn prepare(&mut self, config: &Config) -> Result<Commit, String> {
+        let changed = judged(config)?;
+        let (sender, wake) = (self.sender.clone(), Arc::clone(&self.wake));
+        Ok(Box::new(move || {
+            // It fails only when the data thread has ended.
+            let _ = sender.send(changed).map(|()| (&*wake).write(&[0]));
+        }))
+    }
 }
 
 /// The graphs of the configuration as it is now, if all their results would be in time.
-fn judged(config: Config) -> Result<Changed, String> {
-    let study = Study::new(&config).map_err(|trouble| trouble.to_string())?;
+fn judged(config: &Config) -> Result<Changed, String> {
+    let study = Study::new(config).map_err(|trouble| trouble.to_string())?;
     let late = study.rows().into_iter().flat_map(|graph| graph.outputs).filter(|output| !output.kept);
     let late: Vec<String> = late.map(|output| format!("`{}`: {}", output.topic, output.reason)).collect();
     if late.is_empty() {
-        Ok(Changed { graphs: config.processing.graphs, kinds: config.kinds })
+        Ok(Changed { graphs: config.processing.graphs.clone(), kinds: Arc::clone(&config.kinds) })
     } else {
         Err(late.join("; "))
     }
 }
 
-impl Reloads {
+impl Changes {
     /// Takes over what has come.
     pub fn apply(&mut self, node: &mut Node, net: &mut Network, lines: &Lines) {
         let mut bytes = [0; 16];
@@ -122,7 +117,7 @@ fn change(node: &mut Node, net: &mut Network, changed: Changed, lines: &Lines) {
     node.operators().set_factory(changed.kinds);
     match node.change_graphs(now(), changed.graphs, net) {
         Ok(change) => lines.say(&format!(
-            "operators: {} graphs go on, {} begin, {} have ended; other keys need a restart",
+            "operators: {} graphs go on, {} begin, {} have ended",
             change.kept, change.added, change.removed
         )),
         Err(errors) => {

@@ -1,6 +1,7 @@
 //! What protects a broker: certificates, and the rule that nothing listens beyond this host without protection.
 
-use super::Lines;
+use super::log::Lines;
+use super::reload::{Commit, Taker};
 use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use host::tls::{ClientCertificates, Tls, server_name};
@@ -13,7 +14,7 @@ pub fn check_exposure(config: &Config, own: &BrokerAddress, insecure: bool) -> R
     let is_protected = |key: &str, door: &Door| match key {
         // Users do not come in there; a stranger could take the partner's place and get everything.
         "pair" => door.transport == Transport::PairTls,
-        _ => config.has_users || required && door.transport.is_secure(),
+        _ => config.security.users.is_some() || required && door.transport.is_secure(),
     };
     let beyond = |door: &Door| !door.address.ip().is_loopback();
     let open: Vec<String> = own
@@ -46,7 +47,10 @@ pub fn check_exposure(config: &Config, own: &BrokerAddress, insecure: bool) -> R
 }
 
 /// Certificates, where any are needed.
-pub struct Certificates(Option<Arc<Tls>>);
+pub struct Certificates {
+    tls: Option<Arc<Tls>>,
+    lines: Lines,
+}
 
 impl Certificates {
     /// Loads what the doors and the connection to the partner need.
@@ -58,23 +62,11 @@ impl Certificates {
     ) -> Result<Certificates, Trouble> {
         let dials = partner.is_some_and(|partner| partner.listeners.pair_tls);
         if !dials && !own.doors().iter().any(|(_, door)| door.transport.is_secure()) {
-            return Ok(Certificates(None));
+            return Ok(Certificates { tls: None, lines: lines.clone() });
         }
         let (tls, notes) = Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()))?;
         notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
-        Ok(Certificates(Some(Arc::new(tls))))
-    }
-
-    /// Loads them again. Handshakes that begin from now on use the new ones.
-    pub fn reload(&self, config: &Config, lines: &Lines) {
-        let Some(tls) = &self.0 else { return };
-        match tls.reload(&config.tls) {
-            Ok(notes) => {
-                notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
-                lines.say("certificates are loaded again: new connections use them, the others go on");
-            }
-            Err(error) => lines.say(&format!("certificates stay as they were: {error}")),
-        }
+        Ok(Certificates { tls: Some(Arc::new(tls)), lines: lines.clone() })
     }
 
     /// Starts the thread that makes handshakes, where a door or the partner needs any.
@@ -85,16 +77,30 @@ impl Certificates {
         troubles: &Arc<Troubles>,
     ) -> Result<Option<Lobby>, Trouble> {
         let shakes = own.doors().iter().any(|(_, door)| door.transport != Transport::Plain);
-        if !shakes && self.0.is_none() {
+        if !shakes && self.tls.is_none() {
             return Ok(None);
         }
         let settings = LobbySettings {
             handshakes: config.handshakes,
             within: config.limits.greeting,
-            tls: self.0.clone(),
+            tls: self.tls.clone(),
             troubles: Arc::clone(troubles),
         };
         Ok(Some(Lobby::start(settings)?))
+    }
+}
+
+impl Taker for Certificates {
+    /// Loads them again, whether or not a key has changed: files have the same names and something else in them.
+    fn prepare(&mut self, config: &Config) -> Result<Commit, String> {
+        let Some(tls) = self.tls.clone() else { return Ok(Box::new(|| {})) };
+        let (renewed, notes) = tls.prepare(&config.tls).map_err(|error| error.to_string())?;
+        let lines = self.lines.clone();
+        Ok(Box::new(move || {
+            tls.adopt(renewed);
+            notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
+            lines.say("certificates are loaded again: new connections use them, the others go on");
+        }))
     }
 }
 

@@ -1,0 +1,118 @@
+//! The accounts of a stream: how long its messages take, which are late, which are missing. What breaks the contract is told, though
+//! never so often that telling becomes work of its own.
+
+use crate::broker::Outputs;
+use crate::events::Event;
+use crate::status::Stats;
+use crate::table::{Stream, Topic};
+use contract::{Loss, Span, Time};
+
+/// The same trouble of one stream is told at most this often.
+const INTERVAL: Span = Span::secs(1);
+/// Broken contracts told in one second, of all streams together. The others are counted all the same.
+const TOLD_PER_INTERVAL_MAX: u32 = 64;
+
+/// How many broken contracts have been told lately.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Telling {
+    since: Time,
+    told: u32,
+}
+
+impl Telling {
+    /// Whether a stream, which was told of last at this time, may be told of now.
+    fn allows(&mut self, now: Time, last: Time) -> bool {
+        let recent = |at: Time| at <= now && now < at + INTERVAL;
+        if recent(last) {
+            return false;
+        }
+        if !recent(self.since) {
+            *self = Telling { since: now, told: 0 };
+        }
+        self.told += 1;
+        self.told <= TOLD_PER_INTERVAL_MAX
+    }
+}
+
+impl Stream {
+    /// So many messages in a row are missing.
+    pub(crate) fn lose(
+        &mut self,
+        now: Time,
+        run: u64,
+        topic: &Topic,
+        stats: &mut Stats,
+        out: &mut impl Outputs,
+    ) {
+        let loss = topic.contract.loss;
+        self.counters.lose(now, run, &topic.contract);
+        stats.classes.count(topic.class, |class| class.lose(run));
+        if let Loss::AtMost(tolerated) = loss
+            && !loss.tolerates(run)
+            && stats.telling.allows(now, self.counters.told_lost_at)
+        {
+            self.counters.told_lost_at = now;
+            let (topic, publisher) = (topic.name.as_str(), &*self.publisher);
+            out.report(&Event::LossRun { topic, publisher, run, tolerated });
+        }
+    }
+
+    /// A message has been dispatched, for the first time.
+    pub(crate) fn count_dispatch(
+        &mut self,
+        now: Time,
+        created: Time,
+        deadline: Option<Time>,
+        topic: &Topic,
+        stats: &mut Stats,
+        out: &mut impl Outputs,
+    ) {
+        let latency = now.since(created).max(Span::ZERO);
+        stats.record_latency(latency);
+        stats.classes.count(topic.class, |class| class.record(latency));
+        self.counters.latency_last = latency;
+        self.counters.latency_max = self.counters.latency_max.max(latency);
+        if let Some(deadline) = deadline.filter(|deadline| now > *deadline) {
+            self.miss(now, now.since(deadline), topic, stats, out);
+        }
+    }
+
+    /// A message was dispatched so much after its deadline.
+    fn miss(&mut self, now: Time, by: Span, topic: &Topic, stats: &mut Stats, out: &mut impl Outputs) {
+        stats.late += 1;
+        stats.classes.count(topic.class, |class| class.missed += 1);
+        self.counters.late += 1;
+        self.counters.broken_at = now;
+        if stats.telling.allows(now, self.counters.told_late_at) {
+            self.counters.told_late_at = now;
+            let missed =
+                self.counters.late - std::mem::replace(&mut self.counters.told_late, self.counters.late);
+            let (topic, publisher) = (topic.name.as_str(), &*self.publisher);
+            out.report(&Event::DeadlineMissed { topic, publisher, by, missed });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Time = Time(1_000_000_000_000);
+
+    #[test]
+    fn a_stream_is_told_of_once_per_second() {
+        let mut telling = Telling::default();
+        assert!(telling.allows(START, Time::ZERO));
+        assert!(!telling.allows(START + Span::millis(999), START));
+        assert!(telling.allows(START + Span::secs(1), START));
+        assert!(telling.allows(START - Span::secs(9), START), "a clock that went back");
+    }
+
+    #[test]
+    fn many_streams_together_are_not_told_of_without_end() {
+        let mut telling = Telling::default();
+        let told = (0..10_000).filter(|nanos| telling.allows(START + Span(*nanos), Time::ZERO)).count();
+        assert_eq!(told, TOLD_PER_INTERVAL_MAX as usize);
+        assert!(telling.allows(START + Span::secs(1), Time::ZERO));
+    }
+}

@@ -1,0 +1,111 @@
+//! Alarms: what breaks or endangers a contract, as documents for whoever watches. Which of them are told is decided here; a
+//! gateway publishes them.
+
+use crate::events::Event;
+use crate::facts::{Fact, write_json};
+use crate::throttle::{Throttle, Verdict, cause_of};
+use contract::{Span, Time};
+
+/// The time between two alarms of the same kind about the same topic.
+const INTERVAL: Span = Span::secs(1);
+
+/// What has been told lately, so that the same alarm is not told too often.
+#[derive(Clone, Debug)]
+pub struct Alarms {
+    throttle: Throttle<()>,
+}
+
+/// How many causes are remembered. Above it, the one told longest ago is forgotten, and may be told again sooner.
+pub const CAUSES_MAX: usize = 256;
+
+impl Default for Alarms {
+    fn default() -> Alarms {
+        Alarms::new(CAUSES_MAX)
+    }
+}
+
+impl Alarms {
+    /// Remembers so many causes.
+    pub fn new(causes_max: usize) -> Alarms {
+        Alarms { throttle: Throttle::new(INTERVAL, causes_max) }
+    }
+
+    /// Appends the alarm for an event as a JSON object to `out`. `false`: it is none, or has just been told.
+    ///
+    /// Its fields: `time_ns`, `broker`, `kind`, `severity`, what the kind has (`topic`, `client`, …), `left_out` with how many
+    /// of the same cause were not told since the last one, and `text`, a sentence for people.
+    pub fn raise(&mut self, now: Time, broker: &str, event: &Event<'_>, out: &mut String) -> bool {
+        if !is_alarm(event) {
+            return false;
+        }
+        match self.throttle.ask(now, cause_of(event.kind(), event.subject()), || ()) {
+            Verdict::LeaveOut => false,
+            Verdict::Tell { left_out } => {
+                write_json(out, now, broker, event, &[("left_out", Fact::Number(left_out))]);
+                true
+            }
+        }
+    }
+}
+
+/// Whether an event says that a contract is broken, endangered, or refused; or, for `protected`, that it no longer is.
+pub fn is_alarm(event: &Event<'_>) -> bool {
+    match event {
+        Event::DeadlineMissed { .. }
+        | Event::LossRun { .. }
+        | Event::Unprotected { .. }
+        | Event::Protected { .. }
+        | Event::Refused { .. }
+        | Event::SubscriptionRefused { .. }
+        | Event::ResultRefused { .. }
+        | Event::SlowSubscriber { .. }
+        | Event::TooFast { .. }
+        | Event::ClockApart { .. }
+        | Event::OperatorFailed { .. }
+        | Event::OperatorOverdue { .. } => true,
+        Event::Promoted { .. }
+        | Event::SteppedDown { .. }
+        | Event::Joined { .. }
+        | Event::HandedOver { .. }
+        | Event::Expelled { .. }
+        | Event::Reincarnated { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Loneliness;
+
+    const NOW: Time = Time(1_700_000_000_000_000_000);
+
+    fn missed(topic: &str) -> Event<'_> {
+        Event::DeadlineMissed { topic, publisher: "plc", by: Span::micros(1_500), missed: 3 }
+    }
+
+    #[test]
+    fn an_alarm_is_told_once_per_second_for_each_topic_and_kind() {
+        let mut alarms = Alarms::default();
+        let mut out = String::new();
+        assert!(alarms.raise(NOW, "a", &missed("x"), &mut out));
+        assert!(alarms.raise(NOW, "a", &missed("y"), &mut out), "another topic");
+        assert!(!alarms.raise(NOW + Span::millis(900), "a", &missed("x"), &mut out));
+        let loss = Event::LossRun { topic: "x", publisher: "plc", run: 4, tolerated: 3 };
+        assert!(alarms.raise(NOW, "a", &loss, &mut out), "another kind");
+        out.clear();
+        assert!(alarms.raise(NOW + Span::secs(1), "a", &missed("x"), &mut out));
+        assert!(out.contains("\"left_out\":1"), "{out}");
+    }
+
+    #[test]
+    fn what_concerns_no_contract_is_no_alarm() {
+        let mut out = String::new();
+        let event = Event::Reincarnated { client: "plc" };
+        assert!(!Alarms::default().raise(NOW, "a", &event, &mut out) && out.is_empty());
+        let event = Event::Unprotected { cause: Loneliness::Silent };
+        assert!(Alarms::default().raise(NOW, "a", &event, &mut out));
+        assert!(
+            out.starts_with("{\"time_ns\":1700000000000000000,\"broker\":\"a\",\"kind\":\"unprotected\"")
+        );
+    }
+}

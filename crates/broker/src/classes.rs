@@ -1,0 +1,150 @@
+//! Accounts by class of contract. A class is a rule of the configuration, so that there are few, whatever topics there are.
+
+use crate::settings::TopicRule;
+use contract::Span;
+
+/// Where the buckets of latencies end; what takes longer has one more bucket. Deadlines of machines are between 1 ms and 1 s,
+/// and the least that a broker adds is some 50 us.
+pub const LATENCY_BUCKETS: [Span; 14] = [
+    Span::micros(50),
+    Span::micros(100),
+    Span::micros(200),
+    Span::micros(500),
+    Span::millis(1),
+    Span::millis(2),
+    Span::millis(5),
+    Span::millis(10),
+    Span::millis(20),
+    Span::millis(50),
+    Span::millis(100),
+    Span::millis(200),
+    Span::millis(500),
+    Span::secs(1),
+];
+
+/// The class of topics that no rule governs, or a rule that has no class of its own.
+pub const OTHER_CLASS: &str = "other";
+
+/// What happened to the messages of a class since the process started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClassCounts {
+    /// Messages by the time from creation to dispatch, see [`LATENCY_BUCKETS`]. Not cumulative.
+    pub latency: [u64; LATENCY_BUCKETS.len() + 1],
+    /// The sum of those times.
+    pub latency_nanos: u64,
+    /// Messages dispatched after their deadline.
+    pub missed: u64,
+    /// Messages that were missing when a later one came, or were overwritten.
+    pub lost: u64,
+    /// The longest run of those.
+    pub longest_run: u32,
+}
+
+impl ClassCounts {
+    pub(crate) fn record(&mut self, latency: Span) {
+        let bucket = LATENCY_BUCKETS.partition_point(|end| *end < latency);
+        if let Some(count) = self.latency.get_mut(bucket) {
+            *count += 1;
+        }
+        self.latency_nanos = self.latency_nanos.saturating_add(latency.as_nanos_u64());
+    }
+
+    pub(crate) fn lose(&mut self, run: u64) {
+        self.lost = self.lost.saturating_add(run);
+        self.longest_run = self.longest_run.max(u32::try_from(run).unwrap_or(u32::MAX));
+    }
+}
+
+/// All classes of a broker. The last is [`OTHER_CLASS`].
+#[derive(Clone)]
+pub(crate) struct Classes {
+    names: Vec<String>,
+    counts: Vec<ClassCounts>,
+    /// The class of each rule.
+    of_rules: Vec<u32>,
+}
+
+impl Classes {
+    /// A class for each of the rules, up to so many.
+    pub(crate) fn new(rules: &[TopicRule], limit: usize) -> Classes {
+        let mut names: Vec<String> = Vec::new();
+        let mut of_rules = Vec::new();
+        for rule in rules {
+            let name = rule.filter.to_string();
+            let known = names.iter().position(|known| *known == name);
+            let class = known.or_else(|| {
+                let own = names.len() < limit && name != OTHER_CLASS;
+                own.then(|| {
+                    names.push(name);
+                    names.len() - 1
+                })
+            });
+            of_rules.push(class);
+        }
+        let other = names.len();
+        names.push(OTHER_CLASS.to_owned());
+        let of_rules = of_rules.into_iter().map(|class| class.unwrap_or(other) as u32).collect();
+        Classes { counts: vec![ClassCounts::default(); names.len()], names, of_rules }
+    }
+
+    /// The class of a topic that this rule governs.
+    pub(crate) fn class_of(&self, rule: Option<usize>) -> u32 {
+        let other = self.names.len() - 1;
+        rule.and_then(|rule| self.of_rules.get(rule)).copied().unwrap_or(other as u32)
+    }
+
+    pub(crate) fn count(&mut self, class: u32, act: impl FnOnce(&mut ClassCounts)) {
+        if let Some(counts) = self.counts.get_mut(class as usize) {
+            act(counts);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &ClassCounts)> {
+        self.names.iter().map(String::as_str).zip(&self.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contract::Contract;
+
+    fn rules(filters: &[&str]) -> Vec<TopicRule> {
+        let rule = |filter: &&str| TopicRule {
+            filter: filter.parse().unwrap(),
+            contract: Contract::every(Span::millis(10)),
+        };
+        filters.iter().map(rule).collect()
+    }
+
+    #[test]
+    fn rules_above_the_limit_share_the_last_class_and_equal_filters_one() {
+        let classes = Classes::new(&rules(&["a/#", "b", "a/#", "c"]), 2);
+        let names: Vec<&str> = classes.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a/#", "b", "other"]);
+        assert_eq!([0, 1, 2, 3].map(|rule| classes.class_of(Some(rule))), [0, 1, 0, 2]);
+        assert_eq!(classes.class_of(None), 2);
+    }
+
+    #[test]
+    fn a_filter_called_other_is_no_second_class_of_that_name() {
+        let classes = Classes::new(&rules(&["other", "b"]), 8);
+        assert_eq!(classes.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["b", "other"]);
+        assert_eq!(classes.class_of(Some(0)), 1);
+    }
+
+    #[test]
+    fn a_latency_is_counted_in_the_first_bucket_that_does_not_end_before_it() {
+        let mut counts = ClassCounts::default();
+        let at = |span: Span| {
+            let mut counts = ClassCounts::default();
+            counts.record(span);
+            counts.latency.iter().position(|count| *count == 1).unwrap()
+        };
+        assert_eq!([at(Span::ZERO), at(Span::micros(50)), at(Span(50_001))], [0, 0, 1]);
+        assert_eq!([at(Span::secs(1)), at(Span(1_000_000_001)), at(Span::secs(90))], [13, 14, 14]);
+        counts.record(Span::millis(3));
+        counts.record(Span::millis(4));
+        assert_eq!(counts.latency_nanos, 7_000_000);
+    }
+}

@@ -1,0 +1,279 @@
+//! What events say, for programs: a stable name, how grave it is, and every value by its name.
+
+use crate::events::{Event, Loneliness, PromotionCause};
+use contract::{Span, Time};
+
+/// How grave an event is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Messages are being lost or would be lost by the next crash.
+    Error,
+    /// Somebody should look at it.
+    Warning,
+    /// Good to know.
+    Info,
+}
+
+impl Severity {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warn",
+            Severity::Info => "info",
+        }
+    }
+}
+
+/// One value of an event.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fact<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A number.
+    Number(u64),
+    /// A time, in seconds; negative if it lies the other way.
+    Seconds(Span),
+    /// Whether it is so.
+    Flag(bool),
+}
+
+impl PromotionCause {
+    /// A name that stays the same.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PromotionCause::Alone => "alone",
+            PromotionCause::First => "first",
+            PromotionCause::Disconnected => "disconnected",
+            PromotionCause::Silent => "silent",
+            PromotionCause::Restarted => "restarted",
+            PromotionCause::Handover => "handover",
+            PromotionCause::TakenBack => "taken_back",
+            PromotionCause::Raised => "raised",
+        }
+    }
+}
+
+impl Loneliness {
+    /// A name that stays the same.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Loneliness::NotJoined => "not_joined",
+            Loneliness::Disconnected => "disconnected",
+            Loneliness::Silent => "silent",
+        }
+    }
+}
+
+impl Event<'_> {
+    /// A name that stays the same from release to release.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Event::OperatorFailed { .. } => "operator_failed",
+            Event::OperatorOverdue { .. } => "operator_overdue",
+            Event::ResultRefused { .. } => "result_refused",
+            Event::Promoted { .. } => "promoted",
+            Event::SteppedDown { .. } => "stepped_down",
+            Event::Joined { .. } => "joined",
+            Event::Protected { .. } => "protected",
+            Event::Unprotected { .. } => "unprotected",
+            Event::HandedOver { .. } => "handed_over",
+            Event::Refused { .. } => "refused",
+            Event::SubscriptionRefused { .. } => "subscription_refused",
+            Event::Expelled { .. } => "expelled",
+            Event::SlowSubscriber { .. } => "slow_subscriber",
+            Event::TooFast { .. } => "too_fast",
+            Event::ClockApart { .. } => "clock_apart",
+            Event::Reincarnated { .. } => "reincarnated",
+            Event::DeadlineMissed { .. } => "deadline_missed",
+            Event::LossRun { .. } => "loss_run",
+        }
+    }
+
+    /// How grave it is.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Event::Unprotected { .. } | Event::LossRun { .. } => Severity::Error,
+            Event::Promoted { .. }
+            | Event::SteppedDown { .. }
+            | Event::Joined { .. }
+            | Event::Protected { .. }
+            | Event::HandedOver { .. }
+            | Event::Reincarnated { .. } => Severity::Info,
+            _ => Severity::Warning,
+        }
+    }
+
+    /// What it happened to: the same trouble of the same subject is one cause.
+    pub fn subject(&self) -> &str {
+        match self {
+            Event::OperatorFailed { operator, .. } | Event::OperatorOverdue { operator, .. } => operator,
+            Event::ResultRefused { topic, .. }
+            | Event::Refused { topic, .. }
+            | Event::TooFast { topic, .. }
+            | Event::DeadlineMissed { topic, .. }
+            | Event::LossRun { topic, .. } => topic,
+            Event::SubscriptionRefused { filter, .. } => filter,
+            // Many connections may be closed for one reason, and their names are the peers' choice.
+            Event::Expelled { reason, .. } => reason,
+            Event::SlowSubscriber { client, .. }
+            | Event::ClockApart { client, .. }
+            | Event::Reincarnated { client } => client,
+            Event::Promoted { .. }
+            | Event::SteppedDown { .. }
+            | Event::Joined { .. }
+            | Event::Protected { .. }
+            | Event::Unprotected { .. }
+            | Event::HandedOver { .. } => "",
+        }
+    }
+
+    /// Every value, by a name that stays the same.
+    pub fn facts<'e>(&'e self, hear: &mut dyn FnMut(&'static str, Fact<'e>)) {
+        use Fact::{Flag, Number, Seconds, Text};
+        match self {
+            Event::OperatorFailed { operator, reason, faults } => {
+                hear("operator", Text(operator));
+                hear("reason", Text(reason));
+                hear("faults", Number(*faults));
+            }
+            Event::OperatorOverdue { operator, level, limit, replaced } => {
+                hear("operator", Text(operator));
+                hear("level", Number(u64::from(*level)));
+                hear("limit_seconds", Seconds(*limit));
+                hear("replaced", Flag(*replaced));
+            }
+            Event::ResultRefused { topic, reason } => {
+                hear("topic", Text(topic));
+                hear("reason", Text(reason));
+            }
+            Event::Promoted { reign, cause, recovered } => {
+                hear("epoch", Number(reign.epoch.0));
+                hear("cause", Text(cause.as_str()));
+                hear("recovered", Number(*recovered));
+            }
+            Event::SteppedDown { reign } | Event::Joined { reign } => hear("epoch", Number(reign.epoch.0)),
+            Event::Protected { streams } => hear("streams", Number(*streams)),
+            Event::Unprotected { cause } => hear("cause", Text(cause.as_str())),
+            Event::HandedOver { forwarded } => hear("forwarded", Number(*forwarded)),
+            Event::Refused { client, topic, reason } => {
+                hear("client", Text(client));
+                hear("topic", Text(topic));
+                hear("reason", Text(reason));
+            }
+            Event::SubscriptionRefused { client, filter, reason } => {
+                hear("client", Text(client));
+                hear("filter", Text(filter));
+                hear("reason", Text(reason));
+            }
+            Event::Expelled { client, reason } => {
+                hear("client", Text(client));
+                hear("reason", Text(reason));
+            }
+            Event::SlowSubscriber { client, dropped } => {
+                hear("client", Text(client));
+                hear("dropped", Number(*dropped));
+            }
+            Event::TooFast { client, topic, step, period } => {
+                hear("client", Text(client));
+                hear("topic", Text(topic));
+                hear("step_seconds", Seconds(*step));
+                hear("period_seconds", Seconds(*period));
+            }
+            Event::ClockApart { client, ahead } => {
+                hear("client", Text(client));
+                hear("ahead_seconds", Seconds(*ahead));
+            }
+            Event::Reincarnated { client } => hear("client", Text(client)),
+            Event::DeadlineMissed { topic, publisher, by, missed } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("by_seconds", Seconds(*by));
+                hear("missed", Number(*missed));
+            }
+            Event::LossRun { topic, publisher, run, tolerated } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("run", Number(*run));
+                hear("tolerated", Number(u64::from(*tolerated)));
+            }
+        }
+    }
+}
+
+/// Appends one JSON object for an event: what is common first, then its facts, then its sentence.
+///
+/// `extra` are more fields, as they are.
+pub fn write_json(out: &mut String, now: Time, broker: &str, event: &Event<'_>, extra: &[(&str, Fact<'_>)]) {
+    let mut object = JsonObject::begin(out);
+    object.field("time_ns", Fact::Number(now.0));
+    object.field("broker", Fact::Text(broker));
+    object.field("kind", Fact::Text(event.kind()));
+    object.field("severity", Fact::Text(event.severity().as_str()));
+    event.facts(&mut |name, fact| object.field(name, fact));
+    extra.iter().for_each(|(name, fact)| object.field(name, *fact));
+    object.field("text", Fact::Text(&event.to_string()));
+    object.end();
+}
+
+/// A JSON object that is being written.
+pub struct JsonObject<'a> {
+    out: &'a mut String,
+    is_empty: bool,
+}
+
+impl<'a> JsonObject<'a> {
+    /// Begins one.
+    pub fn begin(out: &'a mut String) -> JsonObject<'a> {
+        out.push('{');
+        JsonObject { out, is_empty: true }
+    }
+
+    /// Writes a field.
+    pub fn field(&mut self, name: &str, fact: Fact<'_>) {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.out.push(',');
+        }
+        write_text(self.out, name);
+        self.out.push(':');
+        match fact {
+            Fact::Text(text) => write_text(self.out, text),
+            Fact::Number(number) => self.out.push_str(&number.to_string()),
+            Fact::Seconds(span) if span.is_forever() => self.out.push_str("null"),
+            Fact::Seconds(span) => self.out.push_str(&seconds(span)),
+            Fact::Flag(flag) => self.out.push_str(if flag { "true" } else { "false" }),
+        }
+    }
+
+    /// Ends it.
+    pub fn end(self) {
+        self.out.push('}');
+    }
+}
+
+/// A span as a number of seconds, exact to the nanosecond.
+fn seconds(span: Span) -> String {
+    let sign = if span < Span::ZERO { "-" } else { "" };
+    let nanos = span.0.unsigned_abs();
+    format!("{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+fn write_text(out: &mut String, text: &str) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            // Others that end or turn a line around, for whoever prints it.
+            letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') => {
+                out.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests;

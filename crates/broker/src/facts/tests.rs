@@ -1,0 +1,88 @@
+use super::*;
+use contract::{Epoch, NodeId, Reign};
+
+/// One event of each kind.
+fn all() -> Vec<Event<'static>> {
+    let reign = Reign { epoch: Epoch(3), node: NodeId(7) };
+    let second = Span::secs(1);
+    vec![
+        Event::OperatorFailed { operator: "rms", reason: "division by zero", faults: 2 },
+        Event::OperatorOverdue { operator: "rms", level: 1, limit: second, replaced: true },
+        Event::ResultRefused { topic: "t", reason: "full" },
+        Event::Promoted { reign, cause: PromotionCause::TakenBack, recovered: 1 },
+        Event::SteppedDown { reign },
+        Event::Joined { reign },
+        Event::Protected { streams: 4 },
+        Event::Unprotected { cause: Loneliness::NotJoined },
+        Event::HandedOver { forwarded: 5 },
+        Event::Refused { client: "c", topic: "t", reason: "too much" },
+        Event::SubscriptionRefused { client: "c", filter: "t/#", reason: "too much" },
+        Event::Expelled { client: "c", reason: "silent" },
+        Event::SlowSubscriber { client: "c", dropped: 6 },
+        Event::TooFast { client: "c", topic: "t", step: Span::micros(1), period: second },
+        Event::ClockApart { client: "c", ahead: Span::millis(-1_500) },
+        Event::Reincarnated { client: "c" },
+        Event::DeadlineMissed { topic: "t", publisher: "c", by: Span::micros(250), missed: 8 },
+        Event::LossRun { topic: "t", publisher: "c", run: 9, tolerated: 3 },
+    ]
+}
+
+#[test]
+fn kinds_are_distinct_names_that_programs_can_keep() {
+    let mut kinds: Vec<&str> = all().iter().map(Event::kind).collect();
+    assert!(kinds.iter().all(|kind| kind.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')));
+    let count = kinds.len();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds.len(), count);
+}
+
+#[test]
+fn an_events_subject_is_one_of_its_facts() {
+    for event in all().iter().filter(|event| !event.subject().is_empty()) {
+        let mut found = false;
+        event.facts(&mut |_, fact| found |= fact == Fact::Text(event.subject()));
+        assert!(found, "{event:?}");
+    }
+}
+
+#[test]
+fn names_of_facts_do_not_repeat_those_that_all_have() {
+    for event in all() {
+        let mut names = vec!["time_ns", "broker", "kind", "severity", "left_out", "text"];
+        event.facts(&mut |name, _| {
+            assert!(!names.contains(&name), "{event:?}: {name}");
+            names.push(name);
+        });
+    }
+}
+
+#[test]
+fn an_event_is_written_with_all_its_facts() {
+    let mut out = String::new();
+    let event = Event::ClockApart { client: "plc \"7\"\n\\", ahead: Span::millis(-1_500) };
+    write_json(&mut out, Time(12), "a", &event, &[("left_out", Fact::Number(3))]);
+    let expected = "{\"time_ns\":12,\"broker\":\"a\",\"kind\":\"clock_apart\",\"severity\":\"warn\",\
+                    \"client\":\"plc \\\"7\\\"\\n\\\\\",\"ahead_seconds\":-1.500000000,\"left_out\":3,\"text\":\"";
+    assert!(out.starts_with(expected), "{out}");
+    assert!(out.ends_with("\"}") && !out.contains('\n'));
+}
+
+#[test]
+fn what_a_peer_calls_itself_cannot_end_or_turn_a_line() {
+    let mut out = String::new();
+    let event = Event::Reincarnated { client: "a\r\u{1b}[2J\u{2028}\u{85}\0" };
+    write_json(&mut out, Time(12), "a", &event, &[]);
+    assert!(out.contains("a\\u000d\\u001b[2J\\u2028\\u0085\\u0000"), "{out}");
+    assert!(!out.chars().any(char::is_control));
+}
+
+#[test]
+fn a_time_without_end_is_null() {
+    let mut out = String::new();
+    let mut object = JsonObject::begin(&mut out);
+    object.field("period_seconds", Fact::Seconds(Span::FOREVER));
+    object.field("replaced", Fact::Flag(true));
+    object.end();
+    assert_eq!(out, "{\"period_seconds\":null,\"replaced\":true}");
+}

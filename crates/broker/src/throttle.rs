@@ -1,0 +1,135 @@
+//! The same cause is told at most once in a while, with how often it was left out meanwhile. The table of causes is bounded.
+
+use contract::{Span, Time};
+
+/// What was told lately.
+#[derive(Clone, Debug)]
+pub struct Throttle<T> {
+    interval: Span,
+    limit: usize,
+    entries: Vec<Entry<T>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    cause: u64,
+    told_at: Time,
+    left_out: u64,
+    /// What was left out last.
+    latest: Option<T>,
+}
+
+/// What to do with something that may be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Tell it.
+    Tell {
+        /// So many of the same cause were left out before it.
+        left_out: u64,
+    },
+    /// Leave it out; it is counted.
+    LeaveOut,
+}
+
+impl<T> Throttle<T> {
+    /// Tells each cause once per interval, and remembers so many causes. Above it, the one told longest ago is forgotten.
+    pub fn new(interval: Span, limit: usize) -> Throttle<T> {
+        Throttle { interval, limit: limit.max(1), entries: Vec::new() }
+    }
+
+    /// Something has come, whose cause has this number. `what` is kept only if it is left out.
+    pub fn ask(&mut self, now: Time, cause: u64, what: impl FnOnce() -> T) -> Verdict {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.cause == cause) {
+            // A clock that went back must not silence a cause for long.
+            let told_at = entry.told_at.min(now);
+            entry.told_at = told_at;
+            if now < told_at + self.interval {
+                entry.left_out += 1;
+                entry.latest = Some(what());
+                return Verdict::LeaveOut;
+            }
+            entry.told_at = now;
+            entry.latest = None;
+            return Verdict::Tell { left_out: std::mem::take(&mut entry.left_out) };
+        }
+        let entry = Entry { cause, told_at: now, left_out: 0, latest: None };
+        if self.entries.len() < self.limit {
+            self.entries.push(entry);
+        } else if let Some(oldest) = self.entries.iter_mut().min_by_key(|entry| entry.told_at) {
+            *oldest = entry;
+        }
+        Verdict::Tell { left_out: 0 }
+    }
+
+    /// What was left out longer than an interval ago, the last of each cause with how many there were.
+    pub fn take_overdue(&mut self, now: Time) -> Option<(T, u64)> {
+        let interval = self.interval;
+        let entry = self
+            .entries
+            .iter_mut()
+            .find(|entry| entry.latest.is_some() && now >= entry.told_at.min(now) + interval)?;
+        entry.told_at = now;
+        let latest = entry.latest.take()?;
+        Some((latest, std::mem::take(&mut entry.left_out)))
+    }
+}
+
+/// The number of a cause: of a kind, and of what it happened to. Different ones may rarely have the same.
+pub fn cause_of(kind: &str, subject: &str) -> u64 {
+    // FNV-1a.
+    let bytes = kind.bytes().chain([0xff]).chain(subject.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Time = Time(1_000_000_000_000);
+
+    #[test]
+    fn the_same_cause_is_told_once_per_interval_with_what_was_left_out() {
+        let mut throttle = Throttle::new(Span::secs(1), 4);
+        assert_eq!(throttle.ask(START, 1, || 'a'), Verdict::Tell { left_out: 0 });
+        assert_eq!(throttle.ask(START, 2, || 'b'), Verdict::Tell { left_out: 0 });
+        for nanos in 0..3 {
+            assert_eq!(throttle.ask(START + Span(nanos), 1, || 'a'), Verdict::LeaveOut);
+        }
+        assert_eq!(throttle.ask(START + Span::secs(1), 1, || 'a'), Verdict::Tell { left_out: 3 });
+        assert_eq!(throttle.take_overdue(START + Span::secs(5)), None);
+    }
+
+    #[test]
+    fn what_was_left_out_last_is_told_when_nothing_follows() {
+        let mut throttle = Throttle::new(Span::secs(1), 4);
+        throttle.ask(START, 1, || 'a');
+        throttle.ask(START, 1, || 'b');
+        throttle.ask(START, 1, || 'c');
+        assert_eq!(throttle.take_overdue(START + Span::millis(999)), None);
+        assert_eq!(throttle.take_overdue(START + Span::secs(1)), Some(('c', 2)));
+        assert_eq!(throttle.take_overdue(START + Span::secs(9)), None);
+    }
+
+    #[test]
+    fn the_table_does_not_grow_above_its_limit() {
+        let mut throttle = Throttle::new(Span::secs(1), 2);
+        for cause in 0..100 {
+            let now = START + Span(cause as i64);
+            assert_eq!(throttle.ask(now, cause, || ()), Verdict::Tell { left_out: 0 });
+        }
+        assert_eq!(throttle.entries.len(), 2);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_does_not_silence_anything_for_longer_than_the_interval() {
+        let mut throttle = Throttle::new(Span::secs(1), 2);
+        throttle.ask(START + Span::secs(1_000), 1, || ());
+        assert_eq!(throttle.ask(START, 1, || ()), Verdict::LeaveOut);
+        assert_eq!(throttle.ask(START + Span::secs(1), 1, || ()), Verdict::Tell { left_out: 1 });
+    }
+
+    #[test]
+    fn kind_and_subject_do_not_run_into_each_other() {
+        assert_ne!(cause_of("ab", "c"), cause_of("a", "bc"));
+    }
+}

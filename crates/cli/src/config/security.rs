@@ -1,0 +1,51 @@
+//! Who may connect, and how often.
+
+use super::value::Value;
+use super::{Source, Understanding};
+use std::path::{Path, PathBuf};
+
+/// What is configured of users and logins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecurityConfig {
+    /// The user file, if there is one.
+    pub users: Option<PathBuf>,
+    /// Connections from one address at the same time; `None` for no limit of its own.
+    pub connections_per_client_address: Option<u32>,
+    /// Failed logins from one address.
+    pub logins_per_minute: u64,
+    /// How passwords are checked.
+    pub vetting: host::Vetting,
+}
+
+impl Understanding {
+    pub(super) fn security(&self) -> SecurityConfig {
+        let connections = u32::try_from(self.integer("security.connections_per_client_address"));
+        SecurityConfig {
+            users: self.path("security.users"),
+            connections_per_client_address: connections.ok().filter(|number| *number > 0),
+            logins_per_minute: self.integer("security.logins_per_minute").max(1).unsigned_abs(),
+            vetting: host::Vetting {
+                threads: self.size("security.password_threads"),
+                pending: self.size("security.passwords_pending"),
+                remembered: self.size("security.passwords_remembered"),
+                lifetime: std::time::Duration::from_nanos(
+                    self.span("security.password_memory").as_nanos_u64(),
+                ),
+            },
+        }
+    }
+
+    /// A file that is named. A relative path in a file starts at that file, so that it means the same wherever a command is
+    /// typed.
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        let Some(Value::Word(text)) = self.values.get(key) else { return None };
+        if text.is_empty() {
+            return None;
+        }
+        let folder = match self.source(key) {
+            Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
+            _ => None,
+        };
+        Some(folder.unwrap_or(Path::new("")).join(text))
+    }
+}

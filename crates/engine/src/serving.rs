@@ -1,0 +1,210 @@
+//! Clients of MQTT as a part of a broker: their packets become calls of the broker, and what the gateway has to remember goes
+//! to the backup and to the store.
+
+use crate::broker_node::{BrokerNode, JOBS_PER_PORTION, Reporter};
+use crate::processing::Operators;
+use broker::{Broker, Event, Posted, Posting, Unposted};
+use contract::{Span, Time, TopicFilter};
+use mqtt::packet::{Qos, Reason};
+use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step};
+use wire::limits::FRAME_BODY_BYTES_MAX;
+use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
+
+/// Between two words to the operator about what clients are refused.
+const COMPLAINT_INTERVAL: Span = Span::secs(1);
+/// Frames of records have about so many bytes, unless a single record has more.
+const RECORDS_BYTES_TARGET: usize = 64 << 10;
+
+/// The broker, as it judges the load that subscribers are.
+struct Judge<'a>(&'a mut Broker);
+
+impl Load for Judge<'_> {
+    fn count(&mut self, filter: &str, comes: bool) -> Result<(), String> {
+        let filter: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
+        self.0.count_others(&filter, comes)
+    }
+}
+
+impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
+    /// A link has changed. `false`: it is none of the gateway's.
+    pub(crate) fn handle_gateway_link(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        change: LinkChange,
+        net: &mut impl Effects,
+    ) -> bool {
+        let Some(gateway) = self.gateway.as_deref_mut() else { return false };
+        match change {
+            LinkChange::Accepted(Protocol::Mqtt) => gateway.accept(now, link, net),
+            LinkChange::Closed if gateway.owns(link) => gateway.close(now, link),
+            LinkChange::Drained if gateway.owns(link) => gateway.drained(now, link, net),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Bytes of a client of the gateway. Returns how many were used.
+    pub(crate) fn handle_gateway_bytes(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        bytes: &[u8],
+        net: &mut impl Effects,
+    ) -> usize {
+        let mut used = 0;
+        while let Some(gateway) = self.gateway.as_deref_mut() {
+            let rest = bytes.get(used..).unwrap_or(&[]);
+            let (taken, step) = gateway.take(now, link, rest, &mut Judge(&mut self.broker), net);
+            used += taken;
+            match step {
+                Step::Post(post) => self.post(now, &post, net),
+                Step::Done if used < bytes.len() => {}
+                Step::Done | Step::Wait => break,
+            }
+        }
+        self.settle(now, net);
+        used
+    }
+
+    /// Publishes a client's message.
+    fn post(&mut self, now: Time, post: &Post<'_>, net: &mut impl Effects) {
+        let Some(gateway) = self.gateway.as_deref_mut() else { return };
+        let lent = gateway.lend();
+        let fallback = gateway.fallback();
+        let whole = post.truths.contains(MessageFlags::TRAILER);
+        let posting = Posting {
+            publisher: &lent.publisher,
+            topic: &lent.topic,
+            asked: post.asked.as_ref(),
+            fallback: &fallback,
+            hint: post.hint,
+            payload: if whole { &lent.body } else { post.payload },
+            truths: post.truths,
+            asks: post.qos != Qos::AtMostOnce,
+        };
+        let result = self.post_with_room(now, &posting, net);
+        if let Err(error) = &result {
+            self.complain(now, &lent.publisher, &lent.topic, error);
+        }
+        let Some(gateway) = self.gateway.as_deref_mut() else { return };
+        match result {
+            Ok(Posted { stream, seq }) => gateway.posted(post, &lent.topic, stream, seq),
+            Err(error) => {
+                let reason = match error {
+                    Unposted::NotReigning => Reason::USE_ANOTHER_SERVER,
+                    Unposted::Crowded | Unposted::Full | Unposted::Refused(_) => Reason::QUOTA_EXCEEDED,
+                };
+                gateway.not_posted(now, post, reason, &error.to_string(), net);
+            }
+        }
+        gateway.take_back(lent);
+    }
+
+    /// Publishes a message. Where those before it would be overwritten, they have their turn first: who publishes faster than
+    /// is dispatched waits for it.
+    fn post_with_room(
+        &mut self,
+        now: Time,
+        posting: &Posting<'_>,
+        net: &mut impl Effects,
+    ) -> Result<Posted, Unposted> {
+        let (broker, mut wired) = self.wired(net);
+        loop {
+            match broker.post(now, posting, &mut wired) {
+                Err(Unposted::Crowded) => _ = broker.run(now, JOBS_PER_PORTION, &mut wired),
+                result => return result,
+            }
+        }
+    }
+
+    fn complain(&mut self, now: Time, client: &str, topic: &str, error: &Unposted) {
+        if now >= self.complained_at + COMPLAINT_INTERVAL {
+            self.complained_at = now;
+            self.reporter.report(&Event::Refused { client, topic, reason: &error.to_string() });
+        }
+    }
+
+    /// Publishes a will.
+    fn post_draft(&mut self, now: Time, draft: &Draft, net: &mut impl Effects) {
+        let Some(gateway) = self.gateway.as_deref() else { return };
+        let fallback = gateway.fallback();
+        let posting = Posting {
+            publisher: &draft.publisher,
+            topic: &draft.topic,
+            asked: None,
+            fallback: &fallback,
+            hint: None,
+            payload: &draft.body,
+            truths: draft.truths,
+            asks: false,
+        };
+        if let Err(error) = self.post_with_room(now, &posting, net) {
+            self.complain(now, &draft.publisher, &draft.topic, &error);
+        }
+    }
+
+    pub(crate) fn handle_gateway_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        if let Some(gateway) = self.gateway.as_deref_mut().filter(|gateway| gateway.next_deadline() <= now) {
+            gateway.set_broker(figures(&self.broker));
+            gateway.handle_timeout(now, net);
+        }
+    }
+
+    /// After anything has happened: what the broker and the gateway have to tell each other, and what is to be remembered.
+    pub(crate) fn settle(&mut self, now: Time, net: &mut impl Effects) {
+        let Some(gateway) = self.gateway.as_deref_mut() else { return };
+        let reigns = self.broker.is_primary();
+        if gateway.reigns() != reigns {
+            if reigns {
+                self.broker.recount_others(|topic| gateway.receivers(topic));
+            }
+            gateway.set_broker(figures(&self.broker));
+            gateway.set_reign(now, reigns, net);
+        }
+        while let Some(filter) = gateway.next_gone_filter() {
+            let _ = Judge(&mut self.broker).count(&filter, false);
+        }
+        while let Some(login) = gateway.next_login() {
+            self.reporter.login(login);
+        }
+        while let Some(draft) = self.gateway.as_deref_mut().and_then(mqtt::Gateway::next_draft) {
+            self.post_draft(now, &draft, net);
+        }
+        let Some(gateway) = self.gateway.as_deref_mut() else { return };
+        let backup = self.broker.backup_link();
+        if gateway.has_records() {
+            let records = gateway.take_records();
+            if let Some(link) = backup {
+                send_records(net, link, &records);
+            }
+            self.reporter.keep(&records);
+            gateway.give_back(records);
+        }
+        gateway.record(backup.is_some() || self.reporter.keeps());
+    }
+}
+
+/// What the broker says of itself on `$SYS/broker/…`.
+fn figures(broker: &Broker) -> BrokerFigures {
+    let (arrived, dispatched) = broker.traffic();
+    let stored_bytes = broker.occupancy().store_bytes as u64;
+    BrokerFigures { started: broker.started(), arrived, dispatched, stored_bytes }
+}
+
+/// Sends records in frames that are not too long.
+pub(crate) fn send_records(net: &mut impl Effects, link: LinkId, records: &[u8]) {
+    let (mut begins, mut ends) = (0, 0);
+    for record in mqtt::records(records) {
+        let bytes = record.encoded_bytes();
+        let grown = ends + bytes - begins;
+        if ends > begins && grown > RECORDS_BYTES_TARGET.min(FRAME_BODY_BYTES_MAX) {
+            net.send(link, &Frame::Records(records.get(begins..ends).unwrap_or(&[])));
+            begins = ends;
+        }
+        ends += bytes;
+    }
+    if ends > begins {
+        net.send(link, &Frame::Records(records.get(begins..ends).unwrap_or(&[])));
+    }
+}

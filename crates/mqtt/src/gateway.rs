@@ -1,0 +1,497 @@
+//! The gateway: clients that speak MQTT on one side, calls of the broker on the other.
+//!
+//! Bytes of a client go in through [`Gateway::take`], one packet at a time. What only the broker can do (publish a message)
+//! comes out as a [`Step`]; its result is told with [`Gateway::posted`] or [`Gateway::not_posted`]. Messages that the broker
+//! dispatches go in through [`Gateway::deliver`] and leave as packets. A publisher is answered when [`Gateway::covered`] is
+//! called, so that an answer means what the contract promises.
+//!
+//! What outlives a connection is recorded as it changes ([`crate::records`]); the backup and the store are told the same.
+
+mod connect;
+mod deliver;
+mod learn;
+mod publish;
+mod subscribe;
+mod sys;
+mod timers;
+
+pub use deliver::Dispatched;
+pub use publish::{Draft, Lent, Post};
+pub use sys::BrokerFigures;
+
+use crate::bodies::Bodies;
+use crate::packet::{
+    Acknowledge, Connect, Decoded, Malformed, Packet, Reason, Version, decode, disconnect, pong,
+};
+use crate::records::Records;
+use crate::retained::Retained;
+use crate::session::Sessions;
+use crate::settings::Settings;
+use crate::slab::Slab;
+use crate::stats::Stats;
+use crate::tree::{Matches, Subscriptions};
+use contract::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use timers::Timer;
+use wire::{Effects, LinkId, Order};
+
+/// Whether one more (or less) subscriber of a filter can be served in time. The broker judges.
+pub trait Load {
+    /// A subscriber of this filter comes, or goes.
+    fn count(&mut self, filter: &str, comes: bool) -> Result<(), String>;
+}
+
+/// Whether a client may do something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Publish on a topic.
+    Publish,
+    /// Subscribe to a filter.
+    Subscribe,
+    /// Ask for a contract for a topic.
+    Contract,
+}
+
+/// What a client asks of the process around the gateway: to know who it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Login {
+    /// Comes back with the answer, through [`Gateway::judged`].
+    pub ticket: u64,
+    /// The client.
+    pub client: Box<str>,
+    /// User name.
+    pub user: Option<Box<str>>,
+    /// Password.
+    pub password: Option<Box<[u8]>>,
+    /// The name in the client's certificate, if it has shown one.
+    pub certificate: Option<Box<str>>,
+}
+
+/// Who may do what.
+pub trait Rules {
+    /// Whether somebody must be known before it may do anything. Otherwise nobody is asked who it is.
+    fn are_there(&self) -> bool;
+
+    /// Whether this user (nobody, where there are no rules) may do this, as this client.
+    fn allow(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> bool;
+}
+
+/// Everybody may do everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Open;
+
+impl Rules for Open {
+    fn are_there(&self) -> bool {
+        false
+    }
+
+    fn allow(&self, _user: Option<&str>, _client: &str, _action: Action, _topic: &str) -> bool {
+        true
+    }
+}
+
+/// What came of a packet.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step<'a> {
+    /// There is no whole packet, or it has to wait.
+    Wait,
+    /// It has been dealt with.
+    Done,
+    /// A message is to be published.
+    Post(Post<'a>),
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    phase: Phase,
+    heard: Time,
+    /// When it is looked at next, and why.
+    timer: Option<(Time, Timer)>,
+    version: Version,
+    keep_alive: Span,
+    packet_bytes_max: usize,
+    /// Whether it wants reasons in words.
+    problems: bool,
+    /// The name in its certificate.
+    certificate: Option<Box<str>>,
+    /// Topics by the numbers that the client has given them.
+    aliases: Vec<Option<Box<str>>>,
+    /// Bytes of it stay with the driver until something has happened.
+    waits: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Has not said who it is.
+    Fresh,
+    /// Has, and waits until it is known, or until this broker reigns.
+    Held {
+        connect: Box<Connect>,
+        ticket: Option<u64>,
+    },
+    Open {
+        session: u32,
+    },
+    /// Nothing it sends matters any more.
+    Closing,
+}
+
+/// A topic of the broker.
+#[derive(Clone, Debug)]
+pub(crate) struct Routing {
+    topic: Box<str>,
+    matches: Matches,
+    /// Of the subscriptions for which `matches` is true.
+    generation: u64,
+}
+
+/// All clients that speak MQTT.
+#[derive(Clone, Debug)]
+pub struct Gateway<R = Open> {
+    settings: Settings,
+    rules: R,
+    clients: Vec<Option<Box<Client>>>,
+    connections: usize,
+    sessions: Sessions,
+    subscriptions: Subscriptions,
+    retained: Retained<deliver::Origin>,
+    routes: Slab<Routing>,
+    bodies: Bodies,
+    body_numbers: BTreeMap<u64, u32>,
+    next_body: u64,
+    /// Whose messages a stream carries.
+    owners: Vec<u32>,
+    timers: BTreeSet<(Time, Timer)>,
+    records: Records,
+    logins: VecDeque<Login>,
+    next_ticket: u64,
+    next_name: u64,
+    drafts: VecDeque<Draft>,
+    reigns: bool,
+    sys: sys::Sys,
+    stats: Stats,
+    scratch: Scratch,
+    /// Filters of sessions that have ended.
+    gone_filters: Vec<Box<str>>,
+    given: learn::Given,
+    /// Bodies that have been learnt, by name: in this piece, and in the one before.
+    fresh: Vec<u64>,
+    stale: Vec<u64>,
+    /// The topic of the retained message that a new backup was last told.
+    told: Option<Box<str>>,
+}
+
+/// Buffers that are used again and again.
+#[derive(Clone, Debug, Default)]
+struct Scratch {
+    lent: Lent,
+    matches: Matches,
+}
+
+impl<R: Rules> Gateway<R> {
+    /// A gateway that has just started.
+    pub fn new(settings: Settings, rules: R) -> Gateway<R> {
+        Gateway {
+            subscriptions: Subscriptions::new(settings.limits.subscriptions),
+            retained: Retained::new(crate::retained::Limits {
+                topics_max: settings.limits.retained_messages,
+                bytes_max: settings.limits.retained_bytes,
+            }),
+            // Names of bodies go on above those of the process before, which may still be in a store.
+            next_body: settings.node << 20,
+            settings,
+            rules,
+            clients: Vec::new(),
+            connections: 0,
+            sessions: Sessions::default(),
+            routes: Slab::new(),
+            bodies: Bodies::default(),
+            body_numbers: BTreeMap::new(),
+            owners: Vec::new(),
+            timers: BTreeSet::new(),
+            records: Records::default(),
+            logins: VecDeque::new(),
+            next_ticket: 1,
+            next_name: 1,
+            drafts: VecDeque::new(),
+            reigns: false,
+            sys: Default::default(),
+            stats: Stats::default(),
+            scratch: Scratch::default(),
+            gone_filters: Vec::new(),
+            given: BTreeMap::new(),
+            fresh: Vec::new(),
+            stale: Vec::new(),
+            told: None,
+        }
+    }
+
+    /// Counters and gauges.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            connections: self.connections as u64,
+            sessions: self.sessions.len() as u64,
+            subscriptions: self.subscriptions.len() as u64,
+            retained: self.retained.len() as u64,
+            retained_bytes: self.retained.bytes() as u64,
+            waiting: self.bodies.len() as u64,
+            waiting_bytes: self.bodies.bytes() as u64,
+            ..self.stats
+        }
+    }
+
+    /// Gives it other rules. Who is connected stays so; what it does from now on is judged by them.
+    pub fn set_rules(&mut self, rules: R) {
+        self.rules = rules;
+    }
+
+    /// Whether it takes clients in: its broker reigns.
+    pub fn reigns(&self) -> bool {
+        self.reigns
+    }
+
+    /// What is promised to topics of which nobody has said anything.
+    pub fn fallback(&self) -> contract::Contract {
+        self.settings.fallback
+    }
+
+    /// Whether this link is one of its clients'.
+    pub fn owns(&self, link: LinkId) -> bool {
+        self.client(link).is_some()
+    }
+
+    fn client(&self, link: LinkId) -> Option<&Client> {
+        self.clients.get(link.0 as usize)?.as_deref()
+    }
+
+    fn client_mut(&mut self, link: LinkId) -> Option<&mut Client> {
+        self.clients.get_mut(link.0 as usize)?.as_deref_mut()
+    }
+
+    /// The session of a link.
+    fn session_of(&self, link: LinkId) -> Option<u32> {
+        match self.client(link)?.phase {
+            Phase::Open { session } => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Somebody has connected.
+    pub fn accept(&mut self, now: Time, link: LinkId, net: &mut impl Effects) {
+        let index = link.0 as usize;
+        if index >= self.clients.len() {
+            self.clients.resize_with(index + 1, || None);
+        }
+        let client = Client {
+            phase: Phase::Fresh,
+            heard: now,
+            timer: None,
+            version: Version::V311,
+            keep_alive: Span::FOREVER,
+            packet_bytes_max: usize::MAX,
+            problems: true,
+            certificate: None,
+            aliases: Vec::new(),
+            waits: false,
+        };
+        if let Some(slot) = self.clients.get_mut(index) {
+            *slot = Some(Box::new(client));
+        }
+        self.connections += 1;
+        self.stats.accepted += 1;
+        if self.connections > self.settings.limits.connections {
+            self.stats.refused_full += 1;
+            return self.hang_up(link, net);
+        }
+        self.set_timer(link, now + self.settings.limits.greeting, Timer::Greeting(link));
+    }
+
+    /// Who is at the other end, as its certificate says.
+    pub fn identify(&mut self, link: LinkId, name: &str) {
+        if let Some(client) = self.client_mut(link) {
+            client.certificate = Some(name.into());
+        }
+    }
+
+    /// A link has gone. Its session goes on if it may, and its will is published if it has one.
+    pub fn close(&mut self, now: Time, link: LinkId) {
+        let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::take) else { return };
+        self.connections -= 1;
+        if let Some(timer) = client.timer {
+            self.timers.remove(&timer);
+        }
+        if let Phase::Open { session } = client.phase {
+            self.detach(now, session, link);
+        }
+    }
+
+    /// Takes the first packet of `bytes`. Returns how many bytes it took.
+    pub fn take<'a>(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        bytes: &'a [u8],
+        load: &mut impl Load,
+        net: &mut impl Effects,
+    ) -> (usize, Step<'a>) {
+        let limit = self.settings.limits.packet_bytes;
+        let Some(client) = self.client_mut(link) else { return (bytes.len(), Step::Done) };
+        client.heard = now;
+        let version = match client.phase {
+            Phase::Fresh => None,
+            Phase::Open { .. } => Some(client.version),
+            Phase::Held { .. } => {
+                client.waits = true;
+                if bytes.len() > limit {
+                    self.refuse(
+                        now,
+                        link,
+                        Reason::QUOTA_EXCEEDED,
+                        "too much came before the answer to CONNECT",
+                        net,
+                    );
+                    return (bytes.len(), Step::Done);
+                }
+                return (0, Step::Wait);
+            }
+            Phase::Closing => return (bytes.len(), Step::Done),
+        };
+        if bytes.is_empty() {
+            return (0, Step::Wait);
+        }
+        match decode(bytes, version, limit) {
+            Ok(Decoded::Incomplete) => (0, Step::Wait),
+            Ok(Decoded::Packet(packet, used)) => (used, self.handle(now, link, packet, load, net)),
+            Err(malformed) => {
+                self.expel_malformed(now, link, &malformed, net);
+                (bytes.len(), Step::Done)
+            }
+        }
+    }
+
+    fn handle<'a>(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        packet: Packet<'a>,
+        load: &mut impl Load,
+        net: &mut impl Effects,
+    ) -> Step<'a> {
+        self.stats.packets_received += 1;
+        let Some(session) = self.session_of(link) else {
+            match packet {
+                Packet::Connect(connect) => self.connect(now, link, connect, net),
+                _ => self.refuse(now, link, Reason::PROTOCOL_ERROR, "the first packet must be CONNECT", net),
+            }
+            return Step::Done;
+        };
+        match packet {
+            Packet::Publish(publish) => return self.publish(now, link, session, &publish, net),
+            Packet::Acknowledge(acknowledge) => self.acknowledge(now, link, session, acknowledge, net),
+            Packet::Ping => net.append(link, Order::Any, pong),
+            Packet::Subscribe(subscribe) => self.subscribe(now, link, session, &subscribe, load, net),
+            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(link, session, &unsubscribe, load, net),
+            Packet::Disconnect(word) => self.part(now, link, session, word, net),
+            Packet::Connect(_) => self.refuse(now, link, Reason::PROTOCOL_ERROR, "CONNECT comes once", net),
+            Packet::Auth(_) => {
+                let text = "extended authentication has not been agreed on";
+                self.refuse(now, link, Reason::PROTOCOL_ERROR, text, net);
+            }
+        }
+        Step::Done
+    }
+
+    /// The four answers.
+    fn acknowledge(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        session: u32,
+        acknowledge: Acknowledge,
+        net: &mut impl Effects,
+    ) {
+        use crate::packet::Answer;
+        match acknowledge.answer {
+            Answer::PubAck | Answer::PubComp => self.finish_flight(session, acknowledge, net),
+            Answer::PubRec => self.receive_flight(session, acknowledge, net),
+            Answer::PubRel => self.release_incoming(link, session, acknowledge.id, net),
+        }
+        self.pump(now, session, net);
+    }
+
+    fn expel_malformed(&mut self, now: Time, link: LinkId, malformed: &Malformed, net: &mut impl Effects) {
+        self.stats.malformed += 1;
+        if let (Some(hint), Some(client)) = (malformed.version_hint, self.client_mut(link))
+            && matches!(client.phase, Phase::Fresh)
+        {
+            client.version = hint;
+            return self.refuse_connect(link, malformed.reason, Some(malformed.what), net);
+        }
+        self.refuse(now, link, malformed.reason, malformed.what, net);
+    }
+
+    /// Closes a connection for a reason. A client that has been accepted hears it, if its version can.
+    pub(crate) fn refuse(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        reason: Reason,
+        text: &str,
+        net: &mut impl Effects,
+    ) {
+        let reference = self.settings.server_reference.clone();
+        let Some(client) = self.client_mut(link) else { return };
+        let (problems, version) = (client.problems, client.version);
+        let open = match client.phase {
+            Phase::Open { session } => Some(session),
+            Phase::Closing => return,
+            Phase::Fresh | Phase::Held { .. } => None,
+        };
+        self.stats.expelled += 1;
+        if open.is_some() && version == Version::V5 {
+            let reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
+            net.append(link, Order::Any, |out| {
+                disconnect(out, reason, Some(text).filter(|_| problems), reference)
+            });
+        }
+        self.hang_up(link, net);
+        if let Some(session) = open {
+            self.detach(now, session, link);
+        }
+    }
+
+    fn hang_up(&mut self, link: LinkId, net: &mut impl Effects) {
+        let Some(client) = self.client_mut(link) else { return };
+        client.phase = Phase::Closing;
+        if let Some(timer) = client.timer.take() {
+            self.timers.remove(&timer);
+        }
+        net.hang_up(link);
+    }
+
+    /// What has been recorded since the last time: for the backup, and for the store. Give the buffer back.
+    pub fn take_records(&mut self) -> Vec<u8> {
+        self.records.take()
+    }
+
+    /// Whether anything has been recorded.
+    pub fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// The buffer of [`Gateway::take_records`] comes back.
+    pub fn give_back(&mut self, bytes: Vec<u8>) {
+        self.records.give_back(bytes);
+    }
+
+    /// Whether there is anybody who is told what is recorded.
+    pub fn record(&mut self, wanted: bool) {
+        self.records.wanted = wanted;
+    }
+
+    /// The next client that wants to be known. Answer with [`Gateway::judged`].
+    pub fn next_login(&mut self) -> Option<Login> {
+        self.logins.pop_front()
+    }
+}

@@ -1,0 +1,412 @@
+//! Clients come and go.
+
+use super::publish::Draft;
+use super::timers::Timer;
+use super::{Action, Gateway, Login, Phase, Rules};
+use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
+use crate::records::{Key, write_session};
+use crate::session::{CLIENT_BYTES_MAX, NO_BODY, Session};
+use contract::{Span, Time};
+use wire::{Effects, LinkId, Order};
+
+/// Clients that wait to be known. Above it, further ones are refused.
+const LOGINS_MAX: usize = 4_096;
+/// `u32::MAX` seconds: for ever.
+const FOR_EVER: u32 = u32::MAX;
+
+impl<R: Rules> Gateway<R> {
+    /// A client says who it is.
+    pub(super) fn connect(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        mut connect: Box<Connect>,
+        net: &mut impl Effects,
+    ) {
+        let certificate = {
+            let Some(client) = self.client_mut(link) else { return };
+            client.version = connect.version;
+            client.problems = connect.wants_problems;
+            client.certificate.clone()
+        };
+        if connect.authentication.is_some() {
+            let text = "this broker knows no extended authentication";
+            return self.refuse_connect(link, Reason::BAD_AUTHENTICATION_METHOD, Some(text), net);
+        }
+        if connect.client.is_empty() && connect.version == Version::V311 && !connect.clean_start {
+            let text = "a client without a name has no session to come back to";
+            return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
+        }
+        if connect.client.len() > CLIENT_BYTES_MAX || connect.client.chars().any(char::is_control) {
+            let text = "a client identifier has at most 123 bytes and no control characters";
+            return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
+        }
+        if let Some(will) = &connect.will
+            && (contract::check_name(&will.topic).is_err() || will.topic.starts_with('$'))
+        {
+            return self.refuse_connect(link, Reason::TOPIC_NAME_INVALID, Some("the will's topic"), net);
+        }
+        if !self.rules.are_there() {
+            return self.hold_or_open(now, link, connect, None, net);
+        }
+        if self.logins.len() >= LOGINS_MAX {
+            return self.refuse_connect(
+                link,
+                Reason::SERVER_BUSY,
+                Some("too many clients are logging in"),
+                net,
+            );
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let (client, user, password) =
+            (connect.client.clone(), connect.user.clone(), connect.password.take());
+        self.logins.push_back(Login { ticket, client, user, password, certificate });
+        if let Some(client) = self.client_mut(link) {
+            client.phase = Phase::Held { connect, ticket: Some(ticket) };
+        }
+        // The same time limit as before it said who it is; the process around may be busy.
+    }
+
+    /// Who a client is: the name of its user, or why it may not come in.
+    pub fn judged(
+        &mut self,
+        now: Time,
+        ticket: u64,
+        user: Result<Option<Box<str>>, Reason>,
+        net: &mut impl Effects,
+    ) {
+        let asked = |client: &super::Client| matches!(&client.phase, Phase::Held { ticket: Some(t), .. } if *t == ticket);
+        let held = self.clients.iter().position(|client| client.as_deref().is_some_and(asked));
+        let Some(link) = held.map(|index| LinkId(index as u32)) else { return };
+        let Some(client) = self.client_mut(link) else { return };
+        let Phase::Held { connect, .. } = std::mem::replace(&mut client.phase, Phase::Fresh) else { return };
+        match user {
+            Ok(user) => self.hold_or_open(now, link, connect, user, net),
+            Err(reason) => {
+                self.stats.logins_refused += 1;
+                self.refuse_connect(link, reason, None, net);
+            }
+        }
+    }
+
+    /// Lets a client in, or has it wait if this broker does not reign: it may come to, before anybody else is asked.
+    fn hold_or_open(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        mut connect: Box<Connect>,
+        user: Option<Box<str>>,
+        net: &mut impl Effects,
+    ) {
+        if let Some(will) = &connect.will
+            && !self.rules.allow(user.as_deref(), &connect.client, Action::Publish, &will.topic)
+        {
+            return self.refuse_connect(link, Reason::NOT_AUTHORIZED, Some("the will's topic"), net);
+        }
+        connect.user = user;
+        if self.reigns {
+            return self.open(now, link, &connect, net);
+        }
+        let until = now + self.settings.limits.hold;
+        if let Some(client) = self.client_mut(link) {
+            client.phase = Phase::Held { connect, ticket: None };
+        }
+        self.set_timer(link, until, Timer::Hold(link));
+    }
+
+    /// This broker does not reign, and will not soon.
+    pub(super) fn send_elsewhere(&mut self, link: LinkId, net: &mut impl Effects) {
+        let reason = match self.settings.server_reference {
+            Some(_) => Reason::USE_ANOTHER_SERVER,
+            None => Reason::SERVER_UNAVAILABLE,
+        };
+        self.stats.redirected += 1;
+        self.refuse_connect(link, reason, Some("this broker stands by; the other one reigns"), net);
+    }
+
+    /// Says no to a CONNECT.
+    pub(super) fn refuse_connect(
+        &mut self,
+        link: LinkId,
+        reason: Reason,
+        text: Option<&str>,
+        net: &mut impl Effects,
+    ) {
+        self.stats.connects_refused += 1;
+        let reference = self.settings.server_reference.clone();
+        let Some(client) = self.client_mut(link) else { return };
+        let (version, problems) = (client.version, client.problems);
+        let server_reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
+        let text = text.filter(|_| problems);
+        let word = ConnAck { reason, text, server_reference, ..ConnAck::default() };
+        net.append(link, Order::Any, |out| connack(out, version, &word));
+        self.hang_up(link, net);
+    }
+
+    /// This broker reigns now, or does not any more.
+    pub fn set_reign(&mut self, now: Time, reigns: bool, net: &mut impl Effects) {
+        if self.reigns == reigns {
+            return;
+        }
+        self.reigns = reigns;
+        if !reigns {
+            let text = "this broker stands by; the other one reigns";
+            for index in 0..self.clients.len() as u32 {
+                // Sessions go to the other broker as they are; nobody's will is published because of it.
+                if let Some(session) =
+                    self.session_of(LinkId(index)).and_then(|index| self.sessions.get_mut(index))
+                {
+                    session.will = None;
+                    self.refuse(now, LinkId(index), Reason::USE_ANOTHER_SERVER, text, net);
+                }
+            }
+            return;
+        }
+        self.begin_reign(now);
+        for index in 0..self.clients.len() as u32 {
+            let link = LinkId(index);
+            let Some(client) = self.client_mut(link) else { continue };
+            if !matches!(client.phase, Phase::Held { ticket: None, .. }) {
+                continue;
+            }
+            if let Phase::Held { connect, .. } = std::mem::replace(&mut client.phase, Phase::Fresh) {
+                self.open(now, link, &connect, net);
+            }
+        }
+    }
+
+    /// Sessions that were connected elsewhere are given some time to come back.
+    fn begin_reign(&mut self, now: Time) {
+        self.sys_again(now);
+        let grace = self.settings.limits.grace;
+        for index in 0..self.sessions.end() {
+            let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) else {
+                continue;
+            };
+            if session.ends_at.is_none() && session.expiry != FOR_EVER {
+                session.ends_at = Some(now + seconds(session.expiry).max(grace));
+            }
+            if session.will.is_some() && session.will_at.is_none() {
+                let delay = session.will.as_ref().map_or(0, |will| will.delay).min(session.expiry);
+                session.will_at = Some(now + seconds(delay).max(grace));
+            }
+            let (ends_at, will_at) = (session.ends_at, session.will_at);
+            ends_at.iter().for_each(|at| _ = self.timers.insert((*at, Timer::End(index))));
+            will_at.iter().for_each(|at| _ = self.timers.insert((*at, Timer::Will(index))));
+        }
+    }
+
+    /// Lets a client in.
+    fn open(&mut self, now: Time, link: LinkId, connect: &Connect, net: &mut impl Effects) {
+        let limits = self.settings.limits;
+        let assigned = connect.client.is_empty().then(|| self.make_name());
+        let name = assigned.as_deref().unwrap_or(&connect.client);
+        let known = self.sessions.find(name);
+        if let Some(known) = known {
+            self.take_over(now, known, connect.clean_start, net);
+        }
+        let known = self.sessions.find(name).filter(|_| !connect.clean_start);
+        if known.is_none() && self.sessions.len() >= limits.sessions {
+            self.stats.refused_full += 1;
+            let text = "the broker keeps no more sessions: raise mqtt.sessions";
+            return self.refuse_connect(link, Reason::QUOTA_EXCEEDED, Some(text), net);
+        }
+        let index = known.unwrap_or_else(|| self.sessions.insert(Session::new(name, connect.version)));
+        let longest = u32::try_from(limits.session_expiry.0 / Span::secs(1).0).unwrap_or(FOR_EVER);
+        let expiry = connect.session_expiry.min(longest);
+        let keep_alive = seconds(u32::from(connect.keep_alive));
+        let shortened = keep_alive.min(limits.keep_alive);
+        let given = if connect.keep_alive == 0 { Span::FOREVER } else { shortened };
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.link = Some(link);
+            session.version = connect.version;
+            session.user.clone_from(&connect.user);
+            session.expiry = expiry;
+            session.will.clone_from(&connect.will);
+            session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
+            (session.ends_at, session.will_at) = (None, None);
+        }
+        if let Some(client) = self.client_mut(link) {
+            client.phase = Phase::Open { session: index };
+            client.keep_alive = given;
+            client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
+            if std::mem::take(&mut client.waits) {
+                net.present_again(link);
+            }
+        }
+        let word = ConnAck {
+            session_present: known.is_some(),
+            reason: Reason::SUCCESS,
+            session_expiry: (expiry != connect.session_expiry).then_some(expiry),
+            receive_maximum: Some(limits.receive_maximum),
+            packet_bytes_max: Some(limits.packet_bytes as u32),
+            assigned_client: assigned.as_deref(),
+            topic_alias_maximum: limits.topic_aliases,
+            server_keep_alive: (connect.keep_alive != 0 && shortened != keep_alive)
+                .then_some((shortened.0 / Span::secs(1).0) as u16),
+            server_reference: None,
+            text: None,
+        };
+        net.append(link, Order::Any, |out| connack(out, connect.version, &word));
+        self.stats.connects += 1;
+        self.watch_keep_alive(now, link);
+        self.record_session(index);
+        self.send_again(now, index, net);
+        self.pump(now, index, net);
+    }
+
+    /// A name for a client that has none.
+    fn make_name(&mut self) -> String {
+        self.next_name += 1;
+        format!("verge-{:x}-{}", self.settings.node, self.next_name)
+    }
+
+    /// A client comes whose session is there: an older connection of it ends, and so does the session if it begins anew.
+    fn take_over(&mut self, now: Time, index: u32, clean_start: bool, net: &mut impl Effects) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        // Who is back in time leaves no will; who begins anew has left.
+        let ends = clean_start || !session.is_persistent();
+        let delayed = session.will.as_ref().is_some_and(|will| will.delay > 0) || session.link.is_none();
+        if !ends && delayed {
+            session.will = None;
+        }
+        if let Some(older) = session.link {
+            self.stats.taken_over += 1;
+            self.refuse(now, older, Reason::SESSION_TAKEN_OVER, "the client has connected again", net);
+        }
+        if clean_start && self.sessions.get(index).is_some() {
+            self.publish_will(index);
+            self.end_session(index);
+        }
+    }
+
+    /// A client ends its connection with a word.
+    pub(super) fn part(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        index: u32,
+        word: Disconnect,
+        net: &mut impl Effects,
+    ) {
+        let longest =
+            u32::try_from(self.settings.limits.session_expiry.0 / Span::secs(1).0).unwrap_or(FOR_EVER);
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        if let Some(expiry) = word.session_expiry {
+            if session.expiry == 0 && expiry != 0 {
+                let text = "a session that ends with its connection cannot be prolonged at its end";
+                return self.refuse(now, link, Reason::PROTOCOL_ERROR, text, net);
+            }
+            session.expiry = expiry.min(longest);
+        }
+        if word.reason == Reason::SUCCESS {
+            session.will = None;
+        }
+        self.stats.disconnects += 1;
+        self.hang_up(link, net);
+        self.detach(now, index, link);
+    }
+
+    /// A session has lost its connection.
+    pub(super) fn detach(&mut self, now: Time, index: u32, link: LinkId) {
+        let Some(session) = self.sessions.get_mut(index).filter(|session| session.link == Some(link)) else {
+            return;
+        };
+        session.link = None;
+        session.pending.clear();
+        session.outlets.clear();
+        session.incoming.retain(|incoming| incoming.covered);
+        if let Some(will) = &session.will {
+            // A will that waits longer than its session is published with the session's end.
+            let delay = seconds(will.delay.min(session.expiry));
+            if delay == Span::ZERO {
+                self.publish_will(index);
+            } else {
+                session.will_at = Some(now + delay);
+                self.timers.insert((now + delay, Timer::Will(index)));
+            }
+        }
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        if !session.is_persistent() {
+            return self.end_session(index);
+        }
+        // What was sent and not answered is sent again; what is not kept has gone.
+        session.flights.retain(|flight| flight.body != NO_BODY || flight.received);
+        if session.expiry != FOR_EVER {
+            let at = now + seconds(session.expiry);
+            session.ends_at = Some(at);
+            self.timers.insert((at, Timer::End(index)));
+        }
+        self.record_session(index);
+    }
+
+    /// Publishes the will of a session, if it has one.
+    pub(super) fn publish_will(&mut self, index: u32) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        session.will_at = None;
+        let Some(will) = session.will.take() else { return };
+        self.stats.wills += 1;
+        if self.drafts.len() < self.settings.limits.sessions {
+            self.drafts.push_back(Draft::of_will(session.publisher.clone(), will));
+        }
+        self.record_session(index);
+    }
+
+    /// A session ends, with everything that waits for it.
+    pub(super) fn end_session(&mut self, index: u32) {
+        self.publish_will(index);
+        let Some(session) = self.sessions.remove(index) else { return };
+        let filters: Vec<Box<str>> = self.subscriptions.filters_of(index).map(Box::from).collect();
+        self.subscriptions.remove_session(index);
+        self.gone_filters.extend(filters);
+        let bodies = session.flights.iter().map(|flight| flight.body);
+        for body in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
+            self.release_body(body);
+        }
+        for flight in session.flights.iter().filter(|flight| flight.body != NO_BODY || flight.received) {
+            self.records.remove(&Key::Waiting(&session.client, flight.order));
+        }
+        session
+            .queue
+            .iter()
+            .for_each(|queued| self.records.remove(&Key::Waiting(&session.client, queued.order)));
+        session
+            .incoming
+            .iter()
+            .for_each(|incoming| self.records.remove(&Key::Incoming(&session.client, incoming.id)));
+        if session.recorded {
+            self.records.remove(&Key::Session(&session.client));
+        }
+        for at in [
+            session.ends_at.map(|at| (at, Timer::End(index))),
+            session.will_at.map(|at| (at, Timer::Will(index))),
+        ] {
+            at.iter().for_each(|timer| _ = self.timers.remove(timer));
+        }
+    }
+
+    /// Filters of sessions that have ended: the broker need not count them any more.
+    pub fn next_gone_filter(&mut self) -> Option<Box<str>> {
+        self.gone_filters.pop()
+    }
+
+    /// Records a session as it is now, or that it need not be known any more.
+    pub(super) fn record_session(&mut self, index: u32) {
+        let Gateway { sessions, subscriptions, records, .. } = self;
+        let Some(session) = sessions.get_mut(index) else { return };
+        let before = session.recorded;
+        session.recorded = session.is_recorded();
+        let key = Key::Session(&session.client);
+        if session.recorded {
+            records.put(&key, |out| write_session(out, session, subscriptions.of_session(index)));
+        } else if before {
+            records.remove(&key);
+        }
+    }
+}
+
+/// So many seconds; `u32::MAX` is for ever.
+fn seconds(count: u32) -> Span {
+    if count == FOR_EVER { Span::FOREVER } else { Span::secs(i64::from(count)) }
+}

@@ -1,0 +1,406 @@
+//! Messages from clients, until they are covered.
+
+use super::{Action, Gateway, Rules, Step};
+use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge};
+use crate::records::Key;
+use crate::session::{Incoming, Outlet, Pending};
+use contract::{Contract, Loss, Span, Time};
+use wire::{Effects, LinkId, MessageFlags, Order};
+
+/// A message that a client publishes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Post<'a> {
+    /// Whose: a session.
+    pub session: u32,
+    /// Its packet identifier; zero with QoS 0.
+    pub id: u16,
+    /// Its quality of service.
+    pub qos: Qos,
+    /// The contract that it asks for.
+    pub asked: Option<Contract>,
+    /// The stream of the last message of this client and topic.
+    pub hint: Option<u32>,
+    /// How it came.
+    pub truths: MessageFlags,
+    /// What it carries; with a trailer it is in [`Lent::body`] instead.
+    pub payload: &'a [u8],
+}
+
+/// Buffers that the gateway lends to whoever publishes a [`Post`], with what it says of it.
+#[derive(Clone, Debug, Default)]
+pub struct Lent {
+    /// Who publishes.
+    pub publisher: String,
+    /// On which topic.
+    pub topic: String,
+    /// Payload and trailer, where there is one.
+    pub body: Vec<u8>,
+}
+
+/// A message that the gateway itself has to publish: a will.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Draft {
+    /// Who publishes.
+    pub publisher: Box<str>,
+    /// On which topic.
+    pub topic: Box<str>,
+    /// Payload with its trailer.
+    pub body: Vec<u8>,
+    /// How it would have come.
+    pub truths: MessageFlags,
+}
+
+impl Draft {
+    /// A client's will.
+    pub(crate) fn of_will(publisher: Box<str>, will: Will) -> Draft {
+        let mut body = will.payload.into_vec();
+        let expires = will.expiry.map(|expiry| Expiry::After(Span::secs(i64::from(expiry))));
+        let mut truths = truths_of(will.qos, will.retain);
+        if end_with(&mut body, expires, |out| out.extend_from_slice(&will.properties)) {
+            truths = truths.with(MessageFlags::TRAILER);
+        }
+        Draft { publisher, topic: will.topic, body, truths }
+    }
+}
+
+/// When a message is of no use any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Expiry {
+    At(Time),
+    /// After it is published.
+    After(Span),
+}
+
+/// Ends a payload with a trailer, unless there is nothing to say there.
+fn end_with(body: &mut Vec<u8>, expiry: Option<Expiry>, properties: impl FnOnce(&mut Vec<u8>)) -> bool {
+    let begins = body.len();
+    let (relative, nanos) = match expiry {
+        None => (0, 0),
+        Some(Expiry::At(at)) => (0, at.0),
+        Some(Expiry::After(span)) => (1, span.as_nanos_u64()),
+    };
+    body.push(relative);
+    body.extend_from_slice(&nanos.to_le_bytes());
+    let empty = body.len();
+    properties(body);
+    let bytes = body.len() - begins;
+    if (expiry.is_none() && body.len() == empty) || !wire::end_trailer(body, bytes) {
+        body.truncate(begins);
+        return false;
+    }
+    true
+}
+
+/// What a trailer says: when the message expires, and its properties.
+pub(crate) fn read_trailer(created: Time, trailer: &[u8]) -> (Option<Time>, &[u8]) {
+    let Some((relative, rest)) = trailer.split_first() else { return (None, &[]) };
+    let Some((nanos, properties)) = rest.split_first_chunk::<8>() else { return (None, &[]) };
+    let nanos = u64::from_le_bytes(*nanos);
+    let at = match (relative, nanos) {
+        (_, 0) => None,
+        (0, at) => Some(Time(at)),
+        (_, span) => Some(Time(created.0.saturating_add(span))),
+    };
+    (at, properties)
+}
+
+fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
+    let mut truths = match qos {
+        Qos::AtMostOnce => MessageFlags::NONE,
+        Qos::AtLeastOnce => MessageFlags::AT_LEAST_ONCE,
+        Qos::ExactlyOnce => MessageFlags::AT_LEAST_ONCE.with(MessageFlags::EXACTLY_ONCE),
+    };
+    if retain {
+        truths = truths.with(MessageFlags::RETAIN);
+    }
+    truths
+}
+
+/// User properties with which a client asks for a contract begin like this.
+const ASKING: &str = "verge-";
+
+impl<R: Rules> Gateway<R> {
+    /// A client publishes.
+    pub(super) fn publish<'a>(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        index: u32,
+        publish: &Publish<'a>,
+        net: &mut impl Effects,
+    ) -> Step<'a> {
+        self.stats.messages_received += 1;
+        self.stats.bytes_received += publish.payload.len() as u64;
+        let mut lent = std::mem::take(&mut self.scratch.lent);
+        let step = self.prepare(now, link, index, publish, &mut lent, net);
+        self.scratch.lent = lent;
+        step
+    }
+
+    fn prepare<'a>(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        index: u32,
+        publish: &Publish<'a>,
+        lent: &mut Lent,
+        net: &mut impl Effects,
+    ) -> Step<'a> {
+        let limits = self.settings.limits;
+        if let Err((reason, text)) = self.resolve_topic(link, publish, &mut lent.topic) {
+            self.refuse(now, link, reason, text, net);
+            return Step::Done;
+        }
+        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
+        if publish.qos == Qos::ExactlyOnce
+            && let Some(known) = session.incoming.iter().find(|incoming| incoming.id == publish.id)
+        {
+            // It has come before; its answer may have been lost.
+            if known.covered {
+                self.answer(index, publish.id, publish.qos, Reason::SUCCESS, net);
+            }
+            return Step::Done;
+        }
+        if publish.qos == Qos::AtLeastOnce && session.pending.iter().any(|pending| pending.id == publish.id) {
+            let text = "a packet identifier was used again before its message was acknowledged";
+            if !publish.dup {
+                self.refuse(now, link, Reason::PACKET_ID_IN_USE, text, net);
+            }
+            return Step::Done;
+        }
+        let taken =
+            session.pending.len() + session.incoming.iter().filter(|incoming| incoming.covered).count();
+        if publish.qos != Qos::AtMostOnce && taken >= usize::from(limits.receive_maximum) {
+            let text = "more unanswered messages than the receive maximum";
+            self.refuse(now, link, Reason::RECEIVE_MAXIMUM_EXCEEDED, text, net);
+            return Step::Done;
+        }
+        let user = session.user.as_deref();
+        let asked = match asked_contract(&self.settings.fallback, publish) {
+            Ok(asked) => asked,
+            Err(()) => {
+                self.not_taken(index, publish.id, publish.qos, Reason::IMPLEMENTATION_SPECIFIC, net);
+                return Step::Done;
+            }
+        };
+        let may = |action| self.rules.allow(user, &session.client, action, &lent.topic);
+        if lent.topic.starts_with('$') || !may(Action::Publish) || (asked.is_some() && !may(Action::Contract))
+        {
+            self.stats.not_authorized += 1;
+            self.not_taken(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
+            return Step::Done;
+        }
+        let outlet = session.outlets.get(lent.topic.as_str()).copied();
+        if outlet.is_some_and(|outlet| asked.is_some() && outlet.asked != asked) {
+            // It has another contract by now; the broker says whether that can be.
+            session.outlets.remove(lent.topic.as_str());
+        }
+        lent.publisher.clear();
+        lent.publisher.push_str(&session.publisher);
+        lent.body.clear();
+        let mut truths = truths_of(publish.qos, publish.retain);
+        if publish.expiry.is_some() || publish.properties.has_forwardable() {
+            lent.body.extend_from_slice(publish.payload);
+            let expiry = publish.expiry.map(|expiry| Expiry::At(now + Span::secs(i64::from(expiry))));
+            if end_with(&mut lent.body, expiry, |out| publish.properties.forward(out)) {
+                truths = truths.with(MessageFlags::TRAILER);
+            }
+        }
+        let hint = outlet.map(|outlet| outlet.stream);
+        let (id, qos, payload) = (publish.id, publish.qos, publish.payload);
+        Step::Post(Post { session: index, id, qos, asked, hint, truths, payload })
+    }
+
+    /// The topic of a message, which an alias may stand for.
+    fn resolve_topic(
+        &mut self,
+        link: LinkId,
+        publish: &Publish<'_>,
+        topic: &mut String,
+    ) -> Result<(), (Reason, &'static str)> {
+        let most = self.settings.limits.topic_aliases;
+        topic.clear();
+        topic.push_str(publish.topic);
+        if let Some(alias) = publish.alias {
+            let wrong =
+                (Reason::TOPIC_ALIAS_INVALID, "a topic alias that was never given a topic, or is too high");
+            let client = self.client_mut(link).filter(|_| alias <= most).ok_or(wrong)?;
+            let place = usize::from(alias - 1);
+            if topic.is_empty() {
+                let known = client.aliases.get(place).and_then(Option::as_deref).ok_or(wrong)?;
+                topic.push_str(known);
+                return Ok(());
+            }
+            if client.aliases.len() <= place {
+                client.aliases.resize(place + 1, None);
+            }
+            if let Some(slot) = client.aliases.get_mut(place).filter(|slot| slot.as_deref() != Some(topic)) {
+                *slot = Some(topic.as_str().into());
+            }
+        }
+        if let Err(error) = contract::check_name(topic) {
+            let text = match error {
+                contract::TopicError::TooLong(_) | contract::TopicError::TooDeep(_) => {
+                    "a topic above the limit of 512 bytes or 32 levels"
+                }
+                _ => "a topic that is none",
+            };
+            return Err((Reason::TOPIC_NAME_INVALID, text));
+        }
+        Ok(())
+    }
+
+    /// The buffers for a [`Step::Post`]. Give them back.
+    pub fn lend(&mut self) -> Lent {
+        std::mem::take(&mut self.scratch.lent)
+    }
+
+    /// The buffers of [`Gateway::lend`] come back.
+    pub fn take_back(&mut self, lent: Lent) {
+        self.scratch.lent = lent;
+    }
+
+    /// The broker has taken a message, as this number of this stream. `asks`: [`Gateway::covered`] will be called.
+    pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: u32, seq: u64) {
+        let most = self.settings.limits.topics_per_session;
+        let Some(session) = self.sessions.get_mut(post.session) else { return };
+        if post.hint != Some(stream) {
+            if session.outlets.len() >= most {
+                session.outlets.clear();
+            }
+            session.outlets.insert(topic.into(), Outlet { stream, asked: post.asked });
+        }
+        if post.qos == Qos::AtMostOnce {
+            return;
+        }
+        if post.qos == Qos::ExactlyOnce {
+            session.incoming.push(Incoming { id: post.id, covered: false });
+        }
+        session.pending.push_back(Pending { stream, seq, id: post.id, qos: post.qos });
+        if self.owners.len() <= stream as usize {
+            self.owners.resize(stream as usize + 1, u32::MAX);
+        }
+        if let Some(owner) = self.owners.get_mut(stream as usize) {
+            *owner = post.session;
+        }
+    }
+
+    /// The broker has not taken a message.
+    pub fn not_posted(
+        &mut self,
+        now: Time,
+        post: &Post<'_>,
+        reason: Reason,
+        text: &str,
+        net: &mut impl Effects,
+    ) {
+        self.stats.refused_messages += 1;
+        let Some(session) = self.sessions.get(post.session) else { return };
+        let (version, link) = (session.version, session.link);
+        if let (Version::V311, Some(link)) = (version, link)
+            && post.qos != Qos::AtMostOnce
+        {
+            // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
+            return self.refuse(now, link, reason, text, net);
+        }
+        self.answer_with(post.session, post.id, post.qos, reason, Some(text), net);
+    }
+
+    /// A message whose publisher waits for word is covered.
+    pub fn covered(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+        let Some(&index) = self.owners.get(stream as usize) else { return };
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
+        let Some(at) = session.pending.iter().position(this) else { return };
+        let Some(pending) = session.pending.remove(at) else { return };
+        if pending.qos == Qos::ExactlyOnce {
+            if let Some(incoming) = session.incoming.iter_mut().find(|incoming| incoming.id == pending.id) {
+                incoming.covered = true;
+            }
+            if session.is_persistent() {
+                self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
+            }
+        }
+        self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
+    }
+
+    /// A message that is not published: a client of MQTT 5 hears why, the others take it for acknowledged, as the
+    /// protocol has it.
+    fn not_taken(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
+        self.answer(index, id, qos, reason, net);
+    }
+
+    fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
+        self.answer_with(index, id, qos, reason, None, net);
+    }
+
+    /// Answers a message, after everything else that leaves in this turn.
+    fn answer_with(
+        &mut self,
+        index: u32,
+        id: u16,
+        qos: Qos,
+        reason: Reason,
+        _text: Option<&str>,
+        net: &mut impl Effects,
+    ) {
+        let answer = match qos {
+            Qos::AtMostOnce => return,
+            Qos::AtLeastOnce => Answer::PubAck,
+            Qos::ExactlyOnce => Answer::PubRec,
+        };
+        let Some((link, version)) =
+            self.sessions.get(index).and_then(|session| Some((session.link?, session.version)))
+        else {
+            return;
+        };
+        net.append(link, Order::Last, |out| acknowledge(out, version, answer, id, reason));
+    }
+
+    /// A client releases the number of a QoS 2 message.
+    pub(super) fn release_incoming(&mut self, link: LinkId, index: u32, id: u16, net: &mut impl Effects) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        let before = session.incoming.len();
+        session.incoming.retain(|incoming| incoming.id != id);
+        let known = session.incoming.len() < before;
+        if known && session.is_persistent() {
+            self.records.remove(&Key::Incoming(&session.client, id));
+        }
+        let reason = if known { Reason::SUCCESS } else { Reason::PACKET_ID_NOT_FOUND };
+        let version = session.version;
+        net.append(link, Order::Last, |out| acknowledge(out, version, Answer::PubComp, id, reason));
+    }
+
+    /// The next message that the gateway itself has to publish.
+    pub fn next_draft(&mut self) -> Option<Draft> {
+        self.drafts.pop_front()
+    }
+}
+
+/// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`,
+/// `verge-priority`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
+fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<Contract>, ()> {
+    if publish.properties.is_empty() {
+        return Ok(None);
+    }
+    let mut contract = *fallback;
+    let (mut asked, mut period) = (false, None);
+    for (name, value) in publish.properties.user().filter(|(name, _)| name.starts_with(ASKING)) {
+        match name.get(ASKING.len()..).unwrap_or("") {
+            "deadline" => contract.deadline = value.parse().map_err(|_| ())?,
+            "period" => period = Some(value.parse::<Span>().map_err(|_| ())?),
+            "loss" if value == "unbounded" => contract.loss = Loss::Unbounded,
+            "loss" => contract.loss = Loss::AtMost(value.parse().map_err(|_| ())?),
+            "priority" => contract.priority = value.parse().map_err(|_| ())?,
+            _ => continue,
+        }
+        asked = true;
+    }
+    contract.period =
+        period.unwrap_or(if contract.deadline.is_forever() { contract.period } else { contract.deadline });
+    if !asked {
+        return Ok(None);
+    }
+    contract.check().map_err(|_| ())?;
+    Ok(Some(contract))
+}

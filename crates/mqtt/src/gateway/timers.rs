@@ -1,0 +1,130 @@
+//! What is due at some time.
+
+use super::{Gateway, Phase, Rules};
+use crate::packet::Reason;
+use crate::records::Key;
+use contract::{Span, Time};
+use wire::{Effects, LinkId};
+
+/// What is looked at when its time comes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Timer {
+    /// A connection should have said who it is.
+    Greeting(LinkId),
+    /// A client that waits for this broker's reign should go elsewhere.
+    Hold(LinkId),
+    /// A client should have been heard.
+    KeepAlive(LinkId),
+    /// A session ends.
+    End(u32),
+    /// A will is published.
+    Will(u32),
+    /// `$SYS/broker/…` is published.
+    Sys,
+}
+
+/// Retained messages that are looked at in one turn because they may have expired.
+const EXPIRED_PER_TURN: usize = 256;
+
+impl<R: Rules> Gateway<R> {
+    /// When [`Gateway::handle_timeout`] has something to do.
+    pub fn next_deadline(&self) -> Time {
+        let expiry = self.retained.next_expiry().unwrap_or(Time::NEVER);
+        self.timers.first().map_or(expiry, |(at, _)| expiry.min(*at))
+    }
+
+    /// Whether wills or the broker's own messages wait to be published; see [`Gateway::next_draft`].
+    pub fn has_drafts(&self) -> bool {
+        !self.drafts.is_empty()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        while let Some(&(at, timer)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, timer));
+            match timer {
+                Timer::Greeting(link) => {
+                    self.forget_timer(link);
+                    self.refuse(now, link, Reason::MAXIMUM_CONNECT_TIME, "no CONNECT came in time", net);
+                }
+                Timer::Hold(link) => {
+                    self.forget_timer(link);
+                    self.send_elsewhere(link, net);
+                }
+                Timer::KeepAlive(link) => self.check_keep_alive(now, link, net),
+                Timer::End(session) => {
+                    if self.sessions.get(session).is_some_and(|session| session.ends_at == Some(at)) {
+                        self.stats.sessions_expired += 1;
+                        self.end_session(session);
+                    }
+                }
+                Timer::Will(session) => {
+                    if self.sessions.get(session).is_some_and(|session| session.will_at == Some(at)) {
+                        self.publish_will(session);
+                    }
+                }
+                Timer::Sys => self.publish_sys(now, net),
+            }
+        }
+        let Gateway { retained, records, .. } = self;
+        retained.expire(now, EXPIRED_PER_TURN, &mut |topic| records.remove(&Key::Retained(topic)));
+    }
+
+    /// `$SYS/broker/…` comes again after the interval, as long as this broker reigns.
+    pub(crate) fn sys_again(&mut self, now: Time) {
+        let interval = self.settings.limits.sys_interval;
+        self.timers.retain(|(_, timer)| *timer != Timer::Sys);
+        if self.reigns && interval > Span::ZERO {
+            self.timers.insert((now + interval, Timer::Sys));
+        }
+    }
+
+    fn forget_timer(&mut self, link: LinkId) {
+        if let Some(client) = self.client_mut(link) {
+            client.timer = None;
+        }
+    }
+
+    pub(super) fn set_timer(&mut self, link: LinkId, at: Time, timer: Timer) {
+        let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if let Some(before) = client.timer.replace((at, timer)) {
+            self.timers.remove(&before);
+        }
+        self.timers.insert((at, timer));
+    }
+
+    /// One and a half times the keep-alive may pass in silence.
+    fn check_keep_alive(&mut self, now: Time, link: LinkId, net: &mut impl Effects) {
+        self.forget_timer(link);
+        let Some(client) = self.client_mut(link) else { return };
+        // A clock that went back: count from now.
+        client.heard = client.heard.min(now);
+        let until = client.heard + silence(client.keep_alive);
+        if !matches!(client.phase, Phase::Open { .. }) {
+            return;
+        }
+        if now < until {
+            return self.set_timer(link, until, Timer::KeepAlive(link));
+        }
+        self.stats.keep_alive_missed += 1;
+        self.refuse(now, link, Reason::KEEP_ALIVE_TIMEOUT, "nothing was heard within the keep-alive", net);
+    }
+
+    pub(super) fn watch_keep_alive(&mut self, now: Time, link: LinkId) {
+        let keep_alive = self.client(link).map_or(Span::FOREVER, |client| client.keep_alive);
+        if keep_alive.is_forever() {
+            if let Some(timer) = self.client_mut(link).and_then(|client| client.timer.take()) {
+                self.timers.remove(&timer);
+            }
+            return;
+        }
+        self.set_timer(link, now + silence(keep_alive), Timer::KeepAlive(link));
+    }
+}
+
+/// How long a client with this keep-alive may be silent.
+fn silence(keep_alive: Span) -> Span {
+    keep_alive + Span(keep_alive.0 / 2)
+}

@@ -1,0 +1,369 @@
+//! What has to outlive this process: told to the backup and to the store, in a form of its own.
+//!
+//! A record is a key and a value, or a key alone, which says that there is nothing any more. The first byte of a key is its
+//! kind. Whoever has been told all records knows what this gateway knows.
+
+use crate::packet::{Options, Qos, RetainHandling, Version, Will};
+use crate::session::{Flight, Session};
+use crate::tree::Entry;
+use contract::Time;
+
+/// Kinds of records, by the first byte of their keys.
+pub(crate) mod kind {
+    /// A session, by client.
+    pub(crate) const SESSION: u8 = b'S';
+    /// A message that waits for a session, by client and order.
+    pub(crate) const WAITING: u8 = b'Q';
+    /// A QoS 2 message from a client, by client and packet identifier.
+    pub(crate) const INCOMING: u8 = b'I';
+    /// What a message carries, by its name.
+    pub(crate) const BODY: u8 = b'B';
+    /// A retained message, by topic.
+    pub(crate) const RETAINED: u8 = b'R';
+}
+
+/// Records that have been written and not yet told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    bytes: Vec<u8>,
+    /// Whether anybody is told. Otherwise nothing is written.
+    pub(crate) wanted: bool,
+}
+
+/// One record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    /// Key.
+    pub key: &'a [u8],
+    /// Value; `None`: it is no more.
+    pub value: Option<&'a [u8]>,
+}
+
+impl Record<'_> {
+    /// The bytes that it takes among others.
+    pub fn encoded_bytes(&self) -> usize {
+        9 + self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+}
+
+impl Records {
+    /// Writes a record whose value is appended by `write`.
+    pub(crate) fn put(&mut self, key: &Key<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.wanted {
+            write_record(&mut self.bytes, key, Some(write));
+        }
+    }
+
+    /// Writes that there is nothing under this key any more.
+    pub(crate) fn remove(&mut self, key: &Key<'_>) {
+        if self.wanted {
+            write_record(&mut self.bytes, key, None::<fn(&mut Vec<u8>)>);
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Gives the buffer back, so that its room is used again.
+    pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>) {
+        if self.bytes.is_empty() {
+            bytes.clear();
+            bytes.shrink_to(BUFFER_BYTES_KEPT);
+            self.bytes = bytes;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// A buffer larger than this is not kept.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// The key of a record.
+#[derive(Clone, Copy)]
+pub(crate) enum Key<'a> {
+    Session(&'a str),
+    Waiting(&'a str, u64),
+    Incoming(&'a str, u16),
+    Body(u64),
+    Retained(&'a str),
+}
+
+impl Key<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Key::Session(client) => {
+                out.push(kind::SESSION);
+                out.extend_from_slice(client.as_bytes());
+            }
+            Key::Waiting(client, order) => {
+                out.push(kind::WAITING);
+                out.extend_from_slice(&order.to_be_bytes());
+                out.extend_from_slice(client.as_bytes());
+            }
+            Key::Incoming(client, id) => {
+                out.push(kind::INCOMING);
+                out.extend_from_slice(&id.to_be_bytes());
+                out.extend_from_slice(client.as_bytes());
+            }
+            Key::Body(id) => {
+                out.push(kind::BODY);
+                out.extend_from_slice(&id.to_be_bytes());
+            }
+            Key::Retained(topic) => {
+                out.push(kind::RETAINED);
+                out.extend_from_slice(topic.as_bytes());
+            }
+        }
+    }
+
+    /// Reads a key.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Key<'_>> {
+        let (kind, rest) = bytes.split_first()?;
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        Some(match *kind {
+            kind::SESSION => Key::Session(text(rest)?),
+            kind::WAITING => {
+                let (order, client) = rest.split_first_chunk()?;
+                Key::Waiting(text(client)?, u64::from_be_bytes(*order))
+            }
+            kind::INCOMING => {
+                let (id, client) = rest.split_first_chunk()?;
+                Key::Incoming(text(client)?, u16::from_be_bytes(*id))
+            }
+            kind::BODY => Key::Body(u64::from_be_bytes(rest.try_into().ok()?)),
+            kind::RETAINED => Key::Retained(text(rest)?),
+            _ => return None,
+        })
+    }
+}
+
+/// A record: whether there is a value, the lengths of key and value, key, value.
+pub(crate) fn write_record(out: &mut Vec<u8>, key: &Key<'_>, value: Option<impl FnOnce(&mut Vec<u8>)>) {
+    out.push(u8::from(value.is_some()));
+    let lengths = out.len();
+    out.extend_from_slice(&[0; 8]);
+    let begins = out.len();
+    key.write(out);
+    let key_bytes = (out.len() - begins) as u32;
+    let begins = out.len();
+    if let Some(write) = value {
+        write(out);
+    }
+    let value_bytes = (out.len() - begins) as u32;
+    if let Some((first, second)) =
+        out.get_mut(lengths..lengths + 8).and_then(|both| both.split_at_mut_checked(4))
+    {
+        first.copy_from_slice(&key_bytes.to_le_bytes());
+        second.copy_from_slice(&value_bytes.to_le_bytes());
+    }
+}
+
+/// The records in `bytes`, until the first that is not whole.
+pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    std::iter::from_fn(move || {
+        let mut reader = Reader(bytes);
+        let present = reader.u8()?;
+        let (key_bytes, value_bytes) = (reader.u32()? as usize, reader.u32()? as usize);
+        let (key, value) = (reader.bytes(key_bytes)?, reader.bytes(value_bytes)?);
+        bytes = reader.0;
+        Some(Record { key, value: (present != 0).then_some(value) })
+    })
+}
+
+/// Reads the fields of a value.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn piece(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()? as usize;
+        self.bytes(length)
+    }
+
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.piece()?).ok()
+    }
+
+    pub(crate) fn qos(&mut self) -> Option<Qos> {
+        Qos::from_number(self.u8()?)
+    }
+}
+
+pub(crate) fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
+    out.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+    out.extend_from_slice(piece);
+}
+
+fn put_time(out: &mut Vec<u8>, time: Option<Time>) {
+    out.extend_from_slice(&time.map_or(0, |time| time.0).to_le_bytes());
+}
+
+fn time(reader: &mut Reader<'_>) -> Option<Option<Time>> {
+    reader.u64().map(|nanos| (nanos != 0).then_some(Time(nanos)))
+}
+
+/// A retained message or a body, as both are recorded.
+pub(crate) struct Content<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) qos: Qos,
+    pub(crate) created: Time,
+    pub(crate) expires: Option<Time>,
+    pub(crate) publisher: &'a str,
+    pub(crate) seq: u64,
+    pub(crate) properties: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Content<'a> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.qos as u8);
+        out.extend_from_slice(&self.created.0.to_le_bytes());
+        put_time(out, self.expires);
+        out.extend_from_slice(&self.seq.to_le_bytes());
+        for piece in [self.topic.as_bytes(), self.publisher.as_bytes(), self.properties, self.payload] {
+            put_piece(out, piece);
+        }
+    }
+
+    pub(crate) fn read(value: &'a [u8]) -> Option<Content<'a>> {
+        let mut reader = Reader(value);
+        let (qos, created) = (reader.qos()?, Time(reader.u64()?));
+        let (expires, seq) = (time(&mut reader)?, reader.u64()?);
+        let (topic, publisher) = (reader.text()?, reader.text()?);
+        let (properties, payload) = (reader.piece()?, reader.piece()?);
+        Some(Content { topic, qos, created, expires, publisher, seq, properties, payload })
+    }
+}
+
+/// Writes a session with its subscriptions. What waits for it has records of its own.
+pub(crate) fn write_session<'a>(
+    out: &mut Vec<u8>,
+    session: &Session,
+    subscriptions: impl Iterator<Item = (&'a str, Entry)>,
+) {
+    out.push(u8::from(session.version == Version::V5));
+    out.extend_from_slice(&session.expiry.to_le_bytes());
+    put_time(out, session.ends_at);
+    put_time(out, session.will_at);
+    out.extend_from_slice(&session.dropped.to_le_bytes());
+    put_piece(out, session.user.as_deref().unwrap_or("").as_bytes());
+    out.push(u8::from(session.will.is_some()));
+    if let Some(will) = &session.will {
+        out.push(will.qos as u8);
+        out.push(u8::from(will.retain));
+        out.extend_from_slice(&will.delay.to_le_bytes());
+        out.extend_from_slice(&will.expiry.map_or(u64::MAX, u64::from).to_le_bytes());
+        put_piece(out, will.topic.as_bytes());
+        put_piece(out, &will.payload);
+        put_piece(out, &will.properties);
+    }
+    for (filter, entry) in subscriptions {
+        let Options { qos, no_local, retain_as_published, retain_handling } = entry.options;
+        put_piece(out, filter.as_bytes());
+        out.push(qos as u8);
+        out.push(u8::from(no_local) | u8::from(retain_as_published) << 1 | (retain_handling as u8) << 2);
+        out.extend_from_slice(&entry.subscription.unwrap_or(0).to_le_bytes());
+    }
+}
+
+/// Reads what [`write_session`] wrote: the session, and its subscriptions.
+pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Vec<(Box<str>, Entry)>)> {
+    let mut reader = Reader(value);
+    let version = if reader.u8()? == 0 { Version::V311 } else { Version::V5 };
+    let mut session = Session::new(client, version);
+    session.expiry = reader.u32()?;
+    session.ends_at = time(&mut reader)?;
+    session.will_at = time(&mut reader)?;
+    session.dropped = reader.u64()?;
+    session.user = Some(reader.text()?).filter(|user| !user.is_empty()).map(Box::from);
+    if reader.u8()? != 0 {
+        let (qos, retain, delay) = (reader.qos()?, reader.u8()? != 0, reader.u32()?);
+        let expiry = u32::try_from(reader.u64()?).ok();
+        let (topic, payload, properties) =
+            (reader.text()?.into(), reader.piece()?.into(), reader.piece()?.into());
+        session.will = Some(Will { topic, payload, qos, retain, delay, expiry, properties });
+    }
+    let mut subscriptions = Vec::new();
+    while !reader.0.is_empty() {
+        let (filter, qos, bits) = (reader.text()?.into(), reader.qos()?, reader.u8()?);
+        let subscription = Some(reader.u32()?).filter(|number| *number != 0);
+        let retain_handling = match bits >> 2 {
+            0 => RetainHandling::Send,
+            1 => RetainHandling::SendIfNew,
+            _ => RetainHandling::Keep,
+        };
+        let options =
+            Options { qos, no_local: bits & 1 != 0, retain_as_published: bits & 2 != 0, retain_handling };
+        subscriptions.push((filter, Entry { options, subscription }));
+    }
+    Some((session, subscriptions))
+}
+
+/// A message that waits for a session, or is on its way to it.
+pub(crate) struct Waiting {
+    pub(crate) body: u64,
+    /// Zero while it is queued.
+    pub(crate) id: u16,
+    pub(crate) qos: Qos,
+    pub(crate) retain: bool,
+    pub(crate) received: bool,
+    pub(crate) subscriptions: Box<[u32]>,
+}
+
+impl Waiting {
+    /// One that is on its way.
+    pub(crate) fn of_flight(flight: &Flight, body: u64) -> Waiting {
+        let Flight { id, qos, retain, received, .. } = *flight;
+        Waiting { body, id, qos, retain, received, subscriptions: Box::default() }
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.body.to_le_bytes());
+        out.extend_from_slice(&self.id.to_le_bytes());
+        out.push(self.qos as u8);
+        out.push(u8::from(self.retain) | u8::from(self.received) << 1);
+        self.subscriptions.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+    }
+
+    pub(crate) fn read(value: &[u8]) -> Option<Waiting> {
+        let mut reader = Reader(value);
+        let (body, id, qos, bits) = (reader.u64()?, reader.u16()?, reader.qos()?, reader.u8()?);
+        let mut subscriptions = Vec::new();
+        while !reader.0.is_empty() {
+            subscriptions.push(reader.u32()?);
+        }
+        let (retain, received) = (bits & 1 != 0, bits & 2 != 0);
+        Some(Waiting { body, id, qos, retain, received, subscriptions: subscriptions.into() })
+    }
+}

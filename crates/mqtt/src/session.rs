@@ -1,0 +1,192 @@
+//! Sessions: what outlives a connection.
+
+use crate::packet::{Qos, Version, Will};
+use crate::slab::Slab;
+use contract::{Contract, Time};
+use std::collections::{BTreeMap, VecDeque};
+use wire::LinkId;
+
+/// No body behind this number: the message is not sent again.
+pub(crate) const NO_BODY: u32 = u32::MAX;
+
+/// A message that has been sent with QoS 1 or 2 and is not answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flight {
+    pub(crate) id: u16,
+    /// Its place among all that this session was ever sent.
+    pub(crate) order: u64,
+    pub(crate) body: u32,
+    pub(crate) qos: Qos,
+    pub(crate) retain: bool,
+    /// QoS 2: the subscriber has it; its number is to be released.
+    pub(crate) received: bool,
+}
+
+/// A message that waits to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Queued {
+    pub(crate) order: u64,
+    pub(crate) body: u32,
+    pub(crate) qos: Qos,
+    pub(crate) retain: bool,
+    /// The numbers of the subscriptions that want it.
+    pub(crate) subscriptions: Box<[u32]>,
+}
+
+/// A message from the client that is not covered yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pending {
+    pub(crate) stream: u32,
+    pub(crate) seq: u64,
+    pub(crate) id: u16,
+    pub(crate) qos: Qos,
+}
+
+/// A QoS 2 message from the client, until its number is released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Incoming {
+    pub(crate) id: u16,
+    pub(crate) covered: bool,
+}
+
+/// Where a client publishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Outlet {
+    pub(crate) stream: u32,
+    pub(crate) asked: Option<Contract>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Box<str>,
+    /// Its name as a publisher.
+    pub(crate) publisher: Box<str>,
+    pub(crate) user: Option<Box<str>>,
+    pub(crate) version: Version,
+    pub(crate) link: Option<LinkId>,
+    /// Seconds for which it outlives its connection.
+    pub(crate) expiry: u32,
+    /// When it ends, while it has no connection.
+    pub(crate) ends_at: Option<Time>,
+    pub(crate) will: Option<Will>,
+    /// When its will is published, while it has no connection.
+    pub(crate) will_at: Option<Time>,
+    pub(crate) incoming: Vec<Incoming>,
+    pub(crate) pending: VecDeque<Pending>,
+    /// Messages that its client takes before it has answered them.
+    pub(crate) window: usize,
+    pub(crate) flights: VecDeque<Flight>,
+    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) next_id: u16,
+    pub(crate) next_order: u64,
+    pub(crate) outlets: BTreeMap<Box<str>, Outlet>,
+    /// Messages dropped because it did not read, or did not come.
+    pub(crate) dropped: u64,
+    /// Whether others have been told of it.
+    pub(crate) recorded: bool,
+}
+
+impl Session {
+    pub(crate) fn new(client: &str, version: Version) -> Session {
+        Session {
+            client: client.into(),
+            publisher: publisher_name(client),
+            user: None,
+            version,
+            link: None,
+            expiry: 0,
+            ends_at: None,
+            will: None,
+            will_at: None,
+            incoming: Vec::new(),
+            pending: VecDeque::new(),
+            window: usize::from(u16::MAX),
+            flights: VecDeque::new(),
+            queue: VecDeque::new(),
+            next_id: 1,
+            next_order: 1,
+            outlets: BTreeMap::new(),
+            dropped: 0,
+            recorded: false,
+        }
+    }
+
+    /// Whether it outlives its connection.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.expiry > 0
+    }
+
+    /// Whether anybody else has to know of it.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_persistent() || self.will.is_some()
+    }
+
+    /// A packet identifier that is not in use.
+    pub(crate) fn take_id(&mut self) -> u16 {
+        // The window is smaller than the identifiers there are, so one is free.
+        loop {
+            let id = self.next_id;
+            self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+            if !self.flights.iter().any(|flight| flight.id == id) {
+                return id;
+            }
+        }
+    }
+
+    pub(crate) fn take_order(&mut self) -> u64 {
+        self.next_order += 1;
+        self.next_order - 1
+    }
+}
+
+/// The longest client identifier: as a publisher's name it has the prefix.
+pub(crate) const CLIENT_BYTES_MAX: usize = wire::limits::NAME_BYTES_MAX - PREFIX.len();
+/// Keeps clients of MQTT apart from others of the same name.
+const PREFIX: &str = "mqtt:";
+
+/// The name under which a client publishes.
+pub(crate) fn publisher_name(client: &str) -> Box<str> {
+    format!("{PREFIX}{client}").into()
+}
+
+/// All sessions, by number and by client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sessions {
+    all: Slab<Session>,
+    by_client: BTreeMap<Box<str>, u32>,
+}
+
+impl Sessions {
+    pub(crate) fn find(&self, client: &str) -> Option<u32> {
+        self.by_client.get(client).copied()
+    }
+
+    pub(crate) fn insert(&mut self, session: Session) -> u32 {
+        let client = session.client.clone();
+        let index = self.all.insert(session);
+        self.by_client.insert(client, index);
+        index
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
+        let session = self.all.remove(index)?;
+        self.by_client.remove(&session.client);
+        Some(session)
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&Session> {
+        self.all.get(index)
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Session> {
+        self.all.get_mut(index)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn end(&self) -> u32 {
+        self.all.end()
+    }
+}

@@ -1,0 +1,88 @@
+//! What a gateway is told at start. The values have been checked by whoever read them.
+
+use contract::{Contract, Span};
+
+/// The limits of a gateway. Every table, queue and buffer is bounded by one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections.
+    pub connections: usize,
+    /// Sessions, connected or not.
+    pub sessions: usize,
+    /// The largest packet that is taken.
+    pub packet_bytes: usize,
+    /// Messages of QoS 1 and 2 that one client may send before they are answered.
+    pub receive_maximum: u16,
+    /// Topic aliases of one client.
+    pub topic_aliases: u16,
+    /// Messages of QoS 1 and 2 that are sent to one client before it answers.
+    pub inflight: u16,
+    /// Messages that wait for one session. Above it, the oldest is dropped and counted.
+    pub queue_messages: usize,
+    /// Bytes of messages that wait for sessions, all together. Above it, further ones are dropped and counted.
+    pub queue_bytes: usize,
+    /// Bytes that may wait on one connection. Above it, messages of QoS 0 are dropped and counted, others queued.
+    pub backlog_bytes: usize,
+    /// Subscriptions of one session.
+    pub subscriptions_per_session: usize,
+    /// Subscriptions of all sessions.
+    pub subscriptions: usize,
+    /// Retained messages.
+    pub retained_messages: usize,
+    /// Bytes of retained messages.
+    pub retained_bytes: usize,
+    /// Topics on which one client publishes that are remembered; above it, all are looked up anew.
+    pub topics_per_session: usize,
+    /// How long a connection may take to say who it is.
+    pub greeting: Span,
+    /// For how long a session may outlive its connection.
+    pub session_expiry: Span,
+    /// The longest keep-alive; longer ones are shortened to it, and no keep-alive is none.
+    pub keep_alive: Span,
+    /// How long a client is kept waiting that comes to a broker which does not reign, before it is sent to the other.
+    pub hold: Span,
+    /// How long sessions that a new primary knows have for coming back before it publishes their wills.
+    pub grace: Span,
+    /// Between two publications of `$SYS/broker/…`; zero for none.
+    pub sys_interval: Span,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 16_384,
+            sessions: 65_536,
+            packet_bytes: 256 << 10,
+            receive_maximum: 1_024,
+            topic_aliases: 64,
+            inflight: 256,
+            queue_messages: 1_000,
+            queue_bytes: 256 << 20,
+            backlog_bytes: 1 << 20,
+            subscriptions_per_session: 1_024,
+            subscriptions: 200_000,
+            retained_messages: 100_000,
+            retained_bytes: 64 << 20,
+            topics_per_session: 1_024,
+            greeting: Span::secs(5),
+            session_expiry: Span::secs(7 * 24 * 3_600),
+            keep_alive: Span::secs(3_600),
+            hold: Span::millis(300),
+            grace: Span::secs(5),
+            sys_interval: Span::secs(10),
+        }
+    }
+}
+
+/// Everything that a gateway is told at start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Limits.
+    pub limits: Limits,
+    /// What is promised to topics of which nobody has said anything.
+    pub fallback: Contract,
+    /// Where clients of the other broker connect, for those that come to the wrong one: `host:port`.
+    pub server_reference: Option<Box<str>>,
+    /// This process, for names that nobody else makes up.
+    pub node: u64,
+}

@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod control;
+mod exposition;
+mod metrics;
+mod probe;
+mod process;
+mod readiness;
+mod server;
+
+pub use control::{Beat, Control};
+pub use exposition::Samples;
+pub use metrics::{Kind, METRICS, Metric, Reading, page, render};
+pub use probe::{Answers, Probe, probe};
+pub use process::ProcessUse;
+pub use readiness::{Reason, judge, to_json};
+pub use server::{CONNECTIONS_MAX, HEAD_BYTES_MAX, REQUEST_TIME, StatusSource};

@@ -1,0 +1,425 @@
+//! The table of all metrics. What is rendered, the page `docs/metrics.md`, and the checks of the dashboard come from it.
+
+use crate::exposition::{Samples, seconds};
+use crate::process::ProcessUse;
+use broker::{LATENCY_BUCKETS, Snapshot};
+use std::time::Duration;
+use wire::Standing;
+
+/// What a metric is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It only grows while the process lives.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// Counts by bucket.
+    Histogram,
+}
+
+impl Kind {
+    /// Its name in the text format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// What metrics are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// The broker.
+    pub snapshot: &'a Snapshot,
+    /// The process, where the host tells.
+    pub process: Option<ProcessUse>,
+    /// How long the data thread took to answer.
+    pub answered_in: Duration,
+}
+
+/// One metric.
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it means.
+    pub help: &'static str,
+    collect: fn(&Reading<'_>, &mut Samples<'_>),
+}
+
+const fn metric(
+    name: &'static str,
+    kind: Kind,
+    labels: &'static [&'static str],
+    help: &'static str,
+    collect: fn(&Reading<'_>, &mut Samples<'_>),
+) -> Metric {
+    Metric { name, kind, labels, help, collect }
+}
+
+/// A counter or gauge without labels that is one number of the snapshot's node.
+macro_rules! of_node {
+    ($name:literal, $kind:ident, $field:ident, $help:literal) => {
+        metric($name, Kind::$kind, &[], $help, |reading, samples| {
+            samples.count(reading.snapshot.node.$field.into());
+        })
+    };
+}
+
+/// One number of the process.
+macro_rules! of_process {
+    ($name:literal, $kind:ident, $field:ident, $help:literal) => {
+        metric($name, Kind::$kind, &[], $help, |reading, samples| {
+            if let Some(used) = reading.process {
+                samples.value(used.$field as f64);
+            }
+        })
+    };
+}
+
+/// One number of each level of operators.
+macro_rules! of_levels {
+    ($name:literal, $kind:ident, $help:literal, $value:expr) => {
+        metric($name, Kind::$kind, &["level"], $help, |reading, samples| {
+            for level in &reading.snapshot.levels {
+                samples.labelled_value(&[("level", &level.level.to_string())], $value(level));
+            }
+        })
+    };
+}
+
+/// One number of each class of contracts.
+macro_rules! of_classes {
+    ($name:literal, $kind:ident, $field:ident, $help:literal) => {
+        metric($name, Kind::$kind, &["class"], $help, |reading, samples| {
+            for (class, counts) in &reading.snapshot.classes {
+                samples.labelled(&[("class", class)], counts.$field.into());
+            }
+        })
+    };
+}
+
+/// All metrics, in the order in which they are shown.
+pub const METRICS: &[Metric] = &[
+    metric(
+        "verge_info",
+        Kind::Gauge,
+        &["broker", "version"],
+        "Always 1; the labels say which broker and which release.",
+        |reading, samples| {
+            let version = env!("CARGO_PKG_VERSION");
+            samples.labelled(&[("broker", &reading.snapshot.name), ("version", version)], 1);
+        },
+    ),
+    metric(
+        "verge_start_time_seconds",
+        Kind::Gauge,
+        &[],
+        "When the process started, in seconds since 1970.",
+        |reading, samples| samples.value(reading.snapshot.node.started.0 as f64 / 1e9),
+    ),
+    metric(
+        "verge_role",
+        Kind::Gauge,
+        &["role"],
+        "1 for what the broker is in its pair: primary, backup or seeking; 0 for the others.",
+        |reading, samples| {
+            let roles = [
+                ("primary", Standing::Primary),
+                ("backup", Standing::Backup),
+                ("seeking", Standing::Seeking),
+            ];
+            for (role, standing) in roles {
+                samples.labelled(&[("role", role)], u64::from(reading.snapshot.node.standing == standing));
+            }
+        },
+    ),
+    metric(
+        "verge_epoch",
+        Kind::Gauge,
+        &[],
+        "The number of the reign that the broker knows of. It grows with every fail-over and handover.",
+        |reading, samples| samples.count(reading.snapshot.node.reign.epoch.0),
+    ),
+    of_node!(
+        "verge_protected",
+        Gauge,
+        protected,
+        "1 if a crash of the primary would now be survived within every contract."
+    ),
+    of_node!("verge_promotions_total", Counter, promotions, "How often this broker became primary."),
+    of_node!("verge_clients", Gauge, clients, "Connected clients."),
+    metric(
+        "verge_streams",
+        Kind::Gauge,
+        &["state"],
+        "Streams by whether their contract is met, at risk, or was broken within the last minute.",
+        |reading, samples| {
+            let states = ["met", "at_risk", "broken"].into_iter().zip(reading.snapshot.states);
+            states.for_each(|(state, count)| samples.labelled(&[("state", state)], count));
+        },
+    ),
+    metric(
+        "verge_dispatch_latency_seconds",
+        Kind::Histogram,
+        &["class"],
+        "From the creation of a message to its dispatch, by class of contract: the filter of its [[topic]], or `other`.",
+        |reading, samples| {
+            for (class, counts) in &reading.snapshot.classes {
+                samples.histogram(class, &LATENCY_BUCKETS, &counts.latency, counts.latency_nanos);
+            }
+        },
+    ),
+    of_classes!(
+        "verge_deadline_missed_total",
+        Counter,
+        missed,
+        "Messages dispatched after their deadline, by class of contract."
+    ),
+    of_classes!(
+        "verge_lost_total",
+        Counter,
+        lost,
+        "Messages that were missing when a later one came, or were overwritten before they were dispatched."
+    ),
+    of_classes!(
+        "verge_longest_loss_run",
+        Gauge,
+        longest_run,
+        "The longest run of those since the process started."
+    ),
+    of_node!("verge_messages_arrived_total", Counter, arrived, "Messages that arrived."),
+    of_node!("verge_messages_dispatched_total", Counter, dispatched, "Messages dispatched."),
+    of_node!(
+        "verge_messages_duplicate_total",
+        Counter,
+        duplicates,
+        "Messages that arrived again and were dropped."
+    ),
+    of_node!(
+        "verge_messages_forwarded_total",
+        Counter,
+        forwarded,
+        "Messages that came while this broker did not reign, and were sent on."
+    ),
+    of_node!(
+        "verge_messages_overrun_total",
+        Counter,
+        overrun,
+        "Messages that found no room, or were overwritten before they were dispatched."
+    ),
+    of_node!(
+        "verge_messages_dropped_total",
+        Counter,
+        dropped,
+        "Messages dropped for subscribers that did not read."
+    ),
+    of_node!(
+        "verge_messages_too_fast_total",
+        Counter,
+        rate_violations,
+        "Messages that followed faster than their period allows."
+    ),
+    of_node!(
+        "verge_messages_clock_ahead_total",
+        Counter,
+        clock_ahead,
+        "Messages whose creation time was ahead of this broker's clock."
+    ),
+    of_node!(
+        "verge_messages_unregistered_total",
+        Counter,
+        unregistered,
+        "Messages under a number that was never registered."
+    ),
+    of_node!("verge_refused_total", Counter, refused, "Contracts and subscriptions refused."),
+    of_node!("verge_replication_copies_total", Counter, replicated, "Copies sent to the backup."),
+    of_node!(
+        "verge_replication_bytes_total",
+        Counter,
+        replicated_bytes,
+        "Payload bytes of the copies sent to the backup."
+    ),
+    of_node!("verge_replication_batches_total", Counter, batches, "Batches in which lazy copies left."),
+    of_node!(
+        "verge_replication_late_total",
+        Counter,
+        late_replications,
+        "Copies that left after their deadline."
+    ),
+    of_node!("verge_replication_pruned_total", Counter, pruned, "Copies that the backup was told to drop."),
+    of_node!(
+        "verge_replication_kept_total",
+        Counter,
+        copies_kept,
+        "Copies that this broker kept for a primary."
+    ),
+    metric(
+        "verge_table_entries",
+        Kind::Gauge,
+        &["table"],
+        "Entries of a limited table. `deferred` is of the subscriber for which most messages wait.",
+        |reading, samples| {
+            for (table, entries, _) in tables(reading.snapshot) {
+                samples.labelled(&[("table", table)], entries as u64);
+            }
+        },
+    ),
+    metric(
+        "verge_table_limit",
+        Kind::Gauge,
+        &["table"],
+        "The limit of the same table, by the configuration.",
+        |reading, samples| {
+            for (table, _, limit) in tables(reading.snapshot) {
+                samples.labelled(&[("table", table)], limit as u64);
+            }
+        },
+    ),
+    metric("verge_store_bytes", Kind::Gauge, &[], "Bytes of all kept messages.", |reading, samples| {
+        samples.count(reading.snapshot.occupancy.store_bytes as u64);
+    }),
+    metric("verge_store_limit_bytes", Kind::Gauge, &[], "limits.store.", |reading, samples| {
+        samples.count(reading.snapshot.limits.store_bytes as u64);
+    }),
+    metric(
+        "verge_store_poisoned",
+        Kind::Gauge,
+        &[],
+        "1 if a write to durable storage has failed, so that nothing more is stored.",
+        |reading, samples| samples.count(u64::from(reading.snapshot.store_poisoned)),
+    ),
+    metric(
+        "verge_admission_utilisation_ratio",
+        Kind::Gauge,
+        &[],
+        "The share of one processor that the admitted contracts take.",
+        |reading, samples| samples.value(f64::from(reading.snapshot.node.utilisation_ppm) / 1e6),
+    ),
+    metric(
+        "verge_admission_limit_ratio",
+        Kind::Gauge,
+        &[],
+        "The share that they may take: admission.share.",
+        |reading, samples| samples.value(f64::from(reading.snapshot.share_ppm) / 1e6),
+    ),
+    of_node!("verge_operators", Gauge, operators, "Operators at work."),
+    of_node!("verge_operators_under_way", Gauge, under_way, "Messages that are under way in operators."),
+    of_node!("verge_operators_results_total", Counter, results, "Results that were published."),
+    of_node!(
+        "verge_operators_results_refused_total",
+        Counter,
+        results_refused,
+        "Results that could not be published, since their topic was refused."
+    ),
+    of_node!(
+        "verge_operators_unprocessed_total",
+        Counter,
+        unprocessed,
+        "Messages that operators could not take, since too many were under way."
+    ),
+    of_levels!("verge_level_operators", Gauge, "Operators of a level.", |level: &wire::LevelStatus| {
+        f64::from(level.operators)
+    }),
+    of_levels!(
+        "verge_level_busy_seconds_total",
+        Counter,
+        "The time of all runs of the operators that are at work. It begins anew when operators are changed.",
+        |level: &wire::LevelStatus| seconds(level.busy)
+    ),
+    of_levels!(
+        "verge_level_longest_run_seconds",
+        Gauge,
+        "The longest run of the operators that are at work.",
+        |level: &wire::LevelStatus| seconds(level.worst)
+    ),
+    of_levels!(
+        "verge_level_refused_total",
+        Counter,
+        "Events dropped because too many waited for the level.",
+        |level: &wire::LevelStatus| level.refused as f64
+    ),
+    of_levels!(
+        "verge_level_overdue",
+        Gauge,
+        "Runs that have been under way for so long that they count as not returning.",
+        |level: &wire::LevelStatus| f64::from(level.overdue)
+    ),
+    metric(
+        "verge_data_thread_answer_seconds",
+        Kind::Gauge,
+        &[],
+        "How long the data thread took to answer this scrape.",
+        |reading, samples| samples.value(reading.answered_in.as_secs_f64()),
+    ),
+    of_process!("verge_process_cpu_seconds_total", Counter, cpu_seconds, "Processor time of all threads."),
+    of_process!("verge_process_resident_memory_bytes", Gauge, resident_bytes, "Resident memory."),
+    of_process!("verge_process_open_fds", Gauge, open_fds, "Open descriptors."),
+    of_process!("verge_process_max_fds", Gauge, max_fds, "Descriptors that may be open."),
+    of_process!("verge_process_threads", Gauge, threads, "Threads."),
+];
+
+/// Limited tables that count entries: name, entries, limit.
+fn tables(snapshot: &Snapshot) -> [(&'static str, usize, usize); 5] {
+    let (full, limits) = (snapshot.occupancy, snapshot.limits);
+    [
+        ("connections", full.links, limits.links),
+        ("streams", full.streams, limits.streams),
+        ("sessions", full.sessions, limits.sessions),
+        ("jobs", full.jobs, limits.jobs),
+        ("deferred", full.deferred, limits.deferred_per_subscriber),
+    ]
+}
+
+/// All metrics in the text format of Prometheus.
+pub fn render(reading: &Reading<'_>) -> String {
+    let mut out = String::new();
+    for metric in METRICS {
+        let before = out.len();
+        for line in
+            [["# HELP ", metric.name, " ", metric.help], ["# TYPE ", metric.name, " ", metric.kind.as_str()]]
+        {
+            line.iter().for_each(|part| out.push_str(part));
+            out.push('\n');
+        }
+        let head = out.len();
+        (metric.collect)(reading, &mut Samples::new(&mut out, metric.name));
+        if out.len() == head {
+            // There is nothing to say, as of levels where there are no operators.
+            out.truncate(before);
+        }
+    }
+    out
+}
+
+/// The page for people, as Markdown.
+pub fn page() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n\
+         A broker with `brokers.NAME.http` shows these at `/metrics`, in the text format of Prometheus. Counters begin at zero with\n\
+         the process. Beside them, `/healthz` says whether the data thread turns, `/readyz` what keeps the broker from serving,\n\
+         with a remedy (503 if it does not serve; with `?strict` also if it is not protected), and `/api/v1/status` is the JSON of\n\
+         `verge status`.\n\n\
+         Labels have few values: `class` is a filter of a `[[topic]]`, up to `metrics.classes_max` of them, and `other`.\n\n\
+         This page is made from the table of metrics by `verge metrics`; a test keeps it true.\n\n\
+         | metric | type | labels | meaning |\n|---|---|---|---|\n",
+    );
+    for metric in METRICS {
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind) = (metric.name, metric.kind.as_str());
+        text.push_str(&format!("| `{name}` | {kind} | {} | {} |\n", labels.join(", "), metric.help));
+    }
+    text.push_str("\nBuckets of histograms end at ");
+    let ends: Vec<String> = LATENCY_BUCKETS.iter().map(ToString::to_string).collect();
+    text.push_str(&ends.join(", "));
+    text.push_str(".\n");
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What keeps a broker from serving, or from serving safely, with a remedy for each.
+
+use broker::{Fact, JsonObject, Snapshot};
+
+/// Something that is not as it should be.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reason {
+    /// A name that stays the same.
+    pub code: &'static str,
+    /// Whether the broker does not serve because of it. Otherwise it serves, but not as safely as it should.
+    pub blocking: bool,
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// A table that is filled to this share is as good as full.
+const FULL: f64 = 0.95;
+
+/// Everything that is not as it should be. `None`: the data thread does not answer.
+pub fn judge(snapshot: Option<&Snapshot>) -> Vec<Reason> {
+    let Some(snapshot) = snapshot else {
+        return vec![Reason {
+            code: "stuck",
+            blocking: true,
+            text: "the data thread does not answer".to_owned(),
+            remedy: "look for processes of a higher priority on its processor (`verge doctor`); restart the broker",
+        }];
+    };
+    let mut reasons = Vec::new();
+    find_what_stops(snapshot, &mut reasons);
+    find_what_endangers(snapshot, &mut reasons);
+    reasons
+}
+
+/// Why the broker does not serve.
+fn find_what_stops(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
+    let (full, limits) = (snapshot.occupancy, snapshot.limits);
+    let mut add = |is_so: bool, code, text: String, remedy| {
+        if is_so {
+            reasons.push(Reason { code, blocking: true, text, remedy });
+        }
+    };
+    add(
+        snapshot.leaving,
+        "leaving",
+        "the broker has been asked to end".to_owned(),
+        "start it again when it has ended",
+    );
+    add(
+        !snapshot.knows_primary,
+        "no_primary",
+        "the broker is not primary and knows none".to_owned(),
+        "start the other broker, or wait for detection.seek_primary or detection.seek_backup; see `verge status`",
+    );
+    add(
+        snapshot.store_poisoned,
+        "store_poisoned",
+        "a write to durable storage has failed, and nothing more is stored".to_owned(),
+        "mend the disk, then restart the broker",
+    );
+    add(
+        is_full(full.jobs, limits.jobs),
+        "overloaded",
+        format!("{} of {} jobs wait", full.jobs, limits.jobs),
+        "find the publishers that exceed their contracts (`verge status`), or raise limits.jobs",
+    );
+    add(
+        is_full(full.store_bytes, limits.store_bytes),
+        "store_full",
+        format!("{} of {} bytes for messages are taken", full.store_bytes, limits.store_bytes),
+        "raise limits.store, or carry fewer or smaller topics",
+    );
+}
+
+/// Why it does not serve as safely as it should.
+fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
+    let (full, limits) = (snapshot.occupancy, snapshot.limits);
+    let mut add = |is_so: bool, code, text: String, remedy| {
+        if is_so {
+            reasons.push(Reason { code, blocking: false, text, remedy });
+        }
+    };
+    add(
+        snapshot.has_peer && snapshot.knows_primary && !snapshot.node.protected,
+        "unprotected",
+        "a crash now loses messages: there is no backup that knows everything".to_owned(),
+        "start the other broker",
+    );
+    let planned = f64::from(snapshot.node.utilisation_ppm);
+    add(
+        snapshot.share_ppm > 0 && planned >= FULL * f64::from(snapshot.share_ppm),
+        "admission_full",
+        format!(
+            "the contracts take {:.1} % of a processor, and admission.share allows {:.1} %",
+            planned / 1e4,
+            f64::from(snapshot.share_ppm) / 1e4
+        ),
+        "new contracts will be refused: take some off this pair, or raise admission.share",
+    );
+    add(
+        is_full(full.links, limits.links),
+        "connections_full",
+        format!("{} of {} connections are taken", full.links, limits.links),
+        "raise limits.connections",
+    );
+}
+
+fn is_full(used: usize, limit: usize) -> bool {
+    used as f64 >= FULL * limit as f64
+}
+
+/// The reasons as one JSON document.
+pub fn to_json(reasons: &[Reason]) -> String {
+    let mut out = String::new();
+    let ready = !reasons.iter().any(|reason| reason.blocking);
+    out.push_str(if ready { "{\"ready\":true,\"reasons\":[" } else { "{\"ready\":false,\"reasons\":[" });
+    for (index, reason) in reasons.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        let mut object = JsonObject::begin(&mut out);
+        object.field("code", Fact::Text(reason.code));
+        object.field("blocking", Fact::Flag(reason.blocking));
+        object.field("text", Fact::Text(&reason.text));
+        object.field("remedy", Fact::Text(reason.remedy));
+        object.end();
+    }
+    out.push_str("]}\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn healthy() -> Snapshot {
+        let mut snapshot =
+            Snapshot { has_peer: true, knows_primary: true, share_ppm: 800_000, ..Default::default() };
+        snapshot.node.protected = true;
+        snapshot
+    }
+
+    fn codes(snapshot: &Snapshot) -> Vec<&'static str> {
+        judge(Some(snapshot)).iter().map(|reason| reason.code).collect()
+    }
+
+    #[test]
+    fn a_protected_pair_is_ready_without_reasons() {
+        assert_eq!(judge(Some(&healthy())), []);
+        assert_eq!(to_json(&[]), "{\"ready\":true,\"reasons\":[]}\n");
+    }
+
+    #[test]
+    fn each_trouble_has_its_reason() {
+        let with = |change: &dyn Fn(&mut Snapshot)| {
+            let mut snapshot = healthy();
+            change(&mut snapshot);
+            codes(&snapshot)
+        };
+        assert_eq!(with(&|s| s.knows_primary = false), ["no_primary"]);
+        assert_eq!(with(&|s| s.leaving = true), ["leaving"]);
+        assert_eq!(with(&|s| s.store_poisoned = true), ["store_poisoned"]);
+        assert_eq!(with(&|s| s.occupancy.jobs = s.limits.jobs), ["overloaded"]);
+        assert_eq!(with(&|s| s.occupancy.store_bytes = s.limits.store_bytes), ["store_full"]);
+        assert_eq!(with(&|s| s.node.protected = false), ["unprotected"]);
+        assert_eq!(with(&|s| s.node.utilisation_ppm = 800_000), ["admission_full"]);
+        assert_eq!(with(&|s| s.occupancy.links = s.limits.links), ["connections_full"]);
+        assert_eq!(judge(None)[0].code, "stuck");
+    }
+
+    #[test]
+    fn a_primary_whose_backup_died_goes_on_serving() {
+        let mut snapshot = healthy();
+        snapshot.node.protected = false;
+        let reasons = judge(Some(&snapshot));
+        assert!(reasons.iter().all(|reason| !reason.blocking));
+        let json: serde_json::Value = serde_json::from_str(&to_json(&reasons)).unwrap();
+        assert_eq!(json["ready"], true);
+        assert_eq!(json["reasons"][0]["remedy"], "start the other broker");
+    }
+
+    #[test]
+    fn a_broker_without_a_partner_is_not_reproached_for_it() {
+        let mut snapshot = healthy();
+        (snapshot.has_peer, snapshot.node.protected) = (false, false);
+        assert_eq!(codes(&snapshot), [""; 0]);
+    }
+}

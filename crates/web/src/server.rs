@@ -1,0 +1,135 @@
+//! Requests over HTTP. They are few and small, so everything is bounded tightly: connections, bytes of a request, and time.
+
+use crate::metrics::{Reading, render};
+use crate::probe::Live;
+use crate::process::ProcessUse;
+use crate::readiness::{Reason, judge, to_json};
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore};
+
+/// Connections at the same time. Further ones wait until one of these ends.
+pub const CONNECTIONS_MAX: usize = 32;
+/// Bytes of a request's head.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+/// How long a connection may take, from being accepted to the last byte of its answer.
+pub const REQUEST_TIME: Duration = Duration::from_secs(5);
+/// How long the data thread may take to answer before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long accepting rests when no descriptor is left.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// Makes the JSON of `verge status`. It may take a second or two, and runs on a thread of its own.
+pub type StatusSource = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
+
+/// What requests are answered from.
+pub(crate) struct Shared {
+    pub(crate) live: Mutex<Live>,
+    pub(crate) status: StatusSource,
+    /// One who asks for the status of the pair at a time.
+    pub(crate) asking: Semaphore,
+}
+
+/// Answers requests for ever.
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/api/v1/status", get(status))
+        .fallback(unknown)
+        .with_state(shared);
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        // It is never closed.
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                tokio::time::sleep(ACCEPT_REST).await;
+                continue;
+            }
+        };
+        let router = router.clone();
+        tokio::spawn(async move {
+            // Whoever is too slow is cut off.
+            let _ = tokio::time::timeout(REQUEST_TIME, answer(stream, router)).await;
+            drop(permit);
+        });
+    }
+}
+
+/// One request. Connections are not kept: scrapes are seconds apart, and an idle one would take the place of another.
+async fn answer(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
+    http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIME)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .await
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+
+fn reply(code: StatusCode, kind: &'static str, body: String) -> Response {
+    (code, [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")], body).into_response()
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let mut live = shared.live.lock().await;
+    let began = Instant::now();
+    let Some(snapshot) = live.look(true, PATIENCE).await else {
+        let body = "the data thread does not answer\n".to_owned();
+        return reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, body);
+    };
+    let answered_in = began.elapsed();
+    reply(StatusCode::OK, EXPOSITION, render(&Reading { snapshot, process: ProcessUse::now(), answered_in }))
+}
+
+async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.live.lock().await.look(false, PATIENCE).await {
+        Some(_) => reply(StatusCode::OK, TEXT, "alive\n".to_owned()),
+        None => {
+            let body = "the data thread does not answer\n".to_owned();
+            reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
+        }
+    }
+}
+
+/// With `?strict`, what makes the broker unsafe counts as well.
+async fn readyz(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
+    let reasons: Vec<Reason> = judge(shared.live.lock().await.look(false, PATIENCE).await);
+    let strict = query.is_some_and(|query| query.split('&').any(|part| part == "strict"));
+    let not_ready = reasons.iter().any(|reason| reason.blocking || strict);
+    let code = if not_ready { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    reply(code, JSON, to_json(&reasons))
+}
+
+async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    let Ok(_permit) = shared.asking.acquire().await else {
+        return reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "ended\n".to_owned());
+    };
+    let source = Arc::clone(&shared.status);
+    match tokio::task::spawn_blocking(move || source()).await {
+        Ok(Ok(body)) => reply(StatusCode::OK, JSON, body),
+        Ok(Err(text)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, text + "\n"),
+        Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the status could not be made\n".to_owned()),
+    }
+}
+
+async fn unknown() -> Response {
+    let body = "there is /metrics, /healthz, /readyz and /api/v1/status\n".to_owned();
+    reply(StatusCode::NOT_FOUND, TEXT, body)
+}
