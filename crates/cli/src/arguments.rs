@@ -65,6 +65,9 @@ pub enum Command {
     Broker {
         /// Which of the configured brokers; without a configuration there are `a` and `b`.
         name: Option<String>,
+        /// Listen beyond this host although whoever reaches the broker may publish and subscribe.
+        #[arg(long)]
+        insecure: bool,
     },
     /// Publish messages.
     #[command(alias = "publish")]
@@ -197,6 +200,18 @@ pub struct BrokerArguments {
     /// The port where the host has none.
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = 7571)]
     pub port: u16,
+
+    /// Speak TLS, and believe brokers whose certificates were issued by these [default: tls.ca where brokers have clients_tls].
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
+    /// The certificate to show to brokers [default: tls.certificate].
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub certificate: Option<PathBuf>,
+
+    /// Its private key [default: tls.key].
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
 }
 
 impl BrokerArguments {

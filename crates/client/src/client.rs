@@ -8,7 +8,8 @@ use crate::subscription::{Account, Message, Subscription, queue};
 use contract::{Contract, Epoch, Span, TopicFilter};
 use endpoint::{Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
-use host::{Driver, HostError, Network, Poller};
+use host::tls::{Tls, TlsError, TlsSettings, server_name};
+use host::{Driver, HostError, Lobby, LobbySettings, Network, Poller, Troubles};
 use std::cell::Cell;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     waker: UnixStream,
     patience: Duration,
     brokers: Vec<SocketAddr>,
+    /// Why a handshake failed last.
+    trouble: Arc<Mutex<String>>,
 }
 
 thread_local! {
@@ -81,11 +84,12 @@ pub struct Builder {
     name: Option<String>,
     patience: Duration,
     failover: Span,
+    tls: Option<TlsSettings>,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { name: None, patience: Duration::from_secs(5), failover: Span::millis(50) }
+        Builder { name: None, patience: Duration::from_secs(5), failover: Span::millis(50), tls: None }
     }
 }
 
@@ -114,6 +118,12 @@ impl Builder {
         self
     }
 
+    /// Speaks TLS with brokers, whose certificates must have the hosts under which they are given.
+    pub fn tls(mut self, settings: TlsSettings) -> Builder {
+        self.tls = Some(settings);
+        self
+    }
+
     /// Connects to brokers, given as `host:port`, several divided by commas. Returns when a primary is found.
     pub fn connect(self, brokers: &str) -> Result<Client, Error> {
         let client = self.start(brokers)?;
@@ -123,6 +133,7 @@ impl Builder {
 
     /// The same without waiting for a primary.
     pub fn start(self, brokers: &str) -> Result<Client, Error> {
+        let hosts = hosts(brokers);
         let brokers = resolve(brokers)?;
         let now = host::now();
         let name = self.name.unwrap_or_else(|| format!("client-{:016x}", host::random_number()));
@@ -131,6 +142,10 @@ impl Builder {
         let node = ClientNode::new(settings, now, Events::default());
         let system = |error: HostError| Error::System(error.to_string());
         let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
+        let trouble = Arc::new(Mutex::new(String::new()));
+        if let Some(settings) = &self.tls {
+            secure(&mut driver, settings, &hosts, Arc::clone(&trouble))?;
+        }
         let (waker, sleeper) = UnixStream::pair().map_err(|error| Error::System(error.to_string()))?;
         driver.wake_on(&sleeper).map_err(system)?;
         sleeper.set_nonblocking(true).map_err(|error| Error::System(error.to_string()))?;
@@ -142,6 +157,7 @@ impl Builder {
             waker,
             patience: self.patience,
             brokers,
+            trouble,
         });
         let running = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -439,7 +455,12 @@ impl Shared {
                     if stands_by { "stands by and waits for its partner" } else { trouble }
                 )
             };
-            self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
+            let mut brokers = self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ");
+            let trouble = lock(&self.trouble);
+            if !trouble.is_empty() {
+                brokers.push_str(&format!("; {trouble}"));
+            }
+            brokers
         };
         match self.with(describe) {
             Ok(brokers) => Error::NoPrimary { waited: self.patience(), brokers },
@@ -476,6 +497,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn first(publishers: Vec<Publisher>) -> Result<Publisher, Error> {
     publishers.into_iter().next().ok_or(Error::Limit("publications"))
+}
+
+/// Handshakes of one client at once: one for each broker.
+const HANDSHAKES: usize = BROKERS_MAX;
+/// How long one may take.
+const HANDSHAKE_TIME: Span = Span::secs(2);
+
+/// Encrypts the connections of a client. `trouble` gets why a handshake failed.
+fn secure(
+    driver: &mut Driver<ClientNode<Events>>,
+    settings: &TlsSettings,
+    hosts: &[String],
+    trouble: Arc<Mutex<String>>,
+) -> Result<(), Error> {
+    let bad = |error: TlsError| Error::Tls(error.to_string());
+    let names = hosts.iter().map(|host| server_name(host)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+    let (tls, _) = Tls::load(settings).map_err(bad)?;
+    if !tls.dials() {
+        return Err(Error::Tls(
+            "nobody is known who issues certificates of brokers: give tls.ca, or --ca".to_owned(),
+        ));
+    }
+    let troubles = Arc::new(Troubles::new(move |line| line.clone_into(&mut lock(&trouble))));
+    let lobby = Lobby::start(LobbySettings {
+        handshakes: HANDSHAKES,
+        within: HANDSHAKE_TIME,
+        tls: Some(Arc::new(tls)),
+        troubles,
+    });
+    let system = |error: HostError| Error::System(error.to_string());
+    driver.employ(lobby.map_err(system)?, names).map_err(system)
+}
+
+/// The hosts of addresses, as they were given.
+fn hosts(brokers: &str) -> Vec<String> {
+    let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
+    texts.map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host).to_owned()).collect()
 }
 
 /// Most brokers that a client may be given.

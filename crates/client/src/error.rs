@@ -52,6 +52,8 @@ pub enum Error {
     Ended,
     /// The system refused something that a client needs.
     System(String),
+    /// Certificates or keys that cannot be used.
+    Tls(String),
     /// A broker refused a handover.
     Handover(String),
 }
@@ -97,7 +99,7 @@ impl fmt::Display for Error {
                 )
             }
             Error::Ended => write!(f, "the client has ended, since one of its handlers panicked"),
-            Error::System(reason) => f.write_str(reason),
+            Error::System(reason) | Error::Tls(reason) => f.write_str(reason),
             Error::Handover(reason) => write!(f, "no handover: {reason}"),
         }
     }

@@ -11,6 +11,7 @@ pub use client::{Builder, Client, resolve};
 pub use contract::{Contract, Epoch, LinkClass, Loss, Remedies, Span, Time};
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
+pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
 pub use publisher::{Batch, Publisher};
 pub use report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use subscription::{Account, Message, Subscription};

@@ -76,6 +76,34 @@ fn the_same_over_tls() {
 }
 
 #[test]
+fn who_stops_reading_gets_everything_later_and_in_order() {
+    let plant = Plant::new(ClientCertificates::None);
+    let house = House::new(&plant.settings);
+    let bytes = pattern(4_000_000);
+    let mut other = connect(plain(house.ws), house.ws);
+    let slow = |socket: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>, before: usize| {
+        socket(Some(&bytes));
+        house.wait("all bytes", |seen| seen.came >= before + bytes.len());
+        assert!(socket(None) == bytes);
+    };
+    let mut socket = connect(plain(house.ws), house.ws);
+    slow(&mut |part| send_or_read(&mut socket, part, bytes.len()), 0);
+    let mut socket = connect(secure(house.wss, &plant.client(None)), house.wss);
+    slow(&mut |part| send_or_read(&mut socket, part, bytes.len()), bytes.len());
+    echo(&mut other, b"others go on");
+}
+
+fn send_or_read<S: Read + Write>(socket: &mut WebSocket<S>, part: Option<&[u8]>, length: usize) -> Vec<u8> {
+    match part {
+        Some(part) => {
+            socket.send(Message::Binary(part.to_vec().into())).unwrap();
+            Vec::new()
+        }
+        None => read(socket, length),
+    }
+}
+
+#[test]
 fn what_comes_with_the_request_is_not_lost() {
     let plant = Plant::new(ClientCertificates::None);
     let house = House::new(&plant.settings);

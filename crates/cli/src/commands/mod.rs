@@ -22,6 +22,7 @@ pub mod workload;
 use crate::arguments::{Arguments, BrokerArguments, Command, Format};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble};
+use host::tls::TlsSettings;
 use std::path::{Path, PathBuf};
 use verge::{Builder, Client, Reigning};
 
@@ -30,9 +31,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { config, set, format, command, .. } = arguments;
     let load = |file: Option<&Path>| Ok::<_, Trouble>(Config::load(file.or(config.as_deref()), &set)?);
     match command {
-        Command::Broker { name } => {
+        Command::Broker { name, insecure } => {
             let now = load(None)?;
-            broker::run(&now, name.as_deref(), move || Config::load(config.as_deref(), &set))
+            broker::run(&now, name.as_deref(), insecure, move || Config::load(config.as_deref(), &set))
         }
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
@@ -74,10 +75,32 @@ fn file_or_configured(
 
 /// A client of the brokers that were named, or else of the configured ones. Without waiting for a primary.
 fn start_client(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Result<Client, Trouble> {
-    let addresses = brokers.addresses().unwrap_or_else(|| config.client_addresses());
+    let (given, secure) = (brokers.addresses(), config.secure_client_addresses());
+    let encrypted = brokers.ca.is_some() || given.is_none() && config.tls.ca.is_some() && secure.is_some();
+    let configured = || secure.filter(|_| encrypted).unwrap_or_else(|| config.client_addresses());
+    let addresses = given.unwrap_or_else(configured);
     let builder: Builder = Client::builder().failover(config.delays.failover);
     let builder = name.into_iter().fold(builder, Builder::name);
+    let builder = if encrypted { builder.tls(client_tls(config, brokers)) } else { builder };
     Ok(builder.start(&addresses)?)
+}
+
+/// Whom a client believes, and what it shows.
+fn client_tls(config: &Config, brokers: &BrokerArguments) -> TlsSettings {
+    let (mut certificate, mut key) = (brokers.certificate.clone(), brokers.key.clone());
+    // The configured key may be the broker's, which not everybody may read; those come without a certificate.
+    let readable =
+        |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| std::fs::File::open(path).is_ok());
+    if certificate.is_none() && readable(&config.tls.certificate) && readable(&config.tls.key) {
+        (certificate, key) = (config.tls.certificate.clone(), config.tls.key.clone());
+    }
+    TlsSettings {
+        certificate,
+        key,
+        ca: brokers.ca.clone().or_else(|| config.tls.ca.clone()),
+        minimum: config.tls.minimum,
+        ..TlsSettings::default()
+    }
 }
 
 /// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.

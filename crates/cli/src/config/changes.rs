@@ -7,7 +7,16 @@ use std::fmt;
 
 /// Keys that a running broker takes over on SIGHUP. Whoever makes another key apply at once adds it here, and a
 /// `Taker` among the broker's commands that does it.
-pub const APPLIED: &[&str] = &["log.format", "log.level"];
+pub const APPLIED: &[&str] = &[
+    "log.format",
+    "log.level",
+    "tls.certificate",
+    "tls.key",
+    "tls.ca",
+    "tls.client_ca",
+    "tls.client_certificates",
+    "tls.minimum_version",
+];
 
 /// Sections of which the same is true, as `verge config show` names their entries.
 const APPLIED_SECTIONS: [&str; 2] = ["operator", "source"];

@@ -1,9 +1,12 @@
-//! Where a broker listens, and how many may come in.
+//! Where a broker listens, how many may come in, and what TLS needs there.
 
-use super::value::Value;
-use super::{BrokerAddress, Understanding};
+use super::problems::Source;
+use super::value::{Raw, Value};
+use super::{BrokerAddress, Config, Understanding};
+use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
 use host::{Door, DoorLimits, Transport};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use wire::Protocol;
 
 /// A packet with what belongs to it must fit a frame between the brokers.
@@ -12,17 +15,31 @@ const PACKET_BYTES_MOST: usize = 1_000_000;
 /// Where a broker listens besides the two addresses that it always has.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Listeners {
+    pub clients_tls: Option<SocketAddr>,
+    /// The same as it was written.
+    pub clients_tls_text: Option<String>,
+    pub pair_tls: bool,
+    /// The host of `pair` as it was written, which must be in the broker's certificate.
+    pub pair_host: String,
     pub mqtt: Option<SocketAddr>,
+    pub mqtt_tls: Option<SocketAddr>,
+    pub mqtt_ws: Option<SocketAddr>,
+    pub mqtt_wss: Option<SocketAddr>,
 }
 
 impl BrokerAddress {
     /// All its doors, each with its key.
     pub fn doors(&self) -> Vec<(&'static str, Door)> {
         let listeners = &self.listeners;
+        let pair = if listeners.pair_tls { Transport::PairTls } else { Transport::Plain };
         let all = [
             ("clients", Some(self.clients), Protocol::Verge, Transport::Plain),
-            ("pair", Some(self.pair), Protocol::Verge, Transport::Plain),
+            ("clients_tls", listeners.clients_tls, Protocol::Verge, Transport::Tls),
+            ("pair", Some(self.pair), Protocol::Verge, pair),
             ("mqtt", listeners.mqtt, Protocol::Mqtt, Transport::Plain),
+            ("mqtt_tls", listeners.mqtt_tls, Protocol::Mqtt, Transport::Tls),
+            ("mqtt_ws", listeners.mqtt_ws, Protocol::Mqtt, Transport::WebSocket),
+            ("mqtt_wss", listeners.mqtt_wss, Protocol::Mqtt, Transport::SecureWebSocket),
         ];
         let door = |(key, address, protocol, transport): (_, Option<SocketAddr>, _, _)| {
             Some((key, Door { address: address?, protocol, transport }))
@@ -33,11 +50,27 @@ impl BrokerAddress {
 
 impl Understanding {
     pub(super) fn listeners(&self, broker: &str) -> Listeners {
-        let address = |key: &str| match self.values.get(&format!("brokers.{broker}.{key}")) {
+        let path = |key: &str| format!("brokers.{broker}.{key}");
+        let address = |key: &str| match self.values.get(&path(key)) {
             Some(Value::Address(address)) => Some(*address),
             _ => None,
         };
-        Listeners { mqtt: address("mqtt") }
+        let text = |key: &str| match self.layers.values.get(&path(key)).map(|given| &given.raw) {
+            Some(Raw::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let clients_tls = address("clients_tls");
+        let pair = text("pair");
+        Listeners {
+            clients_tls,
+            clients_tls_text: clients_tls.map(|_| text("clients_tls")),
+            pair_tls: self.values.get(&path("pair_tls")) == Some(&Value::Switch(true)),
+            pair_host: pair.rsplit_once(':').map_or("", |(host, _)| host).to_owned(),
+            mqtt: address("mqtt"),
+            mqtt_tls: address("mqtt_tls"),
+            mqtt_ws: address("mqtt_ws"),
+            mqtt_wss: address("mqtt_wss"),
+        }
     }
 
     pub(super) fn mqtt(&self) -> mqtt::Limits {
@@ -71,6 +104,66 @@ impl Understanding {
         DoorLimits {
             per_second: limit("limits.accepts_per_second"),
             per_address: limit("limits.connections_per_address"),
+        }
+    }
+
+    pub(super) fn tls(&mut self) -> TlsSettings {
+        let brokers = self.brokers();
+        let word = |path: &str| match self.values.get(path) {
+            Some(Value::Word(word)) => word.as_str(),
+            _ => "",
+        };
+        TlsSettings {
+            client_certificates: match word("tls.client_certificates") {
+                "optional" => ClientCertificates::Optional,
+                "required" => ClientCertificates::Required,
+                _ => ClientCertificates::None,
+            },
+            minimum: if word("tls.minimum_version") == "1.3" { TlsVersion::V13 } else { TlsVersion::V12 },
+            certificate: self.file("tls.certificate"),
+            key: self.file("tls.key"),
+            ca: self.file("tls.ca"),
+            client_ca: self.file("tls.client_ca"),
+            brokers: brokers.into_iter().map(|broker| broker.listeners.pair_host).collect(),
+        }
+    }
+
+    /// A path, as seen from the file that has it.
+    fn file(&self, key: &str) -> Option<PathBuf> {
+        let Some(Value::Word(word)) = self.values.get(key) else { return None };
+        let folder = match self.source(key) {
+            Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
+            _ => None,
+        };
+        Some(folder.unwrap_or(Path::new("")).join(word))
+    }
+
+    /// What listeners need and is not there.
+    pub(super) fn check_listeners(&mut self, config: &Config) {
+        let tls = &config.tls;
+        for broker in &config.brokers {
+            for (key, door) in broker.doors() {
+                let key = if key == "pair" { "pair_tls" } else { key };
+                let path = format!("brokers.{}.{key}", broker.name);
+                let needs_ca = door.transport == Transport::PairTls;
+                let lacks = [
+                    ("tls.certificate", door.transport.is_secure() && tls.certificate.is_none()),
+                    ("tls.key", door.transport.is_secure() && tls.key.is_none()),
+                    ("tls.ca", needs_ca && tls.ca.is_none()),
+                ];
+                for (lacking, _) in lacks.into_iter().filter(|(_, lacks)| *lacks) {
+                    let source = self.source(&path);
+                    let remedy = format!("give {lacking}, or leave {path} out");
+                    self.problem(&source, format!("{path} needs {lacking}, which is not configured"), remedy);
+                }
+            }
+        }
+        if tls.client_certificates != ClientCertificates::None && tls.client_ca.is_none() {
+            let source = self.source("tls.client_certificates");
+            let message =
+                "tls.client_certificates asks for certificates, and tls.client_ca is not configured";
+            let remedy = "give tls.client_ca: who issues certificates of clients";
+            self.problem(&source, message.to_owned(), remedy.to_owned());
         }
     }
 }

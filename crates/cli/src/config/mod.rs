@@ -19,6 +19,7 @@ pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use host::DoorLimits;
+use host::tls::TlsSettings;
 use layers::{Given, Layers, Table};
 pub use layers::{read_text, unknown_problem};
 pub use listeners::Listeners;
@@ -105,6 +106,9 @@ pub struct Config {
     pub limits: Limits,
     pub log: LogConfig,
     pub door_limits: DoorLimits,
+    /// Handshakes under way at once.
+    pub handshakes: usize,
+    pub tls: TlsSettings,
     pub mqtt: mqtt::Limits,
     pub store: StoreConfig,
     pub topics: Vec<TopicFamily>,
@@ -168,6 +172,12 @@ impl Config {
                 Err(Problems { subject: Subject::Configuration, files: reader.layers.files, list })
             }
         }
+    }
+
+    /// The same over TLS, with the hosts as they were written, if all brokers have one.
+    pub fn secure_client_addresses(&self) -> Option<String> {
+        let texts = self.brokers.iter().map(|broker| broker.listeners.clients_tls_text.as_deref());
+        texts.collect::<Option<Vec<_>>>().map(|texts| texts.join(","))
     }
 
     /// The addresses of all brokers for clients, as `host:port,host:port`.
@@ -324,6 +334,8 @@ impl Understanding {
             limits: self.limits(),
             log: self.log(),
             door_limits: self.door_limits(),
+            handshakes: self.size("limits.handshakes"),
+            tls: self.tls(),
             mqtt: self.mqtt(),
             store: self.store(),
             processing: self.processing(&topics, factory),
@@ -569,6 +581,7 @@ impl Understanding {
 
     /// Values that contradict each other; both keys are named.
     fn check_relations(&mut self, config: &Config) {
+        self.check_listeners(config);
         let detection = &config.detection;
         let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
         if detected > config.delays.failover {

@@ -12,6 +12,8 @@ pub enum Kind {
     Address,
     /// `host:port`, or `none`.
     AddressOrNone,
+    /// A file, or `none`.
+    PathOrNone,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number in this range.
@@ -60,6 +62,7 @@ impl Kind {
             Kind::DurationOrAuto => "duration, or \"auto\"".to_owned(),
             Kind::Address => "\"host:port\"".to_owned(),
             Kind::AddressOrNone => "\"host:port\", or \"none\"".to_owned(),
+            Kind::PathOrNone => "path of a file, or \"none\"".to_owned(),
             Kind::Choice(words) => {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
             }
@@ -121,10 +124,61 @@ pub const KEYS: &[Key] = &[
         "Which one reigns where neither does yet. Only a preference: a broker that finds a reigning partner stands by.",
     ),
     key(
+        "brokers.*.clients_tls",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "Where clients reach this broker over TLS.",
+    ),
+    key(
+        "brokers.*.pair_tls",
+        Kind::Switch,
+        "false",
+        "Whether the partner must speak TLS at `pair`, and show the certificate of a broker: issued by tls.ca, and with the host of one of the configured `pair` addresses.",
+    ),
+    key(
         "brokers.*.mqtt",
         Kind::AddressOrNone,
         "\"none\"",
         "Where MQTT clients reach this broker; usually port 1883.",
+    ),
+    key("brokers.*.mqtt_tls", Kind::AddressOrNone, "\"none\"", "The same over TLS; usually port 8883."),
+    key(
+        "brokers.*.mqtt_ws",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "The same over WebSocket, at the paths /mqtt and /; usually port 8083.",
+    ),
+    key(
+        "brokers.*.mqtt_wss",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "The same over WebSocket and TLS; usually port 8084.",
+    ),
+    key(
+        "tls.certificate",
+        Kind::PathOrNone,
+        "\"none\"",
+        "Our certificate, and behind it those that lead to its issuer, in PEM. Paths are relative to the file that has them. SIGHUP loads all certificates again; connections go on.",
+    ),
+    key("tls.key", Kind::PathOrNone, "\"none\"", "Its private key, in PEM, without a password."),
+    key(
+        "tls.ca",
+        Kind::PathOrNone,
+        "\"none\"",
+        "Who issues certificates of brokers, in PEM. Clients believe them, and so do brokers of each other.",
+    ),
+    key("tls.client_ca", Kind::PathOrNone, "\"none\"", "Who issues certificates of clients, in PEM."),
+    key(
+        "tls.client_certificates",
+        Kind::Choice(&["none", "optional", "required"]),
+        "\"none\"",
+        "Whether clients are asked for a certificate of tls.client_ca. The common name in it is the client's name.",
+    ),
+    key(
+        "tls.minimum_version",
+        Kind::Choice(&["1.2", "1.3"]),
+        "\"1.2\"",
+        "The oldest version of TLS that is spoken.",
     ),
     key(
         "network.failover",
@@ -384,6 +438,12 @@ pub const KEYS: &[Key] = &[
         Kind::Integer(1, 1_000_000),
         "5000",
         "Connections that one listener takes in a second. Further ones wait in the system's queue.",
+    ),
+    key(
+        "limits.handshakes",
+        Kind::Integer(1, 65_536),
+        "1024",
+        "Handshakes of TLS and WebSocket under way at once. Above it, the oldest is given up. Each may take limits.greeting.",
     ),
     key(
         "limits.streams",

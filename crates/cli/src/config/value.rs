@@ -115,7 +115,8 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Duration | Kind::DurationOrAuto, Raw::Number(number)) => {
             Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
         }
-        (Kind::AddressOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
+        (Kind::AddressOrNone | Kind::PathOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
+        (Kind::PathOrNone, Raw::Text(text)) if !text.is_empty() => Ok(Value::Word(text.clone())),
         (Kind::Address | Kind::AddressOrNone, Raw::Text(text)) => {
             understand_address(text).map(Value::Address)
         }

@@ -65,6 +65,9 @@ pub struct Tls {
     loaded: RwLock<Arc<Loaded>>,
 }
 
+/// Certificates that were loaded again and are not used yet.
+pub struct Renewed(Loaded);
+
 /// What was loaded at once.
 pub(crate) struct Loaded {
     /// For doors where clients come in.
@@ -92,6 +95,18 @@ impl Tls {
 
     /// Loads them again for the handshakes that begin from now on. After an error everything is as it was.
     pub fn reload(&self, settings: &TlsSettings) -> Result<Vec<String>, TlsError> {
+        let (renewed, notes) = self.prepare(settings)?;
+        self.adopt(renewed);
+        Ok(notes)
+    }
+
+    /// Uses what was prepared, for the handshakes that begin from now on.
+    pub fn adopt(&self, renewed: Renewed) {
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed.0);
+    }
+
+    /// Loads them again without using them yet. Returns them with notes for the operator.
+    pub fn prepare(&self, settings: &TlsSettings) -> Result<(Renewed, Vec<String>), TlsError> {
         let (loaded, notes) = Loaded::new(settings)?;
         let now = self.loaded();
         for (was, is, what) in [
@@ -103,8 +118,7 @@ impl Tls {
                 return Err(TlsError::Lacking { what });
             }
         }
-        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
-        Ok(notes)
+        Ok((Renewed(loaded), notes))
     }
 
     /// Whether a door of this kind can be opened.

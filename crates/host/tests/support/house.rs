@@ -3,6 +3,7 @@
 
 use super::Probe;
 use contract::Span;
+use host::realtime::Wishes;
 use host::tls::{Tls, TlsSettings};
 use host::{Cause, DoorLimits, Driver, Lobby, LobbySettings, Transport, Troubles};
 use rustls::ClientConfig;
@@ -20,11 +21,13 @@ pub struct Plan {
     pub handshakes: usize,
     pub within: Span,
     pub keeps: bool,
+    /// Whether the node's thread goes before others, as that of a broker does.
+    pub realtime: bool,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { handshakes: 512, within: Span::secs(30), keeps: false }
+        Plan { handshakes: 512, within: Span::secs(30), keeps: false, realtime: false }
     }
 }
 
@@ -84,8 +87,13 @@ impl House {
         driver.wake_on(&sleeper).unwrap();
         let (seen, ended) = (Arc::new(Mutex::new(Seen::default())), Arc::new(AtomicBool::new(false)));
         let (shown, over) = (Arc::clone(&seen), Arc::clone(&ended));
+        let realtime = plan.realtime;
         let thread = std::thread::spawn(move || {
             let _sleeper = sleeper;
+            if realtime {
+                let wishes = Wishes { priority: Some(50), processors: Vec::new(), lock_memory: false };
+                host::realtime::ask(&wishes).iter().for_each(|refused| eprintln!("note: {refused}"));
+            }
             let mut ready = Vec::new();
             while !over.load(Ordering::Acquire) {
                 driver.wait_and_turn(&mut ready).unwrap();

@@ -6,6 +6,7 @@ mod log;
 mod observe;
 mod processing;
 mod reload;
+mod security;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
@@ -14,12 +15,13 @@ use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
 use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Door, Notifier, Partner, Serving, Troubles, calibrate, now, random_number, serve};
-use log::Lines;
+use host::{Door, Notifier, Serving, Troubles, calibrate, now, random_number, serve};
 use reload::{LogTaker, Taker};
+use security::{Certificates, check_exposure};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use web::Answers;
+use wire::Protocol;
 
 /// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
 const USUAL_PRIORITY: u8 = 50;
@@ -32,9 +34,11 @@ const ASSUMED: Span = Span::micros(5);
 pub fn run(
     config: &Config,
     name: Option<&str>,
+    insecure: bool,
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
+    check_exposure(config, own, insecure)?;
     let (lines, printer) = log::write_in_background(&own.name, config.log)?;
     // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
@@ -54,7 +58,12 @@ pub fn run(
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes()?;
-    let takers: Vec<Box<dyn Taker>> = vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone()))];
+    let certificates = Certificates::load(config, own, partner, &lines)?;
+    let told = lines.clone();
+    let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
+    let lobby = certificates.lobby(config, own, &troubles)?;
+    let takers: Vec<Box<dyn Taker>> =
+        vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone())), Box::new(certificates)];
     reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
     let watched = observe::start(config, own, &notifier)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
@@ -75,13 +84,12 @@ pub fn run(
     ));
     let settings = settings(config, own, partner.is_some(), costs, blocking);
     let doors = own.doors();
-    let troubles = lines.clone();
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
         limits: config.door_limits,
-        troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
-        partner: partner.map(|partner| Partner { address: partner.pair, name: None }),
-        lobby: None,
+        troubles,
+        partner: security::partner(partner)?,
+        lobby,
         wakers: wakers(bell, waker, answers.as_ref())?,
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone())?;
@@ -92,14 +100,19 @@ pub fn run(
     {
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
-    if own.listeners.mqtt.is_some() {
+    if doors.iter().any(|(_, door)| door.protocol == Protocol::Mqtt) {
         node = node.with_gateway(gateway::new(config, partner, &kept));
     }
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
         http.iter().for_each(|http| lines.say(&format!("metrics at http://{http}/metrics")));
-        warn_of_exposure(&lines, opened.iter().map(|door| door.address).chain(http));
+        if http.is_some_and(|http| !http.ip().is_loopback()) {
+            lines.warn("note: metrics are shown beyond this host, to whoever asks");
+        }
+        if insecure {
+            lines.warn("note: --insecure: whoever reaches these listeners may publish and subscribe");
+        }
         notifier.ready();
     };
     let result = serve(node, serving, listening, |node, net| {
@@ -124,16 +137,6 @@ pub fn run(
 fn wakers(bell: OwnedFd, changes: OwnedFd, answers: Option<&Answers>) -> Result<Vec<OwnedFd>, Trouble> {
     let questions = answers.map(Answers::waker).transpose()?;
     Ok([bell, changes].into_iter().chain(questions).collect())
-}
-
-/// There is no authentication yet, so whoever reaches the ports may publish.
-fn warn_of_exposure(lines: &Lines, mut addresses: impl Iterator<Item = std::net::SocketAddr>) {
-    if addresses.any(|address| !address.ip().is_loopback()) {
-        lines.warn(
-            "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
-             publish and subscribe. Keep it inside a network that you trust",
-        );
-    }
 }
 
 /// Doors for the operator, by their keys.

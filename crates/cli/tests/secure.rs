@@ -1,0 +1,169 @@
+//! Brokers that are protected: a pair and its clients over TLS, certificates exchanged while they run, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustix::process::Signal;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use support::{Folder, PATIENT, Pair, Site, WATCHDOG, free_ports, wait_until};
+use verge::{Client, Contract, Span, TlsSettings};
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+fn issuer() -> Issuer {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Issuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Writes a certificate for this host, and its key.
+fn issue(issuer: &Issuer, folder: &Folder, name: &str) {
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate().unwrap();
+    folder.write("own.pem", params.signed_by(&key, issuer).unwrap().pem());
+    folder.write("own.key", key.serialize_pem());
+}
+
+/// A pair that speaks TLS with clients and between its brokers.
+fn secure_site(issuer: &Issuer) -> (Site, String) {
+    let site = Site::new(PATIENT);
+    let [a, b] = free_ports::<2>();
+    issue(issuer, &site.folder, "broker");
+    site.folder.write("ca.pem", issuer.pem());
+    std::fs::create_dir(site.folder.path("conf.d")).unwrap();
+    let text = format!(
+        "[brokers.a]\npair_tls = true\nclients_tls = \"127.0.0.1:{a}\"\n\
+         [brokers.b]\npair_tls = true\nclients_tls = \"127.0.0.1:{b}\"\n\
+         [tls]\ncertificate = \"../own.pem\"\nkey = \"../own.key\"\nca = \"../ca.pem\"\n"
+    );
+    site.folder.write("conf.d/tls.toml", text);
+    (site, format!("127.0.0.1:{a},127.0.0.1:{b}"))
+}
+
+fn believing(ca: PathBuf) -> TlsSettings {
+    TlsSettings { ca: Some(ca), ..TlsSettings::default() }
+}
+
+#[test]
+fn a_pair_and_its_clients_speak_tls_and_survive_a_kill() {
+    let issuer = issuer();
+    let (site, addresses) = secure_site(&issuer);
+    let ca = site.folder.path("ca.pem");
+    let mut pair = Pair::start_on(site);
+    let client = Client::builder().patience(WATCHDOG).tls(believing(ca)).connect(&addresses).unwrap();
+    let messages = client.subscribe("press/#").unwrap();
+    let contract = Contract::every(Span::millis(50)).retain(64);
+    let publisher = client.publisher("press/7", contract).unwrap();
+    for number in 0..20_u8 {
+        publisher.publish(&[number]).unwrap();
+    }
+    let primary = pair.wait_for_protection();
+    pair.kill(primary);
+    pair.wait_for_reign(1 - primary);
+    client.wait_for_primary().unwrap();
+    for number in 20..40_u8 {
+        wait_until("publishing", || publisher.publish(&[number]).is_ok());
+    }
+    let mut seen = Vec::new();
+    while seen.len() < 40 {
+        seen.extend(messages.next_within(WATCHDOG).unwrap().payload);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..40).collect::<Vec<u8>>());
+
+    // The program takes addresses and issuer from the same file.
+    let status = pair.site.run(&["status", "--format", "json"]);
+    assert!(status.out.contains("\"primary\""), "{status:?}");
+    let other = pair.site.folder.write("other.pem", self::issuer().pem());
+    let refused = pair.site.folder.run(["status", "--host", &addresses, "--ca", other.to_str().unwrap()]);
+    refused.must(2, &["no broker answers"]);
+}
+
+#[test]
+fn a_client_is_told_why_no_broker_is_good_enough() {
+    let issuer = issuer();
+    let (site, addresses) = secure_site(&issuer);
+    let _broker = site.start(0);
+    let other = site.folder.write("other.pem", self::issuer().pem());
+    let builder = Client::builder().tls(believing(other)).patience(std::time::Duration::from_secs(2));
+    wait_until("the broker", || TcpStream::connect(addresses.split(',').next().unwrap()).is_ok());
+    let error = builder.connect(&addresses).map(drop).unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+}
+
+#[test]
+fn certificates_are_exchanged_on_sighup_and_bad_ones_are_not_taken() {
+    let first = issuer();
+    let (site, addresses) = secure_site(&first);
+    let ca = site.folder.path("ca.pem");
+    let mut pair = Pair::start_on(site);
+    let primary = pair.wait_for_protection();
+    let client = Client::builder().patience(WATCHDOG).tls(believing(ca)).connect(&addresses).unwrap();
+    let messages = client.subscribe("press/#").unwrap();
+    let publisher = client.publisher("press/7", Contract::every(Span::millis(50)).retain(64)).unwrap();
+
+    let key = std::fs::read(pair.site.folder.path("own.key")).unwrap();
+    pair.site.folder.write("own.key", "no key at all");
+    pair.broker(primary).signal(Signal::HUP);
+    let log = pair.site.folder.path(["a.log", "b.log"][primary]);
+    let said = |words: &str| std::fs::read_to_string(&log).unwrap_or_default().contains(words);
+    wait_until("the refusal", || said("is not taken over") && said("there is no private key in"));
+    pair.site.folder.write("own.key", key);
+
+    // Another issuer: who believes it comes in now, and who is connected stays.
+    let second = issuer();
+    issue(&second, &pair.site.folder, "broker");
+    let new_ca = pair.site.folder.write("new.pem", second.pem());
+    pair.broker(primary).signal(Signal::HUP);
+    wait_until("the exchange", || said("certificates are loaded again"));
+    let address = addresses.split(',').nth(primary).unwrap();
+    let newcomer = Client::builder().patience(WATCHDOG).tls(believing(new_ca)).connect(address).unwrap();
+    newcomer.wait_for_primary().unwrap();
+    publisher.publish(b"still here").unwrap();
+    assert_eq!(messages.next_within(WATCHDOG).unwrap().payload, b"still here");
+}
+
+/// Runs `verge broker a` with these keys, which it must refuse.
+fn refused(keys: &str) -> support::Ran {
+    let folder = Folder::new();
+    let ca = issuer();
+    issue(&ca, &folder, "broker");
+    folder.write("ca.pem", ca.pem());
+    let config = folder.write("verge.toml", keys);
+    folder.run(["broker", "a", "--config", config.to_str().unwrap()])
+}
+
+#[test]
+fn nothing_listens_beyond_this_host_without_protection() {
+    let open = "[brokers.a]\nclients = \"127.0.0.1:0\"\npair = \"127.0.0.1:0\"\nmqtt = \"0.0.0.0:0\"\n";
+    let words = ["brokers.a.mqtt = \"0.0.0.0:0\"", "security.users", "client_certificates", "--insecure"];
+    refused(open).must(2, &words);
+    let pair = "[brokers.a]\nclients = \"127.0.0.1:0\"\npair = \"0.0.0.0:0\"\n";
+    refused(pair).must(2, &["brokers.a.pair = ", "pair_tls = true", "--insecure"]);
+    // Certificates of clients protect a listener with TLS, and no other.
+    let both = "[brokers.a]\nclients = \"127.0.0.1:0\"\npair = \"127.0.0.1:0\"\nmqtt = \"0.0.0.0:0\"\nmqtt_tls = \"0.0.0.0:0\"\n\
+                [tls]\ncertificate = \"own.pem\"\nkey = \"own.key\"\nclient_ca = \"ca.pem\"\nclient_certificates = \"required\"\n";
+    let ran = refused(both);
+    ran.must(2, &["brokers.a.mqtt = "]);
+    assert!(!ran.err.contains("brokers.a.mqtt_tls"), "{}", ran.err);
+}
+
+#[test]
+fn what_tls_lacks_is_named() {
+    let listener =
+        "[brokers.a]\nclients = \"127.0.0.1:0\"\npair = \"127.0.0.1:0\"\nmqtt_tls = \"127.0.0.1:0\"\n";
+    refused(listener).must(2, &["brokers.a.mqtt_tls needs tls.certificate", "tls.key"]);
+    let absent = format!("{listener}[tls]\ncertificate = \"none.pem\"\nkey = \"own.key\"\n");
+    refused(&absent).must(2, &["none.pem", "tls.certificate", "give the path"]);
+    let swapped = format!("{listener}[tls]\ncertificate = \"own.key\"\nkey = \"own.key\"\n");
+    refused(&swapped).must(2, &["there is no certificate in", "own.key"]);
+    let asks = format!(
+        "{listener}[tls]\ncertificate = \"own.pem\"\nkey = \"own.key\"\nclient_certificates = \"required\"\n"
+    );
+    refused(&asks).must(2, &["tls.client_ca"]);
+    let other = format!("{listener}[tls]\ncertificate = \"ca.pem\"\nkey = \"own.key\"\n");
+    refused(&other).must(2, &["does not match"]);
+}
