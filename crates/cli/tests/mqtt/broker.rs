@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 /// What listeners `verge broker` has so far. Tests of the others are skipped.
 const VERGE_HAS: [(Listener, bool); 3] =
-    [(Listener::Plain, true), (Listener::Tls, false), (Listener::WebSocket, false)];
+    [(Listener::Plain, true), (Listener::Tls, true), (Listener::WebSocket, true)];
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn verge(folder: &Folder, listener: Listener, secrets: Option<&Secrets>, ports: 
     let key = match listener {
         Listener::Plain => "mqtt",
         Listener::Tls => "mqtt_tls",
-        Listener::WebSocket => "mqtt_websocket",
+        Listener::WebSocket => "mqtt_ws",
     };
     let mut text = format!(
         "{ORDINARY}[detection]\nseek_primary = \"10ms\"\n[brokers.a]\nclients = \"127.0.0.1:{clients}\"\n\
@@ -118,7 +118,7 @@ fn verge(folder: &Folder, listener: Listener, secrets: Option<&Secrets>, ports: 
         let [certificate, private] = &secrets.server;
         text += &format!("[tls]\ncertificate = {certificate:?}\nkey = {private:?}\n");
         if secrets.mutual {
-            text += &format!("clients = {:?}\n", secrets.authority);
+            text += &format!("client_ca = {:?}\nclient_certificates = \"required\"\n", secrets.authority);
         }
     }
     let mut command = program(["broker", "a", "--config"]);
