@@ -131,6 +131,7 @@ impl Event<'_> {
     }
 
     /// Every value, by a name that stays the same.
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     pub fn facts<'e>(&'e self, hear: &mut dyn FnMut(&'static str, Fact<'e>)) {
         use Fact::{Flag, Number, Seconds, Text};
         match self {

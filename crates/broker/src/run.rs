@@ -7,6 +7,7 @@ use crate::queue::{Job, JobKind};
 use crate::register;
 use crate::ring::SlotFlags;
 use crate::sessions::{Deferred, Session};
+use crate::table::Topic;
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -101,35 +102,30 @@ impl Broker {
             let deadline = by_deadline.then(|| created + topic.plan.pseudo.dispatch);
             stream.count_dispatch(now, created, deadline, topic, stats, out);
         }
-        let count = topic.subscribers.len().min(u64::BITS as usize) as u32;
-        let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
-        // A message counts as dispatched when all have it. Where no copy could be kept for those that do not, it counts at
-        // once: nothing would be gained by waiting.
-        let covered = topic.plan.replicate || topic.made;
-        let missing = match (confirm, covered) {
-            (true, _) => all,
-            (false, true) => owed,
-            (false, false) => 0,
-        };
-        let processing = given == Some(true);
-        if missing != 0 || processing {
-            if let Some(slot) = stream.ring.slot_mut(job.ticket) {
-                slot.unconfirmed = missing;
-                slot.set(SlotFlags::OFFERED);
-                if processing {
-                    slot.set(SlotFlags::PROCESSING);
-                }
-            }
-        } else {
-            self.settle(job.stream, job.ticket, out);
+        let offered = Offered { missing: topic.missing(owed), processing: given == Some(true), asks };
+        self.account(now, &job, &offered, out);
+        for (session, message) in dropped {
+            self.write_off(session, message, out);
         }
-        if asks && (missing != 0 || processing) {
+    }
+
+    /// A message has been offered to all: it is settled, or waits for those who have not got it.
+    fn account(&mut self, now: Time, job: &Job, offered: &Offered, out: &mut impl Outputs) {
+        if offered.missing == 0 && !offered.processing {
+            return self.settle(job.stream, job.ticket, out);
+        }
+        let slot = self.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
+        if let Some(slot) = slot {
+            slot.unconfirmed = offered.missing;
+            slot.set(SlotFlags::OFFERED);
+            if offered.processing {
+                slot.set(SlotFlags::PROCESSING);
+            }
+        }
+        if offered.asks {
             // Nobody knows how long it takes; a copy covers it now, and where there is nobody to copy to, nothing would.
             self.replicate(now, job.stream, job.ticket, out);
             self.answer(job.stream, job.ticket, out);
-        }
-        for (session, message) in dropped {
-            self.write_off(session, message, out);
         }
     }
 
@@ -297,6 +293,30 @@ impl Broker {
         slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
         if slot.is_complete() {
             self.settle(stream, ticket, out);
+        }
+    }
+}
+
+/// A message that has been offered to all.
+struct Offered {
+    /// Those who have not got it, by their bits.
+    missing: u64,
+    /// Whether operators have it.
+    processing: bool,
+    /// Whether its publisher waits for word.
+    asks: bool,
+}
+
+impl Topic {
+    /// Whom a message waits for, of those that were owed it. It counts as dispatched when all have it. Where no copy could be
+    /// kept for those that do not, it counts at once: nothing would be gained by waiting.
+    fn missing(&self, owed: u64) -> u64 {
+        let count = self.subscribers.len().min(u64::BITS as usize) as u32;
+        let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
+        match (self.contract.confirm, self.plan.replicate || self.made) {
+            (true, _) => all,
+            (false, true) => owed,
+            (false, false) => 0,
         }
     }
 }

@@ -34,7 +34,7 @@ impl Breath {
 
     /// The thread has waited for sockets from `from` until `now`.
     pub(crate) fn waited(&mut self, from: Time, now: Time) {
-        self.rested = self.rested + now.since(from).max(Span::ZERO);
+        self.rested += now.since(from).max(Span::ZERO);
     }
 
     /// How long to rest now.

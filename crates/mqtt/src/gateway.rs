@@ -5,7 +5,7 @@
 //! dispatches go in through [`Gateway::deliver`] and leave as packets. A publisher is answered when [`Gateway::covered`] is
 //! called, so that an answer means what the contract promises.
 //!
-//! What outlives a connection is recorded as it changes ([`crate::records`]); the backup and the store are told the same.
+//! What outlives a connection is recorded as it changes ([`mod@crate::records`]); the backup and the store are told the same.
 
 mod connect;
 mod deliver;
@@ -452,7 +452,7 @@ impl<R: Rules> Gateway<R> {
         if open.is_some() && version == Version::V5 {
             let reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
             net.append(link, Order::Any, |out| {
-                disconnect(out, reason, Some(text).filter(|_| problems), reference)
+                disconnect(out, reason, Some(text).filter(|_| problems), reference);
             });
         }
         self.hang_up(link, net);

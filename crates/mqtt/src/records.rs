@@ -315,8 +315,11 @@ pub(crate) fn write_session<'a>(
     }
 }
 
+/// A session's filters.
+pub(crate) type Filters = Vec<(Box<str>, Entry)>;
+
 /// Reads what [`write_session`] wrote: the session, and its subscriptions.
-pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Vec<(Box<str>, Entry)>)> {
+pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Filters)> {
     let mut reader = Reader(value);
     let version = if reader.u8()? == 0 { Version::V311 } else { Version::V5 };
     let mut session = Session::new(client, version);

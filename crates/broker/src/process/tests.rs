@@ -38,6 +38,7 @@ impl Effects for Alone {
     fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
     fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
     fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn present_again(&mut self, _link: LinkId) {}
     fn hang_up(&mut self, _link: LinkId) {}
 }
 

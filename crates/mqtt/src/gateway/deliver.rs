@@ -51,6 +51,13 @@ struct Item<'a> {
     created: Time,
 }
 
+/// A message of the broker's own.
+pub(super) struct Own<'a> {
+    pub(super) topic: &'a str,
+    pub(super) payload: &'a [u8],
+    pub(super) retain: bool,
+}
+
 impl Dispatched<'_> {
     /// Messages of other protocols whose losses are bounded are delivered as surely as subscribers want.
     fn qos(&self) -> Qos {
@@ -201,9 +208,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         index: u32,
-        topic: &str,
-        payload: &[u8],
-        retain: bool,
+        own: &Own<'_>,
         entry: &Entry,
         net: &mut impl Effects,
     ) {
@@ -224,6 +229,7 @@ impl<R: Rules> Gateway<R> {
             options: crate::packet::Options { retain_as_published: true, ..entry.options },
             ..*entry
         };
+        let Own { topic, payload, retain } = *own;
         let (properties, origin) = (&[][..], ("", 0));
         let item = Item {
             topic,
@@ -359,7 +365,7 @@ impl<R: Rules> Gateway<R> {
             release(bodies, body_numbers, records, body);
         }
         net.append(link, Order::Last, |out| {
-            acknowledge(out, version, Answer::PubRel, word.id, Reason::SUCCESS)
+            acknowledge(out, version, Answer::PubRel, word.id, Reason::SUCCESS);
         });
     }
 

@@ -1,5 +1,6 @@
 //! `$SYS/broker/…`: what monitoring of MQTT brokers looks at, under the names that it knows.
 
+use super::deliver::Own;
 use super::{Gateway, Rules};
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches};
@@ -28,8 +29,11 @@ pub(super) struct Sys {
     matches: Matches,
 }
 
+/// How a value is said.
+type Value = fn(Time, &Stats, &BrokerFigures, &mut String);
+
 /// The topics, each with how its value is said.
-const TOPICS: &[(&str, fn(Time, &Stats, &BrokerFigures, &mut String))] = &[
+const TOPICS: &[(&str, Value)] = &[
     ("$SYS/broker/version", |_, _, _, out| out.push_str(concat!("verge ", env!("CARGO_PKG_VERSION")))),
     ("$SYS/broker/uptime", |now, _, broker, out| {
         let _ = write!(
@@ -93,7 +97,8 @@ impl<R: Rules> Gateway<R> {
             sys.text.clear();
             value(&self.stats(), &sys.broker, &mut sys.text);
             for row in sys.matches.rows() {
-                self.give_own(now, row.session, topic, sys.text.as_bytes(), false, &Entry::default(), net);
+                let own = Own { topic, payload: sys.text.as_bytes(), retain: false };
+                self.give_own(now, row.session, &own, &Entry::default(), net);
             }
         }
         self.sys = sys;
@@ -122,7 +127,8 @@ impl<R: Rules> Gateway<R> {
         for (topic, value) in TOPICS.iter().filter(|(topic, _)| filter.matches(topic)) {
             text.clear();
             value(now, &stats, &broker, &mut text);
-            self.give_own(now, index, topic, text.as_bytes(), true, entry, net);
+            let own = Own { topic, payload: text.as_bytes(), retain: true };
+            self.give_own(now, index, &own, entry, net);
         }
     }
 }

@@ -31,6 +31,10 @@ const DESCRIPTORS_KEPT: u64 = 32;
 const ASSUMED: Span = Span::micros(5);
 
 /// Runs the broker of this name. `reload` reads the configuration again.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the parts of one broker, in the order in which they must be there"
+)]
 pub fn run(
     config: &Config,
     name: Option<&str>,
