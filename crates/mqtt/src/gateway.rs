@@ -5,7 +5,7 @@
 //! dispatches go in through [`Gateway::deliver`] and leave as packets. A publisher is answered when [`Gateway::covered`] is
 //! called, so that an answer means what the contract promises.
 //!
-//! What outlives a connection is recorded as it changes ([`mod@crate::records`]); the backup and the store are told the same.
+//! What outlives a connection is recorded as it changes; the backup and the store are told the same.
 
 mod connect;
 mod deliver;
