@@ -44,8 +44,14 @@ impl Broker {
             next += 1;
         }
         let mut next_record = partner.next_record;
-        while let Some(from) = next_record.filter(|_| next >= streams && out.backlog(partner.link) < limit) {
+        let mut told_some = false;
+        while let Some(from) = next_record.filter(|_| next >= streams) {
+            // A piece in any case, as with streams.
+            if told_some && out.backlog(partner.link) >= limit {
+                break;
+            }
             next_record = out.tell(partner.link, from);
+            told_some = true;
         }
         let told = next >= streams && next_record.is_none();
         if told {

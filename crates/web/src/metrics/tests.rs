@@ -90,6 +90,11 @@ fn snapshot() -> Snapshot {
             ("plant/\"7\"\\x\ny/+".to_owned(), counts),
             ("other".to_owned(), ClassCounts::default()),
         ],
+        figures: METRICS
+            .iter()
+            .filter(|metric| metric.name.starts_with("verge_mqtt_"))
+            .map(|metric| (metric.name, 7))
+            .collect(),
         levels: vec![LevelStatus { level: 1, operators: 2, refused: 3, ..Default::default() }],
         states: [7, 8, 9],
         share_ppm: 800_000,
