@@ -76,7 +76,9 @@ pub trait Outputs: Effects {
     }
 
     /// Another broker will tell; what this one remembers is forgotten.
-    fn forget(&mut self) {}
+    fn forget(&mut self, now: Time) {
+        let _ = now;
+    }
 
     /// Tells a backup some of what is remembered, from this place on. Returns the place to go on with.
     fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {

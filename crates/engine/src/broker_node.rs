@@ -316,9 +316,9 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self, now: Time) {
         if let Some(gateway) = &mut self.gateway {
-            gateway.forget();
+            gateway.forget(now, self.net);
         }
     }
 

@@ -97,6 +97,8 @@ pub enum Step<'a> {
     Wait,
     /// It has been dealt with.
     Done,
+    /// It has to wait until messages before it are covered: let the broker work, and take it again.
+    Crowded,
     /// A message is to be published.
     Post(Post<'a>),
 }
@@ -359,6 +361,9 @@ impl<R: Rules> Gateway<R> {
         };
         if bytes.is_empty() {
             return (0, Step::Wait);
+        }
+        if version == Some(Version::V311) && self.is_crowded(link) {
+            return (0, Step::Crowded);
         }
         match decode(bytes, version, limit) {
             Ok(Decoded::Incomplete) => (0, Step::Wait),

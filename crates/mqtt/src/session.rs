@@ -71,6 +71,7 @@ pub(crate) struct Session {
     pub(crate) will: Option<Will>,
     /// When its will is published, while it has no connection.
     pub(crate) will_at: Option<Time>,
+    /// By packet identifier.
     pub(crate) incoming: Vec<Incoming>,
     pub(crate) pending: VecDeque<Pending>,
     /// Messages that its client takes before it has answered them.
@@ -131,6 +132,35 @@ impl Session {
                 return id;
             }
         }
+    }
+
+    /// A QoS 2 message of the client whose number it has not released.
+    pub(crate) fn incoming(&self, id: u16) -> Option<Incoming> {
+        let at = self.incoming.binary_search_by_key(&id, |incoming| incoming.id).ok()?;
+        self.incoming.get(at).copied()
+    }
+
+    pub(crate) fn add_incoming(&mut self, incoming: Incoming) {
+        let at = self.incoming.partition_point(|other| other.id < incoming.id);
+        self.incoming.insert(at, incoming);
+    }
+
+    /// Says whether there was one.
+    pub(crate) fn remove_incoming(&mut self, id: u16) -> bool {
+        let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
+        found.is_ok_and(|at| self.incoming.remove(at).id == id)
+    }
+
+    /// Says whether its number has not been released yet.
+    pub(crate) fn cover_incoming(&mut self, id: u16) -> bool {
+        let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
+        let incoming = found.ok().and_then(|at| self.incoming.get_mut(at));
+        incoming.map(|incoming| incoming.covered = true).is_some()
+    }
+
+    /// Messages of the client that it has sent and may not forget yet.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.pending.len() + self.incoming.iter().filter(|incoming| incoming.covered).count()
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {

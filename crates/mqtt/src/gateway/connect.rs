@@ -6,6 +6,7 @@ use super::{Action, Gateway, Login, Phase, Rules};
 use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
 use crate::records::{Key, write_session};
 use crate::session::{CLIENT_BYTES_MAX, NO_BODY, Session};
+use crate::tree::parse_filter;
 use contract::{Span, Time};
 use wire::{Effects, LinkId, Order};
 
@@ -225,7 +226,8 @@ impl<R: Rules> Gateway<R> {
             session.expiry = expiry;
             session.will.clone_from(&connect.will);
             session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
-            (session.ends_at, session.will_at) = (None, None);
+            let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
+            self.forget_times(index, ends_at, will_at);
         }
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
@@ -344,10 +346,14 @@ impl<R: Rules> Gateway<R> {
     /// Publishes the will of a session, if it has one.
     pub(super) fn publish_will(&mut self, index: u32) {
         let Some(session) = self.sessions.get_mut(index) else { return };
-        session.will_at = None;
-        let Some(will) = session.will.take() else { return };
+        let will_at = session.will_at.take();
+        let will = session.will.take();
+        self.forget_times(index, None, will_at);
+        let Some(will) = will else { return };
         self.stats.wills += 1;
-        if self.drafts.len() < self.settings.limits.sessions {
+        if let Some(session) = self.sessions.get(index)
+            && self.drafts.len() < self.settings.limits.sessions
+        {
             self.drafts.push_back(Draft::of_will(session.publisher.clone(), will));
         }
         self.record_session(index);
@@ -357,9 +363,10 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn end_session(&mut self, index: u32) {
         self.publish_will(index);
         let Some(session) = self.sessions.remove(index) else { return };
-        let filters: Vec<Box<str>> = self.subscriptions.filters_of(index).map(Box::from).collect();
+        // The broker counts what a filter means, without the group that shares it.
+        let means = |text| parse_filter(text).ok().map(|filter| Box::from(filter.filter));
+        self.gone_filters.extend(self.subscriptions.filters_of(index).filter_map(means));
         self.subscriptions.remove_session(index);
-        self.gone_filters.extend(filters);
         let bodies = session.flights.iter().map(|flight| flight.body);
         for body in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
             self.release_body(body);
@@ -378,12 +385,14 @@ impl<R: Rules> Gateway<R> {
         if session.recorded {
             self.records.remove(&Key::Session(&session.client));
         }
-        for at in [
-            session.ends_at.map(|at| (at, Timer::End(index))),
-            session.will_at.map(|at| (at, Timer::Will(index))),
-        ] {
-            at.iter().for_each(|timer| _ = self.timers.remove(timer));
-        }
+        self.forget_times(index, session.ends_at, session.will_at);
+    }
+
+    /// A session does not end, nor is its will published, at the times that were set for it.
+    fn forget_times(&mut self, index: u32, ends_at: Option<Time>, will_at: Option<Time>) {
+        let ends = ends_at.map(|at| (at, Timer::End(index)));
+        let will = will_at.map(|at| (at, Timer::Will(index)));
+        ends.iter().chain(&will).for_each(|timer| _ = self.timers.remove(timer));
     }
 
     /// Filters of sessions that have ended: the broker need not count them any more.

@@ -8,6 +8,7 @@ use crate::retained::New;
 use crate::session::{Flight, Incoming, NO_BODY, Queued};
 use contract::Time;
 use std::collections::BTreeMap;
+use wire::Effects;
 
 /// Where the telling of retained messages begins; before it are the numbers of sessions.
 const RETAINED: u64 = 1 << 32;
@@ -38,9 +39,9 @@ impl<R: Rules> Gateway<R> {
                 (Key::Incoming(client, id), value) => {
                     let session = self.sessions.find(client).and_then(|index| self.sessions.get_mut(index));
                     let Some(session) = session else { continue };
-                    session.incoming.retain(|incoming| incoming.id != id);
+                    session.remove_incoming(id);
                     if value.is_some() {
-                        session.incoming.push(Incoming { id, covered: true });
+                        session.add_incoming(Incoming { id, covered: true });
                     }
                 }
                 (Key::Retained(topic), Some(value)) => self.learn_retained(topic, value),
@@ -153,7 +154,9 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Another broker will tell; what is known here is forgotten.
-    pub fn forget(&mut self) {
+    pub fn forget(&mut self, now: Time, net: &mut impl Effects) {
+        // Whoever is connected goes to the other broker, and finds its session there.
+        self.set_reign(now, false, net);
         for index in 0..self.sessions.end() {
             if let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) {
                 session.will = None;
