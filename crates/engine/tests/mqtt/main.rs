@@ -4,5 +4,6 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod failover;
 mod sessions;
 mod shared;

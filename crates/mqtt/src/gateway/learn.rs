@@ -183,7 +183,7 @@ impl<R: Rules> Gateway<R> {
             }
             return Some(if index < self.sessions.end() { u64::from(index) } else { RETAINED });
         }
-        let after = if from == RETAINED { None } else { self.told.take() };
+        let after = self.told.take().filter(|_| from > RETAINED);
         let mut last = None;
         let mut write = |(topic, message): (&str, &crate::retained::Message<Origin>)| {
             let Origin { publisher, seq, created } = &message.origin;
@@ -205,7 +205,7 @@ impl<R: Rules> Gateway<R> {
             Some(topic) => self.retained.iter_after(topic).all(&mut write),
             None => self.retained.iter().all(&mut write),
         };
-        self.told = last;
+        self.told = last.filter(|_| !whole);
         (!whole).then_some(RETAINED + 1)
     }
 

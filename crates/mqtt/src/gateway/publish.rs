@@ -190,11 +190,9 @@ impl<R: Rules> Gateway<R> {
             self.not_taken(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
             return Step::Done;
         }
-        let outlet = session.outlets.get(lent.topic.as_str()).copied();
-        if outlet.is_some_and(|outlet| asked.is_some() && outlet.asked != asked) {
-            // It has another contract by now; the broker says whether that can be.
-            session.outlets.remove(lent.topic.as_str());
-        }
+        // Where it asks for another contract by now, the broker says whether that can be.
+        let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
+        let outlet = session.outlets.get(lent.topic.as_str()).copied().filter(same);
         lent.publisher.clear();
         lent.publisher.push_str(&session.publisher);
         lent.body.clear();
