@@ -75,6 +75,11 @@ pub trait Outputs: Effects {
         let _ = (now, records);
     }
 
+    /// Tells the backup on this link at once of what has changed and was not told yet, before it takes the reign.
+    fn tell_rest(&mut self, link: LinkId) {
+        let _ = link;
+    }
+
     /// Another broker will tell; what this one remembers is forgotten.
     fn forget(&mut self, now: Time) {
         let _ = now;

@@ -167,6 +167,7 @@ impl Broker {
             }
         }
         self.forward_unconfirmed(to, out);
+        out.tell_rest(to);
         let epoch = self.pair.reign.epoch.next();
         out.send(to, &Frame::TakeOver { epoch });
         self.pair.drop_backup(now);

@@ -2,9 +2,11 @@
 
 use crate::sessions::passing;
 use crate::world::World;
-use crate::world::mqtt::{Got, message};
+use crate::world::mqtt::{Got, lasting, message};
+use crate::world::run::replicated;
 use contract::Span;
-use mqtt::testing::{QoS, encode_5};
+use mqtt::packet::Version;
+use mqtt::testing::{QoS, encode_5, v5};
 
 #[test]
 fn each_backup_that_joins_is_told_what_is_retained() {
@@ -31,6 +33,76 @@ fn each_backup_that_joins_is_told_what_is_retained() {
         world.run_for(Span::secs(2));
         assert_eq!(world.stats(dies).retained, 2, "in round {round}");
     }
+}
+
+#[test]
+fn a_native_publisher_that_has_restarted_loses_nothing_for_lasting_sessions() {
+    let mut world = World::serving(|_| {});
+    let subscriber = world.connected(0, lasting("subscriber"));
+    world.want(subscriber, "t", QoS::AtLeastOnce);
+    let first = world.add_client_as("native", 1);
+    world.run_for(Span::millis(50));
+    let topic = world.advertise(first, "t", replicated());
+    world.run_for(Span::millis(50));
+    for number in 0..20 {
+        world.publish(first, topic, format!("old {number}").as_bytes()).unwrap();
+        world.run_for(Span::millis(100));
+    }
+    assert_eq!(world.texts(subscriber).len(), 20);
+    // Its next life numbers from zero again.
+    let second = world.add_client_as("native", 2);
+    world.run_for(Span::millis(50));
+    let topic = world.advertise(second, "t", replicated());
+    world.run_for(Span::millis(50));
+    world.kill(0);
+    world.publish(second, topic, b"new").unwrap();
+    world.run_for(Span::secs(1));
+    assert!(world.reconnect(subscriber, 1, v5::Connect { clean_start: false, ..lasting("subscriber") }));
+    world.run_for(Span::secs(1));
+    assert_eq!(world.texts(subscriber), ["new"]);
+}
+
+#[test]
+fn what_is_sent_again_keeps_to_the_window_and_the_packet_size_and_has_its_subscription_numbers() {
+    let mut world = World::serving(|_| {});
+    let subscriber = world.connected(0, lasting("subscriber"));
+    let at_least_once = v5::SubscriptionOptions { qos: QoS::AtLeastOnce, ..Default::default() };
+    world.want_with(subscriber, "t", 7, at_least_once);
+    world.want_with(subscriber, "#", 8, at_least_once);
+    world.mqtt[subscriber].answers = false;
+    let publisher = world.connected(0, passing("publisher"));
+    for number in 0..20 {
+        let text = if number == 3 { "x".repeat(1_000) } else { format!("{number}") };
+        world.send(publisher, "t", QoS::AtLeastOnce, text.as_bytes());
+    }
+    world.run_for(Span::millis(50));
+    assert_eq!(world.texts(subscriber).len(), 20);
+    world.cut_off(subscriber);
+    let narrow = v5::Connect {
+        clean_start: false,
+        receive_max: std::num::NonZeroU16::new(5),
+        max_packet_size: std::num::NonZeroU32::new(500),
+        ..lasting("subscriber")
+    };
+    assert!(world.reconnect(subscriber, 0, narrow));
+    world.run_for(Span::millis(50));
+    assert_eq!(world.texts(subscriber), ["0", "1", "2", "4", "5"]);
+    for message in world.messages(subscriber) {
+        assert!(message.dup);
+        let numbers: Vec<u32> =
+            message.properties.as_ref().unwrap().subscription_ids.iter().map(|id| id.get()).collect();
+        assert_eq!(numbers, [7, 8]);
+    }
+    // Answers let the others come, and then new ones.
+    world.mqtt[subscriber].answers = true;
+    let ids: Vec<u16> = world.messages(subscriber).map(|message| message.packet_id.unwrap().get()).collect();
+    for id in ids {
+        world.say(subscriber, &crate::world::mqtt::answer(Version::V5, 4, id));
+    }
+    world.send(publisher, "t", QoS::AtLeastOnce, b"new");
+    world.run_for(Span::millis(50));
+    let expected = (0..20).filter(|number| *number != 3).map(|number| number.to_string());
+    assert_eq!(world.texts(subscriber), expected.chain(["new".to_owned()]).collect::<Vec<_>>());
 }
 
 #[test]
