@@ -75,8 +75,15 @@ pub trait Outputs: Effects {
         let _ = (now, records);
     }
 
+    /// Tells the backup on this link at once of what has changed and was not told yet, before it takes the reign.
+    fn tell_rest(&mut self, link: LinkId) {
+        let _ = link;
+    }
+
     /// Another broker will tell; what this one remembers is forgotten.
-    fn forget(&mut self) {}
+    fn forget(&mut self, now: Time) {
+        let _ = now;
+    }
 
     /// Tells a backup some of what is remembered, from this place on. Returns the place to go on with.
     fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {

@@ -120,7 +120,7 @@ impl Broker {
     /// Stands by for the broker on this link.
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         self.pair.join(now, link);
-        out.forget();
+        out.forget(now);
         out.send(link, &Frame::Join);
         self.tell_standing(out);
         if let Some(asker) = self.handover_asker.take() {
@@ -167,6 +167,7 @@ impl Broker {
             }
         }
         self.forward_unconfirmed(to, out);
+        out.tell_rest(to);
         let epoch = self.pair.reign.epoch.next();
         out.send(to, &Frame::TakeOver { epoch });
         self.pair.drop_backup(now);

@@ -238,6 +238,8 @@ impl Broker {
             }
             self.forwarded_after_poll = Some(self.pair.poll_number());
         }
+        // The successor has it, and what its publisher is told goes there as well.
+        self.answer(index, ticket, out);
     }
 
     /// A subscriber confirms that messages have arrived.

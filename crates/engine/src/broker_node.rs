@@ -298,9 +298,10 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
         let Some(gateway) = &mut self.gateway else { return };
         let Routed { origin, created, again, contract, truths, trailer, payload } = *message;
-        let Origin { publisher, seq, .. } = origin;
+        let Origin { publisher, incarnation, seq } = origin;
         let loss = contract.loss;
-        let message = Dispatched { publisher, seq, created, again, loss, truths, trailer, payload };
+        let message =
+            Dispatched { publisher, incarnation, seq, created, again, loss, truths, trailer, payload };
         gateway.deliver(now, route, &message, self.net);
     }
 
@@ -316,13 +317,23 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self, now: Time) {
         if let Some(gateway) = &mut self.gateway {
-            gateway.forget();
+            gateway.forget(now, self.net);
         }
     }
 
+    fn tell_rest(&mut self, link: LinkId) {
+        let Some(gateway) = self.gateway.as_mut().filter(|gateway| gateway.has_records()) else { return };
+        let records = gateway.take_records();
+        send_records(self.net, link, &records);
+        self.reporter.keep(&records);
+        gateway.give_back(records);
+    }
+
     fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
+        // What has changed comes before what is there, which may refer to it.
+        self.tell_rest(link);
         let gateway = self.gateway.as_mut()?;
         let mut records = Vec::new();
         let next = gateway.tell(from, &mut records);

@@ -54,15 +54,22 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         bytes: &[u8],
         net: &mut impl Effects,
     ) -> usize {
-        let mut used = 0;
+        let (mut used, mut idle) = (0, false);
         while let Some(gateway) = self.gateway.as_deref_mut() {
             let rest = bytes.get(used..).unwrap_or(&[]);
             let (taken, step) = gateway.take(now, link, rest, &mut Judge(&mut self.broker), net);
             used += taken;
             match step {
-                Step::Post(post) => self.post(now, &post, net),
+                Step::Post(post) => {
+                    self.post(now, &post, net);
+                    idle = false;
+                }
+                Step::Crowded if !idle => {
+                    let (broker, mut wired) = self.wired(net);
+                    idle = !broker.run(now, JOBS_PER_PORTION, &mut wired);
+                }
                 Step::Done if used < bytes.len() => {}
-                Step::Done | Step::Wait => break,
+                Step::Done | Step::Wait | Step::Crowded => break,
             }
         }
         self.settle(now, net);

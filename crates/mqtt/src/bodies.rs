@@ -3,46 +3,67 @@
 use crate::slab::Slab;
 use contract::Time;
 
+/// Buffers of messages that have gone, to be used again; and the largest that is kept.
+const SPARE_MAX: usize = 256;
+const SPARE_BYTES_MAX: usize = 4 << 10;
+
 /// A message that somebody waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     /// Its name towards the backup and the store.
     pub(crate) id: u64,
-    pub(crate) topic: Box<str>,
-    pub(crate) payload: Box<[u8]>,
-    pub(crate) properties: Box<[u8]>,
+    /// Topic, properties and payload.
+    bytes: Vec<u8>,
+    topic_len: usize,
+    properties_len: usize,
     pub(crate) expires: Option<Time>,
     /// Whether others have been told of it.
     pub(crate) recorded: bool,
+    /// In which telling a new backup has heard of it.
+    pub(crate) told: u32,
     waiting: u32,
 }
 
+/// A message to be kept.
+#[derive(Clone, Copy)]
+pub(crate) struct NewBody<'a> {
+    pub(crate) id: u64,
+    pub(crate) topic: &'a str,
+    pub(crate) properties: &'a [u8],
+    pub(crate) payload: &'a [u8],
+    pub(crate) expires: Option<Time>,
+}
+
+impl NewBody<'_> {
+    /// What it would take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Body>() + self.topic.len() + self.properties.len() + self.payload.len()
+    }
+}
+
+/// One that nobody waits for any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Gone {
+    pub(crate) id: u64,
+    pub(crate) recorded: bool,
+}
+
 impl Body {
-    pub(crate) fn new(
-        id: u64,
-        topic: &str,
-        payload: &[u8],
-        properties: &[u8],
-        expires: Option<Time>,
-    ) -> Body {
-        Body {
-            id,
-            topic: topic.into(),
-            payload: payload.into(),
-            properties: properties.into(),
-            expires,
-            recorded: false,
-            waiting: 0,
-        }
+    pub(crate) fn topic(&self) -> &str {
+        let topic = self.bytes.get(..self.topic_len).unwrap_or_default();
+        std::str::from_utf8(topic).unwrap_or_default()
     }
 
-    /// Whether nobody waits for it.
-    pub(crate) fn is_unwanted(&self) -> bool {
-        self.waiting == 0
+    pub(crate) fn properties(&self) -> &[u8] {
+        self.bytes.get(self.topic_len..self.topic_len + self.properties_len).unwrap_or_default()
     }
 
-    fn bytes(&self) -> usize {
-        size_of::<Body>() + self.topic.len() + self.payload.len() + self.properties.len()
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.bytes.get(self.topic_len + self.properties_len..).unwrap_or_default()
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Body>() + self.bytes.len()
     }
 }
 
@@ -51,13 +72,23 @@ impl Body {
 pub(crate) struct Bodies {
     all: Slab<Body>,
     bytes: usize,
+    spare: Vec<Vec<u8>>,
 }
 
 impl Bodies {
-    /// Keeps a body for whoever [`Bodies::hold`]s it.
-    pub(crate) fn insert(&mut self, body: Body) -> u32 {
-        self.bytes += body.bytes();
-        self.all.insert(body)
+    /// Keeps a body, which its caller [`Bodies::release`]s when it has been given to whoever waits for it.
+    pub(crate) fn insert(&mut self, new: &NewBody<'_>) -> u32 {
+        let &NewBody { id, topic, properties, payload, expires } = new;
+        self.bytes += new.bytes();
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.reserve_exact(topic.len() + properties.len() + payload.len());
+        for piece in [topic.as_bytes(), properties, payload] {
+            bytes.extend_from_slice(piece);
+        }
+        let (topic_len, properties_len) = (topic.len(), properties.len());
+        let (recorded, told, waiting) = (false, 0, 1);
+        self.all.insert(Body { id, bytes, topic_len, properties_len, expires, recorded, told, waiting })
     }
 
     /// One more waits for it.
@@ -67,16 +98,19 @@ impl Bodies {
         }
     }
 
-    /// One less waits for it. Returns it if it was the last.
-    pub(crate) fn release(&mut self, index: u32) -> Option<Body> {
+    /// One less waits for it. Says what has gone if it was the last.
+    pub(crate) fn release(&mut self, index: u32) -> Option<Gone> {
         let body = self.all.get_mut(index)?;
         body.waiting = body.waiting.saturating_sub(1);
         if body.waiting > 0 {
             return None;
         }
         let body = self.all.remove(index)?;
-        self.bytes -= body.bytes();
-        Some(body)
+        self.bytes -= body.size();
+        if self.spare.len() < SPARE_MAX && body.bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spare.push(body.bytes);
+        }
+        Some(Gone { id: body.id, recorded: body.recorded })
     }
 
     pub(crate) fn get(&self, index: u32) -> Option<&Body> {

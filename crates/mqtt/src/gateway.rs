@@ -97,6 +97,8 @@ pub enum Step<'a> {
     Wait,
     /// It has been dealt with.
     Done,
+    /// It has to wait until messages before it are covered: let the broker work, and take it again.
+    Crowded,
     /// A message is to be published.
     Post(Post<'a>),
 }
@@ -158,7 +160,9 @@ pub struct Gateway<R = Open> {
     retained: Retained<deliver::Origin>,
     routes: Slab<Routing>,
     bodies: Bodies,
-    body_numbers: BTreeMap<u64, u32>,
+    /// Bodies of which the primary or the store has told, by name. They are kept until it says that they have gone, or this
+    /// broker reigns.
+    learnt: BTreeMap<u64, u32>,
     next_body: u64,
     /// Whose messages a stream carries.
     owners: Vec<u32>,
@@ -175,11 +179,7 @@ pub struct Gateway<R = Open> {
     /// Filters of sessions that have ended.
     gone_filters: Vec<Box<str>>,
     given: learn::Given,
-    /// Bodies that have been learnt, by name: in this piece, and in the one before.
-    fresh: Vec<u64>,
-    stale: Vec<u64>,
-    /// The topic of the retained message that a new backup was last told.
-    told: Option<Box<str>>,
+    telling: learn::Telling,
 }
 
 /// Buffers that are used again and again.
@@ -199,7 +199,7 @@ impl<R: Rules> Gateway<R> {
                 bytes_max: settings.limits.retained_bytes,
             }),
             // Names of bodies go on above those of the process before, which may still be in a store.
-            next_body: settings.node << 20,
+            next_body: (settings.node << 20).max(1),
             settings,
             rules,
             clients: Vec::new(),
@@ -207,7 +207,7 @@ impl<R: Rules> Gateway<R> {
             sessions: Sessions::default(),
             routes: Slab::new(),
             bodies: Bodies::default(),
-            body_numbers: BTreeMap::new(),
+            learnt: BTreeMap::new(),
             owners: Vec::new(),
             timers: BTreeSet::new(),
             records: Records::default(),
@@ -221,9 +221,7 @@ impl<R: Rules> Gateway<R> {
             scratch: Scratch::default(),
             gone_filters: Vec::new(),
             given: BTreeMap::new(),
-            fresh: Vec::new(),
-            stale: Vec::new(),
-            told: None,
+            telling: Default::default(),
         }
     }
 
@@ -359,6 +357,9 @@ impl<R: Rules> Gateway<R> {
         };
         if bytes.is_empty() {
             return (0, Step::Wait);
+        }
+        if version == Some(Version::V311) && self.is_crowded(link) {
+            return (0, Step::Crowded);
         }
         match decode(bytes, version, limit) {
             Ok(Decoded::Incomplete) => (0, Step::Wait),

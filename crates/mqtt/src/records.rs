@@ -4,7 +4,7 @@
 //! kind. Whoever has been told all records knows what this gateway knows.
 
 use crate::packet::{Options, Qos, RetainHandling, Version, Will};
-use crate::session::{Flight, Session};
+use crate::session::{Flight, Numbers, Session};
 use crate::tree::Entry;
 use contract::Time;
 
@@ -258,6 +258,8 @@ pub(crate) struct Content<'a> {
     pub(crate) created: Time,
     pub(crate) expires: Option<Time>,
     pub(crate) publisher: &'a str,
+    /// In which life of its publisher.
+    pub(crate) incarnation: u64,
     pub(crate) seq: u64,
     pub(crate) properties: &'a [u8],
     pub(crate) payload: &'a [u8],
@@ -268,6 +270,7 @@ impl<'a> Content<'a> {
         out.push(self.qos as u8);
         out.extend_from_slice(&self.created.0.to_le_bytes());
         put_time(out, self.expires);
+        out.extend_from_slice(&self.incarnation.to_le_bytes());
         out.extend_from_slice(&self.seq.to_le_bytes());
         for piece in [self.topic.as_bytes(), self.publisher.as_bytes(), self.properties, self.payload] {
             put_piece(out, piece);
@@ -277,10 +280,10 @@ impl<'a> Content<'a> {
     pub(crate) fn read(value: &'a [u8]) -> Option<Content<'a>> {
         let mut reader = Reader(value);
         let (qos, created) = (reader.qos()?, Time(reader.u64()?));
-        let (expires, seq) = (time(&mut reader)?, reader.u64()?);
+        let (expires, incarnation, seq) = (time(&mut reader)?, reader.u64()?, reader.u64()?);
         let (topic, publisher) = (reader.text()?, reader.text()?);
         let (properties, payload) = (reader.piece()?, reader.piece()?);
-        Some(Content { topic, qos, created, expires, publisher, seq, properties, payload })
+        Some(Content { topic, qos, created, expires, publisher, incarnation, seq, properties, payload })
     }
 }
 
@@ -359,14 +362,14 @@ pub(crate) struct Waiting {
     pub(crate) qos: Qos,
     pub(crate) retain: bool,
     pub(crate) received: bool,
-    pub(crate) subscriptions: Box<[u32]>,
+    pub(crate) subscriptions: Numbers,
 }
 
 impl Waiting {
     /// One that is on its way.
     pub(crate) fn of_flight(flight: &Flight, body: u64) -> Waiting {
-        let Flight { id, qos, retain, received, .. } = *flight;
-        Waiting { body, id, qos, retain, received, subscriptions: Box::default() }
+        let Flight { id, qos, retain, received, ref subscriptions, .. } = *flight;
+        Waiting { body, id, qos, retain, received, subscriptions: subscriptions.clone() }
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
@@ -374,7 +377,7 @@ impl Waiting {
         out.extend_from_slice(&self.id.to_le_bytes());
         out.push(self.qos as u8);
         out.push(u8::from(self.retain) | u8::from(self.received) << 1);
-        self.subscriptions.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        self.subscriptions.as_slice().iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
     }
 
     pub(crate) fn read(value: &[u8]) -> Option<Waiting> {
@@ -385,6 +388,7 @@ impl Waiting {
             subscriptions.push(reader.u32()?);
         }
         let (retain, received) = (bits & 1 != 0, bits & 2 != 0);
-        Some(Waiting { body, id, qos, retain, received, subscriptions: subscriptions.into() })
+        let subscriptions = Numbers::from(&*subscriptions);
+        Some(Waiting { body, id, qos, retain, received, subscriptions })
     }
 }

@@ -9,8 +9,31 @@ use wire::LinkId;
 /// No body behind this number: the message is not sent again.
 pub(crate) const NO_BODY: u32 = u32::MAX;
 
+/// The numbers of the subscriptions that want a message. One, which is usual, needs no room of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Numbers {
+    /// Zero: there is none, or they are in `many`.
+    one: u32,
+    many: Box<[u32]>,
+}
+
+impl Numbers {
+    pub(crate) fn as_slice(&self) -> &[u32] {
+        if self.one == 0 { &self.many } else { std::slice::from_ref(&self.one) }
+    }
+}
+
+impl From<&[u32]> for Numbers {
+    fn from(numbers: &[u32]) -> Numbers {
+        match *numbers {
+            [one] => Numbers { one, many: Box::default() },
+            _ => Numbers { one: 0, many: numbers.into() },
+        }
+    }
+}
+
 /// A message that has been sent with QoS 1 or 2 and is not answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Flight {
     pub(crate) id: u16,
     /// Its place among all that this session was ever sent.
@@ -20,6 +43,8 @@ pub(crate) struct Flight {
     pub(crate) retain: bool,
     /// QoS 2: the subscriber has it; its number is to be released.
     pub(crate) received: bool,
+    /// The numbers of the subscriptions that want it.
+    pub(crate) subscriptions: Numbers,
 }
 
 /// A message that waits to be sent.
@@ -30,7 +55,7 @@ pub(crate) struct Queued {
     pub(crate) qos: Qos,
     pub(crate) retain: bool,
     /// The numbers of the subscriptions that want it.
-    pub(crate) subscriptions: Box<[u32]>,
+    pub(crate) subscriptions: Numbers,
 }
 
 /// A message from the client that is not covered yet.
@@ -71,13 +96,18 @@ pub(crate) struct Session {
     pub(crate) will: Option<Will>,
     /// When its will is published, while it has no connection.
     pub(crate) will_at: Option<Time>,
+    /// By packet identifier.
     pub(crate) incoming: Vec<Incoming>,
     pub(crate) pending: VecDeque<Pending>,
     /// Messages that its client takes before it has answered them.
     pub(crate) window: usize,
     pub(crate) flights: VecDeque<Flight>,
+    /// Flights from this place on have not been sent since the client came back.
+    pub(crate) resend_from: u64,
     pub(crate) queue: VecDeque<Queued>,
-    pub(crate) next_id: u16,
+    next_id: u16,
+    /// So many identifiers from `next_id` on are not in use.
+    free_ids: u16,
     pub(crate) next_order: u64,
     pub(crate) outlets: BTreeMap<Box<str>, Outlet>,
     /// Messages dropped because it did not read, or did not come.
@@ -102,8 +132,10 @@ impl Session {
             pending: VecDeque::new(),
             window: usize::from(u16::MAX),
             flights: VecDeque::new(),
+            resend_from: ALL_SENT,
             queue: VecDeque::new(),
             next_id: 1,
+            free_ids: 0,
             next_order: 1,
             outlets: BTreeMap::new(),
             dropped: 0,
@@ -123,24 +155,85 @@ impl Session {
 
     /// A packet identifier that is not in use.
     pub(crate) fn take_id(&mut self) -> u16 {
-        // The window is smaller than the identifiers there are, so one is free.
-        loop {
-            let id = self.next_id;
-            self.next_id = self.next_id.checked_add(1).unwrap_or(1);
-            if !self.flights.iter().any(|flight| flight.id == id) {
-                return id;
+        // The window is smaller than the identifiers there are, so one is free. Looking at all flights is done once for as
+        // many identifiers as are free in a row.
+        while self.free_ids == 0 {
+            let from = self.next_id;
+            let distance = |flight: &Flight| {
+                if flight.id >= from { flight.id - from } else { u16::MAX - from + flight.id }
+            };
+            self.free_ids = self.flights.iter().map(distance).min().unwrap_or(u16::MAX);
+            if self.free_ids == 0 {
+                self.next_id = next(self.next_id);
             }
         }
+        let id = self.next_id;
+        self.next_id = next(id);
+        self.free_ids -= 1;
+        id
+    }
+
+    /// An identifier has come into use that was given elsewhere.
+    pub(crate) fn note_id(&mut self, id: u16) {
+        (self.next_id, self.free_ids) = (next(id), 0);
+    }
+
+    /// A QoS 2 message of the client whose number it has not released.
+    pub(crate) fn incoming(&self, id: u16) -> Option<Incoming> {
+        let at = self.incoming.binary_search_by_key(&id, |incoming| incoming.id).ok()?;
+        self.incoming.get(at).copied()
+    }
+
+    pub(crate) fn add_incoming(&mut self, incoming: Incoming) {
+        let at = self.incoming.partition_point(|other| other.id < incoming.id);
+        self.incoming.insert(at, incoming);
+    }
+
+    /// Says whether there was one.
+    pub(crate) fn remove_incoming(&mut self, id: u16) -> bool {
+        let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
+        found.is_ok_and(|at| self.incoming.remove(at).id == id)
+    }
+
+    /// Says whether its number has not been released yet.
+    pub(crate) fn cover_incoming(&mut self, id: u16) -> bool {
+        let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
+        let incoming = found.ok().and_then(|at| self.incoming.get_mut(at));
+        incoming.map(|incoming| incoming.covered = true).is_some()
+    }
+
+    /// Messages of the client that it has sent and may not forget yet.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.pending.len() + self.incoming.iter().filter(|incoming| incoming.covered).count()
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order - 1
     }
+
+    /// Whether a message may be sent that has to be answered, before any other.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.is_empty() && self.resend_from == ALL_SENT && self.flights.len() < self.window
+    }
 }
+
+/// The packet identifier after this one.
+fn next(id: u16) -> u16 {
+    id.checked_add(1).unwrap_or(1)
+}
+
+/// A place after all flights.
+pub(crate) const ALL_SENT: u64 = u64::MAX;
 
 /// The longest client identifier: as a publisher's name it has the prefix.
 pub(crate) const CLIENT_BYTES_MAX: usize = wire::limits::NAME_BYTES_MAX - PREFIX.len();
+
+/// Whether a client may have this name.
+pub(crate) fn is_client_name(name: &str) -> bool {
+    name.len() <= CLIENT_BYTES_MAX && !name.chars().any(char::is_control)
+}
+
 /// Keeps clients of MQTT apart from others of the same name.
 const PREFIX: &str = "mqtt:";
 

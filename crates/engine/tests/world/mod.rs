@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
 pub mod alone;
+pub mod mqtt;
 pub mod run;
 
 use broker::{Event, Settings};
@@ -70,6 +71,8 @@ impl Application for Seen {
 pub enum Who {
     Broker(usize),
     Client(usize),
+    /// A client that speaks MQTT.
+    Mqtt(usize),
 }
 
 /// One end of a connection.
@@ -88,6 +91,8 @@ struct Port {
     next_link: u32,
     dials: Vec<(PeerIndex, Span)>,
     partial: BTreeMap<LinkId, Vec<u8>>,
+    /// Links whose bytes are to be presented once more.
+    again: Vec<LinkId>,
 }
 
 impl Effects for Port {
@@ -123,7 +128,9 @@ impl Effects for Port {
             end.outbox.append(write);
         }
     }
-    fn present_again(&mut self, _link: LinkId) {}
+    fn present_again(&mut self, link: LinkId) {
+        self.again.push(link);
+    }
     fn hang_up(&mut self, link: LinkId) {
         if let Some(end) = self.ends.get_mut(&link) {
             end.closing = true;
@@ -148,6 +155,9 @@ pub struct World {
     pub now: Time,
     pub brokers: [Option<BrokerNode<Log>>; 2],
     pub clients: Vec<ClientNode<Seen>>,
+    pub mqtt: Vec<mqtt::MqttClient>,
+    /// What the brokers' gateways are told, if they have any.
+    pub gateway: Option<fn(&mut ::mqtt::Settings)>,
     pub delay: Span,
     ports: BTreeMap<Who, Port>,
     conns: Vec<Conn>,
@@ -169,10 +179,17 @@ pub struct World {
 
 impl World {
     pub fn new(tune: fn(&mut Settings)) -> World {
+        World::with_gateway(tune, None)
+    }
+
+    /// Brokers that serve clients of MQTT as well.
+    pub fn with_gateway(tune: fn(&mut Settings), gateway: Option<fn(&mut ::mqtt::Settings)>) -> World {
         let mut world = World {
             now: START,
             brokers: [None, None],
             clients: Vec::new(),
+            mqtt: Vec::new(),
+            gateway,
             delay: Span::micros(100),
             ports: BTreeMap::new(),
             conns: Vec::new(),
@@ -205,7 +222,11 @@ impl World {
         let node = NodeId(self.lives * 10 + index as u64);
         let mut settings = settings(index, node, self.now);
         (self.tune)(&mut settings);
-        self.brokers[index] = Some(BrokerNode::new(settings, Log::default()));
+        let mut broker = BrokerNode::new(settings, Log::default());
+        if let Some(tune) = self.gateway {
+            broker = broker.with_gateway(mqtt::gateway(index, node, tune));
+        }
+        self.brokers[index] = Some(broker);
         self.ports.insert(Who::Broker(index), Port::default());
         self.paused.remove(&Who::Broker(index));
     }
@@ -462,16 +483,21 @@ impl World {
 
     pub fn run_for(&mut self, span: Span) {
         let end = self.now + span;
-        while let Some(at) = self.next_at().filter(|at| *at <= end) {
-            self.now = self.now.max(at);
-            if let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let happening = entry.remove();
-                self.happen(happening);
-            } else {
-                self.tick();
-            }
-        }
+        while self.step(end) {}
         self.now = end;
+    }
+
+    /// The next thing happens, if it does so by this time.
+    pub fn step(&mut self, end: Time) -> bool {
+        let Some(at) = self.next_at().filter(|at| *at <= end) else { return false };
+        self.now = self.now.max(at);
+        if let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let happening = entry.remove();
+            self.happen(happening);
+        } else {
+            self.tick();
+        }
+        true
     }
 
     fn next_at(&self) -> Option<Time> {
@@ -479,6 +505,7 @@ impl World {
         let due = nodes.map(|who| match who {
             Who::Broker(index) => (who, self.brokers[index].as_ref().unwrap().next_deadline()),
             Who::Client(index) => (who, self.clients[index].next_deadline()),
+            Who::Mqtt(index) => (who, self.mqtt[index].next_deadline()),
         });
         let skew = |who: Who| self.skew.get(&who).copied().unwrap_or(Span::ZERO);
         let due = due.map(|(who, at)| if at == Time::NEVER { at } else { at - skew(who) });
@@ -496,6 +523,7 @@ impl World {
                 self.with_node(who, |node, now, port| match node {
                     Either::Broker(node) => node.handle_timeout(now, port),
                     Either::Client(node) => node.handle_timeout(now, port),
+                    Either::Mqtt(node) => node.handle_timeout(now, port),
                 });
                 self.settle(who);
             }
@@ -507,6 +535,7 @@ impl World {
         let node = match who {
             Who::Broker(index) => Either::Broker(self.brokers[index].as_mut()?),
             Who::Client(index) => Either::Client(&mut self.clients[index]),
+            Who::Mqtt(index) => Either::Mqtt(&mut self.mqtt[index]),
         };
         let skew = self.skew.get(&who).copied().unwrap_or(Span::ZERO);
         Some(act(node, self.now + skew, port))
@@ -517,14 +546,16 @@ impl World {
         while self.with_node(who, |node, now, port| match node {
             Either::Broker(node) => node.run(now, port),
             Either::Client(node) => node.run(now, port),
+            Either::Mqtt(node) => node.run(now, port),
         }) == Some(true)
+            || self.present_again(who)
         {}
         self.flush(who);
         let dials = self.ports.get_mut(&who).map(|port| std::mem::take(&mut port.dials)).unwrap_or_default();
         for (peer, within) in dials {
             let to = match who {
                 Who::Broker(index) => 1 - index,
-                Who::Client(_) => usize::from(peer.0),
+                Who::Client(_) | Who::Mqtt(_) => usize::from(peer.0),
             };
             let walled = matches!(who, Who::Client(client) if self.walls.contains(&(client, to)));
             let cut = walled || self.cut && matches!(who, Who::Broker(_));
@@ -563,6 +594,7 @@ impl World {
             self.with_node(who, |node, now, port| match node {
                 Either::Broker(node) => node.handle_link(now, link, LinkChange::Closed, port),
                 Either::Client(node) => node.handle_link(now, link, LinkChange::Closed, port),
+                Either::Mqtt(node) => node.handle_link(now, link, LinkChange::Closed, port),
             });
             self.settle(who);
         }
@@ -600,8 +632,32 @@ impl World {
         self.with_node(who, |node, now, port| match node {
             Either::Broker(node) => node.handle_link(now, link, change, port),
             Either::Client(node) => node.handle_link(now, link, change, port),
+            Either::Mqtt(node) => node.handle_link(now, link, change, port),
         });
         link
+    }
+
+    /// Bytes come to a node, after those that it has not used yet.
+    fn feed(&mut self, who: Who, link: LinkId, bytes: &[u8]) {
+        self.with_node(who, |node, now, port| {
+            let mut buffer = port.partial.remove(&link).unwrap_or_default();
+            buffer.extend_from_slice(bytes);
+            let used = match node {
+                Either::Broker(node) => node.handle_bytes(now, link, &buffer, port),
+                Either::Client(node) => node.handle_bytes(now, link, &buffer, port),
+                Either::Mqtt(node) => node.handle_bytes(now, link, &buffer, port),
+            };
+            port.partial.insert(link, buffer.split_off(used));
+        });
+    }
+
+    /// Presents bytes again where a node has asked for it. Returns whether one has.
+    fn present_again(&mut self, who: Who) -> bool {
+        let again = self.ports.get_mut(&who).map(|port| std::mem::take(&mut port.again)).unwrap_or_default();
+        for link in &again {
+            self.feed(who, *link, &[]);
+        }
+        !again.is_empty()
     }
 
     fn target(&self, happening: &Happening) -> Option<Who> {
@@ -623,15 +679,7 @@ impl World {
                 let Some((_, link)) = self.conns[conn].ends[end].filter(|_| !self.conns[conn].cut) else {
                     return;
                 };
-                self.with_node(who, |node, now, port| {
-                    let mut buffer = port.partial.remove(&link).unwrap_or_default();
-                    buffer.extend_from_slice(&bytes);
-                    let used = match node {
-                        Either::Broker(node) => node.handle_bytes(now, link, &buffer, port),
-                        Either::Client(node) => node.handle_bytes(now, link, &buffer, port),
-                    };
-                    port.partial.insert(link, buffer.split_off(used));
-                });
+                self.feed(who, link, &bytes);
             }
             Happening::Closed { conn, end } => {
                 let Some((_, link)) = self.conns[conn].ends[end].take() else { return };
@@ -639,6 +687,7 @@ impl World {
                 self.with_node(who, |node, now, port| match node {
                     Either::Broker(node) => node.handle_link(now, link, LinkChange::Closed, port),
                     Either::Client(node) => node.handle_link(now, link, LinkChange::Closed, port),
+                    Either::Mqtt(node) => node.handle_link(now, link, LinkChange::Closed, port),
                 });
             }
             Happening::Dialed { peer, to, .. } => {
@@ -647,7 +696,8 @@ impl World {
                 }
                 let conn = self.conns.len();
                 self.conns.push(Conn { ends: [None, None], cut: false });
-                self.open(Who::Broker(to), conn, 1, LinkChange::Accepted(Protocol::Verge));
+                let protocol = if matches!(who, Who::Mqtt(_)) { Protocol::Mqtt } else { Protocol::Verge };
+                self.open(Who::Broker(to), conn, 1, LinkChange::Accepted(protocol));
                 self.open(who, conn, 0, LinkChange::Dialed(peer));
                 self.settle(Who::Broker(to));
             }
@@ -655,6 +705,7 @@ impl World {
                 self.with_node(who, |node, now, port| match node {
                     Either::Broker(node) => node.handle_dial_failed(now, peer, refused, port),
                     Either::Client(node) => node.handle_dial_failed(now, peer, refused, port),
+                    Either::Mqtt(node) => node.handle_dial_failed(now, peer, refused, port),
                 });
             }
         }
@@ -691,4 +742,5 @@ pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
 enum Either<'a> {
     Broker(&'a mut BrokerNode<Log>),
     Client(&'a mut ClientNode<Seen>),
+    Mqtt(&'a mut mqtt::MqttClient),
 }

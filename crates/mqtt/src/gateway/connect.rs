@@ -3,9 +3,10 @@
 use super::publish::Draft;
 use super::timers::Timer;
 use super::{Action, Gateway, Login, Phase, Rules};
-use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
-use crate::records::{Key, write_session};
-use crate::session::{CLIENT_BYTES_MAX, NO_BODY, Session};
+use crate::packet::{ConnAck, Connect, Disconnect, Qos, Reason, Version, connack};
+use crate::records::{Key, Records, write_session};
+use crate::session::{NO_BODY, Session, is_client_name};
+use crate::tree::parse_filter;
 use contract::{Span, Time};
 use wire::{Effects, LinkId, Order};
 
@@ -37,7 +38,7 @@ impl<R: Rules> Gateway<R> {
             let text = "a client without a name has no session to come back to";
             return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
         }
-        if connect.client.len() > CLIENT_BYTES_MAX || connect.client.chars().any(char::is_control) {
+        if !is_client_name(&connect.client) {
             let text = "a client identifier has at most 123 bytes and no control characters";
             return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
         }
@@ -179,6 +180,7 @@ impl<R: Rules> Gateway<R> {
     /// Sessions that were connected elsewhere are given some time to come back.
     fn begin_reign(&mut self, now: Time) {
         self.sys_again(now);
+        self.end_learning();
         let grace = self.settings.limits.grace;
         for index in 0..self.sessions.end() {
             let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) else {
@@ -222,10 +224,15 @@ impl<R: Rules> Gateway<R> {
             session.link = Some(link);
             session.version = connect.version;
             session.user.clone_from(&connect.user);
+            if session.is_persistent() && expiry == 0 {
+                remove_records(&mut self.records, session);
+            }
             session.expiry = expiry;
             session.will.clone_from(&connect.will);
+            session.resend_from = 0;
             session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
-            (session.ends_at, session.will_at) = (None, None);
+            let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
+            self.forget_times(index, ends_at, will_at);
         }
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
@@ -252,7 +259,6 @@ impl<R: Rules> Gateway<R> {
         self.stats.connects += 1;
         self.watch_keep_alive(now, link);
         self.record_session(index);
-        self.send_again(now, index, net);
         self.pump(now, index, net);
     }
 
@@ -314,9 +320,9 @@ impl<R: Rules> Gateway<R> {
             return;
         };
         session.link = None;
-        session.pending.clear();
+        // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
+        session.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);
         session.outlets.clear();
-        session.incoming.retain(|incoming| incoming.covered);
         if let Some(will) = &session.will {
             // A will that waits longer than its session is published with the session's end.
             let delay = seconds(will.delay.min(session.expiry));
@@ -344,10 +350,14 @@ impl<R: Rules> Gateway<R> {
     /// Publishes the will of a session, if it has one.
     pub(super) fn publish_will(&mut self, index: u32) {
         let Some(session) = self.sessions.get_mut(index) else { return };
-        session.will_at = None;
-        let Some(will) = session.will.take() else { return };
+        let will_at = session.will_at.take();
+        let will = session.will.take();
+        self.forget_times(index, None, will_at);
+        let Some(will) = will else { return };
         self.stats.wills += 1;
-        if self.drafts.len() < self.settings.limits.sessions {
+        if let Some(session) = self.sessions.get(index)
+            && self.drafts.len() < self.settings.limits.sessions
+        {
             self.drafts.push_back(Draft::of_will(session.publisher.clone(), will));
         }
         self.record_session(index);
@@ -357,33 +367,29 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn end_session(&mut self, index: u32) {
         self.publish_will(index);
         let Some(session) = self.sessions.remove(index) else { return };
-        let filters: Vec<Box<str>> = self.subscriptions.filters_of(index).map(Box::from).collect();
+        // The broker counts what a filter means, without the group that shares it.
+        let means = |text| parse_filter(text).ok().map(|filter| Box::from(filter.filter));
+        self.gone_filters.extend(self.subscriptions.filters_of(index).filter_map(means));
         self.subscriptions.remove_session(index);
-        self.gone_filters.extend(filters);
         let bodies = session.flights.iter().map(|flight| flight.body);
         for body in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
             self.release_body(body);
         }
-        for flight in session.flights.iter().filter(|flight| flight.body != NO_BODY || flight.received) {
-            self.records.remove(&Key::Waiting(&session.client, flight.order));
+        if session.is_persistent() {
+            remove_records(&mut self.records, &session);
         }
-        session
-            .queue
-            .iter()
-            .for_each(|queued| self.records.remove(&Key::Waiting(&session.client, queued.order)));
-        session
-            .incoming
-            .iter()
-            .for_each(|incoming| self.records.remove(&Key::Incoming(&session.client, incoming.id)));
         if session.recorded {
             self.records.remove(&Key::Session(&session.client));
         }
-        for at in [
-            session.ends_at.map(|at| (at, Timer::End(index))),
-            session.will_at.map(|at| (at, Timer::Will(index))),
-        ] {
-            at.iter().for_each(|timer| _ = self.timers.remove(timer));
-        }
+        self.forget_times(index, session.ends_at, session.will_at);
+        self.stop_telling(index);
+    }
+
+    /// A session does not end, nor is its will published, at the times that were set for it.
+    fn forget_times(&mut self, index: u32, ends_at: Option<Time>, will_at: Option<Time>) {
+        let ends = ends_at.map(|at| (at, Timer::End(index)));
+        let will = will_at.map(|at| (at, Timer::Will(index)));
+        ends.iter().chain(&will).for_each(|timer| _ = self.timers.remove(timer));
     }
 
     /// Filters of sessions that have ended: the broker need not count them any more.
@@ -404,6 +410,15 @@ impl<R: Rules> Gateway<R> {
             records.remove(&key);
         }
     }
+}
+
+/// What waits for a session is not to be known any more.
+fn remove_records(records: &mut Records, session: &Session) {
+    let flights = session.flights.iter().filter(|flight| flight.body != NO_BODY || flight.received);
+    let orders = flights.map(|flight| flight.order).chain(session.queue.iter().map(|queued| queued.order));
+    orders.for_each(|order| records.remove(&Key::Waiting(&session.client, order)));
+    let covered = session.incoming.iter().filter(|incoming| incoming.covered);
+    covered.for_each(|incoming| records.remove(&Key::Incoming(&session.client, incoming.id)));
 }
 
 /// So many seconds; `u32::MAX` is for ever.

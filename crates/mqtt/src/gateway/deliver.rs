@@ -1,19 +1,19 @@
 //! Messages to clients.
 
+use super::learn::Highest;
 use super::publish::read_trailer;
 use super::{Client, Gateway, Phase, Routing, Rules};
-use crate::bodies::{Bodies, Body};
+use crate::bodies::{Bodies, Body, NewBody};
 use crate::packet::{
     Acknowledge, Answer, Delivery, Qos, Reason, Version, acknowledge, delivery, delivery_bytes,
 };
 use crate::records::{Content, Key, Records, Waiting};
 use crate::retained;
-use crate::session::{Flight, NO_BODY, Queued, Session};
+use crate::session::{ALL_SENT, Flight, NO_BODY, Queued, Session};
 use crate::settings::Limits;
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches, Want};
 use contract::{Loss, Span, Time};
-use std::collections::BTreeMap;
 use wire::{Effects, LinkId, MessageFlags, Order};
 
 /// A message that the broker dispatches.
@@ -21,6 +21,8 @@ use wire::{Effects, LinkId, MessageFlags, Order};
 pub struct Dispatched<'a> {
     /// Who published it, by the name of its stream.
     pub publisher: &'a str,
+    /// In which life.
+    pub incarnation: u64,
     /// Its number there.
     pub seq: u64,
     /// When it was created.
@@ -46,8 +48,8 @@ struct Item<'a> {
     expires: Option<Time>,
     properties: &'a [u8],
     payload: &'a [u8],
-    /// The stream and number that it had.
-    origin: (&'a str, u64),
+    /// Its publisher, in which life, and its number.
+    origin: (&'a str, u64, u64),
     created: Time,
 }
 
@@ -83,7 +85,9 @@ impl<R: Rules> Gateway<R> {
 
     /// The topic has gone.
     pub fn unroute(&mut self, route: u32) {
-        self.routes.remove(route);
+        if let Some(routing) = self.routes.remove(route) {
+            self.given.remove(&routing.topic);
+        }
     }
 
     /// A message is dispatched.
@@ -105,7 +109,7 @@ impl<R: Rules> Gateway<R> {
             expires,
             properties,
             payload: message.payload,
-            origin: (message.publisher, message.seq),
+            origin: (message.publisher, message.incarnation, message.seq),
             created: message.created,
         };
         if item.retain {
@@ -117,12 +121,12 @@ impl<R: Rules> Gateway<R> {
         }
         // Sessions that outlive their connections, and have outlived a primary, may have been given it there.
         let highest = || self.given.get(&routing.topic)?.get(message.publisher);
-        let given = message.again && highest().is_some_and(|seq| message.seq <= *seq);
+        let given = message.again && highest().is_some_and(|highest| highest.covers(message));
         let mut giving = Giving {
             now,
             clients: &self.clients,
             bodies: &mut self.bodies,
-            body_numbers: &mut self.body_numbers,
+            round: self.telling.round,
             next_body: &mut self.next_body,
             records: &mut self.records,
             stats: &mut self.stats,
@@ -155,7 +159,9 @@ impl<R: Rules> Gateway<R> {
         giving.let_go();
         if giving.recorded {
             let most = self.settings.limits.subscriptions;
-            super::learn::note_given(&mut self.given, most, &routing.topic, message.publisher, message.seq);
+            let &Dispatched { publisher, incarnation, seq, .. } = message;
+            let highest = Highest { incarnation, seq };
+            super::learn::note_given(&mut self.given, most, &routing.topic, publisher, highest);
         }
     }
 
@@ -174,7 +180,7 @@ impl<R: Rules> Gateway<R> {
             now,
             clients: &self.clients,
             bodies: &mut self.bodies,
-            body_numbers: &mut self.body_numbers,
+            round: self.telling.round,
             next_body: &mut self.next_body,
             records: &mut self.records,
             stats: &mut self.stats,
@@ -195,7 +201,7 @@ impl<R: Rules> Gateway<R> {
                 expires: message.expires,
                 properties: message.properties(),
                 payload: message.payload(),
-                origin: (&message.origin.publisher, message.origin.seq),
+                origin: (&message.origin.publisher, 0, message.origin.seq),
                 created: message.origin.created,
             };
             giving.give_entry(session, &item, &entry, net);
@@ -217,7 +223,7 @@ impl<R: Rules> Gateway<R> {
             now,
             clients: &self.clients,
             bodies: &mut self.bodies,
-            body_numbers: &mut self.body_numbers,
+            round: self.telling.round,
             next_body: &mut self.next_body,
             records: &mut self.records,
             stats: &mut self.stats,
@@ -230,7 +236,7 @@ impl<R: Rules> Gateway<R> {
             ..*entry
         };
         let Own { topic, payload, retain } = *own;
-        let (properties, origin) = (&[][..], ("", 0));
+        let (properties, origin) = (&[][..], ("", 0, 0));
         let item = Item {
             topic,
             qos: Qos::AtMostOnce,
@@ -254,71 +260,83 @@ impl<R: Rules> Gateway<R> {
 
     /// Sends what waits for a session, as far as its connection and its window have room.
     pub(super) fn pump(&mut self, now: Time, index: u32, net: &mut impl Effects) {
-        let Gateway { sessions, clients, bodies, body_numbers, records, stats, settings, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
+        self.send_again(now, index, net);
+        let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
+        let Some(session) = sessions.get_mut(index).filter(|session| session.resend_from == ALL_SENT) else {
+            return;
+        };
         let Some(link) = session.link else { return };
         let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
         while session.flights.len() < session.window && net.backlog(link) < settings.limits.backlog_bytes {
             let Some(queued) = session.queue.pop_front() else { break };
-            let Some(body) = bodies.get(queued.body) else { continue };
+            let Queued { order, qos, retain, body: number, subscriptions } = queued;
+            let Some(body) = bodies.get(number) else { continue };
             let gone = body.expires.is_some_and(|at| at <= now);
             let id = if gone { 0 } else { session.take_id() };
-            let outgoing = Outgoing {
-                dup: false,
-                qos: queued.qos,
-                retain: queued.retain,
-                id,
-                subscriptions: &queued.subscriptions,
-            };
+            let numbers = subscriptions.as_slice();
+            let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions: numbers };
             if gone || !outgoing.send(now, link, client, body, stats, net) {
-                stats.expired += 1;
-                records.remove(&Key::Waiting(&session.client, queued.order));
-                release(bodies, body_numbers, records, queued.body);
+                stats.expired += u64::from(gone);
+                records.remove(&Key::Waiting(&session.client, order));
+                release(bodies, records, number);
                 continue;
             }
-            let Queued { order, qos, retain, body: number, .. } = queued;
             let keeps = session.is_persistent();
-            let flight = Flight {
-                id,
-                order,
-                body: if keeps { number } else { NO_BODY },
-                qos,
-                retain,
-                received: false,
-            };
+            let body_kept = if keeps { number } else { NO_BODY };
+            let flight = Flight { id, order, body: body_kept, qos, retain, received: false, subscriptions };
             if keeps {
                 let waiting = Waiting::of_flight(&flight, body.id);
                 records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
             } else {
-                release(bodies, body_numbers, records, number);
+                release(bodies, records, number);
             }
             session.flights.push_back(flight);
         }
     }
 
-    /// After a client has come back: what it has not answered is sent again, in its order.
-    pub(super) fn send_again(&mut self, now: Time, index: u32, net: &mut impl Effects) {
-        let Gateway { sessions, clients, bodies, stats, .. } = self;
+    /// After a client has come back: what it has not answered is sent again, in its order, as far as there is room.
+    fn send_again(&mut self, now: Time, index: u32, net: &mut impl Effects) {
+        let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let Some(link) = session.link else { return };
         let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
-        for flight in &session.flights {
+        while session.resend_from != ALL_SENT {
+            let at = session.flights.partition_point(|flight| flight.order < session.resend_from);
+            let Some(flight) = session.flights.get(at) else {
+                session.resend_from = ALL_SENT;
+                break;
+            };
+            if net.backlog(link) >= settings.limits.backlog_bytes {
+                break;
+            }
+            let after = flight.order.saturating_add(1);
             if flight.received {
-                let version = client.version;
+                let (version, id) = (client.version, flight.id);
                 net.append(link, Order::Any, |out| {
-                    acknowledge(out, version, Answer::PubRel, flight.id, Reason::SUCCESS);
+                    acknowledge(out, version, Answer::PubRel, id, Reason::SUCCESS);
                 });
-            } else if let Some(body) = bodies.get(flight.body) {
-                let Flight { id, qos, retain, .. } = *flight;
-                Outgoing { dup: true, qos, retain, id, subscriptions: &[] }
-                    .send(now, link, client, body, stats, net);
+                session.resend_from = after;
+                continue;
+            }
+            if at >= session.window {
+                break;
+            }
+            let Flight { id, qos, retain, ref subscriptions, .. } = *flight;
+            let outgoing = Outgoing { dup: true, qos, retain, id, subscriptions: subscriptions.as_slice() };
+            let body = bodies.get(flight.body);
+            if body.is_some_and(|body| outgoing.send(now, link, client, body, stats, net)) {
+                session.resend_from = after;
+            } else if let Some(flight) = session.flights.remove(at) {
+                // It is larger than the client takes by now.
+                records.remove(&Key::Waiting(&session.client, flight.order));
+                release(bodies, records, flight.body);
             }
         }
     }
 
     /// A client has a message: PUBACK or PUBCOMP.
     pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge, _net: &mut impl Effects) {
-        let Gateway { sessions, bodies, body_numbers, records, .. } = self;
+        let Gateway { sessions, bodies, records, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let wanted = |flight: &Flight| {
             flight.id == word.id
@@ -330,12 +348,12 @@ impl<R: Rules> Gateway<R> {
         if session.is_persistent() {
             records.remove(&Key::Waiting(&session.client, flight.order));
         }
-        release(bodies, body_numbers, records, flight.body);
+        release(bodies, records, flight.body);
     }
 
     /// A client has a QoS 2 message: PUBREC. Its number stays in use until the client has released it.
     pub(super) fn receive_flight(&mut self, index: u32, word: Acknowledge, net: &mut impl Effects) {
-        let Gateway { sessions, bodies, body_numbers, records, .. } = self;
+        let Gateway { sessions, bodies, records, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let Some(link) = session.link else { return };
         let version = session.version;
@@ -350,7 +368,7 @@ impl<R: Rules> Gateway<R> {
             // It does not want it, and no PUBREL follows.
             if let Some(flight) = session.flights.remove(at) {
                 records.remove(&Key::Waiting(&session.client, flight.order));
-                release(bodies, body_numbers, records, flight.body);
+                release(bodies, records, flight.body);
             }
             return;
         }
@@ -362,7 +380,7 @@ impl<R: Rules> Gateway<R> {
                 let waiting = Waiting::of_flight(flight, 0);
                 records.put(&Key::Waiting(&session.client, flight.order), |out| waiting.write(out));
             }
-            release(bodies, body_numbers, records, body);
+            release(bodies, records, body);
         }
         net.append(link, Order::Last, |out| {
             acknowledge(out, version, Answer::PubRel, word.id, Reason::SUCCESS);
@@ -370,14 +388,13 @@ impl<R: Rules> Gateway<R> {
     }
 
     pub(super) fn release_body(&mut self, body: u32) {
-        release(&mut self.bodies, &mut self.body_numbers, &mut self.records, body);
+        release(&mut self.bodies, &mut self.records, body);
     }
 }
 
 /// One less waits for a body.
-fn release(bodies: &mut Bodies, numbers: &mut BTreeMap<u64, u32>, records: &mut Records, body: u32) {
+fn release(bodies: &mut Bodies, records: &mut Records, body: u32) {
     if let Some(gone) = bodies.release(body) {
-        numbers.remove(&gone.id);
         if gone.recorded {
             records.remove(&Key::Body(gone.id));
         }
@@ -414,7 +431,7 @@ fn retain(
         }
         return;
     }
-    let (publisher, seq) = item.origin;
+    let (publisher, _, seq) = item.origin;
     let origin = Origin { publisher: publisher.into(), seq, created: item.created };
     let Item { payload, properties, qos, expires, .. } = *item;
     if retained.set(item.topic, retained::New { payload, properties, qos, expires, origin }).is_err() {
@@ -426,9 +443,9 @@ fn retain(
 
 impl<'a> Item<'a> {
     fn content(&self) -> Content<'a> {
-        let (publisher, seq) = self.origin;
+        let (publisher, incarnation, seq) = self.origin;
         let Item { topic, qos, created, expires, properties, payload, .. } = *self;
-        Content { topic, qos, created, expires, publisher, seq, properties, payload }
+        Content { topic, qos, created, expires, publisher, incarnation, seq, properties, payload }
     }
 }
 
@@ -437,7 +454,8 @@ struct Giving<'g> {
     now: Time,
     clients: &'g [Option<Box<Client>>],
     bodies: &'g mut Bodies,
-    body_numbers: &'g mut BTreeMap<u64, u32>,
+    /// Of telling a backup.
+    round: u32,
     next_body: &'g mut u64,
     records: &'g mut Records,
     stats: &'g mut Stats,
@@ -481,7 +499,7 @@ impl Giving<'_> {
             outgoing.send(self.now, link, client, item, self.stats, net);
             return;
         }
-        let room = session.queue.is_empty() && session.flights.len() < session.window;
+        let room = session.has_room();
         match client {
             Some((link, client)) if room && net.backlog(link) < self.limits.backlog_bytes => {
                 self.launch(session, link, client, item, (qos, retain, numbers), net);
@@ -508,9 +526,12 @@ impl Giving<'_> {
             return;
         }
         let order = session.take_order();
-        let mut flight = Flight { id, order, body: NO_BODY, qos, retain, received: false };
-        if session.is_persistent() {
-            let Some((body, name)) = self.keep(item, true) else { return };
+        let subscriptions = subscriptions.into();
+        let mut flight = Flight { id, order, body: NO_BODY, qos, retain, received: false, subscriptions };
+        // Where there is no room to keep it, it has been sent all the same, and its number is in use.
+        if session.is_persistent()
+            && let Some((body, name)) = self.keep(item, true)
+        {
             flight.body = body;
             self.bodies.hold(body);
             self.recorded = true;
@@ -524,7 +545,7 @@ impl Giving<'_> {
         if session.queue.len() >= self.limits.queue_messages {
             if let Some(oldest) = session.queue.pop_front() {
                 self.records.remove(&Key::Waiting(&session.client, oldest.order));
-                release(self.bodies, self.body_numbers, self.records, oldest.body);
+                release(self.bodies, self.records, oldest.body);
             }
             session.dropped += 1;
             self.stats.dropped += 1;
@@ -555,31 +576,26 @@ impl Giving<'_> {
         self.body = Some(index);
         let body = self.bodies.get_mut(index)?;
         if outlives && !body.recorded && self.records.wanted {
-            body.recorded = true;
+            (body.recorded, body.told) = (true, self.round);
             self.records.put(&Key::Body(body.id), |out| item.content().write(out));
         }
         Some((index, body.id))
     }
 
     fn insert(&mut self, item: &Item<'_>) -> Option<u32> {
-        let bytes = item.payload.len() + item.topic.len() + item.properties.len();
-        if self.bodies.bytes() + bytes > self.limits.queue_bytes {
+        let Item { topic, properties, payload, expires, .. } = *item;
+        let new = NewBody { id: *self.next_body, topic, properties, payload, expires };
+        if self.bodies.bytes() + new.bytes() > self.limits.queue_bytes {
             return None;
         }
-        let id = *self.next_body;
-        *self.next_body += 1;
-        let index =
-            self.bodies.insert(Body::new(id, item.topic, item.payload, item.properties, item.expires));
-        // Held while it is given out.
-        self.bodies.hold(index);
-        self.body_numbers.insert(id, index);
-        Some(index)
+        *self.next_body = self.next_body.wrapping_add(1).max(1);
+        Some(self.bodies.insert(&new))
     }
 
     /// The message has been given to everybody.
     fn let_go(&mut self) {
         if let Some(body) = self.body.take() {
-            release(self.bodies, self.body_numbers, self.records, body);
+            release(self.bodies, self.records, body);
         }
     }
 }
@@ -606,7 +622,7 @@ impl Says for Item<'_> {
 
 impl Says for Body {
     fn says(&self) -> (&str, Option<Time>, &[u8], &[u8]) {
-        (&self.topic, self.expires, &self.properties, &self.payload)
+        (self.topic(), self.expires, self.properties(), self.payload())
     }
 }
 

@@ -1,16 +1,19 @@
 //! What a backup, or a process that starts again, is told of sessions and retained messages.
 
-use super::deliver::Origin;
+use super::deliver::{Dispatched, Origin};
 use super::{Gateway, Rules};
-use crate::bodies::Body;
+use crate::bodies::{Bodies, NewBody};
 use crate::records::{Content, Key, Record, Waiting, records, write_record, write_session};
 use crate::retained::New;
-use crate::session::{Flight, Incoming, NO_BODY, Queued};
+use crate::session::{Flight, Incoming, NO_BODY, Queued, is_client_name};
 use contract::Time;
 use std::collections::BTreeMap;
+use wire::Effects;
 
-/// Where the telling of retained messages begins; before it are the numbers of sessions.
-const RETAINED: u64 = 1 << 32;
+/// Where the telling of retained messages begins; before it are the numbers of sessions, and one.
+const RETAINED: u64 = 1 << 33;
+/// Places among what a session was ever sent end here; no session gets so far.
+const ORDER_END: u64 = 1 << 62;
 /// Publishers of one topic whose numbers are remembered.
 const PUBLISHERS_MAX: usize = 1_024;
 /// A piece of telling has about so many bytes.
@@ -32,15 +35,18 @@ impl<R: Rules> Gateway<R> {
                     }
                 }
                 (Key::Body(id), Some(value)) => self.learn_body(id, value),
-                // It has gone with the last that waited for it.
-                (Key::Body(_), None) => {}
+                (Key::Body(id), None) => {
+                    if let Some(index) = self.learnt.remove(&id) {
+                        self.release_body(index);
+                    }
+                }
                 (Key::Waiting(client, order), value) => self.learn_waiting(client, order, value),
                 (Key::Incoming(client, id), value) => {
                     let session = self.sessions.find(client).and_then(|index| self.sessions.get_mut(index));
                     let Some(session) = session else { continue };
-                    session.incoming.retain(|incoming| incoming.id != id);
+                    session.remove_incoming(id);
                     if value.is_some() {
-                        session.incoming.push(Incoming { id, covered: true });
+                        session.add_incoming(Incoming { id, covered: true });
                     }
                 }
                 (Key::Retained(topic), Some(value)) => self.learn_retained(topic, value),
@@ -48,7 +54,6 @@ impl<R: Rules> Gateway<R> {
             }
             self.record_again(&key, value);
         }
-        self.let_unwanted_bodies_go();
     }
 
     /// What is learnt from the primary is kept in the store here as well.
@@ -61,6 +66,12 @@ impl<R: Rules> Gateway<R> {
 
     fn learn_session(&mut self, client: &str, value: &[u8]) {
         let Some((learnt, subscriptions)) = crate::records::read_session(client, value) else { return };
+        let will = learnt.will.as_ref().map(|will| &*will.topic);
+        let wrong = will.is_some_and(|topic| contract::check_name(topic).is_err());
+        let full = self.sessions.len() >= self.settings.limits.sessions;
+        if !is_client_name(client) || wrong || (full && self.sessions.find(client).is_none()) {
+            return;
+        }
         let index = self.sessions.find(client).unwrap_or_else(|| {
             let mut session = learnt.clone();
             session.recorded = true;
@@ -80,7 +91,8 @@ impl<R: Rules> Gateway<R> {
             .map(Box::from)
             .collect();
         gone.iter().for_each(|filter| _ = self.subscriptions.remove(filter, index));
-        for (filter, entry) in subscriptions {
+        for (filter, entry) in subscriptions.into_iter().take(self.settings.limits.subscriptions_per_session)
+        {
             // The primary has judged it; a limit that is lower here is a matter of configuration.
             let _ = self.subscriptions.insert(&filter, index, entry);
         }
@@ -88,26 +100,28 @@ impl<R: Rules> Gateway<R> {
 
     fn learn_body(&mut self, id: u64, value: &[u8]) {
         let Some(content) = Content::read(value) else { return };
-        if self.body_numbers.contains_key(&id) {
+        let Content { topic, properties, payload, expires, .. } = content;
+        let new = NewBody { id, topic, properties, payload, expires };
+        let full = self.bodies.bytes() + new.bytes() > self.settings.limits.queue_bytes;
+        if full || contract::check_name(topic).is_err() || self.learnt.contains_key(&id) {
             return;
         }
-        let mut body = Body::new(id, content.topic, content.payload, content.properties, content.expires);
-        body.recorded = true;
-        self.body_numbers.insert(id, self.bodies.insert(body));
-        self.next_body = self.next_body.max(id.saturating_add(1));
-        self.fresh.push(id);
-        self.note_given(content.topic, content.publisher, content.seq);
-    }
-
-    /// Sessions that outlive their connections have been given this message.
-    pub(super) fn note_given(&mut self, topic: &str, publisher: &str, seq: u64) {
-        note_given(&mut self.given, self.settings.limits.subscriptions, topic, publisher, seq);
+        let index = self.bodies.insert(&new);
+        if let Some(body) = self.bodies.get_mut(index) {
+            body.recorded = true;
+        }
+        self.learnt.insert(id, index);
+        self.next_body = self.next_body.max(id.wrapping_add(1)).max(1);
+        // Sessions that outlive their connections have been given it.
+        let Content { topic, publisher, incarnation, seq, .. } = content;
+        let number = Highest { incarnation, seq };
+        note_given(&mut self.given, self.settings.limits.subscriptions, topic, publisher, number);
     }
 
     fn learn_waiting(&mut self, client: &str, order: u64, value: Option<&[u8]>) {
         let Some(index) = self.sessions.find(client) else { return };
         let waiting = value.and_then(Waiting::read);
-        let body = waiting.as_ref().and_then(|waiting| self.body_numbers.get(&waiting.body)).copied();
+        let body = waiting.as_ref().and_then(|waiting| self.learnt.get(&waiting.body)).copied();
         let Some(session) = self.sessions.get_mut(index) else { return };
         let mut before = None;
         if let Some(at) = session.flights.iter().position(|flight| flight.order == order) {
@@ -115,16 +129,21 @@ impl<R: Rules> Gateway<R> {
         } else if let Ok(at) = session.queue.binary_search_by_key(&order, |queued| queued.order) {
             before = session.queue.remove(at).map(|queued| queued.body);
         }
-        if let Some(Waiting { id, qos, retain, received, subscriptions, .. }) = waiting {
+        let limits = &self.settings.limits;
+        if let Some(Waiting { id, qos, retain, received, subscriptions, .. }) = waiting
+            && order < ORDER_END
+        {
             session.next_order = session.next_order.max(order + 1);
-            let held = body.unwrap_or(NO_BODY);
-            self.bodies.hold(held);
-            if id != 0 {
-                let flight = Flight { id, order, body: held, qos, retain, received };
+            let held = body.filter(|_| !received).unwrap_or(NO_BODY);
+            let known = received || held != NO_BODY;
+            if id != 0 && known && session.flights.len() < usize::from(limits.inflight) {
+                self.bodies.hold(held);
+                let flight = Flight { id, order, body: held, qos, retain, received, subscriptions };
                 let at = session.flights.partition_point(|flight| flight.order < order);
                 session.flights.insert(at, flight);
-                session.next_id = id.checked_add(1).unwrap_or(1);
-            } else if body.is_some() {
+                session.note_id(id);
+            } else if id == 0 && held != NO_BODY && session.queue.len() < limits.queue_messages {
+                self.bodies.hold(held);
                 let at = session.queue.partition_point(|queued| queued.order < order);
                 session.queue.insert(at, Queued { order, body: held, qos, retain, subscriptions });
             }
@@ -137,23 +156,24 @@ impl<R: Rules> Gateway<R> {
     fn learn_retained(&mut self, topic: &str, value: &[u8]) {
         let Some(content) = Content::read(value) else { return };
         let Content { qos, created, expires, publisher, seq, properties, payload, .. } = content;
+        if contract::check_name(topic).is_err() {
+            return;
+        }
         let origin = Origin { publisher: publisher.into(), seq, created };
         let _ = self.retained.set(topic, New { payload, properties, qos, expires, origin });
     }
 
-    /// Bodies that nobody waits for: their session was not known. Those of one piece may be named in the next.
-    fn let_unwanted_bodies_go(&mut self) {
-        let fresh = std::mem::take(&mut self.fresh);
-        for id in std::mem::replace(&mut self.stale, fresh) {
-            let Some(index) = self.body_numbers.get(&id).copied() else { continue };
-            if self.bodies.get(index).is_some_and(Body::is_unwanted) {
-                self.release_body(index);
-            }
+    /// From now on nobody tells: a body stays as long as a session waits for it.
+    pub(super) fn end_learning(&mut self) {
+        while let Some((_, index)) = self.learnt.pop_first() {
+            self.release_body(index);
         }
     }
 
     /// Another broker will tell; what is known here is forgotten.
-    pub fn forget(&mut self) {
+    pub fn forget(&mut self, now: Time, net: &mut impl Effects) {
+        // Whoever is connected goes to the other broker, and finds its session there.
+        self.set_reign(now, false, net);
         for index in 0..self.sessions.end() {
             if let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) {
                 session.will = None;
@@ -165,6 +185,7 @@ impl<R: Rules> Gateway<R> {
             self.retained.clear(&topic);
             self.records.remove(&Key::Retained(&topic));
         }
+        self.end_learning();
         self.drafts.clear();
         self.given.clear();
     }
@@ -172,15 +193,22 @@ impl<R: Rules> Gateway<R> {
     /// Appends some of what is to be known, from this place on, to `out`. Returns the place to go on with. What changes
     /// meanwhile is recorded as ever, so a place that has been passed needs no second look.
     pub fn tell(&mut self, from: u64, out: &mut Vec<u8>) -> Option<u64> {
-        let mut index = u32::try_from(from).unwrap_or(u32::MAX);
-        if index < self.sessions.end() {
-            while index < self.sessions.end() && out.len() < PIECE_BYTES {
-                self.tell_session(index, out);
-                index += 1;
-            }
-            return Some(if index < self.sessions.end() { u64::from(index) } else { RETAINED });
+        if from == 0 {
+            let round = self.telling.round.wrapping_add(1);
+            self.telling = Telling { round, ..Telling::default() };
         }
-        let after = if from == RETAINED { None } else { self.told.take() };
+        if from < RETAINED {
+            let mut index = u32::try_from(from.saturating_sub(1)).unwrap_or(u32::MAX);
+            while index < self.sessions.end() && out.len() < PIECE_BYTES {
+                index += u32::from(self.tell_session(index, out));
+            }
+            return Some(if index < self.sessions.end() { u64::from(index) + 1 } else { RETAINED });
+        }
+        self.tell_retained(from, out)
+    }
+
+    fn tell_retained(&mut self, from: u64, out: &mut Vec<u8>) -> Option<u64> {
+        let after = self.telling.topic.take().filter(|_| from > RETAINED);
         let mut last = None;
         let mut write = |(topic, message): (&str, &crate::retained::Message<Origin>)| {
             let Origin { publisher, seq, created } = &message.origin;
@@ -190,6 +218,7 @@ impl<R: Rules> Gateway<R> {
                 created: *created,
                 expires: message.expires,
                 publisher,
+                incarnation: 0,
                 seq: *seq,
                 properties: message.properties(),
                 payload: message.payload(),
@@ -202,57 +231,114 @@ impl<R: Rules> Gateway<R> {
             Some(topic) => self.retained.iter_after(topic).all(&mut write),
             None => self.retained.iter().all(&mut write),
         };
-        self.told = last;
+        self.telling.topic = last.filter(|_| !whole);
         (!whole).then_some(RETAINED + 1)
     }
 
-    fn tell_session(&mut self, index: u32, out: &mut Vec<u8>) {
-        let Gateway { sessions, subscriptions, bodies, .. } = self;
-        let Some(session) = sessions.get_mut(index).filter(|session| session.is_recorded()) else { return };
-        session.recorded = true;
-        let client = &session.client;
-        let write = |out: &mut Vec<u8>| write_session(out, session, subscriptions.of_session(index));
-        write_record(out, &Key::Session(client), Some(write));
-        if !session.is_persistent() {
-            return;
-        }
-        let mut tell_body = |body: u32, out: &mut Vec<u8>| {
-            let Some(body) = bodies.get_mut(body) else { return 0 };
-            body.recorded = true;
-            let content = Content {
-                topic: &body.topic,
-                qos: Default::default(),
-                created: Time::ZERO,
-                expires: body.expires,
-                publisher: "",
-                seq: 0,
-                properties: &body.properties,
-                payload: &body.payload,
-            };
-            write_record(out, &Key::Body(body.id), Some(|out: &mut Vec<u8>| content.write(out)));
-            body.id
+    /// Tells of a session and what waits for it. `false`: there is more, with which the next piece goes on.
+    fn tell_session(&mut self, index: u32, out: &mut Vec<u8>) -> bool {
+        let begun = self.telling.part.take().filter(|(part, _)| *part == index).map(|(_, order)| order);
+        let Gateway { sessions, subscriptions, bodies, telling, .. } = self;
+        let Some(session) = sessions.get_mut(index).filter(|session| session.is_recorded()) else {
+            return true;
         };
-        for flight in session.flights.iter().filter(|flight| flight.body != NO_BODY || flight.received) {
-            let waiting = Waiting::of_flight(flight, tell_body(flight.body, out));
+        let client = &session.client;
+        if begun.is_none() {
+            session.recorded = true;
+            let write = |out: &mut Vec<u8>| write_session(out, session, subscriptions.of_session(index));
+            write_record(out, &Key::Session(client), Some(write));
+        }
+        if !session.is_persistent() {
+            return true;
+        }
+        let from = begun.unwrap_or(0);
+        let flights = session.flights.range(session.flights.partition_point(|flight| flight.order < from)..);
+        for flight in flights.filter(|flight| flight.body != NO_BODY || flight.received) {
+            if out.len() >= PIECE_BYTES {
+                telling.part = Some((index, flight.order));
+                return false;
+            }
+            let waiting = Waiting::of_flight(flight, tell_body(bodies, telling.round, flight.body, out));
             let key = Key::Waiting(client, flight.order);
             write_record(out, &key, Some(|out: &mut Vec<u8>| waiting.write(out)));
         }
-        for queued in &session.queue {
+        for queued in session.queue.range(session.queue.partition_point(|queued| queued.order < from)..) {
+            if out.len() >= PIECE_BYTES {
+                telling.part = Some((index, queued.order));
+                return false;
+            }
             let Queued { order, body, qos, retain, ref subscriptions } = *queued;
-            let (body, subscriptions) = (tell_body(body, out), subscriptions.clone());
+            let body = tell_body(bodies, telling.round, body, out);
+            let subscriptions = subscriptions.clone();
             let waiting = Waiting { body, id: 0, qos, retain, received: false, subscriptions };
             write_record(out, &Key::Waiting(client, order), Some(|out: &mut Vec<u8>| waiting.write(out)));
         }
         for incoming in session.incoming.iter().filter(|incoming| incoming.covered) {
             write_record(out, &Key::Incoming(client, incoming.id), Some(|_: &mut Vec<u8>| {}));
         }
+        true
+    }
+
+    /// A session has ended; another may have its number.
+    pub(super) fn stop_telling(&mut self, index: u32) {
+        self.telling.part = self.telling.part.filter(|(part, _)| *part != index);
     }
 }
 
-/// By topic and publisher, the highest number that sessions which outlive their connections have been given.
-pub(super) type Given = BTreeMap<Box<str>, BTreeMap<Box<str>, u64>>;
+/// How far a new backup has been told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Telling {
+    /// Counts backups. A body of which one has heard is not told again, however many sessions wait for it.
+    pub(super) round: u32,
+    /// The session of which a part has been told, and the place of what comes next.
+    part: Option<(u32, u64)>,
+    /// The topic of the retained message that was the last.
+    topic: Option<Box<str>>,
+}
 
-pub(super) fn note_given(given: &mut Given, most: usize, topic: &str, publisher: &str, seq: u64) {
+/// Tells of a body, unless that has been done. Returns its name.
+fn tell_body(bodies: &mut Bodies, round: u32, body: u32, out: &mut Vec<u8>) -> u64 {
+    let Some(body) = bodies.get_mut(body) else { return 0 };
+    if !body.recorded || body.told != round {
+        (body.recorded, body.told) = (true, round);
+        let content = Content {
+            topic: body.topic(),
+            qos: Default::default(),
+            created: Time::ZERO,
+            expires: body.expires,
+            publisher: "",
+            incarnation: 0,
+            seq: 0,
+            properties: body.properties(),
+            payload: body.payload(),
+        };
+        write_record(out, &Key::Body(body.id), Some(|out: &mut Vec<u8>| content.write(out)));
+    }
+    body.id
+}
+
+/// By topic and publisher, the highest number that sessions which outlive their connections have been given.
+pub(super) type Given = BTreeMap<Box<str>, BTreeMap<Box<str>, Highest>>;
+
+/// The highest number of one life of a publisher; the next one numbers anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Highest {
+    pub(super) incarnation: u64,
+    pub(super) seq: u64,
+}
+
+impl Highest {
+    pub(super) fn covers(&self, message: &Dispatched<'_>) -> bool {
+        self.incarnation == message.incarnation && message.seq <= self.seq
+    }
+
+    fn join(&mut self, other: Highest) {
+        let seq = if self.incarnation == other.incarnation { self.seq.max(other.seq) } else { other.seq };
+        *self = Highest { incarnation: other.incarnation, seq };
+    }
+}
+
+pub(super) fn note_given(given: &mut Given, most: usize, topic: &str, publisher: &str, number: Highest) {
     if publisher.is_empty() {
         return;
     }
@@ -264,12 +350,12 @@ pub(super) fn note_given(given: &mut Given, most: usize, topic: &str, publisher:
     }
     let Some(publishers) = given.get_mut(topic) else { return };
     match publishers.get_mut(publisher) {
-        Some(highest) => *highest = seq.max(*highest),
+        Some(highest) => highest.join(number),
         None => {
             if publishers.len() >= PUBLISHERS_MAX {
                 publishers.pop_first();
             }
-            publishers.insert(publisher.into(), seq);
+            publishers.insert(publisher.into(), number);
         }
     }
 }

@@ -153,7 +153,7 @@ impl<R: Rules> Gateway<R> {
         }
         let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
         if publish.qos == Qos::ExactlyOnce
-            && let Some(known) = session.incoming.iter().find(|incoming| incoming.id == publish.id)
+            && let Some(known) = session.incoming(publish.id)
         {
             // It has come before; its answer may have been lost.
             if known.covered {
@@ -168,9 +168,9 @@ impl<R: Rules> Gateway<R> {
             }
             return Step::Done;
         }
-        let taken =
-            session.pending.len() + session.incoming.iter().filter(|incoming| incoming.covered).count();
-        if publish.qos != Qos::AtMostOnce && taken >= usize::from(limits.receive_maximum) {
+        // Identifiers that a client of MQTT 3.1.1 has not released are as many as there are identifiers at most.
+        let agreed = session.version == Version::V5 && publish.qos != Qos::AtMostOnce;
+        if agreed && session.unanswered() >= usize::from(limits.receive_maximum) {
             let text = "more unanswered messages than the receive maximum";
             self.refuse(now, link, Reason::RECEIVE_MAXIMUM_EXCEEDED, text, net);
             return Step::Done;
@@ -190,11 +190,9 @@ impl<R: Rules> Gateway<R> {
             self.not_taken(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
             return Step::Done;
         }
-        let outlet = session.outlets.get(lent.topic.as_str()).copied();
-        if outlet.is_some_and(|outlet| asked.is_some() && outlet.asked != asked) {
-            // It has another contract by now; the broker says whether that can be.
-            session.outlets.remove(lent.topic.as_str());
-        }
+        // Where it asks for another contract by now, the broker says whether that can be.
+        let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
+        let outlet = session.outlets.get(lent.topic.as_str()).copied().filter(same);
         lent.publisher.clear();
         lent.publisher.push_str(&session.publisher);
         lent.body.clear();
@@ -209,6 +207,14 @@ impl<R: Rules> Gateway<R> {
         let hint = outlet.map(|outlet| outlet.stream);
         let (id, qos, payload) = (publish.id, publish.qos, publish.payload);
         Step::Post(Post { session: index, id, qos, asked, hint, truths, payload })
+    }
+
+    /// Whether a client has as many messages that are not covered as are taken at a time. MQTT 3.1.1 has no word for
+    /// this number, so that such a client is slowed down where others would break an agreement.
+    pub(super) fn is_crowded(&self, link: LinkId) -> bool {
+        let session = self.session_of(link).and_then(|index| self.sessions.get(index));
+        session
+            .is_some_and(|session| session.pending.len() >= usize::from(self.settings.limits.receive_maximum))
     }
 
     /// The topic of a message, which an alias may stand for.
@@ -274,7 +280,7 @@ impl<R: Rules> Gateway<R> {
             return;
         }
         if post.qos == Qos::ExactlyOnce {
-            session.incoming.push(Incoming { id: post.id, covered: false });
+            session.add_incoming(Incoming { id: post.id, covered: false });
         }
         session.pending.push_back(Pending { stream, seq, id: post.id, qos: post.qos });
         if self.owners.len() <= stream as usize {
@@ -313,13 +319,8 @@ impl<R: Rules> Gateway<R> {
         let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
         let Some(at) = session.pending.iter().position(this) else { return };
         let Some(pending) = session.pending.remove(at) else { return };
-        if pending.qos == Qos::ExactlyOnce {
-            if let Some(incoming) = session.incoming.iter_mut().find(|incoming| incoming.id == pending.id) {
-                incoming.covered = true;
-            }
-            if session.is_persistent() {
-                self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
-            }
+        if pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id) && session.is_persistent() {
+            self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
     }
@@ -360,9 +361,7 @@ impl<R: Rules> Gateway<R> {
     /// A client releases the number of a QoS 2 message.
     pub(super) fn release_incoming(&mut self, link: LinkId, index: u32, id: u16, net: &mut impl Effects) {
         let Some(session) = self.sessions.get_mut(index) else { return };
-        let before = session.incoming.len();
-        session.incoming.retain(|incoming| incoming.id != id);
-        let known = session.incoming.len() < before;
+        let known = session.remove_incoming(id);
         if known && session.is_persistent() {
             self.records.remove(&Key::Incoming(&session.client, id));
         }

@@ -33,6 +33,11 @@ impl<R: Rules> Gateway<R> {
         self.timers.first().map_or(expiry, |(at, _)| expiry.min(*at))
     }
 
+    /// How many things are due at some time.
+    pub fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
     /// Whether wills or the broker's own messages wait to be published; see [`Gateway::next_draft`].
     pub fn has_drafts(&self) -> bool {
         !self.drafts.is_empty()

@@ -1,0 +1,9 @@
+//! Clients of MQTT and a pair of brokers on virtual time. Each test is a sentence.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod failover;
+mod sessions;
+mod shared;

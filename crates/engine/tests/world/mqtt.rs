@@ -1,0 +1,430 @@
+//! Clients that speak MQTT, with the codec of another implementation.
+
+use super::{Port, Who, World};
+use ::mqtt::packet::Version;
+use ::mqtt::testing::{
+    FromBroker, MqttPacket, Publish, QoS, connect, encode_3, encode_5, publish, subscribe, v3, v5,
+};
+use contract::{NodeId, Span, Time};
+use engine::Node;
+use std::num::{NonZeroU16, NonZeroU32};
+use wire::{Effects, LinkChange, LinkId, Order, PeerIndex};
+
+/// What a gateway of these worlds is told, unless a test tunes it.
+pub fn gateway(index: usize, node: NodeId, tune: fn(&mut ::mqtt::Settings)) -> ::mqtt::Gateway {
+    let mut settings = ::mqtt::Settings {
+        limits: ::mqtt::Limits { sys_interval: Span::ZERO, ..Default::default() },
+        fallback: broker::without_contract(),
+        server_reference: Some(["b:1883", "a:1883"][index].into()),
+        node: node.0,
+    };
+    tune(&mut settings);
+    ::mqtt::Gateway::new(settings, ::mqtt::Open)
+}
+
+/// A packet from a broker, the same for both versions.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Got {
+    Connack { present: bool, code: u8, more: Option<Box<v5::ConnectAck>> },
+    Message(Box<Publish>),
+    Puback(u16, u8),
+    Pubrec(u16, u8),
+    Pubrel(u16, u8),
+    Pubcomp(u16, u8),
+    Suback(u16, Vec<u8>),
+    Unsuback(u16, Vec<u8>),
+    Pong,
+    Disconnect { code: u8, reference: Option<String> },
+}
+
+pub struct MqttClient {
+    pub version: Version,
+    decoder: FromBroker,
+    pub got: Vec<Got>,
+    pub link: Option<LinkId>,
+    /// What it says when it is connected.
+    hello: Vec<u8>,
+    /// Whether it answers messages.
+    pub answers: bool,
+    /// Whether its connection was refused or has gone.
+    pub closed: bool,
+    next_id: u16,
+}
+
+impl MqttClient {
+    fn write(&mut self, net: &mut impl Effects, bytes: &[u8]) {
+        if let Some(link) = self.link {
+            net.append(link, Order::Any, |out| out.extend_from_slice(bytes));
+        }
+    }
+
+    fn answer(&mut self, got: &Got, net: &mut impl Effects) {
+        let bytes = match got {
+            Got::Message(message) => match (message.qos, message.packet_id) {
+                (QoS::AtLeastOnce, Some(id)) => answer(self.version, 4, id.get()),
+                (QoS::ExactlyOnce, Some(id)) => answer(self.version, 5, id.get()),
+                _ => return,
+            },
+            Got::Pubrec(id, code) if *code < 0x80 => answer(self.version, 6, *id),
+            Got::Pubrel(id, _) => answer(self.version, 7, *id),
+            _ => return,
+        };
+        self.write(net, &bytes);
+    }
+}
+
+/// One of the four answers, by the number of its kind: 4 PUBACK, 5 PUBREC, 6 PUBREL, 7 PUBCOMP.
+pub fn answer(_version: Version, kind: u8, id: u16) -> Vec<u8> {
+    let [high, low] = id.to_be_bytes();
+    vec![kind << 4 | if kind == 6 { 2 } else { 0 }, 2, high, low]
+}
+
+impl Node for MqttClient {
+    fn handle_link(&mut self, _now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
+        match change {
+            LinkChange::Dialed(_) => {
+                self.link = Some(link);
+                let hello = std::mem::take(&mut self.hello);
+                self.write(net, &hello);
+            }
+            LinkChange::Closed if self.link == Some(link) => (self.link, self.closed) = (None, true),
+            _ => {}
+        }
+    }
+
+    fn handle_dial_failed(&mut self, _now: Time, _peer: PeerIndex, _refused: bool, _net: &mut impl Effects) {
+        self.closed = true;
+    }
+
+    fn handle_bytes(&mut self, _now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
+        if self.link == Some(link) {
+            self.decoder.feed(bytes);
+            while let Some(packet) = self.decoder.packet().expect("brokers send what the codec can read") {
+                let got = normalize(packet);
+                if self.answers {
+                    self.answer(&got, net);
+                }
+                self.got.push(got);
+            }
+        }
+        bytes.len()
+    }
+
+    fn run(&mut self, _now: Time, _net: &mut impl Effects) -> bool {
+        false
+    }
+
+    fn handle_timeout(&mut self, _now: Time, _net: &mut impl Effects) {}
+
+    fn next_deadline(&self) -> Time {
+        Time::NEVER
+    }
+}
+
+fn normalize(packet: MqttPacket) -> Got {
+    match packet {
+        MqttPacket::V3(packet) => match packet {
+            v3::Packet::ConnectAck(ack) => {
+                Got::Connack { present: ack.session_present, code: ack.return_code.into(), more: None }
+            }
+            v3::Packet::Publish(message) => Got::Message(message),
+            v3::Packet::PublishAck { packet_id } => Got::Puback(packet_id.get(), 0),
+            v3::Packet::PublishReceived { packet_id } => Got::Pubrec(packet_id.get(), 0),
+            v3::Packet::PublishRelease { packet_id } => Got::Pubrel(packet_id.get(), 0),
+            v3::Packet::PublishComplete { packet_id } => Got::Pubcomp(packet_id.get(), 0),
+            v3::Packet::SubscribeAck { packet_id, status } => {
+                let code = |status: &v3::SubscribeReturnCode| match status {
+                    v3::SubscribeReturnCode::Success(qos) => *qos as u8,
+                    v3::SubscribeReturnCode::Failure => 0x80,
+                };
+                Got::Suback(packet_id.get(), status.iter().map(code).collect())
+            }
+            v3::Packet::UnsubscribeAck { packet_id } => Got::Unsuback(packet_id.get(), Vec::new()),
+            v3::Packet::PingResponse => Got::Pong,
+            other => panic!("a broker sends no {other:?}"),
+        },
+        MqttPacket::V5(packet) => match packet {
+            v5::Packet::ConnectAck(ack) => {
+                let (present, code) = (ack.session_present, ack.reason_code as u8);
+                Got::Connack { present, code, more: Some(ack) }
+            }
+            v5::Packet::Publish(message) => Got::Message(message),
+            v5::Packet::PublishAck(ack) => Got::Puback(ack.packet_id.get(), ack.reason_code as u8),
+            v5::Packet::PublishReceived(ack) => Got::Pubrec(ack.packet_id.get(), ack.reason_code as u8),
+            v5::Packet::PublishRelease(ack) => Got::Pubrel(ack.packet_id.get(), ack.reason_code as u8),
+            v5::Packet::PublishComplete(ack) => Got::Pubcomp(ack.packet_id.get(), ack.reason_code as u8),
+            v5::Packet::SubscribeAck(ack) => {
+                Got::Suback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
+            }
+            v5::Packet::UnsubscribeAck(ack) => {
+                Got::Unsuback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
+            }
+            v5::Packet::PingResponse => Got::Pong,
+            v5::Packet::Disconnect(word) => Got::Disconnect {
+                code: word.reason_code as u8,
+                reference: word.server_reference.map(|reference| reference.to_string()),
+            },
+            other => panic!("a broker sends no {other:?}"),
+        },
+        MqttPacket::Version(version) => panic!("{version:?}"),
+    }
+}
+
+/// A CONNECT of MQTT 5 whose session stays for an hour.
+pub fn lasting(client: &str) -> v5::Connect {
+    v5::Connect {
+        client_id: client.into(),
+        keep_alive: 60,
+        session_expiry_interval_secs: 3_600,
+        ..Default::default()
+    }
+}
+
+/// A will.
+pub fn will(topic: &str, text: &'static str) -> v5::LastWill {
+    v5::LastWill {
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        topic: topic.into(),
+        message: text.into(),
+        will_delay_interval_sec: None,
+        correlation_data: None,
+        message_expiry_interval: None,
+        content_type: None,
+        user_properties: Default::default(),
+        is_utf8_payload: None,
+        response_topic: None,
+    }
+}
+
+/// A PUBLISH of MQTT 5, to be changed.
+pub fn message(topic: &str, qos: QoS, id: u16, payload: &[u8]) -> Publish {
+    Publish {
+        dup: false,
+        retain: false,
+        qos,
+        topic: topic.into(),
+        packet_id: NonZeroU16::new(id),
+        payload: payload.to_vec().into(),
+        properties: Some(v5::PublishProperties::default()),
+    }
+}
+
+impl World {
+    /// A protected pair that serves MQTT.
+    pub fn serving(gateway: fn(&mut ::mqtt::Settings)) -> World {
+        let mut world = World::with_gateway(|_| {}, Some(gateway));
+        world.run_for(Span::secs(1));
+        assert!(world.broker(0).is_primary() && world.broker(0).is_protected(), "{:?}", world.log(0));
+        world
+    }
+
+    /// A client that has not connected yet.
+    pub fn add_mqtt(&mut self, version: Version) -> usize {
+        let index = self.mqtt.len();
+        self.mqtt.push(MqttClient {
+            version,
+            decoder: FromBroker::new(version),
+            got: Vec::new(),
+            link: None,
+            hello: Vec::new(),
+            answers: true,
+            closed: false,
+            next_id: 0,
+        });
+        self.ports.insert(Who::Mqtt(index), Port::default());
+        index
+    }
+
+    /// Connects to a broker and says this.
+    pub fn dial(&mut self, client: usize, broker: u8, hello: Vec<u8>) {
+        let mqtt = &mut self.mqtt[client];
+        (mqtt.hello, mqtt.closed, mqtt.link) = (hello, false, None);
+        mqtt.decoder = FromBroker::new(mqtt.version);
+        self.ports.get_mut(&Who::Mqtt(client)).unwrap().dial(PeerIndex(broker), Span::secs(1));
+        self.settle(Who::Mqtt(client));
+    }
+
+    /// A client of MQTT 5 that is connected to a broker.
+    pub fn connected(&mut self, broker: u8, hello: v5::Connect) -> usize {
+        let client = self.add_mqtt(Version::V5);
+        self.reconnect(client, broker, hello);
+        client
+    }
+
+    /// The same client connects once more. Returns whether its session was there.
+    pub fn reconnect(&mut self, client: usize, broker: u8, hello: v5::Connect) -> bool {
+        self.mqtt[client].got.clear();
+        self.dial(client, broker, encode_5(hello.into()).unwrap());
+        self.run_for(Span::millis(5));
+        match self.mqtt[client].got.first() {
+            Some(Got::Connack { present, code: 0, .. }) => *present,
+            other => panic!("not connected: {other:?}"),
+        }
+    }
+
+    /// A client of MQTT 3.1.1 that is connected to a broker.
+    pub fn connected_3(&mut self, broker: u8, name: &str, clean: bool) -> usize {
+        let client = self.add_mqtt(Version::V311);
+        self.dial(client, broker, connect(Version::V311, name, clean).unwrap());
+        self.run_for(Span::millis(5));
+        assert!(matches!(self.mqtt[client].got[..], [Got::Connack { code: 0, .. }, ..]));
+        client
+    }
+
+    /// Says hello to a broker and returns the first answer.
+    pub fn try_connect(&mut self, broker: u8, hello: v5::Connect) -> Got {
+        let client = self.add_mqtt(Version::V5);
+        self.dial(client, broker, encode_5(hello.into()).unwrap());
+        self.run_for(Span::secs(1));
+        self.mqtt[client].got.first().cloned().expect("an answer")
+    }
+
+    /// Sends bytes.
+    pub fn say(&mut self, client: usize, bytes: &[u8]) {
+        let who = Who::Mqtt(client);
+        let port = self.ports.get_mut(&who).unwrap();
+        self.mqtt[client].write(port, bytes);
+        self.settle(who);
+    }
+
+    pub fn say_5(&mut self, client: usize, packet: impl Into<v5::Packet>) {
+        self.say(client, &encode_5(packet.into()).unwrap());
+    }
+
+    pub fn say_3(&mut self, client: usize, packet: v3::Packet) {
+        self.say(client, &encode_3(packet).unwrap());
+    }
+
+    /// Publishes, and returns the packet identifier.
+    pub fn send(&mut self, client: usize, topic: &str, qos: QoS, payload: &[u8]) -> u16 {
+        let id = if qos == QoS::AtMostOnce { 0 } else { self.new_id(client) };
+        let bytes = publish(self.mqtt[client].version, topic, qos, id, payload).unwrap();
+        self.say(client, &bytes);
+        id
+    }
+
+    pub fn new_id(&mut self, client: usize) -> u16 {
+        let mqtt = &mut self.mqtt[client];
+        mqtt.next_id = mqtt.next_id % 60_000 + 1;
+        mqtt.next_id
+    }
+
+    /// Subscribes and returns the code of the answer.
+    pub fn want(&mut self, client: usize, filter: &str, qos: QoS) -> u8 {
+        let id = self.new_id(client);
+        let bytes = subscribe(self.mqtt[client].version, NonZeroU16::new(id).unwrap(), filter, qos).unwrap();
+        self.say(client, &bytes);
+        self.suback(client, id)
+    }
+
+    /// Subscribes with options, and a number for the subscription.
+    pub fn want_with(
+        &mut self,
+        client: usize,
+        filter: &str,
+        number: u32,
+        options: v5::SubscriptionOptions,
+    ) -> u8 {
+        let id = self.new_id(client);
+        self.say_5(
+            client,
+            v5::Packet::Subscribe(v5::Subscribe {
+                packet_id: NonZeroU16::new(id).unwrap(),
+                id: NonZeroU32::new(number),
+                user_properties: Vec::new(),
+                topic_filters: vec![(filter.into(), options)],
+            }),
+        );
+        self.suback(client, id)
+    }
+
+    fn suback(&mut self, client: usize, id: u16) -> u8 {
+        self.run_for(Span::millis(5));
+        let answer = |got: &Got| match got {
+            Got::Suback(of, codes) if *of == id => Some(codes[0]),
+            _ => None,
+        };
+        self.mqtt[client].got.iter().find_map(answer).expect("a SUBACK")
+    }
+
+    pub fn unwant(&mut self, client: usize, filter: &str) {
+        let packet_id = NonZeroU16::new(self.new_id(client)).unwrap();
+        let topic_filters = vec![filter.into()];
+        match self.mqtt[client].version {
+            Version::V311 => self.say_3(client, v3::Packet::Unsubscribe { packet_id, topic_filters }),
+            Version::V5 => self.say_5(
+                client,
+                v5::Packet::Unsubscribe(v5::Unsubscribe {
+                    packet_id,
+                    user_properties: Vec::new(),
+                    topic_filters,
+                }),
+            ),
+        }
+        self.run_for(Span::millis(5));
+    }
+
+    /// Ends a connection with a word.
+    pub fn part(&mut self, client: usize, code: v5::DisconnectReasonCode) {
+        match self.mqtt[client].version {
+            Version::V311 => self.say_3(client, v3::Packet::Disconnect),
+            Version::V5 => self.say_5(
+                client,
+                v5::Packet::Disconnect(v5::Disconnect { reason_code: code, ..Default::default() }),
+            ),
+        }
+        self.run_for(Span::millis(5));
+    }
+
+    /// The connection of a client breaks, for both.
+    pub fn cut_off(&mut self, client: usize) {
+        let who = Who::Mqtt(client);
+        let Some(link) = self.mqtt[client].link else { return };
+        let conn = self.ports[&who].ends[&link].conn;
+        self.push(Span(0), super::Happening::Closed { conn, end: 0 });
+        self.push(Span(0), super::Happening::Closed { conn, end: 1 });
+        self.run_for(Span(1));
+    }
+
+    /// A client stops reading, or goes on.
+    pub fn stall_mqtt(&mut self, client: usize, broker: usize, stalled: bool) {
+        let who = Who::Broker(broker);
+        let link = self.link_of(who, Who::Mqtt(client)).unwrap();
+        self.ports.get_mut(&who).unwrap().ends.get_mut(&link).unwrap().stalled = stalled;
+        if !stalled {
+            self.flush(who);
+            self.with_node(who, |node, now, port| {
+                if let super::Either::Broker(node) = node {
+                    node.handle_link(now, link, LinkChange::Drained, port);
+                }
+            });
+            self.settle(who);
+        }
+    }
+
+    /// The payloads of the messages that a client has had, in their order.
+    pub fn texts(&self, client: usize) -> Vec<String> {
+        self.messages(client).map(|message| String::from_utf8_lossy(&message.payload).into_owned()).collect()
+    }
+
+    pub fn messages(&self, client: usize) -> impl Iterator<Item = &Publish> {
+        self.mqtt[client].got.iter().filter_map(|got| match got {
+            Got::Message(message) => Some(&**message),
+            _ => None,
+        })
+    }
+
+    pub fn last_got(&self, client: usize) -> &Got {
+        self.mqtt[client].got.last().expect("something has come")
+    }
+
+    /// How many timers a gateway has.
+    pub fn timers(&mut self, broker: usize) -> usize {
+        self.brokers[broker].as_mut().unwrap().gateway().unwrap().timers()
+    }
+
+    pub fn stats(&mut self, broker: usize) -> ::mqtt::Stats {
+        self.brokers[broker].as_mut().unwrap().gateway().unwrap().stats()
+    }
+}
