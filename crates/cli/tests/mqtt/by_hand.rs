@@ -11,24 +11,24 @@ const PUBLISH: u8 = 3;
 const PINGRESP: u8 = 13;
 
 /// A client of MQTT 5 made of bytes.
-struct Wire(TcpStream);
+pub struct Wire(TcpStream);
 
 /// What CONNECT says.
 #[derive(Clone, Copy, Default)]
-struct Connect<'a> {
-    name: &'a str,
-    keep_alive_s: u16,
+pub struct Connect<'a> {
+    pub name: &'a str,
+    pub keep_alive_s: u16,
     /// Whether the session outlives the connection, and whether an earlier one is wanted.
-    stay: bool,
-    properties: &'a [u8],
-    will: Option<&'a str>,
+    pub stay: bool,
+    pub properties: &'a [u8],
+    pub will: Option<&'a str>,
 }
 
-fn text(text: &str) -> Vec<u8> {
+pub fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-fn packet(first: u8, body: &[u8]) -> Vec<u8> {
+pub fn packet(first: u8, body: &[u8]) -> Vec<u8> {
     assert!(body.len() < 16_384, "two digits are enough here");
     let length = if body.len() < 128 {
         vec![body.len() as u8]
@@ -46,7 +46,7 @@ impl Wire {
     }
 
     /// Returns whether the session was there.
-    fn connect(broker: &Broker, connect: Connect<'_>) -> (Wire, bool) {
+    pub fn connect(broker: &Broker, connect: Connect<'_>) -> (Wire, bool) {
         let mut wire = Wire::open(broker);
         let will = connect.will.map(|topic| [&[0][..], &text(topic), &text("dead")].concat());
         let flags = u8::from(!connect.stay) << 1 | u8::from(will.is_some()) << 2;
@@ -68,12 +68,12 @@ impl Wire {
         (wire, body[0] == 1)
     }
 
-    fn send(&mut self, first: u8, body: &[u8]) {
+    pub fn send(&mut self, first: u8, body: &[u8]) {
         self.0.write_all(&packet(first, body)).unwrap();
     }
 
     /// The next packet, if the connection does not end before.
-    fn next(&mut self) -> Option<(u8, Vec<u8>)> {
+    pub fn next(&mut self) -> Option<(u8, Vec<u8>)> {
         let mut byte = [0];
         let mut read = |byte: &mut [u8]| match self.0.read_exact(byte) {
             Ok(()) => true,
