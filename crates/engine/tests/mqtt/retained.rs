@@ -205,3 +205,38 @@ fn the_broker_speaks_of_itself_at_once_and_every_interval() {
     world.run_for(Span::millis(50));
     assert_eq!(world.last_got(client), &Got::Puback(id, 0x87));
 }
+
+#[test]
+fn a_subscriber_is_given_everything_that_is_retained_however_much_it_is() {
+    for qos in [QoS::AtMostOnce, QoS::AtLeastOnce] {
+        let mut world = World::serving(|settings| {
+            (settings.limits.backlog_bytes, settings.limits.queue_messages) = (100_000, 10);
+        });
+        let publisher = world.connected(0, passing("publisher"));
+        for number in 0..1_000 {
+            let mut retained =
+                message(&format!("t/{number}"), QoS::AtLeastOnce, world.new_id(publisher), &[7; 500]);
+            retained.retain = true;
+            world.say_5(publisher, retained);
+        }
+        world.run_for(Span::millis(50));
+        let subscriber = world.connected(0, lasting("all"));
+        let how = v5::SubscriptionOptions { qos, ..Default::default() };
+        let number = world.new_id(subscriber);
+        let wanted = v5::Subscribe {
+            packet_id: std::num::NonZeroU16::new(number).unwrap(),
+            id: None,
+            user_properties: Vec::new(),
+            topic_filters: vec![("t/#".into(), how)],
+        };
+        world.stall_mqtt(subscriber, 0, true);
+        world.say_5(subscriber, v5::Packet::Subscribe(wanted));
+        world.run_for(Span::millis(50));
+        for _ in 0..20 {
+            world.stall_mqtt(subscriber, 0, false);
+            world.run_for(Span::millis(50));
+        }
+        assert_eq!(world.texts(subscriber).len(), 1_000, "{qos:?}");
+        assert_eq!(world.stats(0).dropped, 0);
+    }
+}

@@ -328,6 +328,7 @@ impl<R: Rules> Gateway<R> {
         // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
         session.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);
         session.outlets.clear();
+        session.walks.clear();
         if let Some(will) = &session.will {
             // A will that waits longer than its session is published with the session's end.
             let delay = seconds(will.delay.min(session.expiry));
