@@ -2,6 +2,7 @@
 
 use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
+use crate::tree::Entry;
 use contract::{Contract, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
@@ -58,6 +59,15 @@ pub(crate) struct Queued {
     pub(crate) subscriptions: Numbers,
 }
 
+/// A way through what is retained, for a new subscription.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Walk {
+    pub(crate) filter: Box<str>,
+    pub(crate) entry: Entry,
+    /// Where it goes on.
+    pub(crate) place: String,
+}
+
 /// A message from the client that is not covered yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pending {
@@ -105,6 +115,8 @@ pub(crate) struct Session {
     /// Flights from this place on have not been sent since the client came back.
     pub(crate) resend_from: u64,
     pub(crate) queue: VecDeque<Queued>,
+    /// Filters for which not everything that is retained has been given yet, at most one of each.
+    pub(crate) walks: VecDeque<Walk>,
     next_id: u16,
     /// So many identifiers from `next_id` on are not in use.
     free_ids: u16,
@@ -134,6 +146,7 @@ impl Session {
             flights: VecDeque::new(),
             resend_from: ALL_SENT,
             queue: VecDeque::new(),
+            walks: VecDeque::new(),
             next_id: 1,
             free_ids: 0,
             next_order: 1,

@@ -6,6 +6,7 @@ use crate::world::mqtt::{Got, lasting, message};
 use crate::world::run::replicated;
 use contract::Span;
 use mqtt::packet::Version;
+use mqtt::testing::publish;
 use mqtt::testing::{QoS, encode_5, v5};
 
 #[test]
@@ -122,4 +123,86 @@ fn a_contract_that_changes_is_judged_anew() {
         }
     }
     assert_eq!(codes, [0, 0, 0x97], "a topic has one contract");
+}
+
+/// What a subscriber does while messages are published and the primary dies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Subscriber {
+    Reads,
+    DoesNotRead,
+    IsAway,
+}
+
+const TEXTS: [&str; 3] = ["one", "two", "three"];
+
+/// Publishes, has the primary die (or hand over) after so many happenings, and comes back to the other with what was not
+/// answered. Returns whether everything had been over by then.
+fn survives(qos: QoS, subscriber: Subscriber, steps: usize, end: fn(&mut World)) -> bool {
+    let mut world = World::serving(|_| {});
+    let reader = world.connected(0, lasting("reader"));
+    world.want(reader, "t", qos);
+    let writer = world.connected(0, lasting("writer"));
+    match subscriber {
+        Subscriber::Reads => {}
+        Subscriber::DoesNotRead => world.stall_mqtt(reader, 0, true),
+        Subscriber::IsAway => world.cut_off(reader),
+    }
+    for (id, text) in (1..).zip(TEXTS) {
+        world.say(writer, &publish(Version::V5, "t", qos, id, text.as_bytes()).unwrap());
+    }
+    let until = world.now + Span::millis(5);
+    let over = !(0..steps).all(|_| world.step(until));
+    end(&mut world);
+    world.run_for(Span::secs(1));
+    assert!(world.broker(1).is_primary());
+    let had = std::mem::take(&mut world.mqtt[writer].got);
+    assert!(world.reconnect(writer, 1, v5::Connect { clean_start: false, ..lasting("writer") }));
+    for (id, text) in (1..).zip(TEXTS) {
+        let answered =
+            had.iter().any(|got| matches!(got, Got::Puback(of, 0) | Got::Pubrec(of, 0) if *of == id));
+        if !answered {
+            let mut again = message("t", qos, id, text.as_bytes());
+            again.dup = true;
+            world.say_5(writer, again);
+        } else if qos == QoS::ExactlyOnce && !had.contains(&Got::Pubcomp(id, 0)) {
+            world.say(writer, &crate::world::mqtt::answer(Version::V5, 6, id));
+        }
+    }
+    world.run_for(Span::millis(50));
+    let before = world.texts(reader);
+    assert!(world.reconnect(reader, 1, v5::Connect { clean_start: false, ..lasting("reader") }));
+    world.run_for(Span::millis(50));
+    let case = format!("{qos:?}, the subscriber {subscriber:?}, after {steps} steps");
+    if qos == QoS::ExactlyOnce {
+        let mut once = world.mqtt[reader].once.clone();
+        once.sort();
+        assert_eq!(once, ["one", "three", "two"], "{case}");
+        let open = world.mqtt[writer].got.iter().filter(|got| matches!(got, Got::Pubcomp(..))).count();
+        let closed = had.iter().filter(|got| matches!(got, Got::Pubcomp(..))).count();
+        assert_eq!(open + closed, 3, "{case}: every number is released");
+    }
+    let all: Vec<String> = before.into_iter().chain(world.texts(reader)).collect();
+    assert!(TEXTS.iter().all(|text| all.iter().any(|had| had == text)), "{case}: {all:?}");
+    // Nothing waits any more, on either side.
+    assert_eq!(world.stats(1).waiting, 0, "{case}");
+    over
+}
+
+fn survives_every_step(end: fn(&mut World)) {
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        for subscriber in [Subscriber::Reads, Subscriber::DoesNotRead, Subscriber::IsAway] {
+            let steps = (0..200).find(|steps| survives(qos, subscriber, *steps, end));
+            assert!(steps.is_some_and(|steps| steps > 4), "{steps:?}");
+        }
+    }
+}
+
+#[test]
+fn messages_survive_a_primary_that_dies_at_any_step() {
+    survives_every_step(|world| world.kill(0));
+}
+
+#[test]
+fn messages_survive_a_handover_at_any_step() {
+    survives_every_step(|world| world.leave(0));
 }

@@ -4,6 +4,8 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod delivery;
 mod failover;
+mod retained;
 mod sessions;
 mod shared;

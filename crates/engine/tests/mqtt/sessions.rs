@@ -1,10 +1,10 @@
 //! Sessions: who is let in, who is taken over, and what outlives a connection.
 
 use crate::world::World;
-use crate::world::mqtt::{Got, lasting};
+use crate::world::mqtt::{Got, lasting, will};
 use contract::Span;
 use mqtt::packet::Version;
-use mqtt::testing::{QoS, publish, v5};
+use mqtt::testing::{QoS, connect, publish, v5};
 
 /// A CONNECT whose session ends with its connection.
 pub fn passing(client: &str) -> v5::Connect {
@@ -68,4 +68,142 @@ fn a_deposed_primary_forgets_the_sessions_of_clients_that_were_connected_to_it()
     // Who was connected to the deposed one has been sent to the other.
     let sent_away = Got::Disconnect { code: 0x9c, reference: Some(["a:1883", "b:1883"][reigning].into()) };
     assert_eq!(world.last_got(1 - reigning), &sent_away);
+}
+
+fn code_of(got: &Got) -> u8 {
+    match got {
+        Got::Connack { code, .. } => *code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn connections_that_cannot_be_are_refused_with_their_reason() {
+    let mut world = World::serving(|settings| settings.limits.sessions = 1);
+    let refusals = [
+        (v5::Connect { client_id: "x".repeat(124).into(), ..passing("") }, 0x85),
+        (v5::Connect { client_id: "bad\u{7}".into(), ..passing("") }, 0x85),
+        (v5::Connect { auth_method: Some("magic".into()), ..passing("a") }, 0x8c),
+        (v5::Connect { last_will: Some(will("$SYS/x", "x")), ..passing("a") }, 0x90),
+    ];
+    for (hello, code) in refusals {
+        assert_eq!(code_of(&world.try_connect(0, hello)), code);
+    }
+    world.connected(0, passing("first"));
+    assert_eq!(code_of(&world.try_connect(0, passing("one too many"))), 0x97);
+    let nameless = world.add_mqtt(Version::V311);
+    world.dial(nameless, 0, connect(Version::V311, "", false).unwrap());
+    world.run_for(Span::millis(50));
+    assert_eq!(code_of(world.last_got(nameless)), 2, "3.1.1 has a name or begins anew");
+}
+
+#[test]
+fn a_client_without_a_name_is_given_one_of_its_own() {
+    let mut world = World::serving(|_| {});
+    let names: Vec<String> = (0..2)
+        .map(|_| match world.try_connect(0, passing("")) {
+            Got::Connack { code: 0, more: Some(more), .. } => more.assigned_client_id.unwrap().to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_ne!(names[0], names[1]);
+}
+
+#[test]
+fn a_later_connection_takes_the_session_over() {
+    let mut world = World::serving(|_| {});
+    let first = world.connected(0, lasting("same"));
+    world.want(first, "t", QoS::AtLeastOnce);
+    let second = world.connected(0, v5::Connect { clean_start: false, ..lasting("same") });
+    assert_eq!(world.last_got(first), &Got::Disconnect { code: 0x8e, reference: None });
+    assert!(matches!(world.mqtt[second].got[0], Got::Connack { present: true, .. }));
+    world.send(second, "t", QoS::AtLeastOnce, b"x");
+    world.run_for(Span::millis(50));
+    assert_eq!(world.texts(second), ["x"]);
+    assert_eq!((world.stats(0).connections, world.stats(0).sessions), (1, 1));
+}
+
+#[test]
+fn a_session_ends_when_its_time_is_over_or_by_a_clean_start() {
+    let mut world = World::serving(|_| {});
+    let short = || v5::Connect { session_expiry_interval_secs: 5, clean_start: false, ..passing("short") };
+    let client = world.connected(0, short());
+    world.want(client, "t", QoS::AtLeastOnce);
+    world.cut_off(client);
+    world.run_for(Span::secs(4));
+    assert!(world.reconnect(client, 0, short()));
+    world.cut_off(client);
+    world.run_for(Span::secs(6));
+    assert_eq!(world.stats(0).sessions, 0);
+    assert_eq!(world.stats(1).sessions, 0, "the backup knows");
+    assert!(!world.reconnect(client, 0, short()));
+    world.cut_off(client);
+    assert!(!world.reconnect(client, 0, v5::Connect { clean_start: true, ..short() }));
+    // What a session ends with may be changed at its end.
+    world.say_5(client, v5::Disconnect { session_expiry_interval_secs: Some(0), ..Default::default() });
+    world.run_for(Span::millis(50));
+    assert_eq!(world.stats(0).sessions, 0);
+}
+
+#[test]
+fn a_session_that_lasts_no_longer_is_not_known_elsewhere() {
+    let mut world = World::serving(|_| {});
+    let client = world.connected(0, lasting("once lasting"));
+    world.want(client, "t", QoS::AtLeastOnce);
+    world.cut_off(client);
+    let publisher = world.connected(0, passing("publisher"));
+    world.send(publisher, "t", QoS::AtLeastOnce, b"x");
+    world.run_for(Span::millis(50));
+    assert_eq!((world.stats(1).sessions, world.stats(1).waiting), (1, 1));
+    assert!(world.reconnect(client, 0, v5::Connect { clean_start: false, ..passing("once lasting") }));
+    world.run_for(Span::millis(50));
+    assert_eq!(world.texts(client), ["x"]);
+    assert_eq!((world.stats(1).sessions, world.stats(1).waiting), (0, 0));
+}
+
+#[test]
+fn who_is_silent_beyond_the_keep_alive_is_expelled_and_who_pings_is_not() {
+    let mut world = World::serving(|_| {});
+    let silent = world.connected(0, v5::Connect { keep_alive: 10, ..passing("silent") });
+    let pinging = world.connected(0, v5::Connect { keep_alive: 10, ..passing("pinging") });
+    let carefree = world.connected(0, v5::Connect { keep_alive: 0, ..passing("carefree") });
+    for second in 1..=40 {
+        world.run_for(Span::secs(1));
+        if second % 10 == 0 {
+            world.say_5(pinging, v5::Packet::PingRequest);
+        }
+        assert_eq!(world.mqtt[silent].closed, second >= 15, "after {second} s");
+    }
+    assert_eq!(world.last_got(silent), &Got::Disconnect { code: 0x8d, reference: None });
+    assert!(!world.mqtt[pinging].closed && !world.mqtt[carefree].closed);
+    assert_eq!(world.last_got(pinging), &Got::Pong);
+}
+
+#[test]
+fn the_backup_sends_clients_to_the_primary() {
+    let mut world = World::serving(|_| {});
+    match world.try_connect(1, passing("lost")) {
+        Got::Connack { code: 0x9c, more: Some(more), .. } => {
+            assert_eq!(more.server_reference.as_deref(), Some("a:1883"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let old = world.add_mqtt(Version::V311);
+    world.dial(old, 1, connect(Version::V311, "lost", true).unwrap());
+    world.run_for(Span::secs(1));
+    assert_eq!(code_of(world.last_got(old)), 3);
+}
+
+#[test]
+fn who_comes_just_before_a_promotion_is_let_in_by_it_with_what_it_has_sent() {
+    let mut world = World::serving(|settings| settings.limits.hold = Span::secs(2));
+    let client = world.add_mqtt(Version::V5);
+    let mut early = connect(Version::V5, "early", true).unwrap();
+    early.extend(publish(Version::V5, "t", QoS::AtLeastOnce, 1, b"early").unwrap());
+    world.dial(client, 1, early);
+    world.run_for(Span::millis(50));
+    assert!(world.mqtt[client].got.is_empty());
+    world.kill(0);
+    world.run_for(Span::secs(1));
+    assert!(matches!(world.mqtt[client].got[..], [Got::Connack { code: 0, .. }, Got::Puback(1, 0)]));
 }

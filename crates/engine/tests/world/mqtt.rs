@@ -7,6 +7,7 @@ use ::mqtt::testing::{
 };
 use contract::{NodeId, Span, Time};
 use engine::Node;
+use std::collections::BTreeSet;
 use std::num::{NonZeroU16, NonZeroU32};
 use wire::{Effects, LinkChange, LinkId, Order, PeerIndex};
 
@@ -41,6 +42,9 @@ pub struct MqttClient {
     pub version: Version,
     decoder: FromBroker,
     pub got: Vec<Got>,
+    /// The payloads of QoS 2 that its application has had, and the numbers that are not released.
+    pub once: Vec<String>,
+    unreleased: BTreeSet<u16>,
     pub link: Option<LinkId>,
     /// What it says when it is connected.
     hello: Vec<u8>,
@@ -55,6 +59,18 @@ impl MqttClient {
     fn write(&mut self, net: &mut impl Effects, bytes: &[u8]) {
         if let Some(link) = self.link {
             net.append(link, Order::Any, |out| out.extend_from_slice(bytes));
+        }
+    }
+
+    fn count(&mut self, got: &Got) {
+        match got {
+            Got::Message(message) if message.qos == QoS::ExactlyOnce => {
+                if self.unreleased.insert(message.packet_id.unwrap().get()) {
+                    self.once.push(String::from_utf8_lossy(&message.payload).into_owned());
+                }
+            }
+            Got::Pubrel(id, _) => _ = self.unreleased.remove(id),
+            _ => {}
         }
     }
 
@@ -101,6 +117,7 @@ impl Node for MqttClient {
             self.decoder.feed(bytes);
             while let Some(packet) = self.decoder.packet().expect("brokers send what the codec can read") {
                 let got = normalize(packet);
+                self.count(&got);
                 if self.answers {
                     self.answer(&got, net);
                 }
@@ -226,6 +243,8 @@ impl World {
             version,
             decoder: FromBroker::new(version),
             got: Vec::new(),
+            once: Vec::new(),
+            unreleased: BTreeSet::new(),
             link: None,
             hello: Vec::new(),
             answers: true,

@@ -271,6 +271,11 @@ impl<R: Rules> Gateway<R> {
     /// A client comes whose session is there: an older connection of it ends, and so does the session if it begins anew.
     fn take_over(&mut self, now: Time, index: u32, clean_start: bool, net: &mut impl Effects) {
         let Some(session) = self.sessions.get_mut(index) else { return };
+        if session.link.is_none() && !session.is_persistent() {
+            // It was connected to a primary that has died, and is known here for its will alone. It is back in time.
+            session.will = None;
+            return self.end_session(index);
+        }
         // Who is back in time leaves no will; who begins anew has left.
         let ends = clean_start || !session.is_persistent();
         let delayed = session.will.as_ref().is_some_and(|will| will.delay > 0) || session.link.is_none();
@@ -323,6 +328,7 @@ impl<R: Rules> Gateway<R> {
         // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
         session.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);
         session.outlets.clear();
+        session.walks.clear();
         if let Some(will) = &session.will {
             // A will that waits longer than its session is published with the session's end.
             let delay = seconds(will.delay.min(session.expiry));

@@ -9,7 +9,7 @@ use crate::packet::{
 };
 use crate::records::{Content, Key, Records, Waiting};
 use crate::retained;
-use crate::session::{ALL_SENT, Flight, NO_BODY, Queued, Session};
+use crate::session::{ALL_SENT, Flight, NO_BODY, Queued, Session, Walk};
 use crate::settings::Limits;
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches, Want};
@@ -165,7 +165,8 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// Gives a session what is retained for a filter that it has just subscribed.
+    /// Gives a session what is retained for a filter that it has just subscribed, as far as there is room; the rest follows
+    /// when there is.
     pub(super) fn give_retained(
         &mut self,
         now: Time,
@@ -174,8 +175,28 @@ impl<R: Rules> Gateway<R> {
         entry: &Entry,
         net: &mut impl Effects,
     ) {
+        let most = self.settings.limits.subscriptions_per_session;
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        session.walks.retain(|walk| *walk.filter != *filter);
+        if session.walks.len() >= most {
+            return;
+        }
+        // What was retained keeps its flag here, whatever the subscription says of later ones.
+        let entry = Entry {
+            options: crate::packet::Options { retain_as_published: true, ..entry.options },
+            ..*entry
+        };
+        session.walks.push_back(Walk { filter: filter.into(), entry, place: String::new() });
+        self.walk_retained(now, index, net);
+    }
+
+    /// Goes on giving a session what is retained.
+    fn walk_retained(&mut self, now: Time, index: u32, net: &mut impl Effects) {
         let Gateway { retained, sessions, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
+        let Some(session) = sessions.get_mut(index).filter(|session| !session.walks.is_empty()) else {
+            return;
+        };
+        let Some(link) = session.link else { return session.walks.clear() };
         let mut giving = Giving {
             now,
             clients: &self.clients,
@@ -188,25 +209,30 @@ impl<R: Rules> Gateway<R> {
             body: None,
             recorded: false,
         };
-        // What was retained keeps its flag here, whatever the subscription says of later ones.
-        let entry = Entry {
-            options: crate::packet::Options { retain_as_published: true, ..entry.options },
-            ..*entry
-        };
-        retained.matching(filter, now, &mut |topic, message| {
-            let item = Item {
-                topic,
-                qos: message.qos,
-                retain: true,
-                expires: message.expires,
-                properties: message.properties(),
-                payload: message.payload(),
-                origin: (&message.origin.publisher, 0, message.origin.seq),
-                created: message.origin.created,
-            };
-            giving.give_entry(session, &item, &entry, net);
-            giving.let_go();
-        });
+        while let Some(mut walk) = session.walks.pop_front() {
+            let answered = walk.entry.options.qos != Qos::AtMostOnce;
+            if net.backlog(link) >= giving.limits.backlog_bytes || (answered && !session.has_room()) {
+                return session.walks.push_front(walk);
+            }
+            let Walk { filter, entry, place } = &mut walk;
+            let more = retained.matching_portion(filter, now, place, 1, &mut |topic, message| {
+                let item = Item {
+                    topic,
+                    qos: message.qos,
+                    retain: true,
+                    expires: message.expires,
+                    properties: message.properties(),
+                    payload: message.payload(),
+                    origin: (&message.origin.publisher, 0, message.origin.seq),
+                    created: message.origin.created,
+                };
+                giving.give_entry(session, &item, entry, net);
+                giving.let_go();
+            });
+            if more {
+                session.walks.push_front(walk);
+            }
+        }
     }
 
     /// Gives a session a message of the broker's own.
@@ -292,6 +318,7 @@ impl<R: Rules> Gateway<R> {
             }
             session.flights.push_back(flight);
         }
+        self.walk_retained(now, index, net);
     }
 
     /// After a client has come back: what it has not answered is sent again, in its order, as far as there is room.

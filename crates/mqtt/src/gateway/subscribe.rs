@@ -100,6 +100,9 @@ impl<R: Rules> Gateway<R> {
     ) {
         let mut reasons = Vec::with_capacity(unsubscribe.filters.len());
         for text in &unsubscribe.filters {
+            if let Some(session) = self.sessions.get_mut(index) {
+                session.walks.retain(|walk| walk.filter != *text);
+            }
             reasons.push(match parse_filter(text) {
                 Err(_) => Reason::TOPIC_FILTER_INVALID,
                 Ok(filter) if self.subscriptions.remove(text, index) => {

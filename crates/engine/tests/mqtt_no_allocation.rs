@@ -1,0 +1,172 @@
+//! In steady state a broker allocates nothing for MQTT either: counted by the allocator, from a client's PUBLISH to the
+//! subscribers' acknowledgements.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
+
+use broker::{Event, Settings};
+use contract::{NodeId, Span, Supply, Time};
+use engine::{BrokerNode, Node, Reporter};
+use mqtt::packet::Version;
+use mqtt::testing::{QoS, encode_5, publish, subscribe, v5};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::num::NonZeroU16;
+use wire::{
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
+    PeerIndex, Protocol,
+};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A reporter with or without a store.
+struct Keeper(bool);
+
+impl Reporter for Keeper {
+    fn report(&mut self, _event: &Event<'_>) {}
+    fn keeps(&self) -> bool {
+        self.0
+    }
+}
+
+const SUBSCRIBERS: u32 = 3;
+
+/// The publisher's connection is the last.
+#[derive(Default)]
+struct Net([Outbox; SUBSCRIBERS as usize + 1]);
+
+impl Effects for Net {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        self.0[link.0 as usize].push(frame);
+    }
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        self.0[link.0 as usize].push_message(kind, message);
+    }
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        self.0[link.0 as usize].push_mark(kind, mark);
+    }
+    fn backlog(&self, link: LinkId) -> usize {
+        self.0[link.0 as usize].len()
+    }
+    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
+    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
+    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        self.0[link.0 as usize].append(write);
+    }
+    fn present_again(&mut self, _link: LinkId) {}
+    fn hang_up(&mut self, link: LinkId) {
+        panic!("{link:?} is hung up");
+    }
+}
+
+/// Messages at a time; more than the window, so that some wait in the queue.
+const BURST: u16 = 20;
+
+fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
+    let now = Time(1_000_000_000_000);
+    let cost = Span(100);
+    let settings = Settings {
+        name: "a".to_owned(),
+        node: NodeId(1),
+        started: now,
+        prefers_to_reign: true,
+        has_peer: false,
+        policy: Default::default(),
+        replication: Default::default(),
+        delays: Default::default(),
+        links: Default::default(),
+        costs: contract::admission::Costs { arrival: cost, dispatch: cost, replication: cost },
+        supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
+        schedulability: true,
+        topics: Vec::new(),
+        detection: Default::default(),
+        limits: Default::default(),
+    };
+    let limits = mqtt::Limits { sys_interval: Span::ZERO, inflight: 16, ..Default::default() };
+    let fallback = broker::without_contract();
+    let told = mqtt::Settings { limits, fallback, server_reference: None, node: 1 };
+    let node = BrokerNode::new(settings, Keeper(keeps));
+    let mut node = node.with_gateway(mqtt::Gateway::new(told, mqtt::Open));
+    let mut net = Net::default();
+    let mut now = now + Span::secs(5);
+    node.handle_timeout(now, &mut net);
+    for link in 0..=SUBSCRIBERS {
+        let hello = v5::Connect {
+            client_id: format!("client {link}").into(),
+            session_expiry_interval_secs: session_expiry,
+            ..Default::default()
+        };
+        node.handle_link(now, LinkId(link), LinkChange::Accepted(Protocol::Mqtt), &mut net);
+        node.handle_bytes(now, LinkId(link), &encode_5(hello.into()).unwrap(), &mut net);
+        let wants = subscribe(Version::V5, NonZeroU16::MIN, "hall/+/heat", qos).unwrap();
+        if link < SUBSCRIBERS {
+            node.handle_bytes(now, LinkId(link), &wants, &mut net);
+        }
+    }
+    let burst: Vec<u8> = (1..=BURST)
+        .flat_map(|id| {
+            let id = if qos == QoS::AtMostOnce { 0 } else { id };
+            publish(Version::V5, "hall/3/heat", qos, id, &[7; 100]).unwrap()
+        })
+        .collect();
+    let (mut begun, mut acknowledged) = (0, 0_u16);
+    for round in 0..700 {
+        if round == 200 {
+            begun = ALLOCATIONS.with(Cell::get);
+        }
+        now = now + Span::millis(1);
+        node.handle_bytes(now, LinkId(SUBSCRIBERS), &burst, &mut net);
+        while node.run(now, &mut net) {}
+        for _ in 0..if qos == QoS::AtMostOnce { 0 } else { BURST } {
+            acknowledged += 1;
+            let [high, low] = acknowledged.to_be_bytes();
+            for link in 0..SUBSCRIBERS {
+                node.handle_bytes(now, LinkId(link), &[0x40, 2, high, low], &mut net);
+            }
+        }
+        node.handle_timeout(now, &mut net);
+        net.0.iter_mut().for_each(|outbox| outbox.consume(usize::MAX));
+    }
+    let allocations = ALLOCATIONS.with(Cell::get) - begun;
+    let stats = node.gateway().unwrap().stats();
+    assert_eq!(stats.messages_sent, u64::from(SUBSCRIBERS) * 700 * u64::from(BURST));
+    assert_eq!((stats.dropped, stats.waiting), (0, 0));
+    allocations
+}
+
+#[test]
+fn messages_to_clients_of_mqtt_allocate_nothing() {
+    for qos in [QoS::AtMostOnce, QoS::AtLeastOnce] {
+        for (session_expiry, keeps) in [(0, false), (3_600, false), (3_600, true)] {
+            let allocations = while_messages_flow(qos, session_expiry, keeps);
+            assert_eq!(
+                allocations, 0,
+                "allocations for 10 000 messages to three: {qos:?}, sessions of {session_expiry} s, store: {keeps}"
+            );
+        }
+    }
+}
