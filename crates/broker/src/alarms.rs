@@ -58,6 +58,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::Refused { .. }
         | Event::SubscriptionRefused { .. }
         | Event::ResultRefused { .. }
+        | Event::ShortOfRoom { .. }
         | Event::SlowSubscriber { .. }
         | Event::TooFast { .. }
         | Event::ClockApart { .. }

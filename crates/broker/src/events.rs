@@ -82,6 +82,15 @@ pub enum Event<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// Operators that have just begun need more of a topic's messages to be kept than there is room for.
+    ShortOfRoom {
+        /// The topic.
+        topic: &'a str,
+        /// How many messages of a stream are kept.
+        kept: usize,
+        /// How many would have to be.
+        needed: usize,
+    },
     /// This broker reigns now.
     Promoted {
         /// Since which promotion.
@@ -218,6 +227,11 @@ impl fmt::Display for Event<'_> {
             Event::ResultRefused { topic, reason } => {
                 write!(f, "results of an operator cannot be published on `{topic}`: {reason}")
             }
+            Event::ShortOfRoom { topic, kept, needed } => write!(
+                f,
+                "operators of `{topic}` need {needed} of its messages to be kept, and {kept} are: a message that is overwritten \
+                 while they have it is not covered. Raise limits.ring_slots_max or limits.store, and restart"
+            ),
             Event::Joined { reign } => write!(f, "this broker is backup in epoch {}", reign.epoch),
             Event::Protected { streams } => write!(f, "protected: the backup knows all {streams} streams"),
             Event::Unprotected { cause } => {

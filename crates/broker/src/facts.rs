@@ -72,6 +72,7 @@ impl Event<'_> {
             Event::OperatorFailed { .. } => "operator_failed",
             Event::OperatorOverdue { .. } => "operator_overdue",
             Event::ResultRefused { .. } => "result_refused",
+            Event::ShortOfRoom { .. } => "short_of_room",
             Event::Promoted { .. } => "promoted",
             Event::SteppedDown { .. } => "stepped_down",
             Event::Joined { .. } => "joined",
@@ -109,6 +110,7 @@ impl Event<'_> {
         match self {
             Event::OperatorFailed { operator, .. } | Event::OperatorOverdue { operator, .. } => operator,
             Event::ResultRefused { topic, .. }
+            | Event::ShortOfRoom { topic, .. }
             | Event::Refused { topic, .. }
             | Event::TooFast { topic, .. }
             | Event::DeadlineMissed { topic, .. }
@@ -146,6 +148,11 @@ impl Event<'_> {
             Event::ResultRefused { topic, reason } => {
                 hear("topic", Text(topic));
                 hear("reason", Text(reason));
+            }
+            Event::ShortOfRoom { topic, kept, needed } => {
+                hear("topic", Text(topic));
+                hear("kept", Number(*kept as u64));
+                hear("needed", Number(*needed as u64));
             }
             Event::Promoted { reign, cause, recovered } => {
                 hear("epoch", Number(reign.epoch.0));

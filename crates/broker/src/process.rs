@@ -143,6 +143,9 @@ impl Broker {
 
     /// The operators have changed: asks for every topic anew whether its messages are processed.
     pub fn rebind(&mut self, now: Time, out: &mut impl Outputs) {
+        if Mutant::KeepBindings.is_on() {
+            return;
+        }
         let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { continue };
@@ -154,6 +157,7 @@ impl Broker {
             if before.is_some() != bound.is_some() {
                 self.plan_again(index);
             }
+            self.fit_rings(index, out);
         }
         self.retire_lost_results(now, out);
     }
@@ -194,6 +198,27 @@ impl Broker {
             if processed && self.pair.backup().is_some() {
                 self.copy_again(stream);
             }
+        }
+    }
+
+    /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
+    /// become smaller: what is in them may still be wanted.
+    fn fit_rings(&mut self, index: u32, out: &mut impl Outputs) {
+        let Some(topic) = self.table.topic(index) else { return };
+        let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
+        let slots = needed.min(self.settings.limits.ring_slots_max);
+        let mut least = slots;
+        for stream in topic.streams.clone() {
+            let Some(stream) = self.table.stream_mut(stream) else { continue };
+            let growth = stream.ring.grown_bytes(slots).saturating_sub(stream.ring.bytes());
+            if self.stored_bytes + growth <= self.settings.limits.store_bytes {
+                stream.ring.grow(slots);
+                self.stored_bytes += growth;
+            }
+            least = least.min(stream.ring.slots());
+        }
+        if let Some(topic) = self.table.topic(index).filter(|_| least < needed) {
+            out.report(&Event::ShortOfRoom { topic: topic.name.as_str(), kept: least, needed });
         }
     }
 
@@ -331,14 +356,4 @@ impl Denial {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_of_results_stay_apart() {
-        assert_eq!(result_publisher("a/b", "p"), "a/b@p");
-        let long = |end: &str| result_publisher(&format!("{}{end}", "ü".repeat(100)), "p");
-        assert!(long("1").len() <= NAME_BYTES_MAX);
-        assert_ne!(long("1"), long("2"));
-    }
-}
+mod tests;

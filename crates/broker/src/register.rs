@@ -404,7 +404,12 @@ impl Broker {
     /// How many messages of a stream may be under way at once: those between arrival and the later deadline or the
     /// confirmation, those that a publisher sends again in one burst, and on a backup at least the configured number of
     /// copies.
-    fn ring_slots(&self, contract: &Contract, plan: &Plan, processing: Option<Processing>) -> usize {
+    pub(crate) fn ring_slots(
+        &self,
+        contract: &Contract,
+        plan: &Plan,
+        processing: Option<Processing>,
+    ) -> usize {
         let limits = &self.settings.limits;
         // Operators without a deadline are given as long as losses and retention span. Where there is less room, a message may
         // be overwritten while they have it, and is not covered any more.

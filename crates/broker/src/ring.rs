@@ -150,6 +150,28 @@ impl Ring {
         Ring { next_ticket, ..Ring::new(slots) }
     }
 
+    /// The bytes that it would take with at least so many slots.
+    pub(crate) fn grown_bytes(&self, slots: usize) -> usize {
+        (self.payload_room + size_of::<Slot>()) * slots.max(2).next_power_of_two()
+    }
+
+    /// Makes it one of at least so many slots. What is there stays, under its tickets.
+    pub(crate) fn grow(&mut self, slots: usize) {
+        let larger = Ring::continuing(slots, self.next_ticket);
+        if larger.slots.len() <= self.slots.len() {
+            return;
+        }
+        let old = std::mem::replace(self, larger);
+        self.payload_room = old.payload_room;
+        self.payloads = vec![0; self.payload_room * self.slots.len()];
+        for slot in old.slots.iter().filter(|slot| slot.used) {
+            let (from, to) = (old.index(slot.ticket) * old.payload_room, self.index(slot.ticket));
+            let (at, length) = (to * self.payload_room, slot.length as usize);
+            self.payloads[at..at + length].copy_from_slice(&old.payloads[from..from + length]);
+            self.slots[to] = *slot;
+        }
+    }
+
     /// The bytes that the slots of a new ring would take.
     pub(crate) fn new_bytes(slots: usize) -> usize {
         slots.max(2).next_power_of_two() * size_of::<Slot>()
@@ -287,6 +309,28 @@ mod tests {
         assert_eq!(tickets, [u32::MAX - 1, u32::MAX, 0, 1]);
         let seen: Vec<_> = ring.tickets().filter_map(|t| ring.slot(t)).map(|slot| slot.seq).collect();
         assert_eq!(seen, [0, 1, 2, 3], "oldest first, across the wrap");
+    }
+
+    #[test]
+    fn a_ring_that_grows_keeps_what_it_has_under_its_tickets() {
+        let mut ring = Ring::new(4);
+        ring.next_ticket = u32::MAX - 5;
+        for seq in 0..9 {
+            ring.push(seq, Time(seq), &[seq as u8; 20], SlotFlags::NONE);
+        }
+        let before: Vec<u32> = ring.tickets().collect();
+        let expected = ring.grown_bytes(9);
+        ring.grow(9);
+        assert_eq!((ring.slots(), ring.bytes()), (16, expected));
+        for (ticket, seq) in before.iter().zip(5..9_u8) {
+            assert_eq!(ring.message(*ticket).unwrap().1, [seq; 20], "across the wrap");
+        }
+        assert_eq!(ring.tickets().filter(|ticket| ring.slot(*ticket).is_some()).count(), 4);
+        let overwritten =
+            (9..22).filter(|seq| ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE).1.is_some());
+        assert_eq!(overwritten.count(), 1, "the first after sixteen");
+        ring.grow(4);
+        assert_eq!(ring.slots(), 16, "it never shrinks");
     }
 
     #[test]

@@ -104,6 +104,18 @@ fn the_table_and_the_picture_are_for_people() {
 }
 
 #[test]
+fn operators_that_are_not_simulated_are_owned_up_to() {
+    let operator = "[[source]]\ntopic = \"pump/+/speed\"\ntype = \"f32\"\n\
+                    [[operator]]\nname = \"rms\"\nkind = \"rms\"\nwindow = 2\ninputs = [\"pump/+/speed\"]\noutput = \"pump/+/rms\"\n";
+    let folder = Folder::new();
+    folder.write("plant.toml", PLANT.to_owned() + operator);
+    let ran = folder.run(["sim", "plant.toml", "--seeds", "1", "--for", "1s"]);
+    ran.must(0, &["1 configured operator is not simulated", "verge graph"]);
+    let ran = folder.run(["sim", "plant.toml", "--seeds", "1", "--for", "1s", "--format", "json"]);
+    assert_eq!(timeless(&ran)["operators_left_out"], json!(1));
+}
+
+#[test]
 fn a_story_tells_the_crash() {
     let ran =
         plant().run(["sim", "plant.toml", "--crash", "primary@3s", "--for", "5s", "--trace", "--seed", "5"]);

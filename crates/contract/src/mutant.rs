@@ -58,6 +58,10 @@ pub enum Mutant {
     OfferOnce,
     /// What waits for a subscriber is not sent when there is room again.
     LeaveDeferred,
+    /// A broker whose graphs change does not bind its topics anew.
+    KeepBindings,
+    /// A graph that is the same before and after a change begins anew.
+    EndEveryGraph,
     /// An operator's input keeps every event.
     KeepEveryEvent,
     /// An operator uses an event again.

@@ -518,7 +518,10 @@ impl Endpoint {
         }
         match verdict.contract.filter(|_| verdict.admitted) {
             Some(contract) => publication.admit(contract),
-            None => publication.state = PublicationState::Refused(verdict.text.to_owned(), verdict.remedies),
+            None => {
+                publication.declined |= 1 << broker.0;
+                publication.state = PublicationState::Refused(verdict.text.to_owned(), verdict.remedies);
+            }
         }
         out.judged(verdict.stream, &publication.state);
     }
@@ -639,11 +642,15 @@ impl Publication {
         out: &mut impl Effects,
     ) {
         let bit = 1 << broker;
-        // Only who reigns judges, so whoever comes to reign is asked again until one has admitted.
+        // Only who reigns judges, so whoever comes to reign is asked again until one has admitted. So is who has refused it
+        // before another admitted it: it takes nothing under this number.
         let unjudged = !matches!(self.state, PublicationState::Admitted(_));
-        let ask_again = unjudged && succession.is_some_and(|succession| succession != self.resent);
+        let declined = self.declined & bit != 0;
+        let ask_again =
+            (unjudged || declined) && succession.is_some_and(|succession| succession != self.resent);
         if self.registered & bit == 0 || ask_again {
             self.registered |= bit;
+            self.declined &= !bit;
             out.send(
                 link,
                 &Frame::Register(Register {

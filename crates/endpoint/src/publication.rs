@@ -97,6 +97,8 @@ pub(crate) struct Publication {
     pub(crate) next_seq: u64,
     /// The brokers that know the registration on their present connection, one bit each.
     pub(crate) registered: u8,
+    /// The brokers that refused it when they reigned, one bit each: they have no stream under its number.
+    pub(crate) declined: u8,
     /// The succession (see `Endpoint`) whose primary has been sent what is retained.
     pub(crate) resent: u64,
 }
@@ -111,6 +113,7 @@ impl Publication {
             retention: Retention::default(),
             next_seq: 0,
             registered: 0,
+            declined: 0,
             resent: 0,
         }
     }

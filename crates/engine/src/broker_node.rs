@@ -31,6 +31,12 @@ pub trait Reporter {
         let _ = records;
     }
 
+    /// The next thing that whoever watches should know, as a JSON object appended to `out`. `false`: there is none.
+    fn next_alarm(&mut self, out: &mut String) -> bool {
+        let _ = out;
+        false
+    }
+
     /// Where the next client comes from that wants to be known, if that is known.
     fn caller(&mut self, address: Option<IpAddr>) {
         let _ = address;

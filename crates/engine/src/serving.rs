@@ -12,6 +12,8 @@ use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
 
 /// Between two words to the operator about what clients are refused.
 const COMPLAINT_INTERVAL: Span = Span::secs(1);
+/// Where whoever watches is told of contracts that are broken or endangered.
+const ALARMS: &str = "$SYS/verge/alarms";
 /// Frames of records have about so many bytes, unless a single record has more.
 const RECORDS_BYTES_TARGET: usize = 64 << 10;
 
@@ -172,6 +174,11 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             self.post_draft(now, &draft, net);
         }
         let Some(gateway) = self.gateway.as_deref_mut() else { return };
+        let mut alarm = String::new();
+        while self.reporter.next_alarm(&mut alarm) {
+            gateway.announce(now, ALARMS, &alarm, net);
+            alarm.clear();
+        }
         let backup = self.broker.backup_link();
         if gateway.has_records() {
             let records = gateway.take_records();

@@ -6,7 +6,7 @@ mod world;
 use contract::timing::LinkDelay;
 use contract::{Contract, LinkClass, Links, Span};
 use endpoint::PublicationState;
-use wire::{Announce, Frame, MarkKind, MessageKind, Register, Standing};
+use wire::{Announce, Frame, MarkKind, MessageKind, Register, Standing, Verdict};
 use world::alone::{Alone, hello, reign};
 use world::run::{replicated, run, run_with, urgent};
 use world::{Who, World};
@@ -117,6 +117,50 @@ fn a_registration_that_a_backup_could_not_keep_is_made_again_when_it_reigns() {
     let messages = &world.seen(subscriber).messages;
     let payloads: Vec<u8> = messages.iter().map(|(.., payload)| payload[0]).collect();
     assert_eq!(payloads, (0..10).collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_broker_that_refused_is_asked_again_when_it_reigns_although_the_other_has_admitted_meanwhile() {
+    let mut client = Alone::client();
+    let (a, b) = (client.connect(0), client.connect(1));
+    client.tell(a, &hello(Standing::Primary, "a", 10, 1));
+    client.tell(b, &hello(Standing::Backup, "b", 20, 1));
+    client.advertise("t", urgent());
+    let verdict = |admitted| {
+        let (contract, deadlines) = (Some(urgent()), [Span::ZERO; 2]);
+        let (remedies, reigns, replicate) = (Default::default(), true, false);
+        let text = if admitted { "" } else { "it does not fit here" };
+        Frame::Verdict(Verdict {
+            stream: 0,
+            admitted,
+            reigns,
+            replicate,
+            contract,
+            deadlines,
+            remedies,
+            text,
+        })
+    };
+    let asks = |client: &mut Alone<_>, link| {
+        Alone::<engine::ClientNode<world::Seen>>::heard(client, link)
+            .iter()
+            .filter(|frame| frame.starts_with("Register"))
+            .count()
+    };
+    assert_eq!((asks(&mut client, a), asks(&mut client, b)), (1, 1));
+    client.tell(a, &verdict(false));
+    // It reigns for as long as it likes, and is not asked again and again.
+    client.pass(Span::millis(50));
+    assert_eq!(asks(&mut client, a), 0);
+    client.tell(b, &reign(Standing::Primary, 20, 2));
+    client.tell(b, &verdict(true));
+    assert_eq!((asks(&mut client, a), asks(&mut client, b)), (0, 1));
+    // Under the number that it refused, it would drop every message.
+    client.tell(a, &reign(Standing::Primary, 10, 3));
+    assert_eq!((asks(&mut client, a), asks(&mut client, b)), (1, 0));
+    client.tell(a, &verdict(true));
+    client.tell(b, &reign(Standing::Primary, 20, 4));
+    assert_eq!((asks(&mut client, a), asks(&mut client, b)), (0, 0), "both have it now");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The loop around a node: wait, read, run, send.
 
+use crate::breath::Breath;
 use crate::clock::now;
 use crate::doors::{Door, DoorLimits, Pace, Transport};
 use crate::error::HostError;
@@ -28,6 +29,8 @@ pub struct Driver<N> {
     /// The node has work that did not fit into its last portion.
     busy: bool,
     last_turn: Time,
+    /// `None`: it may go on for ever.
+    breath: Option<Breath>,
 }
 
 struct Listener {
@@ -58,7 +61,15 @@ impl<N: Node> Driver<N> {
             Poller::new().map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
         let network = Network::new(Arc::new(poller), peers);
         let limits = DoorLimits::default();
-        Ok(Driver { node, network, listeners: Vec::new(), limits, busy: false, last_turn: Time::ZERO })
+        Ok(Driver {
+            node,
+            network,
+            listeners: Vec::new(),
+            limits,
+            busy: false,
+            last_turn: Time::ZERO,
+            breath: None,
+        })
     }
 
     /// How many may come in by the doors that are opened from now on, and who is told of those that may not.
@@ -195,10 +206,23 @@ impl<N: Node> Driver<N> {
     /// Waits and turns, once.
     pub fn wait_and_turn(&mut self, ready: &mut Vec<Ready>) -> Result<(), HostError> {
         let patience = self.patience();
+        let from = if self.breath.is_some() { now() } else { Time::ZERO };
         let waited = self.network.poller.wait(patience, ready);
         waited.map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
+        if let Some(breath) = &mut self.breath {
+            breath.waited(from, now());
+        }
         self.turn(ready);
+        if let Some(rest) = self.breath.as_mut().and_then(|breath| breath.due(now())) {
+            std::thread::sleep(rest);
+        }
         Ok(())
+    }
+
+    /// The calling thread drives from now on. Where the system limits how much of the processor it may use, it rests now and
+    /// then, so as not to be held up for long.
+    pub fn breathe(&mut self) {
+        self.breath = Breath::of_this_thread(now());
     }
 
     fn serve(&mut self, index: u32, event: &Ready) {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod breath;
 mod calibrate;
 mod clock;
 mod connection;
@@ -12,6 +13,7 @@ mod poller;
 pub mod realtime;
 mod serve;
 mod shell;
+mod store;
 mod systemd;
 pub mod tls;
 mod troubles;
@@ -28,6 +30,7 @@ pub use lobby::{Lobby, LobbySettings};
 pub use network::Network;
 pub use poller::{Poller, Ready};
 pub use serve::{Partner, Serving, endings, hangups, serve};
+pub use store::{Before, CHANGE_BYTES, Record, State, Store, StoreError, StoreSettings, StoreWatch};
 pub use systemd::Notifier;
 pub use troubles::{Cause, Troubles};
 pub use verifier::{Answer, Asked, Verifier, Vetting};

@@ -70,6 +70,7 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
     }
+    driver.breathe();
     listening(&doors);
 
     let mut ready = Vec::new();

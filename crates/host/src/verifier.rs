@@ -11,7 +11,7 @@
 
 mod recent;
 
-use crate::network::HostError;
+use crate::error::HostError;
 use access::{Challenge, PASSWORD_BYTES_MAX, verify_password};
 use recent::Recent;
 use rustix::event::{EventfdFlags, eventfd};

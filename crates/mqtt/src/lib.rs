@@ -17,6 +17,6 @@ pub mod tree;
 
 pub use gateway::BrokerFigures;
 pub use gateway::{Action, Draft, Gateway, Lent, Load, Login, Open, Post, Rules, Step};
-pub use records::{Record, records};
+pub use records::{Record, append_record, rank, records};
 pub use settings::{Limits, Settings};
 pub use stats::Stats;

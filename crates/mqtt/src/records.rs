@@ -162,6 +162,24 @@ pub(crate) fn write_record(out: &mut Vec<u8>, key: &Key<'_>, value: Option<impl 
     }
 }
 
+/// Appends a record as it is.
+pub fn append_record(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    out.push(1);
+    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
+/// In which order records are learnt: what others refer to goes first.
+pub fn rank(key: &[u8]) -> u8 {
+    match key.first() {
+        Some(&kind::SESSION) => 0,
+        Some(&kind::BODY) => 1,
+        _ => 2,
+    }
+}
+
 /// The records in `bytes`, until the first that is not whole.
 pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {

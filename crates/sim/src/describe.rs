@@ -62,6 +62,11 @@ impl fmt::Display for Scenario {
             let (workers, cost) = (self.workers, self.operator_cost);
             writeln!(f, "operators on {workers} workers, {cost} each: {}", operators.join("; "))?;
         }
+        for (index, graphs) in self.later.iter().enumerate() {
+            let operators = graphs.iter().flat_map(|graph| &graph.operators);
+            let names: Vec<&str> = operators.map(|operator| operator.name.as_str()).collect();
+            writeln!(f, "graphs {}: {}", index + 1, names.join("; "))?;
+        }
         let usual = broker::Limits::default();
         if self.limits != usual {
             writeln!(f, "limits: {:?}", self.limits)?;
@@ -153,6 +158,7 @@ impl fmt::Display for Act {
                 let told = if *half_open { "; only the first is told" } else { "" };
                 write!(f, "the connections of {from} and {to} break{rest}{told}")
             }
+            Act::Graphs { target, later } => write!(f, "{target} is given the graphs {}", later + 1),
             Act::Handover => f.write_str("the operator hands over"),
             Act::ClockStep { target, by } => write!(f, "the clock of {target} is set by {by}"),
             Act::Slow { target, times, span } => write!(f, "{target} is {times} times as slow for {span}"),

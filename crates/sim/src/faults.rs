@@ -373,7 +373,24 @@ impl World {
                 self.break_conns(one, other, *delivers, *half_open);
             }
             Act::Handover => self.ask_for_handover(),
+            Act::Graphs { target, later } => {
+                let there = *later < self.scenario.later.len();
+                if let Some(host) = self.find(*target).filter(|host| *host < 2 && there) {
+                    self.configure(host, later + 1);
+                }
+            }
         }
+    }
+
+    /// A broker's configuration is another one from now on.
+    fn configure(&mut self, host: usize, plan: usize) {
+        if std::mem::replace(&mut self.configured[host], plan) == plan {
+            return;
+        }
+        self.tell(host, || format!("is told to read its configuration again: graphs {plan}"));
+        self.rereads[host] = self.hosts[host].is_alive();
+        self.newest_plan = plan;
+        self.rouse(host);
     }
 
     fn carry_out_at(&mut self, host: usize, act: &Act) {
@@ -506,6 +523,8 @@ impl World {
         for partition in 0..self.partitions.len() {
             self.heal(partition as u32);
         }
+        // Whoever changes one broker changes the other as well.
+        (0..2).for_each(|host| self.configure(host, self.newest_plan));
         for host in 0..self.hosts.len() {
             self.hosts[host].slow = 1;
             self.resume(host);

@@ -203,7 +203,7 @@ pub(crate) struct Stream {
 }
 
 /// A topic of results of which each stands for a message.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct ResultTopic {
     from: String,
     topic: String,
@@ -494,14 +494,16 @@ impl Ledger {
 /// The topics of results that stand for messages one by one, in the order of their numbers after those.
 fn result_topics(scenario: &Scenario) -> Vec<ResultTopic> {
     let mut topics = Vec::new();
-    for graph in &scenario.processing {
+    for graph in scenario.plans().flatten() {
         let [supplier] = graph.suppliers.as_slice() else { continue };
         for consumer in &graph.consumers {
             let operator = graph.operators.iter().find(|operator| operator.name == consumer.from);
             let offset = operator.map_or(0, |operator| offset_of(&operator.parameters));
             let (from, topic, deadline) = (supplier.name.clone(), consumer.name.clone(), consumer.deadline);
-            if offset > 0 {
-                topics.push((offset, ResultTopic { from, topic, deadline, period: supplier.period }));
+            let made = ResultTopic { from, topic, deadline, period: supplier.period };
+            // Graphs that change keep what others see of them.
+            if offset > 0 && !topics.contains(&(offset, made.clone())) {
+                topics.push((offset, made));
             }
         }
     }
@@ -511,7 +513,7 @@ fn result_topics(scenario: &Scenario) -> Vec<ResultTopic> {
 
 /// The other outputs, with the shortest period of what leads to them.
 fn joined_topics(scenario: &Scenario) -> Vec<(String, Span, Span)> {
-    let joins = scenario.processing.iter().filter(|graph| graph.suppliers.len() > 1);
+    let joins = scenario.plans().flatten().filter(|graph| graph.suppliers.len() > 1);
     let outputs = joins.flat_map(|graph| {
         let period = graph.suppliers.iter().map(|supplier| supplier.period).min().unwrap_or(Span::FOREVER);
         graph.consumers.iter().map(move |consumer| (consumer.name.clone(), period, consumer.deadline))

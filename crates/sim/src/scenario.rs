@@ -184,6 +184,14 @@ pub enum Act {
     },
     /// The operator hands over.
     Handover,
+    /// A broker is told to read its configuration again, and finds other graphs of operators there. One that is dead finds them
+    /// when it starts.
+    Graphs {
+        /// Which.
+        target: Target,
+        /// The new graphs, by their place among [`Scenario::later`].
+        later: usize,
+    },
     /// Somebody sets a clock.
     ClockStep {
         /// Whose.
@@ -252,6 +260,8 @@ pub struct Scenario {
     pub subscribers: Vec<SubscriberSpec>,
     /// What operators do: graphs of the kinds `tag` and `mix`, which only simulations have.
     pub processing: Vec<GraphSpec>,
+    /// What operators do later: each a whole set of graphs that takes the place of those before.
+    pub later: Vec<Vec<GraphSpec>>,
     /// How many operators of one broker run at once.
     pub workers: usize,
     /// How long a run of an operator takes.
@@ -263,6 +273,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// All sets of graphs, those at the beginning first.
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &Vec<GraphSpec>> {
+        std::iter::once(&self.processing).chain(&self.later)
+    }
+
     /// Whether only what can be kept is admitted: not so with the baselines.
     pub(crate) fn refuses_what_does_not_fit(&self) -> bool {
         self.schedulability && self.policy.is_by_deadline() && self.replication.keeps_contracts()

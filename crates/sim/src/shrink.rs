@@ -2,7 +2,7 @@
 //! shorter, and with nothing unusual that does not matter.
 
 use crate::run::Outcome;
-use crate::scenario::{ClockError, Latency, Pace, Scenario};
+use crate::scenario::{Act, ClockError, Latency, Pace, Scenario};
 use crate::world::World;
 use contract::Span;
 
@@ -33,6 +33,11 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
 
 /// Ways to make a scenario more usual.
 const SIMPLER: &[fn(&mut Scenario)] = &[
+    |scenario| {
+        if !scenario.faults.iter().any(|fault| matches!(fault.act, Act::Graphs { .. })) {
+            scenario.later.clear();
+        }
+    },
     |scenario| scenario.clocks = Default::default(),
     |scenario| scenario.publishers.iter_mut().for_each(|spec| spec.clock = ClockError::default()),
     |scenario| scenario.subscribers.iter_mut().for_each(|spec| spec.clock = ClockError::default()),

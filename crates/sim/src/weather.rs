@@ -32,7 +32,13 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     let (far, crowded) = (random.u32(0..3) == 0, random.u32(0..6) == 0);
     let lazy = random.u32(0..3) > 0;
     let mut maker = Maker { random, weather, far, crowded, lazy };
-    maker.scenario()
+    let mut scenario = maker.scenario();
+    // Chance of its own, so that the rest stays what it was.
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(17));
+    if maker.one_in(3) {
+        maker.change_operators(&mut scenario);
+    }
+    scenario
 }
 
 fn operator(kind: &str, name: &str, inputs: &[&str]) -> OperatorSpec {
@@ -128,6 +134,7 @@ impl Maker {
             publishers,
             subscribers,
             processing,
+            later: Vec::new(),
             workers,
             operator_cost,
             faults,
@@ -334,6 +341,79 @@ impl Maker {
         let second = self.random.usize(0..topics.len());
         if topics[first].name != topics[second].name {
             graphs.push(self.joins(&[topics[first], topics[second]]));
+        }
+        graphs
+    }
+
+    /// Graphs change while brokers run: on one of them first, on the other some time later, and something may go wrong in
+    /// between.
+    fn change_operators(&mut self, scenario: &mut Scenario) {
+        let publishers = std::mem::take(&mut scenario.publishers);
+        let topics: Vec<&TopicSpec> = publishers.iter().flat_map(|publisher| &publisher.topics).collect();
+        let mut graphs = scenario.processing.clone();
+        // Streams of results are numbered without gaps; the graphs that may be there already have the first two numbers.
+        let offset = if graphs.is_empty() { 1.0 } else { 3.0 };
+        let mut at = 0;
+        for later in 0..self.random.usize(1..=2) {
+            graphs = self.changed(graphs, &topics, offset);
+            scenario.later.push(graphs.clone());
+            let first = self.random.usize(0..2);
+            for (target, is_first) in [(first, true), (1 - first, false)] {
+                let most = self.pick(&[1_000, 50_000, 400_000]);
+                let when = match (is_first, self.random.u32(0..3)) {
+                    (_, 0) => When::Settled(self.micros(0, most)),
+                    (true, _) => When::At(self.millis(300, 2_500)),
+                    (false, _) => When::After(self.micros(0, most)),
+                };
+                let act = Act::Graphs { target: Target::Broker(target), later };
+                at = self.random.usize(at..=scenario.faults.len());
+                scenario.faults.insert(at, Fault { when, act });
+                at += 1;
+            }
+        }
+        scenario.publishers = publishers;
+    }
+
+    /// A set of graphs after somebody has worked on it: one is taken out, changed or put in, or several of that.
+    fn changed(&mut self, mut graphs: Vec<GraphSpec>, topics: &[&TopicSpec], offset: f64) -> Vec<GraphSpec> {
+        for _ in 0..self.random.usize(1..=3) {
+            let pattern = "site/+/topic/+";
+            let third = graphs.iter().position(|graph| graph.consumers.iter().any(|c| c.name == "three/+/+"));
+            match (self.random.u32(0..4), third) {
+                (0, _) if !graphs.is_empty() => {
+                    let gone = self.random.usize(0..graphs.len());
+                    graphs.remove(gone);
+                }
+                (1, Some(third)) => {
+                    graphs.remove(third);
+                }
+                (1 | 2, None) if topics.iter().any(|topic| captures(pattern, &topic.name).is_some()) => {
+                    let mut graph = self.tags(pattern, "three/+/+", "", topics);
+                    graph.operators.truncate(2);
+                    graph.operators[0].name = "third first".to_owned();
+                    graph.operators[1] = OperatorSpec {
+                        name: "third".to_owned(),
+                        inputs: vec!["third first".to_owned()],
+                        parameters: Parameters::from([("offset".to_owned(), Value::Number(offset))]),
+                        ..graph.operators[1].clone()
+                    };
+                    graph.consumers.truncate(1);
+                    graph.consumers[0].from = "third".to_owned();
+                    graph.consumers[0].deadline = Span::millis(250);
+                    graphs.push(graph);
+                }
+                _ if !graphs.is_empty() => {
+                    // What others see of it stays: topics, deadlines, periods. What it is made of does not.
+                    let changed = self.random.usize(0..graphs.len());
+                    let graph = &mut graphs[changed];
+                    for supplier in &mut graph.suppliers {
+                        supplier.validity = self.micros(500, 300_000);
+                    }
+                    let level = Level(self.random.u8(0..LEVELS));
+                    graph.consumers.iter_mut().for_each(|consumer| consumer.level = level);
+                }
+                _ => {}
+            }
         }
         graphs
     }

@@ -21,6 +21,7 @@ use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
 use engine::{BrokerNode, Node, Processor};
 use std::sync::Arc;
+use stream::GraphSpec;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
 
 /// When every run begins.
@@ -45,6 +46,12 @@ pub struct World {
     pub(crate) dials: Vec<Dial>,
     pub(crate) free_dials: Vec<u32>,
     pub(crate) partitions: Vec<Option<Partition>>,
+    /// Which graphs the configuration of each broker has.
+    pub(crate) configured: [usize; 2],
+    /// A broker has been told to read it again.
+    pub(crate) rereads: [bool; 2],
+    /// The latest that one of them was given.
+    pub(crate) newest_plan: usize,
     pub(crate) progress: Progress,
     pub(crate) watch: Watch,
     pub(crate) pool: Vec<(Vec<u8>, Notes)>,
@@ -74,6 +81,9 @@ impl World {
             dials: Vec::new(),
             free_dials: Vec::new(),
             partitions: Vec::new(),
+            configured: [0; 2],
+            rereads: [false; 2],
+            newest_plan: 0,
             progress: Progress::default(),
             pool: Vec::new(),
             payload: Vec::new(),
@@ -176,9 +186,28 @@ impl World {
     fn new_broker(&mut self, host: usize, now: Time, ear: Ear) -> Program {
         let workers = Workers::new(self.scenario.workers);
         let mut operators = Processor::new(Arc::new(Kinds), LEVELS, UNDER_WAY_MAX, workers);
-        let graphs = operators.change(self.scenario.processing.clone());
+        self.rereads[host] = false;
+        self.watch.loads(self.now, host, self.configured[host]);
+        let graphs = operators.change(self.graphs_of(host));
         assert!(graphs.is_ok(), "invariant: the graphs of a scenario are right: {graphs:?}");
         Program::Broker(Box::new(BrokerNode::with_operators(self.settings(host, now), ear, operators)))
+    }
+
+    /// The graphs that a broker finds in its configuration.
+    fn graphs_of(&self, host: usize) -> Vec<GraphSpec> {
+        self.scenario.plans().nth(self.configured[host]).cloned().unwrap_or_default()
+    }
+
+    /// A broker takes over what its configuration has become, between two turns, as the driver does.
+    fn reread(&mut self, host: usize, spent: Span) {
+        let graphs = self.graphs_of(host);
+        let local = self.hosts[host].clock.local(self.now + spent);
+        let Host { program: Program::Broker(node), port, .. } = &mut self.hosts[host] else { return };
+        let change = node.change_graphs(local, graphs, port);
+        assert!(change.is_ok(), "invariant: the graphs of a scenario are right: {change:?}");
+        self.watch.loads(self.now, host, self.configured[host]);
+        self.tell(host, || format!("{change:?}"));
+        self.digest(host, spent);
     }
 
     fn settings(&mut self, host: usize, started: Time) -> Settings {
@@ -222,6 +251,9 @@ impl World {
     /// One turn of a process's loop.
     pub(crate) fn turn(&mut self, host: usize) {
         let mut spent = if host < 2 { self.scenario.turn_cost } else { Span::ZERO };
+        if host < 2 && std::mem::take(&mut self.rereads[host]) {
+            self.reread(host, spent);
+        }
         self.tell_news(host, spent);
         for (conn, age, side) in std::mem::take(&mut self.hosts[host].ready) {
             if self.read(host, conn, age, side, &mut spent) {
@@ -326,7 +358,9 @@ impl World {
             Program::Broker(node) => node.operators().crew().has_products(),
             _ => false,
         };
-        let waits = !state.news.is_empty() || !state.ready.is_empty() || state.has_work || products;
+        let rereads = host < 2 && self.rereads[host];
+        let waits =
+            rereads || !state.news.is_empty() || !state.ready.is_empty() || state.has_work || products;
         let wait = if waits { Span::ZERO } else { state.clock.until(now, state.program.next_deadline()) };
         let at = now + wait;
         if at < state.wake_at {

@@ -42,6 +42,8 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::KeepApart, "operators", Weather::Assumed, 60),
     (Mutant::SettleUnprocessed, "losses", Weather::Assumed, 600),
     (Mutant::ForgetUnprocessed, "losses", Weather::Assumed, 600),
+    (Mutant::KeepBindings, "operators", Weather::Assumed, 20),
+    (Mutant::EndEveryGraph, "losses", Weather::Assumed, 600),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
 ];
 

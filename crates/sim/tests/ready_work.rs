@@ -54,6 +54,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
             starts: Span::millis(500),
         }],
         processing: Vec::new(),
+        later: Vec::new(),
         workers: 1,
         operator_cost: Latency::fixed(Span::ZERO),
         faults,

@@ -29,7 +29,7 @@ use schema::{KEYS, Key, TOPIC_KEYS};
 pub use security::SecurityConfig;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stream::SharedFactory;
 use value::{Raw, Value, understand};
@@ -66,6 +66,15 @@ pub struct RealtimeConfig {
     pub lock_memory: Option<bool>,
 }
 
+/// Where records are kept across restarts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoreConfig {
+    /// `None`: nothing is kept.
+    pub folder: Option<PathBuf>,
+    pub commit_every: Span,
+    pub queue_bytes_max: usize,
+}
+
 /// The contract of a family of topics, and how many streams it is expected to have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TopicFamily {
@@ -97,6 +106,7 @@ pub struct Config {
     pub log: LogConfig,
     pub door_limits: DoorLimits,
     pub mqtt: mqtt::Limits,
+    pub store: StoreConfig,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
     pub security: SecurityConfig,
@@ -123,6 +133,9 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
     ("link.cloud.broker_to_subscriber", "\"20ms\""),
     ("link.cloud.confirmation", "\"100ms\""),
 ];
+
+/// What waits to be written is at least so much.
+const STORE_QUEUE_MIN: usize = 1 << 20;
 
 impl Config {
     /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
@@ -312,6 +325,7 @@ impl Understanding {
             log: self.log(),
             door_limits: self.door_limits(),
             mqtt: self.mqtt(),
+            store: self.store(),
             processing: self.processing(&topics, factory),
             security: self.security(),
             kinds: Arc::default(),
@@ -426,6 +440,15 @@ impl Understanding {
                 _ => None,
             },
         }
+    }
+
+    fn store(&self) -> StoreConfig {
+        let folder = match self.values.get("store.folder") {
+            Some(Value::Word(folder)) if !folder.is_empty() => Some(PathBuf::from(folder)),
+            _ => None,
+        };
+        let commit_every = self.span("store.commit_every");
+        StoreConfig { folder, commit_every, queue_bytes_max: self.size("store.queue") }
     }
 
     fn limits(&self) -> Limits {
@@ -575,6 +598,12 @@ impl Understanding {
             let source = self.source("replication.period");
             let message = "replication.period is below 1ms".to_owned();
             self.problem(&source, message, "copy in rounds at least 1ms apart".to_owned());
+        }
+        let queue = config.store.queue_bytes_max;
+        if queue < STORE_QUEUE_MIN {
+            let source = self.source("store.queue");
+            let message = format!("store.queue is {queue} bytes, and one large record may need more");
+            self.problem(&source, message, format!("give it at least {STORE_QUEUE_MIN} bytes"));
         }
         if config.limits.ring_slots_min > config.limits.ring_slots_max {
             let source = self.source("limits.ring_slots_min");

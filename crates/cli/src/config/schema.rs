@@ -34,6 +34,8 @@ pub enum Kind {
     Loss,
     /// The name of a link class.
     Link,
+    /// A folder, or nothing.
+    Folder,
     /// A name of the user's choice.
     Name,
     /// A list of names and topics.
@@ -71,6 +73,7 @@ impl Kind {
             Kind::Filter => "topic filter, such as \"turbine/+/speed\"".to_owned(),
             Kind::Loss => "whole number, or \"unbounded\"".to_owned(),
             Kind::Link => "name of a link class".to_owned(),
+            Kind::Folder => "folder, or \"\"".to_owned(),
             Kind::Name => "name without `/`".to_owned(),
             Kind::Names => "list of operators' names and of topics".to_owned(),
             Kind::Payload => {
@@ -465,6 +468,24 @@ pub const KEYS: &[Key] = &[
         Kind::Choice(&["error", "warn", "info"]),
         "\"info\"",
         "What is less grave is not written.",
+    ),
+    key(
+        "store.folder",
+        Kind::Folder,
+        "\"\"",
+        "Where sessions and retained messages are kept across restarts; made with access for the broker's user only. Each broker needs its own. \"\": nothing is kept.",
+    ),
+    key(
+        "store.commit_every",
+        Kind::Duration,
+        "\"5ms\"",
+        "The time from one commit to the next while there is anything to write. Several changes of one record in between are one.",
+    ),
+    key(
+        "store.queue",
+        Kind::Bytes,
+        "\"64MiB\"",
+        "What may wait to be written. A disk that is slower than this lasts is given up, and the broker says so.",
     ),
     key(
         "processing.levels",

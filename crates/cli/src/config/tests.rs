@@ -41,6 +41,20 @@ fn an_empty_file_is_a_pair_on_this_host() {
     assert_eq!(config.links, Links::new(Links::default().iter().rev_copied()));
 }
 
+#[test]
+fn a_store_is_kept_only_where_a_folder_is_named() {
+    let store = Scratch::new("no-store", "").load(&[], &[]).unwrap().store;
+    let given = host::StoreSettings::default();
+    assert_eq!(store.folder, None);
+    assert_eq!((store.commit_every, store.queue_bytes_max), (given.commit_every, given.queue_bytes_max));
+    let text = "[store]\nfolder = \"/var/lib/verge/a\"\ncommit_every = \"20ms\"\nqueue = \"2MiB\"\n";
+    let store = Scratch::new("store", text).load(&[], &[]).unwrap().store;
+    let folder = Some(PathBuf::from("/var/lib/verge/a"));
+    assert_eq!(store, StoreConfig { folder, commit_every: Span::millis(20), queue_bytes_max: 2 << 20 });
+    let report = Scratch::new("small-store", "[store]\nqueue = 1000\n").load(&[], &[]).unwrap_err();
+    assert!(report.contains("store.queue is 1000 bytes") && report.contains("verge.toml:2"), "{report}");
+}
+
 trait RevCopied<T> {
     fn rev_copied(self) -> Vec<T>;
 }

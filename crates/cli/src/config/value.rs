@@ -130,6 +130,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Bytes, Raw::Number(text) | Raw::Text(text)) => {
             understand_bytes(text).map(Value::Integer).ok_or_else(expected)
         }
+        (Kind::Folder, Raw::Text(text)) => Ok(Value::Word(text.clone())),
         (Kind::Share, Raw::Number(number)) => {
             let share: f64 = number.parse().map_err(|_| expected())?;
             if share > 0.0 && share <= 1.0 { Ok(Value::Share(share)) } else { Err(expected()) }

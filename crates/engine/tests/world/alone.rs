@@ -3,7 +3,7 @@
 
 use super::{Log, START, Seen, settings};
 use broker::{Broker, Settings};
-use contract::{Epoch, NodeId, Reign, Span, Time};
+use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
 use endpoint::Endpoint;
 use engine::{BrokerNode, ClientNode, Node};
 use std::collections::BTreeMap;
@@ -78,6 +78,14 @@ impl Alone<ClientNode<Seen>> {
         let filter = filter.parse().unwrap();
         self.node
             .with(&mut self.wires, |endpoint: &mut Endpoint, out| endpoint.subscribe(&filter, out))
+            .unwrap();
+    }
+
+    pub fn advertise(&mut self, topic: &str, contract: Contract) {
+        self.node
+            .with(&mut self.wires, |endpoint: &mut Endpoint, out| {
+                endpoint.advertise(topic, Some(contract), out)
+            })
             .unwrap();
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Source: "planned handover moves the reign with nothing lost" (ARCHITECTURE, faults).
 
+use super::served::Served;
 use crate::ledger::Ledger;
 use crate::scenario::Act;
 use contract::{Span, Time};
@@ -36,7 +37,7 @@ impl Handover {
         }
     }
 
-    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
+    pub(super) fn ends(&self, ledger: &Ledger, served: &Served) -> Result<(), (Time, String)> {
         for (from, to) in &self.windows {
             for stream in ledger.streams.iter().filter(|stream| !stream.refused) {
                 let origin = ledger.origin_of(stream);
@@ -51,6 +52,7 @@ impl Handover {
                     let missing = (first as u64..last as u64).find(|seq| {
                         wanted(*seq)
                             && !receipt.has(*seq)
+                            && served.is_promised(ledger, stream, *seq)
                             && !receipt.excused.contains(seq)
                             && !stream.excused.contains(seq)
                             && !origin.excused.contains(seq)

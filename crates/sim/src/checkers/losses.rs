@@ -16,8 +16,10 @@
 //! - what a subscriber missed while a fault had cut it off, as far as newer messages have taken its place in the ring;
 //! - what a publisher sent while a fault had cut it off and no longer retains;
 //! - what was under way around a fault outside of the model;
+//! - results that no broker's graphs promised while they changed ([`super::served`]);
 //! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent.
 
+use super::served::Served;
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::{Act, Scenario, Target};
 use broker::PromotionCause;
@@ -164,7 +166,13 @@ impl Losses {
 
     /// The longest run of messages that a subscriber misses although they were covered. Those that nothing covers do not
     /// count, nor end it.
-    fn longest_covered_run(&self, ledger: &Ledger, stream: &Stream, subscriber: usize) -> Run {
+    fn longest_covered_run(
+        &self,
+        ledger: &Ledger,
+        served: &Served,
+        stream: &Stream,
+        subscriber: usize,
+    ) -> Run {
         let origin = ledger.origin_of(stream);
         let excused = |seq: u64, accepted: Time| {
             let receipt = &stream.receipts[subscriber];
@@ -172,14 +180,15 @@ impl Losses {
                 || stream.excused.contains(&seq)
                 || origin.excused.contains(&seq)
                 || self.is_beyond(origin, seq, accepted)
+                || !served.is_promised(ledger, stream, seq)
         };
         longest_run(stream, subscriber, excused)
     }
 
-    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
+    pub(super) fn ends(&self, ledger: &Ledger, served: &Served) -> Result<(), (Time, String)> {
         for stream in ledger.streams.iter().filter(|stream| !stream.refused) {
             for (index, subscriber) in ledger.subscribers.iter().enumerate() {
-                let run = self.longest_covered_run(ledger, stream, index);
+                let run = self.longest_covered_run(ledger, served, stream, index);
                 if run.length == 0 {
                     continue;
                 }
@@ -265,7 +274,7 @@ pub(super) fn is_assumed(act: &Act) -> bool {
             broker(target)
         }
         Act::Partition { from, to, .. } => from.iter().chain(to).all(broker),
-        Act::Break { .. } | Act::Handover => true,
+        Act::Break { .. } | Act::Handover | Act::Graphs { .. } => true,
         Act::ClockStep { .. } | Act::Slow { .. } => false,
     }
 }

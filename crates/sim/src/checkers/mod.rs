@@ -19,6 +19,7 @@ mod losses;
 mod operators;
 mod progress;
 mod reigns;
+mod served;
 
 pub(crate) use failover::Failover;
 pub(crate) use losses::{Strike, longest_run_at_all};
@@ -103,6 +104,7 @@ pub(crate) struct Watch {
     lazy: lazy::Copies,
     limits: limits::Limits,
     operators: operators::Operators,
+    served: served::Served,
     progress: progress::Progress,
     /// Latencies as they came, for a picture; `None` unless asked for.
     pub(crate) samples: Option<Vec<Sample>>,
@@ -131,6 +133,7 @@ impl Watch {
             lazy: lazy::Copies::new(scenario),
             limits: limits::Limits::new(scenario),
             operators: operators::Operators::new(scenario),
+            served: served::Served::new(scenario),
             progress: progress::Progress::new(scenario),
             samples: None,
             deaths: Vec::new(),
@@ -353,6 +356,12 @@ impl Watch {
         self.edf.portion_ends(host);
     }
 
+    /// A broker has these graphs from now on.
+    pub(crate) fn loads(&mut self, now: Time, host: usize, plan: usize) {
+        self.operators.loads(host, plan);
+        self.served.loads(now, host, plan);
+    }
+
     /// Operators of a broker were seen at work.
     pub(crate) fn operators(&mut self, now: Time, host: usize, local: Time, seen: &Seen) {
         let result = self.operators.sees(&self.ledger, host, local, seen);
@@ -370,6 +379,7 @@ impl Watch {
         match told {
             Told::Promoted { reign, cause, .. } => {
                 self.losses.promoted(now, *cause);
+                self.served.promoted(now, host);
                 let result = self.reigns.promoted(host, *reign);
                 self.verdict(now, reigns::NAME, result);
                 self.copies.promoted(&self.ledger, host, self.lives[host]);
@@ -431,6 +441,10 @@ impl Watch {
         strike: &Strike,
     ) {
         self.disturbed(now);
+        if matches!(act, Act::Graphs { .. }) {
+            // It takes nothing away from what is promised but what `served` says.
+            return;
+        }
         self.losses.fault_begins(now, act, whole, primary, strike);
         self.handover.fault_begins(now, act, whole);
         self.failover.fault_begins(now, act, whole, primary);
@@ -487,12 +501,12 @@ impl Watch {
 
     /// The run is over: what is still missing is lost.
     pub(crate) fn ends(&mut self, now: Time) {
-        let result = self.progress.ends(&self.ledger);
+        let result = self.progress.ends(&self.ledger, &self.served);
         self.verdict_about(now, progress::NAME, result);
         if self.assumed {
-            let result = self.handover.ends(&self.ledger);
+            let result = self.handover.ends(&self.ledger, &self.served);
             self.verdict_about(now, handover::NAME, result);
-            let result = self.losses.ends(&self.ledger);
+            let result = self.losses.ends(&self.ledger, &self.served);
             self.verdict_about(now, losses::NAME, result);
         }
     }

@@ -19,19 +19,16 @@ pub(super) const STATEMENT: &str =
 /// An event of an operator's input: the operator, the input, and what the event was made of.
 type Use = (Place, usize, Vec<Part>);
 
+/// The graphs of a configuration.
 #[derive(Clone)]
-pub(super) struct Operators {
+struct Plan {
     graphs: Vec<GraphSpec>,
     /// By operator: its graph, its place there, and its level.
     known: BTreeMap<String, (usize, usize, Level)>,
-    used: [BTreeMap<Use, u32>; 2],
-    /// Clocks are apart by little, so that events have the times of their messages.
-    in_step: bool,
 }
 
-impl Operators {
-    pub(super) fn new(scenario: &Scenario) -> Operators {
-        let graphs = scenario.processing.clone();
+impl Plan {
+    fn new(graphs: &[GraphSpec]) -> Plan {
         let mut known = BTreeMap::new();
         for (index, graph) in graphs.iter().enumerate() {
             for (place, operator) in graph.operators.iter().enumerate() {
@@ -39,7 +36,29 @@ impl Operators {
                 known.insert(operator.name.clone(), (index, place, level));
             }
         }
-        Operators { graphs, known, used: Default::default(), in_step: scenario.assumed }
+        Plan { graphs: graphs.to_vec(), known }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Operators {
+    plans: Vec<Plan>,
+    /// Which one each broker has.
+    loaded: [usize; 2],
+    used: [BTreeMap<Use, u32>; 2],
+    /// Clocks are apart by little, so that events have the times of their messages.
+    in_step: bool,
+}
+
+impl Operators {
+    pub(super) fn new(scenario: &Scenario) -> Operators {
+        let plans = scenario.plans().map(|graphs| Plan::new(graphs)).collect();
+        Operators { plans, loaded: [0; 2], used: Default::default(), in_step: scenario.assumed }
+    }
+
+    /// A broker has these graphs from now on. Whoever is not among them runs no more.
+    pub(super) fn loads(&mut self, host: usize, plan: usize) {
+        self.loaded[host] = plan;
     }
 
     /// A broker's process begins anew.
@@ -64,10 +83,11 @@ impl Operators {
 
     fn begins(&mut self, ledger: &Ledger, host: usize, local: Time, begun: &Begun) -> Result<(), String> {
         let name = begun.operator.split('[').next().unwrap_or_default();
-        let Some((graph, place, level)) = self.known.get(name).copied() else {
+        let plan = &self.plans[self.loaded[host]];
+        let Some((graph, place, level)) = plan.known.get(name).copied() else {
             return Err(format!("`{name}` runs, and nobody configured it"));
         };
-        let graph = &self.graphs[graph];
+        let graph = &plan.graphs[graph];
         let operator = &graph.operators[place];
         if begun.place.level != level.0 {
             return Err(format!(

@@ -4,6 +4,7 @@
 //! Source: the liveness phase. It asks for nothing while faults go on. Where limits are far too low or publishers break
 //! their contracts, messages may be missing in the end as well; every stream must be published all the same.
 
+use super::served::Served;
 use crate::ledger::{Ledger, Receipt, Stream};
 use crate::scenario::{Pace, Scenario};
 use contract::Time;
@@ -68,16 +69,19 @@ impl Progress {
     }
 
     /// When everything has drained, one more message of each stream goes all the way, whatever the limits.
-    fn proves_itself(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
+    fn proves_itself(&self, ledger: &Ledger, served: &Served) -> Result<(), (Time, String)> {
         let Some(asked) = self.proof.filter(|_| self.roomy) else { return Ok(()) };
         for stream in ledger.streams.iter().filter(|stream| is_carried(stream)) {
             let seq = stream.messages.partition_point(|message| message.accepted < asked) as u64;
             if seq == stream.messages.len() as u64 {
                 return Err((asked, format!("{} could not be published when all was quiet", stream.topic)));
             }
-            let served = |index: usize| ledger.subscribers[index].is_served(&stream.topic);
+            if !served.is_promised(ledger, stream, seq) {
+                continue;
+            }
+            let wanted = |index: usize| ledger.subscribers[index].is_served(&stream.topic);
             let misses = |(index, receipt): (usize, &Option<Receipt>)| {
-                receipt.as_ref().is_some_and(|receipt| served(index) && !receipt.has(seq)).then_some(index)
+                receipt.as_ref().is_some_and(|receipt| wanted(index) && !receipt.has(seq)).then_some(index)
             };
             if let Some(index) = stream.receipts.iter().enumerate().find_map(misses) {
                 let name = &ledger.subscribers[index].name;
@@ -88,8 +92,8 @@ impl Progress {
         Ok(())
     }
 
-    pub(super) fn ends(&self, ledger: &Ledger) -> Result<(), (Time, String)> {
-        self.proves_itself(ledger)?;
+    pub(super) fn ends(&self, ledger: &Ledger, served: &Served) -> Result<(), (Time, String)> {
+        self.proves_itself(ledger, served)?;
         let (Some(from), Some(to)) = (self.from.filter(|_| self.steady), self.to) else { return Ok(()) };
         for stream in ledger.streams.iter().filter(|stream| is_carried(stream)) {
             let first = stream.messages.partition_point(|message| message.accepted < from);
@@ -98,11 +102,12 @@ impl Progress {
                 return Err((from, format!("{} did not flow although everything was mended", stream.topic)));
             }
             for (index, receipt) in stream.receipts.iter().enumerate().filter(|_| self.ample) {
-                let served = ledger.subscribers[index].is_served(&stream.topic);
-                let Some(receipt) = receipt.as_ref().filter(|_| served) else {
+                let wanted = ledger.subscribers[index].is_served(&stream.topic);
+                let Some(receipt) = receipt.as_ref().filter(|_| wanted) else {
                     continue;
                 };
-                if let Some(seq) = (first as u64..last as u64).find(|seq| !receipt.has(*seq)) {
+                let misses = |seq: &u64| !receipt.has(*seq) && served.is_promised(ledger, stream, *seq);
+                if let Some(seq) = (first as u64..last as u64).find(misses) {
                     let name = &ledger.subscribers[index].name;
                     let about = stream.message(seq).map_or(from, |message| message.accepted);
                     let what = format!("{name} misses {} #{seq}, published when all was well", stream.topic);

@@ -5,8 +5,8 @@ use broker::without_contract;
 use host::random_number;
 use mqtt::{Gateway, Open, Settings};
 
-/// A gateway as it is configured.
-pub fn new(config: &Config, partner: Option<&BrokerAddress>) -> Gateway<Open> {
+/// A gateway as it is configured, with what a store has kept.
+pub fn new(config: &Config, partner: Option<&BrokerAddress>, kept: &[u8]) -> Gateway<Open> {
     let elsewhere = partner.and_then(|partner| partner.listeners.mqtt);
     let settings = Settings {
         limits: config.mqtt,
@@ -14,5 +14,7 @@ pub fn new(config: &Config, partner: Option<&BrokerAddress>) -> Gateway<Open> {
         server_reference: elsewhere.map(|address| address.to_string().into()),
         node: random_number(),
     };
-    Gateway::new(settings, Open)
+    let mut gateway = Gateway::new(settings, Open);
+    gateway.learn(kept);
+    gateway
 }

@@ -1,5 +1,6 @@
 //! `verge broker`: one broker of the pair, until it is asked to end.
 
+mod around;
 mod gateway;
 mod log;
 mod observe;
@@ -8,6 +9,7 @@ mod reload;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
+use around::Around;
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
@@ -82,7 +84,8 @@ pub fn run(
         lobby: None,
         wakers: wakers(bell, waker, answers.as_ref())?,
     };
-    let mut node = BrokerNode::with_operators(settings, lines.clone(), operators);
+    let (around, kept) = Around::new(config, &own.name, lines.clone())?;
+    let mut node = BrokerNode::with_operators(settings, around, operators);
     let graphs = config.processing.graphs.clone();
     if !graphs.is_empty()
         && let Err(errors) = node.operators().change(graphs)
@@ -90,7 +93,7 @@ pub fn run(
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
     if own.listeners.mqtt.is_some() {
-        node = node.with_gateway(gateway::new(config, partner));
+        node = node.with_gateway(gateway::new(config, partner, &kept));
     }
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
@@ -102,7 +105,10 @@ pub fn run(
     let result = serve(node, serving, listening, |node, net| {
         graphs_in.apply(node, net, &lines);
         if let Some(answers) = &mut answers {
-            answers.answer(|snapshot| node.fill(now(), snapshot));
+            answers.answer(|snapshot| {
+                node.fill(now(), snapshot);
+                snapshot.store_poisoned = node.reporter().store_is_poisoned();
+            });
         }
     });
     if result.is_ok() {

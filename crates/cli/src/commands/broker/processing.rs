@@ -1,6 +1,7 @@
 //! The operators of a broker: the threads that run them, and graphs that are changed while it runs.
 
 use super::USUAL_PRIORITY;
+use super::around::Around;
 use super::log::Lines;
 use super::reload::{Commit, Taker};
 use crate::commands::graph::Study;
@@ -20,7 +21,7 @@ use stream::GraphSpec;
 const RESULTS: usize = 8_192;
 
 /// A broker with operators.
-pub type Node = BrokerNode<Lines, Processor<Workers>, Open>;
+pub type Node = BrokerNode<Around, Processor<Workers>, Open>;
 
 /// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
 pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd), Trouble> {

@@ -85,6 +85,7 @@ fn scenario(
         subscribers,
         // Operators compute on real payloads, and here there are none.
         processing: Vec::new(),
+        later: Vec::new(),
         workers: 1,
         operator_cost: Latency::fixed(Span::ZERO),
         faults: Vec::new(),

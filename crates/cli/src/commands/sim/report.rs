@@ -29,6 +29,8 @@ pub struct Report {
     pub repeat: Vec<String>,
     /// Why loss bounds and deadlines are not demanded, if so.
     pub beyond: Vec<String>,
+    /// Configured operators, which are not simulated.
+    operators_left_out: usize,
     topics: Vec<Row>,
     pub violations: Vec<Violation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -128,6 +130,7 @@ impl Report {
             true_costs_us: three(costing.truth),
             repeat: Vec::new(),
             beyond: Vec::new(),
+            operators_left_out: config.processing.graphs.iter().map(|graph| graph.operators.len()).sum(),
             topics: config.topics.iter().map(row).collect(),
             violations: Vec::new(),
             story: Vec::new(),
@@ -317,6 +320,13 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
         report.real_s,
         report.times_real_time
     ))?;
+    if report.operators_left_out > 0 {
+        line(&format!(
+            "{} not simulated: topics are taken as if nobody processed them, without the copies and the load that \
+             results need (see `verge graph` for those)",
+            number_of(report.operators_left_out as u64, "configured operator is", "configured operators are")
+        ))?;
+    }
     for violation in report.violations.iter().take(VIOLATIONS_SHOWN) {
         line(&format!("seed {}: {}\n  again: {}", violation.seed, violation.what, violation.replay))?;
     }

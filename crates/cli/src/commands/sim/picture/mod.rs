@@ -55,6 +55,7 @@ fn words(act: &Act) -> &'static str {
         Act::Partition { .. } => "a cut in the network",
         Act::Break { .. } => "a connection breaks",
         Act::Handover => "a handover",
+        Act::Graphs { .. } => "other operators",
         Act::ClockStep { .. } => "a clock is set",
         Act::Slow { .. } => "a slow processor",
     }

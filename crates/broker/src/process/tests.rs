@@ -1,0 +1,126 @@
+use super::*;
+use crate::settings::{Limits, Settings};
+use contract::NodeId;
+use contract::admission::Costs;
+use wire::{Effects, Farewell, Frame, LinkId, Mark, MarkKind, MessageKind, Order, PeerIndex};
+
+#[test]
+fn long_names_of_results_stay_apart() {
+    assert_eq!(result_publisher("a/b", "p"), "a/b@p");
+    let long = |end: &str| result_publisher(&format!("{}{end}", "ü".repeat(100)), "p");
+    assert!(long("1").len() <= NAME_BYTES_MAX);
+    assert_ne!(long("1"), long("2"));
+}
+
+/// Nobody is connected; operators take every topic, once there are any.
+#[derive(Default)]
+struct Alone {
+    within: Option<Span>,
+    said: Vec<String>,
+}
+
+impl Outputs for Alone {
+    fn report(&mut self, event: &Event<'_>) {
+        self.said.push(event.to_string());
+    }
+    fn bind(&mut self, _topic: &str) -> Option<Processing> {
+        Some(Processing { handle: 0, within: self.within? })
+    }
+}
+
+impl Effects for Alone {
+    fn send(&mut self, _link: LinkId, _frame: &Frame<'_>) {}
+    fn send_message(&mut self, _link: LinkId, _kind: MessageKind, _message: &Message<'_>) {}
+    fn send_mark(&mut self, _link: LinkId, _kind: MarkKind, _mark: Mark) {}
+    fn backlog(&self, _link: LinkId) -> usize {
+        0
+    }
+    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
+    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
+    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn hang_up(&mut self, _link: LinkId) {}
+}
+
+const NOW: Time = Time(1_000_000_000_000);
+
+fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
+    let mut limits = Limits::default();
+    tune(&mut limits);
+    Broker::new(Settings {
+        name: "a".to_owned(),
+        node: NodeId(1),
+        started: NOW,
+        prefers_to_reign: true,
+        has_peer: false,
+        policy: Default::default(),
+        replication: Default::default(),
+        delays: Default::default(),
+        links: Default::default(),
+        costs: Costs { arrival: Span(1), dispatch: Span(1), replication: Span(1) },
+        supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
+        schedulability: false,
+        topics: Vec::new(),
+        detection: Default::default(),
+        limits,
+    })
+}
+
+/// A stream that operators may have for longer than anybody else: what it may lose spans a hundred periods.
+fn stream(broker: &mut Broker, out: &mut Alone) -> u32 {
+    let contract = Contract::every(Span::millis(1)).deadline(Span::millis(10)).retain(1).tolerate(100);
+    let publisher = Publisher { name: "p", incarnation: 1, link: None, made: None, gapless: true };
+    let taken = broker.take_stream(NOW, "t", contract, &publisher, true, out);
+    taken.unwrap_or_else(|denial| panic!("{}", denial.text))
+}
+
+fn ring(broker: &mut Broker, index: u32) -> &mut crate::ring::Ring {
+    &mut broker.table.stream_mut(index).unwrap().ring
+}
+
+#[test]
+fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    let index = stream(&mut broker, &mut out);
+    assert_eq!(ring(&mut broker, index).slots(), 16);
+    let (ticket, _) = ring(&mut broker, index).push(7, NOW, b"there", SlotFlags::NONE);
+    broker.stored_bytes = ring(&mut broker, index).bytes();
+    for (within, slots) in [(1, 64), (20, 64), (90, 128), (10_000, 128)] {
+        out.within = Some(Span::millis(within));
+        broker.rebind(NOW, &mut out);
+        assert_eq!(
+            ring(&mut broker, index).slots(),
+            slots,
+            "copies are kept for longer than before, and operators take {within} ms"
+        );
+        assert_eq!(ring(&mut broker, index).message(ticket).unwrap().1, b"there");
+        let bytes = ring(&mut broker, index).bytes();
+        assert_eq!(broker.stored_bytes, bytes);
+    }
+    // Without them again, it stays as it is.
+    out.within = None;
+    broker.rebind(NOW, &mut out);
+    assert_eq!(ring(&mut broker, index).slots(), 128);
+    assert_eq!(out.said, Vec::<String>::new());
+}
+
+#[test]
+fn rings_grow_as_far_as_limits_allow_and_the_operator_is_told() {
+    let (mut few, mut out) = (broker(|limits| limits.ring_slots_max = 64), Alone::default());
+    let index = stream(&mut few, &mut out);
+    out.within = Some(Span::millis(90));
+    few.rebind(NOW, &mut out);
+    assert_eq!(ring(&mut few, index).slots(), 64);
+    // What operators may be given is within the limit, so that nothing is short.
+    assert_eq!(out.said, Vec::<String>::new());
+
+    let (mut full, mut out) = (broker(|_| {}), Alone::default());
+    let index = stream(&mut full, &mut out);
+    full.settings.limits.store_bytes = full.stored_bytes;
+    out.within = Some(Span::millis(90));
+    full.rebind(NOW, &mut out);
+    let slots = ring(&mut full, index).slots();
+    assert_eq!((slots, full.stored_bytes), (16, full.settings.limits.store_bytes));
+    let [said] = &out.said[..] else { panic!("{:?}", out.said) };
+    assert!(said.contains("need 91 of its messages to be kept, and 16 are"), "{said}");
+    assert!(said.contains("limits.store"), "{said}");
+}
