@@ -1,6 +1,6 @@
 //! A broker as a node.
 
-use crate::gate::{Gate, TICKETS};
+use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
 use crate::serving::send_records;
@@ -105,6 +105,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), gate, complained_at }
     }
 
+    /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
+    pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
+        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
+        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at }
+    }
+
     /// What serves clients of MQTT, if anything does.
     pub fn gateway(&mut self) -> Option<&mut Gateway<G>> {
         self.gateway.as_deref_mut()
@@ -118,7 +124,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         user: Result<Option<Box<str>>, mqtt::packet::Reason>,
         net: &mut impl Effects,
     ) {
-        if ticket & TICKETS != 0 {
+        if is_of_gate(ticket) {
             self.judged_at_gate(ticket, user, net);
         } else if let Some(gateway) = &mut self.gateway {
             gateway.judged(now, ticket, user, net);

@@ -32,7 +32,12 @@ pub struct Guarding {
 }
 
 /// Tickets of the gate; those without this bit are the gateway's.
-pub(crate) const TICKETS: u64 = 1 << 63;
+const TICKETS: u64 = 1 << 63;
+/// Whether a login is of a client of the own protocol, by its ticket. The gate tells the operator what becomes of it.
+pub fn is_of_gate(ticket: u64) -> bool {
+    ticket & TICKETS != 0
+}
+
 /// What a connection may send before it is known. A greeting is far smaller.
 pub(crate) const UNKNOWN_BYTES_MAX: usize = 64 << 10;
 /// Connections that wait to be known at the same time. Above it, further ones are asked to come back.
@@ -251,7 +256,7 @@ impl Gate {
         let ticket = TICKETS | self.next_ticket;
         self.next_ticket += 1;
         self.waiting.insert(ticket, link);
-        self.set(link, Guest::Waiting { ticket, client: named(hello).into() });
+        self.set(link, Guest::Waiting { ticket, client: named(hello, self.address(link)).into() });
         reporter.caller(self.address(link));
         reporter.login(mqtt::Login {
             ticket,
@@ -372,11 +377,15 @@ impl Gate {
 }
 
 /// A client that is not known yet, for the operator.
-pub(crate) fn named(hello: &Hello<'_>) -> String {
-    match hello.user {
-        "" => hello.name.to_owned(),
-        user => format!("{} as `{user}`", hello.name),
+pub(crate) fn named(hello: &Hello<'_>, address: Option<IpAddr>) -> String {
+    let mut text = hello.name.to_owned();
+    if !hello.user.is_empty() {
+        text += &format!(" as `{}`", hello.user);
     }
+    if let Some(address) = address {
+        text += &format!(" from {address}");
+    }
+    text
 }
 
 const WRONG: &str = "there is no such user, or the password is wrong: see `verge user list`";

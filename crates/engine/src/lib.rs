@@ -10,7 +10,7 @@ mod serving;
 
 pub use broker_node::{BrokerNode, Reporter};
 pub use client_node::{Application, ClientNode, ClientOutputs};
-pub use gate::Guarding;
+pub use gate::{Guarding, is_of_gate};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use processing::{Made, NoOperators, Operators, Processor};

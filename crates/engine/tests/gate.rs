@@ -291,7 +291,7 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
         assert_eq!(why, farewell);
         assert!(said.contains(text), "{said}");
         assert_eq!(bench.node.broker().occupancy().clients, 0);
-        assert!(bench.node.reporter().events.last().unwrap().contains("plc as `line`"));
+        assert!(bench.node.reporter().events.last().unwrap().contains("plc as `line` from 10.0.0.7"));
         bench.tell(link, &Frame::Subscribe { number: 0, filter: "plant/#" });
         assert_eq!(bench.node.broker().occupancy().sessions, 0, "what it sends afterwards means nothing");
     }

@@ -127,7 +127,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
                 Entry::Enter => Pass::On,
                 Entry::Wait => Pass::Stays,
                 Entry::Refuse(reason, text) => {
-                    let client = named(hello);
+                    let client = named(hello, gate.address(link));
                     self.turn_away(link, &client, reason, &text, net);
                     Pass::Ends
                 }
