@@ -310,7 +310,9 @@ impl Endpoint {
                 out.answered(broker, &frame);
             }
             Frame::Farewell(farewell) => {
-                self.brokers[index].rest = rest_after(farewell.reason);
+                if self.brokers[index].up().is_none() {
+                    self.brokers[index].rest = rest_after(farewell.reason);
+                }
                 out.dismissed(broker, &farewell);
                 out.close(from, &Farewell { reason: FarewellReason::Leaving, text: "farewell" });
             }
@@ -679,7 +681,7 @@ impl Publication {
     }
 }
 
-/// How long a broker is left alone that has said farewell. What it does not allow now it will hardly allow a moment later, and
+/// How long a broker is left alone that has not even greeted before it said farewell. What it does not allow now it will hardly allow a moment later, and
 /// looking at a password again and again costs it much.
 fn rest_after(reason: FarewellReason) -> Span {
     match reason {
