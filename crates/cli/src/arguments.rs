@@ -197,6 +197,14 @@ pub struct BrokerArguments {
     /// The port where the host has none.
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = 7571)]
     pub port: u16,
+
+    /// Who to be; the password is in VERGE_PASSWORD or in a file [default: the key client.user].
+    #[arg(long, short = 'u', value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// A file with the password in its first line [default: VERGE_PASSWORD, or the key client.password_file].
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
 }
 
 impl BrokerArguments {

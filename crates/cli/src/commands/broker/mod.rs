@@ -6,6 +6,7 @@ mod log;
 mod observe;
 mod processing;
 mod reload;
+mod security;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
@@ -42,19 +43,13 @@ pub fn run(
             .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
         Notifier::default()
     });
-    if let Some(users) = &config.security.users {
-        // A broker that begins to look at it must not be the first to find what is wrong with it.
-        crate::users::read(users)?;
-        lines.warn(
-            "note: security.users is set, but no listener of this version looks at it: whoever reaches the ports may do \
-             everything",
-        );
-    }
+    let mut security = security::start(config, partner.is_some(), &lines)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes()?;
-    let takers: Vec<Box<dyn Taker>> = vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone()))];
+    let mut takers: Vec<Box<dyn Taker>> = vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone()))];
+    takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
     reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
     let watched = observe::start(config, own, &notifier)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
@@ -82,9 +77,10 @@ pub fn run(
         troubles: Arc::new(Troubles::new(move |line| troubles.say(&format!("note: {line}")))),
         partner: partner.map(|partner| Partner { address: partner.pair, name: None }),
         lobby: None,
-        wakers: wakers(bell, waker, answers.as_ref())?,
+        wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
     };
-    let (around, kept) = Around::new(config, &own.name, lines.clone())?;
+    let has_users = security.desk.is_some();
+    let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
     let mut node = BrokerNode::with_operators(settings, around, operators);
     let graphs = config.processing.graphs.clone();
     if !graphs.is_empty()
@@ -92,18 +88,23 @@ pub fn run(
     {
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
-    if own.listeners.mqtt.is_some() {
-        node = node.with_gateway(gateway::new(config, partner, &kept));
+    let mut node = match own.listeners.mqtt {
+        Some(_) => node.with_gateway(gateway::new(config, partner, security.rules, &kept)),
+        None => node.without_gateway(),
+    };
+    if let Some(guarding) = security.guarding {
+        node = node.with_gate(guarding);
     }
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
         http.iter().for_each(|http| lines.say(&format!("metrics at http://{http}/metrics")));
-        warn_of_exposure(&lines, opened.iter().map(|door| door.address).chain(http));
+        warn_of_exposure(&lines, has_users, opened.iter().map(|door| door.address).chain(http));
         notifier.ready();
     };
     let result = serve(node, serving, listening, |node, net| {
         graphs_in.apply(node, net, &lines);
+        security.changes.apply(node, net, &lines);
         if let Some(answers) = &mut answers {
             answers.answer(|snapshot| {
                 node.fill(now(), snapshot);
@@ -121,17 +122,34 @@ pub fn run(
 }
 
 /// What wakes the data thread besides sockets.
-fn wakers(bell: OwnedFd, changes: OwnedFd, answers: Option<&Answers>) -> Result<Vec<OwnedFd>, Trouble> {
+fn wakers(
+    others: Vec<OwnedFd>,
+    bell: OwnedFd,
+    changes: OwnedFd,
+    answers: Option<&Answers>,
+) -> Result<Vec<OwnedFd>, Trouble> {
     let questions = answers.map(Answers::waker).transpose()?;
-    Ok([bell, changes].into_iter().chain(questions).collect())
+    Ok([bell, changes].into_iter().chain(others).chain(questions).collect())
 }
 
-/// There is no authentication yet, so whoever reaches the ports may publish.
-fn warn_of_exposure(lines: &Lines, mut addresses: impl Iterator<Item = std::net::SocketAddr>) {
-    if addresses.any(|address| !address.ip().is_loopback()) {
+/// What does not matter on one host does in a network.
+fn warn_of_exposure(
+    lines: &Lines,
+    has_users: bool,
+    mut addresses: impl Iterator<Item = std::net::SocketAddr>,
+) {
+    if addresses.all(|address| address.ip().is_loopback()) {
+        return;
+    }
+    if has_users {
         lines.warn(
-            "note: the broker listens beyond this host, and this version has no authentication: whoever reaches it may \
-             publish and subscribe. Keep it inside a network that you trust",
+            "note: the broker listens beyond this host, and nothing is encrypted: whoever listens in reads passwords and \
+             messages. Keep it inside a network that you trust",
+        );
+    } else {
+        lines.warn(
+            "note: the broker listens beyond this host and security.users is not set: whoever reaches it may publish and \
+             subscribe. Name a user file, or keep it inside a network that you trust",
         );
     }
 }
