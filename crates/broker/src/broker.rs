@@ -14,7 +14,9 @@ use crate::status::{Stats, Survey};
 use crate::table::Table;
 use contract::{Admission, Reign, Time};
 use std::ops::Range;
-use wire::{Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, PeerIndex, Standing};
+use wire::{
+    Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, PeerIndex, Secret, Standing,
+};
 
 /// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
 pub trait Outputs: Effects {
@@ -142,6 +144,8 @@ pub struct Broker {
     pub(crate) forwarded_after_poll: Option<u64>,
     /// Grows whenever messages are taken back from operators.
     pub(crate) round: u32,
+    /// What the partner knows this broker by; empty where it need not.
+    pub(crate) secret: Box<str>,
 }
 
 /// The partner's address, as the driver knows it.
@@ -175,6 +179,7 @@ impl Broker {
             handover_asker: None,
             forwarded_after_poll: None,
             round: 0,
+            secret: Box::from(""),
             settings,
         }
     }
@@ -458,6 +463,7 @@ impl Broker {
         if std::mem::replace(&mut state.greeted, true) {
             return;
         }
+        let to_partner = state.dialed || matches!(state.party, Party::Peer);
         let hello = Hello {
             standing: self.pair.standing(),
             prefers_to_reign: self.settings.prefers_to_reign,
@@ -465,6 +471,8 @@ impl Broker {
             node: self.settings.node,
             incarnation: self.settings.started.0,
             name: &self.settings.name,
+            user: "",
+            password: Secret(if to_partner { &self.secret } else { "" }),
         };
         out.send(link, &Frame::Hello(hello));
     }

@@ -452,7 +452,13 @@ impl Broker {
 
     /// Says no. From a broker that does not reign, this only means that it could not take note of the stream, and has to
     /// be asked again when it comes to reign.
-    fn deny(&mut self, to: LinkId, register: &Register<'_>, denial: &Denial, out: &mut impl Outputs) {
+    pub(crate) fn deny(
+        &mut self,
+        to: LinkId,
+        register: &Register<'_>,
+        denial: &Denial,
+        out: &mut impl Outputs,
+    ) {
         let reigns = self.pair.is_primary();
         self.stats.refused += u64::from(reigns);
         if let Some(link) = self.links.get_mut(to) {

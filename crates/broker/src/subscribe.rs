@@ -23,10 +23,20 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let result = self.try_subscribe(now, from, number, filter, out);
-        let (admitted, text) = match &result {
-            Ok(()) => (true, ""),
-            Err(text) => (false, text.as_str()),
-        };
+        let result = result.as_ref().map_err(String::as_str).copied();
+        self.answer_subscription(from, number, filter, result, out);
+    }
+
+    /// Says what came of a client's wish for a filter.
+    pub(crate) fn answer_subscription(
+        &mut self,
+        from: LinkId,
+        number: u32,
+        filter: &str,
+        result: Result<(), &str>,
+        out: &mut impl Outputs,
+    ) {
+        let (admitted, text) = (result.is_ok(), result.err().unwrap_or(""));
         if !admitted {
             self.stats.refused += 1;
             let client = self.links.get(from).map_or("", |link| &link.name);

@@ -212,6 +212,14 @@ pub struct BrokerArguments {
     /// Its private key [default: tls.key].
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
+
+    /// Who to be; the password is in VERGE_PASSWORD or in a file [default: the key client.user].
+    #[arg(long, short = 'u', value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// A file with the password in its first line [default: VERGE_PASSWORD, or the key client.password_file].
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
 }
 
 impl BrokerArguments {

@@ -2,8 +2,8 @@
 
 use crate::config::{File, Problem, Problems, Source, Subject, read_text};
 use crate::output::Trouble;
-use access::Access;
-use std::io::{ErrorKind, Write};
+use access::{Access, PASSWORD_BYTES_MAX};
+use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
@@ -30,12 +30,51 @@ fn understand(path: &Path, text: String) -> Result<Access, Problems> {
 
 /// Says so if others than the owner may read or change the file.
 pub fn warn_of_readers(path: &Path) {
-    let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
-    if mode & 0o077 != 0 {
+    if has_readers(path) {
         let path = path.display();
         eprintln!("verge: others may read {path}, and guess passwords from it: chmod 600 {path}");
     }
 }
+
+fn has_readers(path: &Path) -> bool {
+    let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+    mode & 0o077 != 0
+}
+
+/// A password that somebody keeps in a file: its first line.
+pub fn read_password(path: &Path) -> Result<String, Trouble> {
+    let shown = path.display();
+    let failed =
+        |reason: &dyn std::fmt::Display| Trouble(format!("cannot read the password in {shown}: {reason}"));
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    // One more than is taken, and the end of the line.
+    let most = PASSWORD_BYTES_MAX as u64 + 3;
+    std::io::BufReader::new(file.take(most)).read_line(&mut text).map_err(|error| failed(&error))?;
+    let password = text.trim_end_matches(['\n', '\r']);
+    if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
+        return Err(failed(&format!("its first line must have from 1 to {PASSWORD_BYTES_MAX} bytes")));
+    }
+    Ok(password.to_owned())
+}
+
+/// What the brokers of a pair know each other by. Whoever guesses it can be one of them.
+pub fn read_pair_secret(path: &Path) -> Result<Box<str>, Trouble> {
+    let (secret, shown) = (read_password(path)?, path.display());
+    if secret.len() < PAIR_SECRET_BYTES_MIN {
+        return Err(Trouble(format!(
+            "the secret in {shown} has {} bytes and needs {PAIR_SECRET_BYTES_MIN}: make one with `openssl rand -hex 32`",
+            secret.len()
+        )));
+    }
+    if has_readers(path) {
+        return Err(Trouble(format!("others may read {shown}, and be brokers with it: chmod 600 {shown}")));
+    }
+    Ok(secret.into())
+}
+
+/// Fewer could be guessed.
+const PAIR_SECRET_BYTES_MIN: usize = 16;
 
 /// A user file that is being changed. Nobody else changes it meanwhile, and nothing changes before [`Edit::save`].
 pub struct Edit {

@@ -6,7 +6,7 @@ use crate::publisher::{Batch, Publisher};
 use crate::report::NodeReport;
 use crate::subscription::{Account, Message, Subscription, queue};
 use contract::{Contract, Epoch, Span, TopicFilter};
-use endpoint::{Delivery, PublicationState, Reigning, Settings};
+use endpoint::{Credentials, Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
 use host::{Driver, HostError, Lobby, LobbySettings, Network, Poller, Troubles};
@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::{Frame, PeerIndex, Standing};
+use wire::limits::{PASSWORD_BYTES_MAX, USER_BYTES_MAX};
+use wire::{Frame, PeerIndex};
 
 /// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
 /// and subscription made from it.
@@ -82,6 +83,7 @@ struct Life {
 /// Settings of a client.
 pub struct Builder {
     name: Option<String>,
+    credentials: Credentials,
     patience: Duration,
     failover: Span,
     tls: Option<TlsSettings>,
@@ -89,7 +91,14 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { name: None, patience: Duration::from_secs(5), failover: Span::millis(50), tls: None }
+        let credentials = Credentials::default();
+        Builder {
+            name: None,
+            credentials,
+            patience: Duration::from_secs(5),
+            failover: Span::millis(50),
+            tls: None,
+        }
     }
 }
 
@@ -103,6 +112,12 @@ impl Builder {
     /// Without one, a name is made up.
     pub fn name(mut self, name: &str) -> Builder {
         self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Who the client is, where brokers want to know. Without it, it is `anonymous`.
+    pub fn credentials(mut self, user: &str, password: &str) -> Builder {
+        self.credentials = Credentials { user: user.to_owned(), password: password.to_owned() };
         self
     }
 
@@ -135,10 +150,12 @@ impl Builder {
     pub fn start(self, brokers: &str) -> Result<Client, Error> {
         let hosts = hosts(brokers);
         let brokers = resolve(brokers)?;
+        check(&self.credentials)?;
         let now = host::now();
         let name = self.name.unwrap_or_else(|| format!("client-{:016x}", host::random_number()));
         let mut settings = Settings::new(&name, now.0, brokers.len() as u8);
         settings.failover = self.failover;
+        settings.credentials = self.credentials;
         let node = ClientNode::new(settings, now, Events::default());
         let system = |error: HostError| Error::System(error.to_string());
         let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
@@ -185,8 +202,12 @@ impl Client {
 
     /// Waits until a primary is found.
     pub fn wait_for_primary(&self) -> Result<(), Error> {
-        let found = self.shared.wait(|node| node.endpoint().has_primary().then_some(()))?;
-        found.ok_or_else(|| self.shared.no_primary())
+        let brokers = self.shared.brokers.len();
+        let found = self.shared.wait(|node| match node.endpoint().has_primary() {
+            true => Some(Ok(())),
+            false => node.application().denial(brokers).map(|reason| Err(Error::Denied(reason))),
+        })?;
+        found.unwrap_or_else(|| Err(self.shared.no_primary()))
     }
 
     /// Begins to publish a topic under a contract. Returns when the primary has admitted it.
@@ -292,6 +313,9 @@ impl Client {
     pub fn status(&self, broker: usize, streams: bool) -> Result<Option<NodeReport>, Error> {
         let index = broker as u8;
         self.shared.with(|node, _| {
+            if node.endpoint().connected().any(|broker| broker.0 == index) {
+                node.application().denied.remove(&index);
+            }
             node.application().snapshots.remove(&index);
             node.application().rows.remove(&index);
             node.application().row_answers.remove(&index);
@@ -302,15 +326,21 @@ impl Client {
             let rows = if streams { ROWS } else { 0 };
             let asked = Frame::StatusRequest { first_stream, rows };
             if !self.request(index, &asked)? {
-                return Ok(None);
+                let denied = self.shared.with(|node, _| node.application().denied.get(&index).cloned())?;
+                return denied.map_or(Ok(None), |reason| Err(Error::Denied(reason)));
             }
             answers += u64::from(streams);
             let report = self.shared.wait(|node| {
                 let events = node.application();
                 let complete = events.row_answers.get(&index).copied().unwrap_or(0) >= answers;
-                events.snapshots.get(&index).filter(|_| complete).cloned()
+                match events.snapshots.get(&index).filter(|_| complete) {
+                    Some(report) => Some(Ok(report.clone())),
+                    None => events.denied.get(&index).map(|reason| Err(Error::Denied(reason.clone()))),
+                }
             })?;
-            let Some(mut report) = report else { return Err(Error::NoAnswer(self.shared.patience())) };
+            let Some(mut report) = report.transpose()? else {
+                return Err(Error::NoAnswer(self.shared.patience()));
+            };
             first_stream += rows;
             if !streams || first_stream >= report.stream_slots.max(report.operator_rows) {
                 let rows = self.shared.with(|node, _| node.application().rows.remove(&index))?;
@@ -326,11 +356,9 @@ impl Client {
     pub fn handover(&self) -> Result<Epoch, Error> {
         self.wait_for_primary()?;
         self.shared.with(|node, _| node.application().handover = None)?;
-        let primary = (0..self.shared.brokers.len()).find(|broker| {
-            matches!(self.status(*broker, false), Ok(Some(report)) if report.standing == Standing::Primary)
-        });
-        let Some(primary) = primary else { return Err(self.shared.no_primary()) };
-        self.request(primary as u8, &Frame::Handover)?;
+        let primary = self.shared.with(|node, _| node.endpoint().primary())?;
+        let Some(PeerIndex(primary)) = primary else { return Err(self.shared.no_primary()) };
+        self.request(primary, &Frame::Handover)?;
         match self.shared.wait(|node| node.application().handover.take())? {
             Some(Ok(epoch)) => Ok(epoch),
             Some(Err(reason)) => Err(Error::Handover(reason)),
@@ -534,6 +562,22 @@ fn secure(
 fn hosts(brokers: &str) -> Vec<String> {
     let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
     texts.map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host).to_owned()).collect()
+}
+
+/// What is too long would be cut on its way, and be another name or password.
+fn check(credentials: &Credentials) -> Result<(), Error> {
+    let Credentials { user, password } = credentials;
+    let limits =
+        [("user name", user.len(), USER_BYTES_MAX), ("password", password.len(), PASSWORD_BYTES_MAX)];
+    match limits.into_iter().find(|(_, bytes, max)| bytes > max) {
+        Some((what, bytes, max)) => {
+            Err(Error::Credentials(format!("a {what} of {bytes} bytes is above the limit of {max}")))
+        }
+        None if user.is_empty() && !password.is_empty() => {
+            Err(Error::Credentials("there is a password and no user name".to_owned()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Most brokers that a client may be given.

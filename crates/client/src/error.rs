@@ -22,6 +22,10 @@ pub enum Error {
         /// What each broker did, in words.
         brokers: String,
     },
+    /// A user name or password that cannot be one.
+    Credentials(String),
+    /// The brokers do not know the client, or do not allow what it asked for.
+    Denied(String),
     /// No answer within the time.
     NoAnswer(Span),
     /// A topic name or filter that is none.
@@ -82,6 +86,8 @@ impl fmt::Display for Error {
                     "no primary broker was found within {waited}: {brokers}; start one with `verge broker a`"
                 )
             }
+            Error::Credentials(reason) => f.write_str(reason),
+            Error::Denied(reason) => write!(f, "the broker says no: {reason}"),
             Error::NoAnswer(waited) => write!(f, "the broker did not answer within {waited}"),
             Error::Topic(reason) => f.write_str(reason),
             Error::Refused { topic, reason, .. } => {

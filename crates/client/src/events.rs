@@ -4,8 +4,8 @@ use crate::report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 use contract::Epoch;
 use endpoint::{Delivery, PublicationState, Reigning};
 use engine::Application;
-use std::collections::BTreeMap;
-use wire::{Farewell, Frame, PeerIndex};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::{Farewell, FarewellReason, Frame, PeerIndex};
 
 /// Called for every message of a subscription, on the client's own thread.
 pub(crate) type Handler = Box<dyn FnMut(&Delivery<'_>) + Send>;
@@ -33,11 +33,22 @@ pub(crate) struct Events {
     /// Answers to requests for rows, counted per broker.
     pub(crate) row_answers: BTreeMap<u8, u64>,
     pub(crate) handover: Option<Result<Epoch, String>>,
+    /// Brokers that last said no to this client, and why.
+    pub(crate) denied: BTreeMap<u8, String>,
+    /// Brokers where nobody listens.
+    pub(crate) refused: BTreeSet<u8>,
     /// What each broker last did, for the message when none is found.
     pub(crate) troubles: BTreeMap<u8, String>,
 }
 
 impl Events {
+    /// Why there is no sense in waiting for one of so many brokers: all that are there say no.
+    pub(crate) fn denial(&self, brokers: usize) -> Option<String> {
+        let hopeless = |broker| self.denied.contains_key(&broker) || self.refused.contains(&broker);
+        let reason = self.denied.values().next()?;
+        (0..brokers as u8).all(hopeless).then(|| reason.clone())
+    }
+
     /// Everything that would be called, so that it can be dropped where nothing is held.
     pub(crate) fn take_handlers(&mut self) -> (BTreeMap<u32, Handler>, Option<ReignHandler>) {
         (std::mem::take(&mut self.handlers), self.on_reign.take())
@@ -71,11 +82,22 @@ impl Application for Events {
 
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
         self.heard += 1;
+        self.refused.remove(&broker.0);
+        match farewell.reason {
+            FarewellReason::Denied => self.denied.insert(broker.0, farewell.text.to_owned()),
+            _ => self.denied.remove(&broker.0),
+        };
         self.troubles.insert(broker.0, format!("closed the connection: {}", farewell.text));
     }
 
     fn unreachable(&mut self, broker: PeerIndex, refused: bool) {
         self.heard += 1;
+        self.denied.remove(&broker.0);
+        if refused {
+            self.refused.insert(broker.0);
+        } else {
+            self.refused.remove(&broker.0);
+        }
         let trouble = if refused { "nobody listens there" } else { "does not answer" };
         self.troubles.insert(broker.0, trouble.to_owned());
     }

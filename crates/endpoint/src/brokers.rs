@@ -28,6 +28,8 @@ pub(crate) struct BrokerLink {
     poll_at: Time,
     poll_number: u64,
     unanswered: u32,
+    /// How long to leave it alone after the connection has ended.
+    pub(crate) rest: Span,
 }
 
 impl BrokerLink {
@@ -40,6 +42,7 @@ impl BrokerLink {
             poll_at: Time::NEVER,
             poll_number: 0,
             unanswered: 0,
+            rest: Span::ZERO,
         }
     }
 
@@ -66,8 +69,11 @@ impl BrokerLink {
         };
     }
 
-    pub(crate) fn lost(&mut self, retry_at: Time) {
-        *self = BrokerLink { connection: Connection::Down { retry_at }, ..BrokerLink::new(retry_at) };
+    /// The connection is gone, or was never made. It is tried again after what it was told to rest, or after `retry`.
+    pub(crate) fn lost(&mut self, now: Time, retry: Span) {
+        let rest = self.rest.max(retry);
+        let connection = Connection::Down { retry_at: now + rest };
+        *self = BrokerLink { connection, rest, ..BrokerLink::new(now) };
     }
 
     pub(crate) fn greeted(&mut self, link: LinkId, standing: Standing, reign: Reign) {

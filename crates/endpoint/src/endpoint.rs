@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
     Announce, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Messages, PeerIndex, Register, Standing, Verdict,
+    MessageFlags, MessageKind, Messages, PeerIndex, Register, Secret, Standing, Verdict,
 };
 
 /// Whom an endpoint follows.
@@ -95,6 +95,11 @@ impl Endpoint {
             inbound: Vec::new(),
             by_name: BTreeMap::new(),
         }
+    }
+
+    /// The broker that is followed, by its place in the list of addresses.
+    pub fn primary(&self) -> Option<PeerIndex> {
+        self.primary
     }
 
     /// Whether a primary is there.
@@ -242,7 +247,7 @@ impl Endpoint {
             LinkChange::Dialed(peer) => self.greet(now, peer, link, out),
             LinkChange::Closed => {
                 let Some(index) = self.broker_of(link) else { return };
-                self.brokers[index].lost(now + self.settings.retry);
+                self.brokers[index].lost(now, self.settings.retry);
                 let bit = 1 << index;
                 self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
                 self.subscriptions
@@ -258,7 +263,7 @@ impl Endpoint {
     /// A broker could not be connected to.
     pub fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, _refused: bool) {
         if let Some(broker) = self.brokers.get_mut(usize::from(peer.0)) {
-            broker.lost(now + self.settings.retry);
+            broker.lost(now, self.settings.retry);
         }
     }
 
@@ -305,6 +310,9 @@ impl Endpoint {
                 out.answered(broker, &frame);
             }
             Frame::Farewell(farewell) => {
+                if self.brokers[index].up().is_none() {
+                    self.brokers[index].rest = rest_after(farewell.reason);
+                }
                 out.dismissed(broker, &farewell);
                 out.close(from, &Farewell { reason: FarewellReason::Leaving, text: "farewell" });
             }
@@ -323,13 +331,13 @@ impl Endpoint {
 
     /// Does what is due: dials, polls, and gives up connections that do not answer.
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
-        let Settings { poll, misses, connect, retry, .. } = self.settings;
+        let &Settings { poll, misses, connect, .. } = &self.settings;
         for (index, broker) in self.brokers.iter_mut().enumerate() {
             if let Connection::Down { retry_at } = &mut broker.connection {
                 // A clock that went back must not keep us from trying.
-                *retry_at = (*retry_at).min(now + retry);
+                *retry_at = (*retry_at).min(now + broker.rest);
                 if now >= *retry_at {
-                    broker.connection = Connection::Dialing;
+                    (broker.connection, broker.rest) = (Connection::Dialing, Span::ZERO);
                     out.dial(PeerIndex(index as u8), connect);
                 }
                 continue;
@@ -376,6 +384,8 @@ impl Endpoint {
             node: contract::NodeId(0),
             incarnation: self.settings.incarnation,
             name: &self.settings.name,
+            user: &self.settings.credentials.user,
+            password: Secret(&self.settings.credentials.password),
         };
         out.send(link, &Frame::Hello(hello));
     }
@@ -668,6 +678,16 @@ impl Publication {
             };
             out.send_message(link, MessageKind::Publish, &message);
         }
+    }
+}
+
+/// How long a broker is left alone that has not even greeted before it said farewell. What it does not allow now it will hardly allow a moment later, and
+/// looking at a password again and again costs it much.
+fn rest_after(reason: FarewellReason) -> Span {
+    match reason {
+        FarewellReason::Denied => Span::secs(5),
+        FarewellReason::Busy => Span::secs(1),
+        _ => Span::ZERO,
     }
 }
 

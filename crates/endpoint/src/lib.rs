@@ -9,6 +9,6 @@ mod tally;
 
 pub use endpoint::{Endpoint, Outputs, Reigning};
 pub use publication::{AdvertiseError, PublicationState, PublishError};
-pub use settings::{Limits, Settings};
+pub use settings::{Credentials, Limits, Settings};
 pub use subscription::{Delivery, StreamAccount};
 pub use tally::Tally;

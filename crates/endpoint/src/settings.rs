@@ -1,6 +1,7 @@
 //! What an endpoint is told at start.
 
 use contract::{Contract, Span};
+use std::fmt;
 
 /// The limits of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,11 +30,29 @@ impl Default for Limits {
     }
 }
 
+/// What a client says of who it is.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Credentials {
+    /// The name of the user; empty for nobody.
+    pub user: String,
+    /// The user's password.
+    pub password: String,
+}
+
+/// The password is not shown.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
 /// Everything that an endpoint is told at start.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name. A client that comes back under its name comes back to its streams and subscriptions.
     pub name: String,
+    /// Who it is.
+    pub credentials: Credentials,
     /// When its process started, in nanoseconds since the Unix epoch.
     pub incarnation: u64,
     /// How many brokers there are; the driver knows their addresses.
@@ -58,6 +77,7 @@ impl Settings {
     pub fn new(name: &str, incarnation: u64, brokers: u8) -> Settings {
         Settings {
             name: name.to_owned(),
+            credentials: Credentials::default(),
             incarnation,
             brokers,
             poll: Span::millis(100),

@@ -1,5 +1,6 @@
 //! A broker as a node.
 
+use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
 use crate::serving::send_records;
@@ -9,6 +10,7 @@ use broker::{
 use contract::{Span, Time};
 use mqtt::gateway::Dispatched;
 use mqtt::{Gateway, Rules};
+use std::net::IpAddr;
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
@@ -35,6 +37,11 @@ pub trait Reporter {
         false
     }
 
+    /// Where the next client comes from that wants to be known, if that is known.
+    fn caller(&mut self, address: Option<IpAddr>) {
+        let _ = address;
+    }
+
     /// A client wants to be known. The answer is given with [`BrokerNode::judged`].
     fn login(&mut self, login: mqtt::Login) {
         let _ = login;
@@ -48,6 +55,8 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) reporter: R,
     operators: O,
     pub(crate) gateway: Option<Box<Gateway<G>>>,
+    /// Who looks at clients and at the partner before the broker does, if anybody does.
+    pub(crate) gate: Option<Box<Gate>>,
     /// When a client of another protocol was last refused something in the operator's hearing.
     pub(crate) complained_at: Time,
 }
@@ -84,16 +93,22 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// A broker that has just started.
     pub fn with_operators(settings: Settings, reporter: R, operators: O) -> BrokerNode<R, O> {
         let broker = Broker::new(settings);
-        BrokerNode { broker, reporter, operators, gateway: None, complained_at: Time::ZERO }
+        BrokerNode { broker, reporter, operators, gateway: None, gate: None, complained_at: Time::ZERO }
     }
 }
 
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, complained_at, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
         gateway.record(reporter.keeps());
-        BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), complained_at }
+        BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), gate, complained_at }
+    }
+
+    /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
+    pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
+        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
+        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at }
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -109,7 +124,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         user: Result<Option<Box<str>>, mqtt::packet::Reason>,
         net: &mut impl Effects,
     ) {
-        if let Some(gateway) = &mut self.gateway {
+        if is_of_gate(ticket) {
+            self.judged_at_gate(ticket, user, net);
+        } else if let Some(gateway) = &mut self.gateway {
             gateway.judged(now, ticket, user, net);
         }
         self.settle(now, net);
@@ -197,16 +214,31 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
 impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
-        if !self.handle_gateway_link(now, link, change, net) {
+        let others = self.handle_gateway_link(now, link, change, net);
+        if let Some(gate) = &mut self.gate
+            && (!others || change == LinkChange::Closed)
+        {
+            gate.handle_link(link, change);
+        }
+        if !others {
             let (broker, mut wired) = self.wired(net);
             broker.handle_link(now, link, change, &mut wired);
         }
         self.settle(now, net);
     }
 
+    fn handle_address(&mut self, link: LinkId, address: IpAddr) {
+        if let Some(gate) = &mut self.gate {
+            gate.locate(link, address);
+        }
+    }
+
     fn handle_identity(&mut self, _now: Time, link: LinkId, name: &str) {
         if let Some(gateway) = &mut self.gateway {
             gateway.identify(link, name);
+        }
+        if let Some(gate) = &mut self.gate {
+            gate.identify(link, name);
         }
     }
 
@@ -218,7 +250,15 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         if self.gateway.as_ref().is_some_and(|gateway| gateway.owns(link)) {
+            if let Some(gate) = &self.gate {
+                self.reporter.caller(gate.address(link));
+            }
             return self.handle_gateway_bytes(now, link, bytes, net);
+        }
+        if self.gate.is_some() {
+            let used = self.handle_guarded_bytes(now, link, bytes, net);
+            self.settle(now, net);
+            return used;
         }
         let (broker, mut wired) = self.wired(net);
         let result = for_each_frame(bytes, |frame| broker.handle_frame(now, link, frame, &mut wired));

@@ -3,12 +3,14 @@
 mod broker_node;
 mod client_node;
 pub mod driving;
+mod gate;
 mod node;
 mod processing;
 mod serving;
 
 pub use broker_node::{BrokerNode, Reporter};
 pub use client_node::{Application, ClientNode, ClientOutputs};
+pub use gate::{Guarding, is_of_gate};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use processing::{Made, NoOperators, Operators, Processor};

@@ -1,6 +1,7 @@
 //! The face of a node towards its driver.
 
 use contract::Time;
+use std::net::IpAddr;
 use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, WireError, decode};
 
 /// A node as a driver sees it. The driver waits, reads the clock once, feeds what has come, lets the node run while it
@@ -8,6 +9,9 @@ use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, WireError, de
 pub trait Node {
     /// A link has changed.
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects);
+
+    /// A link that was just accepted comes from here.
+    fn handle_address(&mut self, _link: LinkId, _address: IpAddr) {}
 
     /// A link that was just accepted belongs to somebody who has proven this name, with a certificate.
     fn handle_identity(&mut self, _now: Time, _link: LinkId, _name: &str) {}

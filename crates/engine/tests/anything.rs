@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wire::{
     Announce, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Standing, decode,
+    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing, decode,
 };
 
 struct Silent;
@@ -232,6 +232,8 @@ fn hello<'a>(step: &Step, name: &'a str) -> Hello<'a> {
         node,
         incarnation: step.seq,
         name,
+        user: "",
+        password: Secret(""),
     }
 }
 
@@ -270,7 +272,7 @@ proptest! {
         let mut out = Outbox::default();
         let name = "good";
         let reign = Reign::default();
-        out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name }));
+        out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name, user: "", password: Secret("") }));
         out.push(&Frame::Subscribe { number: 0, filter: "good" });
         let contract = Some(Contract::every(Span::millis(50)).retain(2));
         out.push(&Frame::Register(Register { stream: 0, incarnation: 1, contract, topic: "good" }));

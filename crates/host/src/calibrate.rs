@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::unix::net::UnixStream;
 use wire::{
     Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind,
-    Order, Outbox, PeerIndex, Protocol, Register, Standing,
+    Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
 };
 
 /// The costs, and the longest time for which the loop looks at nothing else.
@@ -181,6 +181,8 @@ impl Bench {
             node: NodeId(u64::from(link.0) + 100),
             incarnation: 1,
             name,
+            user: "",
+            password: Secret(""),
         };
         self.feed(now, link, &Frame::Hello(hello));
     }

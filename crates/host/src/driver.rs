@@ -282,6 +282,9 @@ impl<N: Node> Driver<N> {
                     } else if let Some(link) = self.network.accept(socket, from) {
                         let change = LinkChange::Accepted(protocol);
                         self.node.handle_link(now(), link, change, &mut self.network);
+                        if let Some(from) = from {
+                            self.node.handle_address(link, from.ip());
+                        }
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -331,6 +334,9 @@ impl<N: Node> Driver<N> {
     ) {
         let Some(link) = self.network.settle(socket, from, Some(shell)) else { return };
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
+        if let Some(from) = from {
+            self.node.handle_address(link, from.ip());
+        }
         if let Some(name) = name {
             self.node.handle_identity(now(), link, name);
         }

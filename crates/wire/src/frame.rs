@@ -4,10 +4,14 @@
 //! both ends is [`Frame::Hello`]; it carries the magic number and the version, so that a stranger or another version is
 //! recognised at once.
 
-use crate::limits::{FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, TEXT_BYTES_MAX,
+    USER_BYTES_MAX,
+};
 use crate::load::{LevelStatuses, OperatorStatuses};
 use crate::message::{Body, MarkKind, MessageKind};
 use crate::reader::{Reader, put, put_text};
+use crate::secret::Secret;
 use crate::status::{NodeStatus, StreamStatuses};
 use crate::terms::TermsHead;
 use crate::{Marks, Messages, PROTOCOL_VERSION};
@@ -116,6 +120,10 @@ pub struct Hello<'a> {
     pub incarnation: u64,
     /// The sender's name; a client that comes back under its name comes back to its streams.
     pub name: &'a str,
+    /// The user that a client is; empty for nobody.
+    pub user: &'a str,
+    /// The user's password, or what brokers of a pair know each other by; empty for none.
+    pub password: Secret<'a>,
 }
 
 /// Why a link is closed.
@@ -134,6 +142,10 @@ pub enum FarewellReason {
     Silent = 4,
     /// The same name came again.
     Replaced = 5,
+    /// The receiver is not known, or may not do what it wanted to.
+    Denied = 6,
+    /// The sender cannot tell yet who the receiver is: it may try again in a while.
+    Busy = 7,
 }
 
 /// The last frame of a link.
@@ -605,6 +617,8 @@ impl<'a> Hello<'a> {
         };
         put(out, &head);
         put_text(out, self.name, NAME_BYTES_MAX);
+        put_text(out, self.user, USER_BYTES_MAX);
+        put_text(out, self.password.0, PASSWORD_BYTES_MAX);
     }
 
     /// The magic number and the version are read first: what follows them may differ in another version.
@@ -626,6 +640,8 @@ impl<'a> Hello<'a> {
             node: NodeId(head.node.get()),
             incarnation: head.incarnation.get(),
             name: reader.text(NAME_BYTES_MAX)?,
+            user: reader.text(USER_BYTES_MAX)?,
+            password: Secret(reader.text(PASSWORD_BYTES_MAX)?),
         })
     }
 }
@@ -639,6 +655,8 @@ impl<'a> Farewell<'a> {
             3 => FarewellReason::Limit,
             4 => FarewellReason::Silent,
             5 => FarewellReason::Replaced,
+            6 => FarewellReason::Denied,
+            7 => FarewellReason::Busy,
             value => return Err(WireError::BadValue { field: "reason", value }),
         };
         Ok(Farewell { reason, text: reader.text(TEXT_BYTES_MAX)? })

@@ -9,6 +9,7 @@ mod load;
 mod message;
 mod outbox;
 mod reader;
+mod secret;
 mod status;
 mod terms;
 
@@ -21,6 +22,7 @@ pub use message::{
     MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,
 };
 pub use outbox::Outbox;
+pub use secret::Secret;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.

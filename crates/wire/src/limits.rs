@@ -10,6 +10,10 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub const BATCH_BYTES_TARGET: usize = 64 << 10;
 /// The longest name of a client or broker.
 pub const NAME_BYTES_MAX: usize = 128;
+/// The longest name of a user.
+pub const USER_BYTES_MAX: usize = 128;
+/// The longest password.
+pub const PASSWORD_BYTES_MAX: usize = 1024;
 /// The longest name of an operator with its instance: the longest topic, and a name.
 pub const OPERATOR_BYTES_MAX: usize = contract::TOPIC_BYTES_MAX + NAME_BYTES_MAX;
 /// The longest text for people in a frame.

@@ -22,6 +22,7 @@ pub mod workload;
 use crate::arguments::{Arguments, BrokerArguments, Command, Format};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble};
+use crate::users::read_password;
 use host::tls::TlsSettings;
 use std::path::{Path, PathBuf};
 use verge::{Builder, Client, Reigning};
@@ -82,6 +83,10 @@ fn start_client(config: &Config, brokers: &BrokerArguments, name: Option<&str>) 
     let builder: Builder = Client::builder().failover(config.delays.failover);
     let builder = name.into_iter().fold(builder, Builder::name);
     let builder = if encrypted { builder.tls(client_tls(config, brokers)) } else { builder };
+    let builder = match credentials(config, brokers)? {
+        Some((user, password)) => builder.credentials(&user, &password),
+        None => builder,
+    };
     Ok(builder.start(&addresses)?)
 }
 
@@ -102,6 +107,26 @@ fn client_tls(config: &Config, brokers: &BrokerArguments) -> TlsSettings {
         ..TlsSettings::default()
     }
 }
+
+/// Who a command is, and its password. A password on the command line would be seen by everybody on the host.
+fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(String, String)>, Trouble> {
+    let Some(user) = brokers.user.clone().or_else(|| config.client.user.clone()) else { return Ok(None) };
+    let from_environment = || std::env::var(PASSWORD).ok();
+    let password = match (&brokers.password_file, from_environment(), &config.client.password_file) {
+        (Some(file), _, _) | (None, None, Some(file)) => read_password(file)?,
+        (None, Some(password), _) => password,
+        (None, None, None) => {
+            return Err(Trouble(format!(
+                "there is no password for `{user}`: set {PASSWORD}, or give --password-file FILE or the key \
+                 client.password_file"
+            )));
+        }
+    };
+    Ok(Some((user, password)))
+}
+
+/// The environment variable with the password.
+const PASSWORD: &str = "VERGE_PASSWORD";
 
 /// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
 fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {

@@ -27,7 +27,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
 use schema::{KEYS, Key, TOPIC_KEYS};
-pub use security::SecurityConfig;
+pub use security::{ClientConfig, SecurityConfig};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -114,6 +114,7 @@ pub struct Config {
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
     pub security: SecurityConfig,
+    pub client: ClientConfig,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
@@ -340,6 +341,7 @@ impl Understanding {
             store: self.store(),
             processing: self.processing(&topics, factory),
             security: self.security(),
+            client: self.client(),
             kinds: Arc::default(),
             topics,
             links,

@@ -52,6 +52,8 @@ pub enum Kind {
     Sets,
     /// A file.
     Path,
+    /// The name of a user, or nothing.
+    User,
 }
 
 impl Kind {
@@ -87,6 +89,7 @@ impl Kind {
             Kind::Level => "whole number from 0, or \"high\", \"middle\" or \"low\" (0, 1, 2)".to_owned(),
             Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
             Kind::Path => "path of a file".to_owned(),
+            Kind::User => "name of a user, or \"\"".to_owned(),
         }
     }
 }
@@ -620,6 +623,24 @@ pub const KEYS: &[Key] = &[
         "Logins that are remembered as right, so that clients that connect again need not wait.",
     ),
     key("security.password_memory", Kind::Duration, "\"15min\"", "How long they are remembered."),
+    key(
+        "security.pair_secret_file",
+        Kind::Path,
+        "\"\"",
+        "A file with a secret of at least 16 bytes in its first line, the same on both brokers, by which they know each other. Required for a pair with security.users. It is sent as it is: put the link between the brokers on a network of its own.",
+    ),
+    key(
+        "client.user",
+        Kind::User,
+        "\"\"",
+        "Who the commands are that connect to brokers (pub, sub, status and so on); --user wins. Empty: nobody, which brokers with users call `anonymous`.",
+    ),
+    key(
+        "client.password_file",
+        Kind::Path,
+        "\"\"",
+        "A file with that user's password in its first line. The environment variable VERGE_PASSWORD wins over it, and --password-file over both.",
+    ),
 ];
 
 /// The keys of one `[[topic]]`.

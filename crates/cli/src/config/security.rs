@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub struct SecurityConfig {
     /// The user file, if there is one.
     pub users: Option<PathBuf>,
+    /// What the brokers of a pair know each other by.
+    pub pair_secret_file: Option<PathBuf>,
     /// Connections from one address at the same time; `None` for no limit of its own.
     pub connections_per_client_address: Option<u32>,
     /// Failed logins from one address.
@@ -17,11 +19,29 @@ pub struct SecurityConfig {
     pub vetting: host::Vetting,
 }
 
+/// Who the commands are that connect to brokers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientConfig {
+    /// The user, if there is one.
+    pub user: Option<String>,
+    /// Where its password is.
+    pub password_file: Option<PathBuf>,
+}
+
 impl Understanding {
+    pub(super) fn client(&self) -> ClientConfig {
+        let user = match self.values.get("client.user") {
+            Some(Value::Word(user)) if !user.is_empty() => Some(user.clone()),
+            _ => None,
+        };
+        ClientConfig { user, password_file: self.path("client.password_file") }
+    }
+
     pub(super) fn security(&self) -> SecurityConfig {
         let connections = u32::try_from(self.integer("security.connections_per_client_address"));
         SecurityConfig {
             users: self.path("security.users"),
+            pair_secret_file: self.path("security.pair_secret_file"),
             connections_per_client_address: connections.ok().filter(|number| *number > 0),
             logins_per_minute: self.integer("security.logins_per_minute").max(1).unsigned_abs(),
             vetting: host::Vetting {

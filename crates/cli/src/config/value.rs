@@ -121,6 +121,9 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             understand_address(text).map(Value::Address)
         }
         (Kind::Path, Raw::Text(text)) => Ok(Value::Word(text.clone())),
+        (Kind::User, Raw::Text(text)) if text.is_empty() || access::check_user_name(text).is_ok() => {
+            Ok(Value::Word(text.clone()))
+        }
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
             Ok(Value::Word(text.clone()))
         }

@@ -9,7 +9,7 @@ use engine::{BrokerNode, ClientNode, Node};
 use std::collections::BTreeMap;
 use wire::{
     Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
-    MessageKind, Order, Outbox, PeerIndex, Protocol, Standing, decode,
+    MessageKind, Order, Outbox, PeerIndex, Protocol, Secret, Standing, decode,
 };
 
 pub struct Alone<N> {
@@ -218,7 +218,17 @@ impl<N: Node> Alone<N> {
 pub fn hello<'a>(standing: Standing, name: &'a str, node: u64, epoch: u64) -> Frame<'a> {
     let reign = Reign { epoch: Epoch(epoch), node: NodeId(node) };
     let node = NodeId(node);
-    Frame::Hello(Hello { standing, prefers_to_reign: false, reign, node, incarnation: 1, name })
+    let (user, password) = ("", Secret(""));
+    Frame::Hello(Hello {
+        standing,
+        prefers_to_reign: false,
+        reign,
+        node,
+        incarnation: 1,
+        name,
+        user,
+        password,
+    })
 }
 
 /// News.

@@ -50,8 +50,11 @@ proptest! {
     fn hello_and_reign_round_trip(
         standing in any_standing(), prefers_to_reign in any::<bool>(), reign in any_reign(),
         node in any::<u64>(), incarnation in any::<u64>(), name in "\\PC{0,30}",
+        user in "\\PC{0,30}", password in "\\PC{0,60}",
     ) {
-        round_trip(Frame::Hello(Hello { standing, prefers_to_reign, reign, node: NodeId(node), incarnation, name: &name }))?;
+        let (node, password) = (NodeId(node), Secret(&password));
+        let hello = Hello { standing, prefers_to_reign, reign, node, incarnation, name: &name, user: &user, password };
+        round_trip(Frame::Hello(hello))?;
         round_trip(Frame::Reign { reign, standing })?;
     }
 
@@ -259,6 +262,8 @@ fn sample() -> Vec<u8> {
         node: NodeId(1),
         incarnation: 2,
         name: "a",
+        user: "line-4",
+        password: Secret("open sesame"),
     };
     let register = Register { stream: 1, incarnation: 5, contract: Some(contract), topic: "t/1" };
     let announce = Announce {

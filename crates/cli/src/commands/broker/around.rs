@@ -1,12 +1,14 @@
 //! The process around a broker: its log, its alarms, and the store for what must outlive it.
 
 use super::log::Lines;
+use super::logins::Desk;
 use crate::config::Config;
 use crate::output::Trouble;
 use broker::{Alarms, Event};
 use engine::Reporter;
 use host::{Before, Record, State, Store, StoreSettings, now};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 /// Alarms that may wait to be published. Above it, further ones are only in the log.
 const ALARMS_MAX: usize = 256;
@@ -18,13 +20,20 @@ pub struct Around {
     alarms: Alarms,
     waiting: VecDeque<String>,
     store: Option<Store>,
+    /// Says who clients are, where somebody wants to know.
+    pub desk: Option<Desk>,
 }
 
 impl Around {
     /// Opens the store, if one is configured. Returns what it has kept, ready for the gateway.
-    pub fn new(config: &Config, name: &str, lines: Lines) -> Result<(Around, Vec<u8>), Trouble> {
+    pub fn new(
+        config: &Config,
+        name: &str,
+        lines: Lines,
+        desk: Option<Desk>,
+    ) -> Result<(Around, Vec<u8>), Trouble> {
         let (alarms, waiting) = (Alarms::default(), VecDeque::new());
-        let mut around = Around { lines, name: name.to_owned(), alarms, waiting, store: None };
+        let mut around = Around { lines, name: name.to_owned(), alarms, waiting, store: None, desk };
         let Some(folder) = &config.store.folder else { return Ok((around, Vec::new())) };
         let settings = StoreSettings {
             commit_every: config.store.commit_every,
@@ -94,6 +103,18 @@ impl Reporter for Around {
                 Some(value) => store.put(record.key.into(), value.into()),
                 None => store.remove(record.key.into()),
             }
+        }
+    }
+
+    fn caller(&mut self, address: Option<IpAddr>) {
+        if let Some(desk) = &mut self.desk {
+            desk.caller(address);
+        }
+    }
+
+    fn login(&mut self, login: mqtt::Login) {
+        if let Some(desk) = &mut self.desk {
+            desk.login(login);
         }
     }
 

@@ -1,12 +1,18 @@
 //! What serves clients of MQTT.
 
+use super::logins::UserRules;
 use crate::config::{BrokerAddress, Config};
 use broker::without_contract;
 use host::random_number;
-use mqtt::{Gateway, Open, Settings};
+use mqtt::{Gateway, Settings};
 
 /// A gateway as it is configured, with what a store has kept.
-pub fn new(config: &Config, partner: Option<&BrokerAddress>, kept: &[u8]) -> Gateway<Open> {
+pub fn new(
+    config: &Config,
+    partner: Option<&BrokerAddress>,
+    rules: UserRules,
+    kept: &[u8],
+) -> Gateway<UserRules> {
     let elsewhere = partner.and_then(|partner| partner.listeners.mqtt);
     let settings = Settings {
         limits: config.mqtt,
@@ -14,7 +20,7 @@ pub fn new(config: &Config, partner: Option<&BrokerAddress>, kept: &[u8]) -> Gat
         server_reference: elsewhere.map(|address| address.to_string().into()),
         node: random_number(),
     };
-    let mut gateway = Gateway::new(settings, Open);
+    let mut gateway = Gateway::new(settings, rules);
     gateway.learn(kept);
     gateway
 }

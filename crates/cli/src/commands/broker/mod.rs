@@ -3,6 +3,7 @@
 mod around;
 mod gateway;
 mod log;
+mod logins;
 mod observe;
 mod processing;
 mod reload;
@@ -50,14 +51,7 @@ pub fn run(
             .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
         Notifier::default()
     });
-    if let Some(users) = &config.security.users {
-        // A broker that begins to look at it must not be the first to find what is wrong with it.
-        crate::users::read(users)?;
-        lines.warn(
-            "note: security.users is set, but no listener of this version looks at it: whoever reaches the ports may do \
-             everything",
-        );
-    }
+    let mut security = logins::start(config, partner.is_some(), &lines)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;
@@ -66,8 +60,9 @@ pub fn run(
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
     let lobby = certificates.lobby(config, own, &troubles)?;
-    let takers: Vec<Box<dyn Taker>> =
+    let mut takers: Vec<Box<dyn Taker>> =
         vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone())), Box::new(certificates)];
+    takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
     reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
     let watched = observe::start(config, own, &notifier)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
@@ -94,9 +89,9 @@ pub fn run(
         troubles,
         partner: security::partner(partner)?,
         lobby,
-        wakers: wakers(bell, waker, answers.as_ref())?,
+        wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
     };
-    let (around, kept) = Around::new(config, &own.name, lines.clone())?;
+    let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
     let mut node = BrokerNode::with_operators(settings, around, operators);
     let graphs = config.processing.graphs.clone();
     if !graphs.is_empty()
@@ -104,8 +99,13 @@ pub fn run(
     {
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
-    if doors.iter().any(|(_, door)| door.protocol == Protocol::Mqtt) {
-        node = node.with_gateway(gateway::new(config, partner, &kept));
+    let mut node = if doors.iter().any(|(_, door)| door.protocol == Protocol::Mqtt) {
+        node.with_gateway(gateway::new(config, partner, security.rules, &kept))
+    } else {
+        node.without_gateway()
+    };
+    if let Some(guarding) = security.guarding {
+        node = node.with_gate(guarding);
     }
     let listening = |opened: &[Door]| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
@@ -121,6 +121,7 @@ pub fn run(
     };
     let result = serve(node, serving, listening, |node, net| {
         graphs_in.apply(node, net, &lines);
+        security.changes.apply(node, net, &lines);
         if let Some(answers) = &mut answers {
             answers.answer(|snapshot| {
                 node.fill(now(), snapshot);
@@ -138,9 +139,14 @@ pub fn run(
 }
 
 /// What wakes the data thread besides sockets.
-fn wakers(bell: OwnedFd, changes: OwnedFd, answers: Option<&Answers>) -> Result<Vec<OwnedFd>, Trouble> {
+fn wakers(
+    others: Vec<OwnedFd>,
+    bell: OwnedFd,
+    changes: OwnedFd,
+    answers: Option<&Answers>,
+) -> Result<Vec<OwnedFd>, Trouble> {
     let questions = answers.map(Answers::waker).transpose()?;
-    Ok([bell, changes].into_iter().chain(questions).collect())
+    Ok([bell, changes].into_iter().chain(others).chain(questions).collect())
 }
 
 /// Doors for the operator, by their keys.

@@ -3,13 +3,14 @@
 use super::USUAL_PRIORITY;
 use super::around::Around;
 use super::log::Lines;
+use super::logins::UserRules;
 use super::reload::{Commit, Taker};
 use crate::commands::graph::Study;
 use crate::config::Config;
 use crate::kinds::Kinds;
 use crate::output::Trouble;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use engine::{BrokerNode, Open, Processor};
+use engine::{BrokerNode, Processor};
 use host::{Movers, Network, Staffing, Workers, now};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -21,7 +22,7 @@ use stream::GraphSpec;
 const RESULTS: usize = 8_192;
 
 /// A broker with operators.
-pub type Node = BrokerNode<Around, Processor<Workers>, Open>;
+pub type Node = BrokerNode<Around, Processor<Workers>, UserRules>;
 
 /// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
 pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd), Trouble> {

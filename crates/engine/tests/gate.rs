@@ -1,0 +1,524 @@
+//! Who is let in by a broker that has users, and what they may do there. The test plays clients, partners, and whoever checks
+//! passwords.
+#![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
+
+use access::Access;
+use broker::{Event, Settings};
+use contract::admission::Costs;
+use contract::{Contract, Epoch, NodeId, Reign, Span, Supply, Time};
+use engine::{BrokerNode, Guarding, Node, Reporter};
+use mqtt::packet::Reason;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use wire::{
+    Decoded, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
+    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing, decode,
+};
+
+const START: Time = Time(1_000_000_000_000);
+const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7));
+
+const USERS: &str = r##"
+[[user]]
+name = "line"
+certificate = "line.example"
+[[user.rule]]
+allow = ["publish", "contract"]
+topics = ["plant/%u/#"]
+[[user.rule]]
+allow = "publish"
+topics = ["open"]
+[[user.rule]]
+allow = "subscribe"
+topics = ["plant/#"]
+[[user.rule]]
+deny = "subscribe"
+topics = ["plant/secret"]
+
+[[user]]
+name = "boss"
+[[user.rule]]
+allow = "admin"
+[[user.rule]]
+allow = "subscribe"
+topics = ["#"]
+"##;
+
+/// Whoever checks passwords: the test does.
+#[derive(Default)]
+struct Doorman {
+    logins: Vec<mqtt::Login>,
+    callers: Vec<Option<IpAddr>>,
+    events: Vec<String>,
+}
+
+impl Reporter for Doorman {
+    fn report(&mut self, event: &Event<'_>) {
+        self.events.push(event.to_string());
+    }
+    fn caller(&mut self, address: Option<IpAddr>) {
+        self.callers.push(address);
+    }
+    fn login(&mut self, login: mqtt::Login) {
+        self.logins.push(login);
+    }
+}
+
+#[derive(Default)]
+struct Wires {
+    outboxes: BTreeMap<LinkId, Outbox>,
+    closed: BTreeMap<LinkId, (FarewellReason, String)>,
+    again: Vec<LinkId>,
+}
+
+impl Effects for Wires {
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        self.outboxes.entry(link).or_default().push(frame);
+    }
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        self.outboxes.entry(link).or_default().push_message(kind, message);
+    }
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        self.outboxes.entry(link).or_default().push_mark(kind, mark);
+    }
+    fn backlog(&self, link: LinkId) -> usize {
+        self.outboxes.get(&link).map_or(0, Outbox::len)
+    }
+    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        self.closed.insert(link, (farewell.reason, farewell.text.to_owned()));
+    }
+    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn present_again(&mut self, link: LinkId) {
+        self.again.push(link);
+    }
+    fn hang_up(&mut self, _link: LinkId) {}
+}
+
+/// A broker, and what its driver keeps for it.
+struct Bench {
+    now: Time,
+    node: BrokerNode<Doorman>,
+    wires: Wires,
+    kept: BTreeMap<LinkId, Vec<u8>>,
+    links: u32,
+}
+
+fn settings() -> Settings {
+    let cost = Span::micros(1);
+    Settings {
+        name: "a".to_owned(),
+        node: NodeId(1),
+        started: START,
+        prefers_to_reign: true,
+        has_peer: true,
+        policy: Default::default(),
+        replication: Default::default(),
+        delays: Default::default(),
+        links: Default::default(),
+        costs: Costs { arrival: cost, dispatch: cost, replication: cost },
+        supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
+        schedulability: true,
+        topics: Vec::new(),
+        detection: Default::default(),
+        limits: Default::default(),
+    }
+}
+
+fn rules(text: &str) -> Arc<Access> {
+    Arc::new(Access::parse(text).unwrap())
+}
+
+impl Bench {
+    /// A broker that reigns alone.
+    fn new(by: Guarding) -> Bench {
+        let node = BrokerNode::new(settings(), Doorman::default()).with_gate(by);
+        let mut bench = Bench { now: START, node, wires: Wires::default(), kept: BTreeMap::new(), links: 0 };
+        for _ in 0..100 {
+            bench.now = bench.now + Span::millis(10);
+            bench.node.handle_timeout(bench.now, &mut bench.wires);
+            bench.run();
+        }
+        assert!(bench.node.broker().is_primary());
+        bench
+    }
+
+    fn with_users() -> Bench {
+        Bench::new(Guarding { access: Some(rules(USERS)), ..Guarding::default() })
+    }
+
+    fn run(&mut self) {
+        while self.node.run(self.now, &mut self.wires) {}
+    }
+
+    fn open(&mut self, change: LinkChange) -> LinkId {
+        let link = LinkId(self.links);
+        self.links += 1;
+        self.node.handle_link(self.now, link, change, &mut self.wires);
+        link
+    }
+
+    fn accept(&mut self) -> LinkId {
+        let link = self.open(LinkChange::Accepted(Protocol::Verge));
+        self.node.handle_address(link, HOME);
+        link
+    }
+
+    fn tell(&mut self, link: LinkId, frame: &Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        self.feed(link, &bytes);
+    }
+
+    fn feed(&mut self, link: LinkId, bytes: &[u8]) {
+        self.kept.entry(link).or_default().extend_from_slice(bytes);
+        self.present(link);
+        for link in std::mem::take(&mut self.wires.again) {
+            self.present(link);
+        }
+        self.run();
+    }
+
+    fn present(&mut self, link: LinkId) {
+        let kept = self.kept.entry(link).or_default();
+        let used = self.node.handle_bytes(self.now, link, kept, &mut self.wires);
+        kept.drain(..used);
+    }
+
+    fn answer(&mut self, user: Result<&str, Reason>) {
+        let login = self.node.reporter().logins.remove(0);
+        let user = user.map(|name| Some(Box::from(name)));
+        self.node.judged(self.now, login.ticket, user, &mut self.wires);
+        for link in std::mem::take(&mut self.wires.again) {
+            self.present(link);
+        }
+        self.run();
+    }
+
+    /// A client that has been let in.
+    fn enter(&mut self, user: &str, name: &str) -> LinkId {
+        let link = self.accept();
+        self.tell(link, &hello(Standing::Orphaned, name, user, "right"));
+        self.answer(Ok(user));
+        assert!(self.heard(link)[0].contains("Hello"), "{user} is greeted");
+        link
+    }
+
+    /// What the broker has said since the last look.
+    fn heard(&mut self, link: LinkId) -> Vec<String> {
+        let Some(outbox) = self.wires.outboxes.get_mut(&link) else { return Vec::new() };
+        let bytes = outbox.unsent().to_vec();
+        outbox.consume(bytes.len());
+        let (mut rest, mut words) = (&bytes[..], Vec::new());
+        while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+            rest = &rest[used..];
+            words.push(format!("{frame:?}"));
+        }
+        words
+    }
+
+    /// Whether the link is to be closed, and why.
+    fn closed(&self, link: LinkId) -> Option<(FarewellReason, &str)> {
+        self.wires.closed.get(&link).map(|(reason, text)| (*reason, text.as_str()))
+    }
+
+    fn close(&mut self, link: LinkId) {
+        self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.wires);
+        self.run();
+    }
+
+    /// The only answer to a frame.
+    fn ask(&mut self, link: LinkId, frame: &Frame<'_>) -> String {
+        self.tell(link, frame);
+        let mut heard = self.heard(link);
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        heard.remove(0)
+    }
+}
+
+fn hello<'a>(standing: Standing, name: &'a str, user: &'a str, password: &'a str) -> Frame<'a> {
+    let reign = Reign { epoch: Epoch(0), node: NodeId(0) };
+    let (node, password) = (NodeId(77), Secret(password));
+    Frame::Hello(Hello {
+        standing,
+        prefers_to_reign: false,
+        reign,
+        node,
+        incarnation: 1,
+        name,
+        user,
+        password,
+    })
+}
+
+fn register(topic: &str, contract: Option<Contract>) -> Frame<'_> {
+    Frame::Register(Register { stream: 0, incarnation: 1, contract, topic })
+}
+
+fn contract() -> Option<Contract> {
+    Some(Contract::every(Span::millis(50)).retain(2))
+}
+
+#[test]
+fn who_has_the_right_password_comes_in_when_that_is_known_and_not_before() {
+    let mut bench = Bench::with_users();
+    let link = bench.accept();
+    bench.tell(link, &hello(Standing::Orphaned, "plc", "line", "right"));
+    bench.tell(link, &Frame::Poll { number: 1 });
+    assert!(bench.heard(link).is_empty(), "nothing is said to whoever is not known");
+    let login = &bench.node.reporter().logins[0];
+    assert_eq!((login.user.as_deref(), login.password.as_deref()), (Some("line"), Some(&b"right"[..])));
+    assert_eq!(bench.node.reporter().callers, [Some(HOME)]);
+    bench.answer(Ok("line"));
+    let heard = bench.heard(link);
+    assert!(heard[0].contains("Hello") && heard[1].contains("PollReply"), "{heard:?}");
+    assert_eq!(bench.closed(link), None);
+}
+
+#[test]
+fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
+    for (reason, farewell, text) in [
+        (Reason::BAD_CREDENTIALS, FarewellReason::Denied, "no such user, or the password is wrong"),
+        (Reason::SERVER_BUSY, FarewellReason::Busy, "try again"),
+        (Reason::CONNECTION_RATE_EXCEEDED, FarewellReason::Busy, "security.logins_per_minute"),
+    ] {
+        let mut bench = Bench::with_users();
+        let link = bench.accept();
+        bench.tell(link, &hello(Standing::Orphaned, "plc", "line", "wrong"));
+        bench.answer(Err(reason));
+        let (why, said) = bench.closed(link).unwrap();
+        assert_eq!(why, farewell);
+        assert!(said.contains(text), "{said}");
+        assert_eq!(bench.node.broker().occupancy().clients, 0);
+        assert!(bench.node.reporter().events.last().unwrap().contains("plc as `line` from 10.0.0.7"));
+        bench.tell(link, &Frame::Subscribe { number: 0, filter: "plant/#" });
+        assert_eq!(bench.node.broker().occupancy().sessions, 0, "what it sends afterwards means nothing");
+    }
+}
+
+#[test]
+fn a_certificate_means_its_user_and_needs_no_password() {
+    let mut bench = Bench::with_users();
+    let link = bench.accept();
+    bench.node.handle_identity(bench.now, link, "line.example");
+    bench.tell(link, &hello(Standing::Orphaned, "plc", "", ""));
+    assert!(bench.node.reporter().logins.is_empty());
+    assert!(bench.heard(link)[0].contains("Hello"));
+    assert!(bench.ask(link, &register("plant/line/x", contract())).contains("admitted: true"));
+    let stranger = bench.accept();
+    bench.node.handle_identity(bench.now, stranger, "unknown.example");
+    bench.tell(stranger, &hello(Standing::Orphaned, "x", "", ""));
+    assert_eq!(bench.closed(stranger).unwrap().0, FarewellReason::Denied);
+}
+
+#[test]
+fn who_does_not_log_in_is_anonymous_where_there_is_such_a_user_and_nobody_otherwise() {
+    let mut bench = Bench::with_users();
+    let link = bench.accept();
+    bench.tell(link, &hello(Standing::Orphaned, "x", "", ""));
+    assert!(bench.closed(link).unwrap().1.contains("--user"));
+    let users = format!(
+        "{USERS}\n[[user]]\nname = \"anonymous\"\n[[user.rule]]\nallow = \"subscribe\"\ntopics = [\"open\"]\n"
+    );
+    let mut bench = Bench::new(Guarding { access: Some(rules(&users)), ..Guarding::default() });
+    let link = bench.accept();
+    bench.tell(link, &hello(Standing::Orphaned, "x", "", ""));
+    assert!(bench.heard(link)[0].contains("Hello"));
+    assert!(bench.ask(link, &Frame::Subscribe { number: 0, filter: "open" }).contains("admitted: true"));
+    let refused = bench.ask(link, &Frame::Subscribe { number: 1, filter: "plant/line/x" });
+    assert!(refused.contains("admitted: false"), "{refused}");
+    bench.tell(link, &Frame::StatusRequest { first_stream: 0, rows: 0 });
+    assert_eq!(bench.closed(link).unwrap().0, FarewellReason::Denied);
+}
+
+#[test]
+fn what_no_rule_allows_is_refused_with_a_remedy() {
+    let mut bench = Bench::with_users();
+    let link = bench.enter("line", "plc");
+    assert!(bench.ask(link, &register("plant/line/x", contract())).contains("admitted: true"));
+    let refused = bench.ask(link, &register("plant/other/x", contract()));
+    assert!(refused.contains("admitted: false"), "{refused}");
+    assert!(refused.contains("verge acl test line plant/other/x publish"), "{refused}");
+    let refused = bench.ask(link, &register("open", contract()));
+    assert!(refused.contains("verge acl test line open contract"), "{refused}");
+    let refused = bench.ask(link, &register("open", None));
+    assert!(refused.contains("has no contract"), "the rules allow it, the broker has no contract: {refused}");
+    let refused = bench.ask(link, &Frame::Subscribe { number: 0, filter: "plant/#" });
+    assert!(refused.contains("denies `subscribe`"), "{refused}");
+    assert!(bench.ask(link, &Frame::Subscribe { number: 0, filter: "plant/a/+" }).contains("admitted: true"));
+    let refused = bench.ask(link, &Frame::Handover);
+    assert!(refused.contains("done: false") && refused.contains("line handover admin"), "{refused}");
+    assert_eq!(bench.closed(link), None, "a refusal ends nothing");
+    bench.tell(link, &Frame::StatusRequest { first_stream: 0, rows: 0 });
+    assert!(bench.closed(link).unwrap().1.contains("line status admin"));
+}
+
+#[test]
+fn who_may_manage_gets_the_status_and_an_answer_to_a_handover() {
+    let mut bench = Bench::with_users();
+    let link = bench.enter("boss", "desk");
+    assert!(bench.ask(link, &Frame::StatusRequest { first_stream: 0, rows: 0 }).contains("NodeStatus"));
+    assert!(bench.ask(link, &Frame::Handover).contains("no backup"));
+}
+
+#[test]
+fn messages_of_a_stream_that_was_refused_go_nowhere() {
+    let mut bench = Bench::with_users();
+    let (publisher, subscriber) = (bench.enter("line", "plc"), bench.enter("boss", "desk"));
+    bench.ask(subscriber, &Frame::Subscribe { number: 0, filter: "#" });
+    for (topic, carried) in [("plant/other/x", false), ("plant/line/x", true)] {
+        bench.ask(publisher, &register(topic, contract()));
+        let mut outbox = Outbox::default();
+        let (flags, created) = (MessageFlags::NONE, bench.now);
+        outbox.push_message(
+            MessageKind::Publish,
+            &Message { stream: 0, flags, seq: 0, created, payload: b"x" },
+        );
+        let bytes = outbox.unsent().to_vec();
+        bench.feed(publisher, &bytes);
+        let delivered = bench.heard(subscriber).iter().any(|frame| frame.contains("Deliver"));
+        assert_eq!(delivered, carried, "{topic}");
+        bench.heard(publisher);
+    }
+}
+
+#[test]
+fn a_name_that_belongs_to_another_users_client_is_refused() {
+    let mut bench = Bench::with_users();
+    let boss = bench.enter("boss", "desk");
+    bench.ask(boss, &Frame::Subscribe { number: 0, filter: "plant/secret" });
+    let thief = |bench: &mut Bench| {
+        let link = bench.accept();
+        bench.tell(link, &hello(Standing::Orphaned, "desk", "line", "right"));
+        bench.answer(Ok("line"));
+        link
+    };
+    let link = thief(&mut bench);
+    assert!(bench.closed(link).unwrap().1.contains("name of its own"));
+    assert_eq!(bench.closed(boss), None, "its owner stays");
+    // What waits for the owner does not go to somebody else, either.
+    bench.close(boss);
+    let link = thief(&mut bench);
+    assert!(bench.closed(link).unwrap().1.contains("may not"), "{:?}", bench.closed(link));
+    bench.enter("boss", "desk");
+}
+
+#[test]
+fn rules_that_change_hold_for_what_is_asked_from_then_on() {
+    let mut bench = Bench::with_users();
+    let (line, boss) = (bench.enter("line", "plc"), bench.enter("boss", "desk"));
+    assert!(bench.ask(line, &register("plant/line/x", contract())).contains("admitted: true"));
+    let fewer = rules("[[user]]\nname = \"line\"\n[[user.rule]]\nallow = \"subscribe\"\ntopics = [\"#\"]\n");
+    bench.node.change_rules(bench.now, fewer, &mut bench.wires);
+    assert!(bench.closed(boss).unwrap().1.contains("taken out"), "users that are gone have to go");
+    assert_eq!(bench.closed(line), None);
+    assert!(bench.ask(line, &register("plant/line/y", contract())).contains("admitted: false"));
+    assert!(bench.ask(line, &Frame::Subscribe { number: 0, filter: "#" }).contains("admitted: true"));
+    // A login that was right while it was looked at, and whose user has gone meanwhile.
+    let late = bench.accept();
+    bench.tell(late, &hello(Standing::Orphaned, "late", "boss", "right"));
+    bench.answer(Ok("boss"));
+    assert_eq!(bench.closed(late).unwrap().0, FarewellReason::Denied);
+}
+
+#[test]
+fn a_broker_has_to_know_the_secret_and_clients_are_not_told_it() {
+    let by = Guarding {
+        access: Some(rules(USERS)),
+        pair_secret: Some("between us".into()),
+        partner: Some("b.example".into()),
+    };
+    let mut bench = Bench::new(by);
+    let liar = bench.accept();
+    bench.tell(liar, &hello(Standing::Seeking, "b", "", "guessed"));
+    assert!(bench.closed(liar).unwrap().1.contains("security.pair_secret_file"));
+    bench.tell(liar, &Frame::Join);
+    assert!(bench.node.broker().backup_link().is_none());
+    let partner = bench.accept();
+    bench.tell(partner, &hello(Standing::Seeking, "b", "", "between us"));
+    assert!(bench.heard(partner)[0].contains("hidden"), "it is told the secret");
+    bench.tell(partner, &Frame::Join);
+    assert_eq!(bench.node.broker().backup_link(), Some(partner));
+    bench.close(partner);
+    let named = bench.accept();
+    bench.node.handle_identity(bench.now, named, "b.example");
+    bench.tell(named, &hello(Standing::Seeking, "b", "", ""));
+    bench.tell(named, &Frame::Join);
+    assert_eq!(bench.node.broker().backup_link(), Some(named));
+    let device = bench.accept();
+    bench.node.handle_identity(bench.now, device, "line.example");
+    bench.tell(device, &hello(Standing::Seeking, "b", "", ""));
+    assert!(bench.closed(device).is_some(), "a device's certificate makes no broker of it");
+    let client = bench.accept();
+    bench.tell(client, &hello(Standing::Orphaned, "plc", "line", "right"));
+    bench.answer(Ok("line"));
+    assert!(bench.heard(client)[0].contains("password: none"));
+    let dialed = bench.open(LinkChange::Dialed(PeerIndex(0)));
+    assert!(bench.heard(dialed)[0].contains("password: hidden"));
+    bench.tell(dialed, &hello(Standing::Seeking, "b", "", "guessed"));
+    assert!(bench.closed(dialed).is_some(), "whoever answers at the partner's address has to know it, too");
+}
+
+#[test]
+fn with_users_and_without_a_secret_nobody_is_taken_for_a_broker_that_calls() {
+    let mut bench = Bench::with_users();
+    let caller = bench.accept();
+    bench.tell(caller, &hello(Standing::Primary, "b", "", ""));
+    assert_eq!(bench.closed(caller).unwrap().0, FarewellReason::Denied);
+    let dialed = bench.open(LinkChange::Dialed(PeerIndex(0)));
+    bench.tell(dialed, &hello(Standing::Seeking, "b", "", ""));
+    assert_eq!(bench.closed(dialed), None);
+}
+
+#[test]
+fn with_a_secret_and_without_users_clients_come_in_as_before() {
+    let mut bench = Bench::new(Guarding { pair_secret: Some("s".into()), ..Guarding::default() });
+    let client = bench.accept();
+    bench.tell(client, &hello(Standing::Orphaned, "x", "whoever", "whatever"));
+    assert!(bench.heard(client)[0].contains("Hello"));
+    assert!(bench.ask(client, &register("t", contract())).contains("admitted: true"));
+    let liar = bench.accept();
+    bench.tell(liar, &hello(Standing::Seeking, "b", "", ""));
+    assert!(bench.closed(liar).is_some());
+}
+
+#[test]
+fn who_is_not_known_cannot_make_the_broker_keep_much() {
+    let mut bench = Bench::with_users();
+    let waiting = bench.accept();
+    bench.tell(waiting, &hello(Standing::Orphaned, "x", "line", "?"));
+    bench.feed(waiting, &[0; 60 << 10]);
+    assert_eq!(bench.closed(waiting), None);
+    bench.feed(waiting, &[0; 8 << 10]);
+    assert_eq!(bench.closed(waiting).unwrap().0, FarewellReason::Misbehaved);
+    assert!(bench.kept[&waiting].is_empty());
+    let loud = bench.accept();
+    let mut head = vec![0x20, 0, 0, 0];
+    head.extend_from_slice(&(1_u32 << 20).to_le_bytes());
+    bench.feed(loud, &head);
+    assert!(bench.closed(loud).unwrap().1.contains("begins with a greeting"));
+    let early = bench.accept();
+    bench.tell(early, &Frame::StatusRequest { first_stream: 0, rows: 0 });
+    assert!(bench.closed(early).unwrap().1.contains("begins with a greeting"));
+    let stranger = bench.accept();
+    bench.feed(stranger, b"GET / HTTP/1.1\r\n\r\n");
+    assert!(bench.closed(stranger).is_some());
+}
+
+#[test]
+fn an_answer_for_somebody_who_has_left_is_forgotten() {
+    let mut bench = Bench::with_users();
+    let gone = bench.accept();
+    bench.tell(gone, &hello(Standing::Orphaned, "x", "line", "right"));
+    bench.close(gone);
+    bench.kept.clear();
+    // Somebody else has its number now.
+    bench.links = gone.0;
+    let next = bench.accept();
+    assert_eq!(next, gone);
+    bench.answer(Ok("line"));
+    assert!(bench.heard(next).is_empty());
+    bench.tell(next, &Frame::Subscribe { number: 0, filter: "plant/a" });
+    assert!(bench.closed(next).unwrap().1.contains("begins with a greeting"));
+}
