@@ -74,6 +74,18 @@ pub trait Rules {
 
     /// Whether this user (nobody, where there are no rules) may do this, as this client.
     fn allow(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> bool;
+
+    /// Whether one more message of so many bytes is within what this user may publish in a second. If so, it is counted.
+    fn spend(&mut self, now: Time, user: Option<&str>, bytes: usize) -> bool {
+        let _ = (now, user, bytes);
+        true
+    }
+
+    /// How many connections this user may have at once.
+    fn connections(&self, user: Option<&str>) -> usize {
+        let _ = user;
+        usize::MAX
+    }
 }
 
 /// Everybody may do everything.
@@ -175,6 +187,8 @@ pub struct Gateway<R = Open> {
     reigns: bool,
     sys: sys::Sys,
     stats: Stats,
+    /// Connections by user.
+    connected: BTreeMap<Option<Box<str>>, usize>,
     scratch: Scratch,
     /// Filters of sessions that have ended.
     gone_filters: Vec<Box<str>>,
@@ -218,6 +232,7 @@ impl<R: Rules> Gateway<R> {
             reigns: false,
             sys: Default::default(),
             stats: Stats::default(),
+            connected: BTreeMap::new(),
             scratch: Scratch::default(),
             gone_filters: Vec::new(),
             given: BTreeMap::new(),

@@ -593,12 +593,6 @@ pub const KEYS: &[Key] = &[
         "The user file, which says who may do what; a relative path starts at the file that has this key. `verge user` and `verge acl` use it. Empty: none. See users.md.",
     ),
     key(
-        "security.connections_per_client_address",
-        Kind::Integer(0, 1_000_000),
-        "0",
-        "Connections from one address at the same time; 0 for as many as limits.connections.",
-    ),
-    key(
         "security.logins_per_minute",
         Kind::Integer(1, 1_000_000),
         "20",

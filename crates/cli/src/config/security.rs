@@ -11,8 +11,6 @@ pub struct SecurityConfig {
     pub users: Option<PathBuf>,
     /// What the brokers of a pair know each other by.
     pub pair_secret_file: Option<PathBuf>,
-    /// Connections from one address at the same time; `None` for no limit of its own.
-    pub connections_per_client_address: Option<u32>,
     /// Failed logins from one address.
     pub logins_per_minute: u64,
     /// How passwords are checked.
@@ -38,11 +36,9 @@ impl Understanding {
     }
 
     pub(super) fn security(&self) -> SecurityConfig {
-        let connections = u32::try_from(self.integer("security.connections_per_client_address"));
         SecurityConfig {
             users: self.path("security.users"),
             pair_secret_file: self.path("security.pair_secret_file"),
-            connections_per_client_address: connections.ok().filter(|number| *number > 0),
             logins_per_minute: self.integer("security.logins_per_minute").max(1).unsigned_abs(),
             vetting: host::Vetting {
                 threads: self.size("security.password_threads"),

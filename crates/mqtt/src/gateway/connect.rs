@@ -208,6 +208,13 @@ impl<R: Rules> Gateway<R> {
         if let Some(known) = known {
             self.take_over(now, known, connect.clean_start, net);
         }
+        let user = connect.user.as_deref();
+        let connected = self.connected.get(&connect.user).copied().unwrap_or(0);
+        if connected >= self.rules.connections(user) {
+            self.stats.refused_full += 1;
+            let text = "the user has as many connections as it may";
+            return self.refuse_connect(link, Reason::QUOTA_EXCEEDED, Some(text), net);
+        }
         let known = self.sessions.find(name).filter(|_| !connect.clean_start);
         if known.is_none() && self.sessions.len() >= limits.sessions {
             self.stats.refused_full += 1;
@@ -220,6 +227,7 @@ impl<R: Rules> Gateway<R> {
         let keep_alive = seconds(u32::from(connect.keep_alive));
         let shortened = keep_alive.min(limits.keep_alive);
         let given = if connect.keep_alive == 0 { Span::FOREVER } else { shortened };
+        *self.connected.entry(connect.user.clone()).or_default() += 1;
         if let Some(session) = self.sessions.get_mut(index) {
             session.link = Some(link);
             session.version = connect.version;
@@ -325,6 +333,12 @@ impl<R: Rules> Gateway<R> {
             return;
         };
         session.link = None;
+        if let Some(count) = self.connected.get_mut(&session.user) {
+            *count -= 1;
+            if *count == 0 {
+                self.connected.remove(&session.user);
+            }
+        }
         // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
         session.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);
         session.outlets.clear();

@@ -190,6 +190,9 @@ impl<R: Rules> Gateway<R> {
             self.not_taken(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
             return Step::Done;
         }
+        if !self.rules.spend(now, user, publish.payload.len()) {
+            return self.slow_down(now, link, index, publish, net);
+        }
         // Where it asks for another contract by now, the broker says whether that can be.
         let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
         let outlet = session.outlets.get(lent.topic.as_str()).copied().filter(same);
@@ -215,6 +218,31 @@ impl<R: Rules> Gateway<R> {
         let session = self.session_of(link).and_then(|index| self.sessions.get(index));
         session
             .is_some_and(|session| session.pending.len() >= usize::from(self.settings.limits.receive_maximum))
+    }
+
+    /// A client publishes more than its user may. One that can be told is told; one that cannot must not take its message for safe.
+    fn slow_down(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        index: u32,
+        publish: &Publish<'_>,
+        net: &mut impl Effects,
+    ) -> Step<'static> {
+        self.stats.refused_messages += 1;
+        let version = self.client(link).map_or(Version::V5, |client| client.version);
+        if publish.qos != Qos::AtMostOnce && version == Version::V311 {
+            self.refuse(
+                now,
+                link,
+                Reason::MESSAGE_RATE_TOO_HIGH,
+                "more messages than the user may publish",
+                net,
+            );
+        } else {
+            self.not_taken(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, net);
+        }
+        Step::Done
     }
 
     /// The topic of a message, which an alias may stand for.

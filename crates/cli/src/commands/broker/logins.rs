@@ -7,8 +7,9 @@ use super::reload::{Commit, Taker};
 use crate::config::Config;
 use crate::output::Trouble;
 use crate::users::read_pair_secret;
-use access::{ANONYMOUS, Access, Attempts};
+use access::{ANONYMOUS, Access, Attempts, Rate, UserLimits};
 use broker::Event;
+use contract::{Span, Time};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{Guarding, Reporter, Rules};
 use host::{Answer, Asked, Network, Verifier, now};
@@ -29,20 +30,80 @@ const ATTEMPTS_MAX: usize = 65_536;
 
 /// Rules, as those on the data thread share them. They change while the broker runs.
 #[derive(Clone, Debug, Default)]
-pub struct UserRules(Option<Rc<RefCell<Arc<Access>>>>);
+pub struct UserRules {
+    access: Option<Rc<RefCell<Arc<Access>>>>,
+    /// What users have published lately who may not publish as much as they like. No more than there are users.
+    rates: BTreeMap<Box<str>, Spent>,
+}
+
+/// What a user may still publish, by the limits that it had when this began.
+#[derive(Clone, Debug)]
+struct Spent {
+    limits: UserLimits,
+    messages: Option<Rate>,
+    bytes: Option<Rate>,
+}
+
+impl Spent {
+    fn new(limits: UserLimits, now: Time) -> Spent {
+        let rate = |amount: Option<u64>| amount.map(|amount| Rate::per_second(amount, now));
+        Spent { limits, messages: rate(limits.messages_per_second), bytes: rate(limits.bytes_per_second) }
+    }
+
+    fn take(&mut self, now: Time, bytes: usize) -> bool {
+        let within = |rate: &mut Option<Rate>, amount| {
+            rate.as_mut().is_none_or(|rate| rate.wait(now, amount) == Span::ZERO)
+        };
+        if !within(&mut self.messages, 1) || !within(&mut self.bytes, bytes as u64) {
+            return false;
+        }
+        for (rate, amount) in [(&mut self.messages, 1), (&mut self.bytes, bytes as u64)] {
+            rate.iter_mut().for_each(|rate| _ = rate.take(now, amount));
+        }
+        true
+    }
+}
 
 impl UserRules {
     fn may(&self, user: Option<&str>, client: &str, action: access::Action, topic: &str) -> bool {
-        let Some(access) = &self.0 else { return true };
+        let Some(access) = &self.access else { return true };
         let access = access.borrow();
         let user = access.user(user.unwrap_or(ANONYMOUS));
         user.is_some_and(|user| access.allows(user, client, action, topic).allowed)
+    }
+
+    fn limits(&self, user: Option<&str>) -> UserLimits {
+        let Some(access) = &self.access else { return UserLimits::default() };
+        let access = access.borrow();
+        let user = access.user(user.unwrap_or(ANONYMOUS)).and_then(|user| access.get(user));
+        user.map_or_else(UserLimits::default, |user| user.limits())
     }
 }
 
 impl Rules for UserRules {
     fn are_there(&self) -> bool {
-        self.0.is_some()
+        self.access.is_some()
+    }
+
+    fn spend(&mut self, now: Time, user: Option<&str>, bytes: usize) -> bool {
+        let limits = self.limits(user);
+        if limits.messages_per_second.is_none() && limits.bytes_per_second.is_none() {
+            return true;
+        }
+        let name = user.unwrap_or(ANONYMOUS);
+        match self.rates.get_mut(name).filter(|spent| spent.limits == limits) {
+            Some(spent) => spent.take(now, bytes),
+            None => {
+                let mut spent = Spent::new(limits, now);
+                let within = spent.take(now, bytes);
+                self.rates.insert(name.into(), spent);
+                within
+            }
+        }
+    }
+
+    fn connections(&self, user: Option<&str>) -> usize {
+        self.limits(user).connections.map_or(usize::MAX, |most| most as usize)
     }
 
     fn allow(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> bool {
@@ -150,7 +211,7 @@ pub fn start(config: &Config, has_partner: bool, lines: &Lines) -> Result<Securi
     let taker = security.users.clone().map(|path| UserTaker { path, sender, wake: Arc::new(wake) });
     Ok(Security {
         guarding: guards.then_some(Guarding { access: users, pair_secret, partner: None }),
-        rules: UserRules(access.clone()),
+        rules: UserRules { access: access.clone(), rates: BTreeMap::new() },
         desk,
         taker,
         changes: UserChanges { changes, access, waker },
