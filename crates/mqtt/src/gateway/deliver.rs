@@ -421,10 +421,8 @@ impl<R: Rules> Gateway<R> {
 
 /// One less waits for a body.
 fn release(bodies: &mut Bodies, records: &mut Records, body: u32) {
-    if let Some(gone) = bodies.release(body) {
-        if gone.recorded {
-            records.remove(&Key::Body(gone.id));
-        }
+    if let Some(gone) = bodies.release(body).filter(|gone| gone.recorded) {
+        records.remove(&Key::Body(gone.id));
     }
 }
 
