@@ -9,6 +9,8 @@
 
 mod connect;
 mod deliver;
+mod flights;
+mod giving;
 mod learn;
 mod publish;
 mod subscribe;

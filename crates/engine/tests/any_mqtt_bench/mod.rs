@@ -199,7 +199,7 @@ impl Bench {
         let link = LinkId(u32::from(link) % LINKS);
         let word = WORDS[usize::from(word) % WORDS.len()];
         let other = WORDS[usize::from(e) % WORDS.len()];
-        let version = if link.0 % 2 == 0 { Version::V5 } else { Version::V311 };
+        let version = if link.0.is_multiple_of(2) { Version::V5 } else { Version::V311 };
         let qos = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce][usize::from(a % 3)];
         let id = if qos == QoS::AtMostOnce { 0 } else { u16::from(b % 6) + 1 };
         let greeted = std::mem::replace(&mut self.greeted[link.0 as usize], true);

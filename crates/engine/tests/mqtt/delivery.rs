@@ -193,7 +193,9 @@ fn what_is_larger_than_a_client_takes_is_left_out_for_it_alone() {
     let mut world = World::serving(|_| {});
     let small = world.connected(0, v5::Connect { max_packet_size: NonZeroU32::new(100), ..passing("small") });
     let large = world.connected(0, passing("large"));
-    [small, large].map(|subscriber| world.want(subscriber, "t", QoS::AtLeastOnce));
+    for subscriber in [small, large] {
+        world.want(subscriber, "t", QoS::AtLeastOnce);
+    }
     let publisher = world.connected(0, passing("publisher"));
     world.send(publisher, "t", QoS::AtLeastOnce, &[b'x'; 200]);
     world.send(publisher, "t", QoS::AtLeastOnce, b"fits");

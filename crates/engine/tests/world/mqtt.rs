@@ -64,10 +64,11 @@ impl MqttClient {
 
     fn count(&mut self, got: &Got) {
         match got {
-            Got::Message(message) if message.qos == QoS::ExactlyOnce => {
-                if self.unreleased.insert(message.packet_id.unwrap().get()) {
-                    self.once.push(String::from_utf8_lossy(&message.payload).into_owned());
-                }
+            Got::Message(message)
+                if message.qos == QoS::ExactlyOnce
+                    && self.unreleased.insert(message.packet_id.unwrap().get()) =>
+            {
+                self.once.push(String::from_utf8_lossy(&message.payload).into_owned());
             }
             Got::Pubrel(id, _) => _ = self.unreleased.remove(id),
             _ => {}

@@ -193,6 +193,10 @@ impl<R: Rules> Gateway<R> {
                 let delay = session.will.as_ref().map_or(0, |will| will.delay).min(session.expiry);
                 session.will_at = Some(now + seconds(delay).max(grace));
             }
+            // Whatever the primary before has said, nothing takes longer than that.
+            let latest = now + seconds(session.expiry).max(grace);
+            session.ends_at = session.ends_at.map(|at| at.min(latest));
+            session.will_at = session.will_at.map(|at| at.min(latest));
             let (ends_at, will_at) = (session.ends_at, session.will_at);
             ends_at.iter().for_each(|at| _ = self.timers.insert((*at, Timer::End(index))));
             will_at.iter().for_each(|at| _ = self.timers.insert((*at, Timer::Will(index))));
@@ -222,7 +226,7 @@ impl<R: Rules> Gateway<R> {
             return self.refuse_connect(link, Reason::QUOTA_EXCEEDED, Some(text), net);
         }
         let index = known.unwrap_or_else(|| self.sessions.insert(Session::new(name, connect.version)));
-        let longest = u32::try_from(limits.session_expiry.0 / Span::secs(1).0).unwrap_or(FOR_EVER);
+        let longest = self.longest_expiry();
         let expiry = connect.session_expiry.min(longest);
         let keep_alive = seconds(u32::from(connect.keep_alive));
         let shortened = keep_alive.min(limits.keep_alive);
@@ -270,6 +274,11 @@ impl<R: Rules> Gateway<R> {
         self.pump(now, index, net);
     }
 
+    /// Seconds for which a session may outlive its connection.
+    pub(super) fn longest_expiry(&self) -> u32 {
+        u32::try_from(self.settings.limits.session_expiry.0 / Span::secs(1).0).unwrap_or(FOR_EVER)
+    }
+
     /// A name for a client that has none.
     fn make_name(&mut self) -> String {
         self.next_name += 1;
@@ -309,8 +318,7 @@ impl<R: Rules> Gateway<R> {
         word: Disconnect,
         net: &mut impl Effects,
     ) {
-        let longest =
-            u32::try_from(self.settings.limits.session_expiry.0 / Span::secs(1).0).unwrap_or(FOR_EVER);
+        let longest = self.longest_expiry();
         let Some(session) = self.sessions.get_mut(index) else { return };
         if let Some(expiry) = word.session_expiry {
             if session.expiry == 0 && expiry != 0 {

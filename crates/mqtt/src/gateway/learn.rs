@@ -77,9 +77,10 @@ impl<R: Rules> Gateway<R> {
             session.recorded = true;
             self.sessions.insert(session)
         });
+        let longest = self.longest_expiry();
         if let Some(session) = self.sessions.get_mut(index) {
             session.version = learnt.version;
-            session.expiry = learnt.expiry;
+            session.expiry = learnt.expiry.min(longest);
             (session.ends_at, session.will_at) = (learnt.ends_at, learnt.will_at);
             (session.will, session.user) = (learnt.will, learnt.user);
             session.dropped = learnt.dropped;

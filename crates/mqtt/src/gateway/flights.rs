@@ -1,0 +1,160 @@
+//! Messages that clients have to answer: sent, sent again, and done with.
+
+use super::giving::Outgoing;
+use super::{Gateway, Rules};
+use crate::bodies::Bodies;
+use crate::packet::{Acknowledge, Answer, Qos, Reason, acknowledge};
+use crate::records::{Key, Records, Waiting};
+use crate::session::{ALL_SENT, Flight, NO_BODY, Queued};
+use contract::Time;
+use wire::{Effects, LinkId, Order};
+
+impl<R: Rules> Gateway<R> {
+    /// A link has room again.
+    pub fn drained(&mut self, now: Time, link: LinkId, net: &mut impl Effects) {
+        if let Some(session) = self.session_of(link) {
+            self.pump(now, session, net);
+        }
+    }
+
+    /// Sends what waits for a session, as far as its connection and its window have room.
+    pub(super) fn pump(&mut self, now: Time, index: u32, net: &mut impl Effects) {
+        self.send_again(now, index, net);
+        let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
+        let Some(session) = sessions.get_mut(index).filter(|session| session.resend_from == ALL_SENT) else {
+            return;
+        };
+        let Some(link) = session.link else { return };
+        let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
+        while session.flights.len() < session.window && net.backlog(link) < settings.limits.backlog_bytes {
+            let Some(queued) = session.queue.pop_front() else { break };
+            let Queued { order, qos, retain, body: number, subscriptions } = queued;
+            let Some(body) = bodies.get(number) else { continue };
+            let gone = body.expires.is_some_and(|at| at <= now);
+            let id = if gone { 0 } else { session.take_id() };
+            let numbers = subscriptions.as_slice();
+            let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions: numbers };
+            if gone || !outgoing.send(now, link, client, body, stats, net) {
+                stats.expired += u64::from(gone);
+                records.remove(&Key::Waiting(&session.client, order));
+                release(bodies, records, number);
+                continue;
+            }
+            let keeps = session.is_persistent();
+            let body_kept = if keeps { number } else { NO_BODY };
+            let flight = Flight { id, order, body: body_kept, qos, retain, received: false, subscriptions };
+            if keeps {
+                let waiting = Waiting::of_flight(&flight, body.id);
+                records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+            } else {
+                release(bodies, records, number);
+            }
+            session.flights.push_back(flight);
+        }
+        self.walk_retained(now, index, net);
+    }
+
+    /// After a client has come back: what it has not answered is sent again, in its order, as far as there is room.
+    fn send_again(&mut self, now: Time, index: u32, net: &mut impl Effects) {
+        let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
+        let Some(session) = sessions.get_mut(index) else { return };
+        let Some(link) = session.link else { return };
+        let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
+        while session.resend_from != ALL_SENT {
+            let at = session.flights.partition_point(|flight| flight.order < session.resend_from);
+            let Some(flight) = session.flights.get(at) else {
+                session.resend_from = ALL_SENT;
+                break;
+            };
+            if net.backlog(link) >= settings.limits.backlog_bytes {
+                break;
+            }
+            let after = flight.order.saturating_add(1);
+            if flight.received {
+                let (version, id) = (client.version, flight.id);
+                net.append(link, Order::Any, |out| {
+                    acknowledge(out, version, Answer::PubRel, id, Reason::SUCCESS);
+                });
+                session.resend_from = after;
+                continue;
+            }
+            if at >= session.window {
+                break;
+            }
+            let Flight { id, qos, retain, ref subscriptions, .. } = *flight;
+            let outgoing = Outgoing { dup: true, qos, retain, id, subscriptions: subscriptions.as_slice() };
+            let body = bodies.get(flight.body);
+            if body.is_some_and(|body| outgoing.send(now, link, client, body, stats, net)) {
+                session.resend_from = after;
+            } else if let Some(flight) = session.flights.remove(at) {
+                // It is larger than the client takes by now.
+                records.remove(&Key::Waiting(&session.client, flight.order));
+                release(bodies, records, flight.body);
+            }
+        }
+    }
+
+    /// A client has a message: PUBACK or PUBCOMP.
+    pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge, _net: &mut impl Effects) {
+        let Gateway { sessions, bodies, records, .. } = self;
+        let Some(session) = sessions.get_mut(index) else { return };
+        let wanted = |flight: &Flight| {
+            flight.id == word.id
+                && (flight.received == (word.answer == Answer::PubComp))
+                && (flight.qos == Qos::ExactlyOnce) == (word.answer == Answer::PubComp)
+        };
+        let Some(at) = session.flights.iter().position(wanted) else { return };
+        let Some(flight) = session.flights.remove(at) else { return };
+        if session.is_persistent() {
+            records.remove(&Key::Waiting(&session.client, flight.order));
+        }
+        release(bodies, records, flight.body);
+    }
+
+    /// A client has a QoS 2 message: PUBREC. Its number stays in use until the client has released it.
+    pub(super) fn receive_flight(&mut self, index: u32, word: Acknowledge, net: &mut impl Effects) {
+        let Gateway { sessions, bodies, records, .. } = self;
+        let Some(session) = sessions.get_mut(index) else { return };
+        let Some(link) = session.link else { return };
+        let version = session.version;
+        let flight =
+            session.flights.iter().position(|flight| flight.id == word.id && flight.qos == Qos::ExactlyOnce);
+        let Some(at) = flight else {
+            let reason = Reason::PACKET_ID_NOT_FOUND;
+            return net
+                .append(link, Order::Any, |out| acknowledge(out, version, Answer::PubRel, word.id, reason));
+        };
+        if word.reason.is_error() {
+            // It does not want it, and no PUBREL follows.
+            if let Some(flight) = session.flights.remove(at) {
+                records.remove(&Key::Waiting(&session.client, flight.order));
+                release(bodies, records, flight.body);
+            }
+            return;
+        }
+        let persistent = session.is_persistent();
+        if let Some(flight) = session.flights.get_mut(at) {
+            let body = std::mem::replace(&mut flight.body, NO_BODY);
+            flight.received = true;
+            if persistent {
+                let waiting = Waiting::of_flight(flight, 0);
+                records.put(&Key::Waiting(&session.client, flight.order), |out| waiting.write(out));
+            }
+            release(bodies, records, body);
+        }
+        net.append(link, Order::Last, |out| {
+            acknowledge(out, version, Answer::PubRel, word.id, Reason::SUCCESS);
+        });
+    }
+
+    pub(super) fn release_body(&mut self, body: u32) {
+        release(&mut self.bodies, &mut self.records, body);
+    }
+}
+
+/// One less waits for a body.
+pub(super) fn release(bodies: &mut Bodies, records: &mut Records, body: u32) {
+    if let Some(gone) = bodies.release(body).filter(|gone| gone.recorded) {
+        records.remove(&Key::Body(gone.id));
+    }
+}

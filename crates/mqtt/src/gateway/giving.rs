@@ -1,0 +1,258 @@
+//! One message on its way to sessions: sent at once, or kept until it can be.
+
+use super::flights::release;
+use super::{Client, Phase};
+use crate::bodies::{Bodies, Body, NewBody};
+use crate::packet::{Delivery, Qos, Version, delivery, delivery_bytes};
+use crate::records::{Content, Key, Records, Waiting};
+use crate::session::{Flight, NO_BODY, Queued, Session};
+use crate::settings::Limits;
+use crate::stats::Stats;
+use crate::tree::{Entry, Want};
+use contract::{Span, Time};
+use wire::{Effects, LinkId, Order};
+
+/// A message as a client gets it.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'a> {
+    pub(super) topic: &'a str,
+    pub(super) qos: Qos,
+    pub(super) retain: bool,
+    pub(super) expires: Option<Time>,
+    pub(super) properties: &'a [u8],
+    pub(super) payload: &'a [u8],
+    /// Its publisher, in which life, and its number.
+    pub(super) origin: (&'a str, u64, u64),
+    pub(super) created: Time,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn content(&self) -> Content<'a> {
+        let (publisher, incarnation, seq) = self.origin;
+        let Item { topic, qos, created, expires, properties, payload, .. } = *self;
+        Content { topic, qos, created, expires, publisher, incarnation, seq, properties, payload }
+    }
+}
+
+/// One message on its way to sessions.
+pub(super) struct Giving<'g> {
+    pub(super) now: Time,
+    pub(super) clients: &'g [Option<Box<Client>>],
+    pub(super) bodies: &'g mut Bodies,
+    /// Of telling a backup.
+    pub(super) round: u32,
+    pub(super) next_body: &'g mut u64,
+    pub(super) records: &'g mut Records,
+    pub(super) stats: &'g mut Stats,
+    pub(super) limits: &'g Limits,
+    /// The body that is kept of it, once somebody has to wait.
+    pub(super) body: Option<u32>,
+    /// Whether a session that outlives its connection has been given it.
+    pub(super) recorded: bool,
+}
+
+impl Giving<'_> {
+    pub(super) fn give_entry(
+        &mut self,
+        session: &mut Session,
+        item: &Item<'_>,
+        entry: &Entry,
+        net: &mut impl Effects,
+    ) {
+        let want = Want::of(&entry.options);
+        let number = entry.subscription;
+        self.give(session, item, &want, number.as_slice(), net);
+    }
+
+    /// Sends a message to a session, or has it wait.
+    pub(super) fn give(
+        &mut self,
+        session: &mut Session,
+        item: &Item<'_>,
+        want: &Want,
+        numbers: &[u32],
+        net: &mut impl Effects,
+    ) {
+        let qos = item.qos.min(want.qos);
+        let retain = item.retain && want.retain_as_published;
+        let client = session.link.and_then(|link| {
+            let client = self.clients.get(link.0 as usize)?.as_deref()?;
+            matches!(client.phase, Phase::Open { .. }).then_some((link, client))
+        });
+        if qos == Qos::AtMostOnce {
+            let Some((link, client)) = client else { return };
+            if net.backlog(link) >= self.limits.backlog_bytes {
+                session.dropped += 1;
+                self.stats.dropped += 1;
+                return;
+            }
+            let outgoing = Outgoing { dup: false, qos, retain, id: 0, subscriptions: numbers };
+            outgoing.send(self.now, link, client, item, self.stats, net);
+            return;
+        }
+        let room = session.has_room();
+        match client {
+            Some((link, client)) if room && net.backlog(link) < self.limits.backlog_bytes => {
+                self.launch(session, link, client, item, (qos, retain, numbers), net);
+            }
+            Some(_) => self.queue(session, item, qos, retain, numbers),
+            None if session.is_persistent() => self.queue(session, item, qos, retain, numbers),
+            None => {}
+        }
+    }
+
+    /// Sends a message that has to be answered.
+    fn launch(
+        &mut self,
+        session: &mut Session,
+        link: LinkId,
+        client: &Client,
+        item: &Item<'_>,
+        (qos, retain, subscriptions): (Qos, bool, &[u32]),
+        net: &mut impl Effects,
+    ) {
+        let id = session.take_id();
+        let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions };
+        if !outgoing.send(self.now, link, client, item, self.stats, net) {
+            return;
+        }
+        let order = session.take_order();
+        let subscriptions = subscriptions.into();
+        let mut flight = Flight { id, order, body: NO_BODY, qos, retain, received: false, subscriptions };
+        // Where there is no room to keep it, it has been sent all the same, and its number is in use.
+        if session.is_persistent()
+            && let Some((body, name)) = self.keep(item, true)
+        {
+            flight.body = body;
+            self.bodies.hold(body);
+            self.recorded = true;
+            let waiting = Waiting::of_flight(&flight, name);
+            self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+        }
+        session.flights.push_back(flight);
+    }
+
+    fn queue(&mut self, session: &mut Session, item: &Item<'_>, qos: Qos, retain: bool, numbers: &[u32]) {
+        if session.queue.len() >= self.limits.queue_messages {
+            if let Some(oldest) = session.queue.pop_front() {
+                self.records.remove(&Key::Waiting(&session.client, oldest.order));
+                release(self.bodies, self.records, oldest.body);
+            }
+            session.dropped += 1;
+            self.stats.dropped += 1;
+        }
+        let Some((body, name)) = self.keep(item, session.is_persistent()) else {
+            session.dropped += 1;
+            self.stats.dropped += 1;
+            return;
+        };
+        self.bodies.hold(body);
+        let order = session.take_order();
+        if session.is_persistent() {
+            self.recorded = true;
+            let waiting =
+                Waiting { body: name, id: 0, qos, retain, received: false, subscriptions: numbers.into() };
+            self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+        }
+        session.queue.push_back(Queued { order, body, qos, retain, subscriptions: numbers.into() });
+    }
+
+    /// Keeps the message for those who wait for it. `outlives`: one of them does not end with its connection, so others are
+    /// told. `None`: there is no room.
+    fn keep(&mut self, item: &Item<'_>, outlives: bool) -> Option<(u32, u64)> {
+        let index = match self.body {
+            Some(index) => index,
+            None => self.insert(item)?,
+        };
+        self.body = Some(index);
+        let body = self.bodies.get_mut(index)?;
+        if outlives && !body.recorded && self.records.wanted {
+            (body.recorded, body.told) = (true, self.round);
+            self.records.put(&Key::Body(body.id), |out| item.content().write(out));
+        }
+        Some((index, body.id))
+    }
+
+    fn insert(&mut self, item: &Item<'_>) -> Option<u32> {
+        let Item { topic, properties, payload, expires, .. } = *item;
+        let new = NewBody { id: *self.next_body, topic, properties, payload, expires };
+        if self.bodies.bytes() + new.bytes() > self.limits.queue_bytes {
+            return None;
+        }
+        *self.next_body = self.next_body.wrapping_add(1).max(1);
+        Some(self.bodies.insert(&new))
+    }
+
+    /// The message has been given to everybody.
+    pub(super) fn let_go(&mut self) {
+        if let Some(body) = self.body.take() {
+            release(self.bodies, self.records, body);
+        }
+    }
+}
+
+/// How a message is sent to one client.
+pub(super) struct Outgoing<'o> {
+    pub(super) dup: bool,
+    pub(super) qos: Qos,
+    pub(super) retain: bool,
+    pub(super) id: u16,
+    pub(super) subscriptions: &'o [u32],
+}
+
+/// What a message has to say.
+pub(super) trait Says {
+    fn says(&self) -> (&str, Option<Time>, &[u8], &[u8]);
+}
+
+impl Says for Item<'_> {
+    fn says(&self) -> (&str, Option<Time>, &[u8], &[u8]) {
+        (self.topic, self.expires, self.properties, self.payload)
+    }
+}
+
+impl Says for Body {
+    fn says(&self) -> (&str, Option<Time>, &[u8], &[u8]) {
+        (self.topic(), self.expires, self.properties(), self.payload())
+    }
+}
+
+impl Outgoing<'_> {
+    /// `false`: it is larger than the client takes, and counts as delivered.
+    pub(super) fn send(
+        &self,
+        now: Time,
+        link: LinkId,
+        client: &Client,
+        message: &impl Says,
+        stats: &mut Stats,
+        net: &mut impl Effects,
+    ) -> bool {
+        let (topic, expires, properties, payload) = message.says();
+        // Rounded up: a message of which something is left is not of no use yet.
+        let left =
+            |at: Time| at.since(now).max(Span::ZERO).as_nanos_u64().div_ceil(Span::secs(1).as_nanos_u64());
+        let sent = Delivery {
+            dup: self.dup,
+            qos: self.qos,
+            retain: self.retain,
+            topic,
+            id: self.id,
+            alias: None,
+            expiry: expires.map(|at| left(at) as u32),
+            subscriptions: if client.version == Version::V5 { self.subscriptions } else { &[] },
+            properties,
+            payload,
+        };
+        if client.packet_bytes_max != usize::MAX
+            && delivery_bytes(client.version, &sent) > client.packet_bytes_max
+        {
+            stats.dropped += 1;
+            return false;
+        }
+        stats.messages_sent += 1;
+        stats.bytes_sent += payload.len() as u64;
+        net.append(link, Order::Any, |out| delivery(out, client.version, &sent));
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! A backup that joins is told in pieces, between which things change. In the end it knows the same.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use contract::{Contract, Loss, Span, Time};
+use mqtt::gateway::Dispatched;
+use mqtt::packet::Version;
+use mqtt::testing::{QoS, encode_5, subscribe, v5};
+use mqtt::{Gateway, Limits, Load, Settings};
+use std::num::NonZeroU16;
+use wire::{
+    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind, Order, PeerIndex,
+};
+
+const NOW: Time = Time(1_000_000_000_000);
+
+/// Nobody listens.
+struct Nobody;
+
+impl Effects for Nobody {
+    fn send(&mut self, _link: LinkId, _frame: &Frame<'_>) {}
+    fn send_message(&mut self, _link: LinkId, _kind: MessageKind, _message: &Message<'_>) {}
+    fn send_mark(&mut self, _link: LinkId, _kind: MarkKind, _mark: Mark) {}
+    fn backlog(&self, _link: LinkId) -> usize {
+        0
+    }
+    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
+    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
+    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
+    fn present_again(&mut self, _link: LinkId) {}
+    fn hang_up(&mut self, _link: LinkId) {}
+}
+
+impl Load for Nobody {
+    fn count(&mut self, _filter: &str, _comes: bool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn gateway(node: u64) -> Gateway {
+    let fallback = Contract { loss: Loss::Unbounded, ..Contract::every(Span::FOREVER) };
+    let mut gateway = Gateway::new(
+        Settings { limits: Limits::default(), fallback, server_reference: None, node },
+        mqtt::Open,
+    );
+    gateway.record(true);
+    gateway
+}
+
+fn connect(gateway: &mut Gateway, number: u32, clean_start: bool) {
+    let hello = v5::Connect {
+        client_id: format!("client {number}").into(),
+        session_expiry_interval_secs: 3_600,
+        clean_start,
+        ..Default::default()
+    };
+    let link = LinkId(number);
+    gateway.accept(NOW, link, &mut Nobody);
+    for bytes in [
+        encode_5(hello.into()).unwrap(),
+        subscribe(Version::V5, NonZeroU16::MIN, "t", QoS::AtLeastOnce).unwrap(),
+    ] {
+        assert_eq!(gateway.take(NOW, link, &bytes, &mut Nobody, &mut Nobody).0, bytes.len());
+    }
+}
+
+fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
+    let message = Dispatched {
+        publisher: "p",
+        incarnation: 1,
+        seq,
+        created: NOW,
+        again: false,
+        loss: Loss::Unbounded,
+        truths: MessageFlags::AT_LEAST_ONCE,
+        trailer: &[],
+        payload: &[7; 1_000],
+    };
+    gateway.deliver(NOW, route, &message, &mut Nobody);
+}
+
+const SESSIONS: u32 = 20;
+
+#[test]
+fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
+    for change_after in [1, 2, 3, 5, 8, usize::MAX] {
+        let (mut primary, mut backup) = (gateway(1), gateway(2));
+        primary.set_reign(NOW, true, &mut Nobody);
+        let (route, _) = primary.route("t");
+        for number in 0..SESSIONS {
+            connect(&mut primary, number, true);
+            primary.close(NOW, LinkId(number));
+        }
+        (0..400).for_each(|seq| deliver(&mut primary, route, seq));
+        let _ = primary.take_records();
+        let (mut place, mut pieces, mut bytes) = (Some(0), 0, 0);
+        while let Some(from) = place {
+            let mut piece = Vec::new();
+            place = primary.tell(from, &mut piece);
+            assert!(piece.len() < 64 << 10, "a piece of {} bytes", piece.len());
+            (pieces, bytes) = (pieces + 1, bytes + piece.len());
+            backup.learn(&piece);
+            if pieces % change_after == 0 {
+                // Sessions end, begin, come back, and are given more.
+                let number = pieces as u32 * 7 % SESSIONS;
+                connect(&mut primary, number, pieces % 2 == 0);
+                primary.close(NOW, LinkId(number));
+                deliver(&mut primary, route, 400 + pieces as u64);
+                backup.learn(&primary.take_records());
+            }
+        }
+        assert!(pieces > 8);
+        // Each message is told once, not once for each session that waits for it.
+        assert!(bytes < 2 << 20, "{bytes} bytes in {pieces} pieces");
+        backup.set_reign(NOW, true, &mut Nobody);
+        let (here, there) = (primary.stats(), backup.stats());
+        let told =
+            |stats: &mqtt::Stats| (stats.sessions, stats.subscriptions, stats.waiting, stats.waiting_bytes);
+        assert_eq!(told(&here), told(&there), "changes after {change_after} pieces");
+        // The same clients end their sessions at both, and nothing is left at either.
+        for gateway in [&mut primary, &mut backup] {
+            for number in 0..SESSIONS {
+                connect(gateway, number, true);
+            }
+            assert_eq!(gateway.stats().waiting, 0);
+            assert_eq!(gateway.stats().waiting_bytes, 0);
+        }
+    }
+}
