@@ -495,7 +495,7 @@ impl Watch {
         account: &StreamAccount<'_>,
     ) {
         let Some(index) = self.ledger.subscriber_of(host) else { return };
-        let result = accounts::agrees(&self.ledger, index, publisher, account);
+        let result = accounts::agrees(&self.ledger, &self.served, index, publisher, account);
         self.verdict(now, accounts::NAME, result);
     }
 
