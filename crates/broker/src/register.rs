@@ -560,11 +560,16 @@ impl Broker {
         }
     }
 
-    /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it.
+    /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it. If it
+    /// is one of results, its place may be taken by another of the same messages.
     fn forget_results(&mut self, index: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream_mut(index) else { return };
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
-        for results in std::mem::take(&mut stream.results) {
+        let results = std::mem::take(&mut stream.results);
+        if let Some(origin) = stream.made_of.and_then(|origin| self.table.stream_mut(origin)) {
+            origin.results.retain(|known| known.stream != Some(index));
+        }
+        for results in results {
             let made = results.stream.and_then(|made| self.table.stream_mut(made));
             // Housekeeping retires it when its last messages have been dispatched.
             if let Some(made) = made.filter(|made| made.made_of == Some(index)) {

@@ -33,7 +33,7 @@ pub(crate) const DISPATCHED: u16 = 8;
 /// A copy was written for the backup.
 pub(crate) const COPIED: u16 = 16;
 
-/// A primary that it followed before said so.
+/// A primary that it followed before said so, or the present one of an earlier copy.
 pub(crate) const PRUNED_BEFORE: u16 = 64;
 /// It came before it was created, by the clocks of the two.
 pub(crate) const AHEAD: u16 = 32;
@@ -233,6 +233,15 @@ impl Stream {
             let traces = &mut message.traces[broker];
             *traces = traces.at(life);
             traces.flags |= flag;
+        }
+    }
+
+    /// A copy has come from the primary. What that said of an earlier copy does not hold for this one.
+    pub(crate) fn copied(&mut self, broker: usize, life: Life, seq: u64) {
+        let pruned = self.traces(broker, life, seq) & PRUNED != 0;
+        self.trace(broker, life, seq, if pruned { COPY | PRUNED_BEFORE } else { COPY });
+        if let Some(message) = self.messages.get_mut(seq as usize) {
+            message.traces[broker].flags &= !PRUNED;
         }
     }
 }

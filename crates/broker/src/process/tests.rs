@@ -125,3 +125,45 @@ fn rings_grow_as_far_as_limits_allow_and_the_operator_is_told() {
     assert!(said.contains("need 91 of its messages to be kept, and 16 are"), "{said}");
     assert!(said.contains("limits.store"), "{said}");
 }
+
+/// A result of the stream's message, under the number and the topic of its output.
+fn result(of: u32, output: u32, topic: &str) -> Outcome<'_> {
+    Outcome {
+        output,
+        topic,
+        period: Span::millis(1),
+        deadline: Span::millis(10),
+        gapless: true,
+        stream: of,
+        incarnation: 1,
+        seq: 0,
+        created: NOW,
+        flags: MessageFlags::NONE,
+        payload: topic.as_bytes(),
+        lineage: 0,
+    }
+}
+
+#[test]
+fn streams_of_results_that_the_other_broker_ends_are_not_taken_for_those_that_come_after_them() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    broker.handle_timeout(broker.next_deadline(), &mut out);
+    assert!(broker.pair.is_primary());
+    let index = stream(&mut broker, &mut out);
+    for (output, topic) in [(0, "x"), (1, "y"), (2, "z")] {
+        assert!(broker.publish_result(NOW, &result(index, output, topic), &mut out));
+    }
+    // As when it stands by and the primary retires them.
+    for topic in ["x", "y", "z"] {
+        let made = broker.table.topic(broker.table.find_topic(topic).unwrap()).unwrap().streams[0];
+        broker.drop_stream(made, &mut out);
+    }
+    // The last place is the first to be taken again, at once.
+    for (output, topic) in [(0, "x"), (1, "y"), (2, "z")] {
+        assert!(broker.publish_result(NOW, &result(index, output, topic), &mut out), "on {topic}");
+        let made = broker.table.topic(broker.table.find_topic(topic).unwrap()).unwrap().streams[0];
+        let ring = ring(&mut broker, made);
+        let carried: Vec<_> = ring.tickets().filter_map(|ticket| Some(ring.message(ticket)?.1)).collect();
+        assert_eq!(carried, [topic.as_bytes()]);
+    }
+}

@@ -1,8 +1,11 @@
 //! What a subscriber counts as received, lost and late is what it was.
 //!
 //! Source: no loss goes unreported. What is missing between the message that came first and the last one must be counted;
-//! what is missing before that may be. A message that comes long after it was given up counts as both.
+//! what is missing before that may be. A message that comes long after it was given up counts as both. A result that was not
+//! promised, since graphs changed, may be missing without being counted: its stream begins with the first that is made, and
+//! older messages may still come to the operators after that one.
 
+use super::served::Served;
 use crate::ledger::Ledger;
 use endpoint::StreamAccount;
 
@@ -16,15 +19,16 @@ struct Truth {
     late: u64,
     /// Messages that came after they had been given up.
     overdue: u64,
-    /// Missing after the one that came first, up to the last, and the longest run of them.
+    /// Missing after the one that came first, up to the last, although they were promised, and the longest run of them.
     between: [u64; 2],
-    /// The same from the beginning of the stream on.
+    /// All that are missing from the beginning of the stream on.
     at_most: [u64; 2],
 }
 
 /// The subscriber's life is over, or the run: every gap has been judged.
 pub(super) fn agrees(
     ledger: &Ledger,
+    served: &Served,
     subscriber: usize,
     publisher: usize,
     account: &StreamAccount<'_>,
@@ -35,20 +39,28 @@ pub(super) fn agrees(
     }
     let mut truth = Truth::default();
     let lives = ledger.streams.iter().filter(|s| s.host == publisher && s.topic == account.topic);
-    for receipt in lives.filter_map(|stream| stream.receipts[subscriber].as_ref()) {
+    for (stream, receipt) in lives.filter_map(|stream| Some((stream, stream.receipts[subscriber].as_ref()?)))
+    {
         truth.received += receipt.received();
         truth.late += receipt.called_late;
         truth.overdue += receipt.overdue;
         let began = receipt.began.unwrap_or(u64::MAX);
-        let mut run = 0;
-        for (seq, has) in receipt.had_in_this_life().enumerate() {
-            if !has {
-                run += 1;
+        // What is missing at the end is not known to be lost, so a gap counts when something has come after it.
+        let (mut run, mut certain, mut gap) = (0, 0, [0; 2]);
+        for (seq, has) in (0..).zip(receipt.had_in_this_life()) {
+            if has {
+                add_run(&mut truth.at_most, std::mem::take(&mut run));
+                add_run(&mut gap, std::mem::take(&mut certain));
+                let [missing, longest] = std::mem::take(&mut gap);
+                truth.between = [truth.between[0] + missing, truth.between[1].max(longest)];
                 continue;
             }
-            add_run(&mut truth.at_most, run);
-            add_run(&mut truth.between, if seq as u64 > began { run } else { 0 });
-            run = 0;
+            run += 1;
+            if seq > began && served.is_promised(ledger, stream, seq) {
+                certain += 1;
+            } else {
+                add_run(&mut gap, std::mem::take(&mut certain));
+            }
         }
     }
     let tally = account.tally;

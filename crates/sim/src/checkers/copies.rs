@@ -3,6 +3,10 @@
 //! Source: table 3.3 and algorithms A4, A5. "Always" means before the new primary's queue is empty, if anybody
 //! subscribes the topic, and as many of each stream as its ring keeps. Beyond what the guarantees assume, floods may
 //! overwrite copies, and only the first half is checked.
+//!
+//! A message may be copied once more after its copy was pruned: the primary has overwritten it, and gets it again from a broker
+//! that had forwarded it, long after. The prune was about the first copy; the second may be dispatched, and since everybody was
+//! offered the message before, nobody depends on it.
 
 use crate::ledger::{self, Ledger, Life, Receipt, Stream};
 use crate::scenario::Scenario;

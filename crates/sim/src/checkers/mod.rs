@@ -282,13 +282,13 @@ impl Watch {
                 stream.trace(host, life, note.seq, flags);
             }
             Written::Message { kind: MessageKind::Forward, .. } if follows => {
-                stream.trace(host, life, note.seq, ledger::COPY);
+                stream.copied(host, life, note.seq);
             }
             Written::Message { kind: MessageKind::Forward, .. } => {
                 stream.trace(host, life, note.seq, ledger::ARRIVED);
             }
             Written::Message { kind: MessageKind::Replicate, .. } if follows => {
-                stream.trace(host, life, note.seq, ledger::COPY);
+                stream.copied(host, life, note.seq);
             }
             Written::Mark { kind: MarkKind::Prune } if follows => {
                 stream.trace(host, life, note.seq, ledger::PRUNED);
@@ -495,7 +495,7 @@ impl Watch {
         account: &StreamAccount<'_>,
     ) {
         let Some(index) = self.ledger.subscriber_of(host) else { return };
-        let result = accounts::agrees(&self.ledger, index, publisher, account);
+        let result = accounts::agrees(&self.ledger, &self.served, index, publisher, account);
         self.verdict(now, accounts::NAME, result);
     }
 
