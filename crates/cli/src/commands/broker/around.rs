@@ -1,7 +1,7 @@
 //! The process around a broker: its log, its alarms, and the store for what must outlive it.
 
 use super::log::Lines;
-use super::security::Desk;
+use super::logins::Desk;
 use crate::config::Config;
 use crate::output::Trouble;
 use broker::{Alarms, Event};

@@ -1,6 +1,6 @@
 //! What serves clients of MQTT.
 
-use super::security::UserRules;
+use super::logins::UserRules;
 use crate::config::{BrokerAddress, Config};
 use broker::without_contract;
 use host::random_number;

@@ -3,10 +3,10 @@
 mod around;
 mod gateway;
 mod log;
+mod logins;
 mod observe;
 mod processing;
 mod reload;
-mod security;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};
@@ -43,7 +43,7 @@ pub fn run(
             .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
         Notifier::default()
     });
-    let mut security = security::start(config, partner.is_some(), &lines)?;
+    let mut security = logins::start(config, partner.is_some(), &lines)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell) = processing::start(config, &lines)?;

@@ -3,8 +3,8 @@
 use super::USUAL_PRIORITY;
 use super::around::Around;
 use super::log::Lines;
+use super::logins::UserRules;
 use super::reload::{Commit, Taker};
-use super::security::UserRules;
 use crate::commands::graph::Study;
 use crate::config::Config;
 use crate::kinds::Kinds;
