@@ -84,7 +84,8 @@ impl Understanding {
             inflight: small("mqtt.inflight"),
             queue_messages: self.size("mqtt.queue_messages"),
             queue_bytes: self.size("mqtt.queue"),
-            backlog_bytes: self.size("mqtt.backlog"),
+            // A connection is said to have room again once less than this waits on it.
+            backlog_bytes: self.size("mqtt.backlog").max(engine::driving::DRAINED_BYTES + 1),
             subscriptions_per_session: self.size("mqtt.subscriptions_per_session"),
             subscriptions: self.size("mqtt.subscriptions"),
             retained_messages: self.size("mqtt.retained_messages"),

@@ -371,7 +371,7 @@ pub const KEYS: &[Key] = &[
         "mqtt.backlog",
         Kind::Bytes,
         "\"1MiB\"",
-        "What may wait on one connection. Above it, messages of QoS 0 are dropped and counted, others queued.",
+        "What may wait on one connection, at least 64KiB. Above it, messages of QoS 0 are dropped and counted, others queued.",
     ),
     key(
         "mqtt.subscriptions_per_session",
