@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use wire::{
     Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
-    PeerIndex, Protocol, Standing,
+    PeerIndex, Protocol, Secret, Standing,
 };
 
 pub struct Silent;
@@ -272,6 +272,8 @@ impl Bench {
                     node,
                     incarnation,
                     name,
+                    user: "",
+                    password: Secret(""),
                 }));
                 out.push(&Frame::Synced);
             }
@@ -287,6 +289,8 @@ impl Bench {
                     node,
                     incarnation,
                     name,
+                    user: "",
+                    password: Secret(""),
                 }));
             }
             3 => out.push(&Frame::Join),

@@ -7,6 +7,7 @@ mod logins;
 mod observe;
 mod processing;
 mod reload;
+mod security;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
 use crate::output::{Outcome, Trouble, yes};

@@ -1,0 +1,114 @@
+//! What protects a broker: certificates, and the rule that nothing listens beyond this host without protection.
+
+use super::log::Lines;
+use super::reload::{Commit, Taker};
+use crate::config::{BrokerAddress, Config};
+use crate::output::Trouble;
+use host::tls::{ClientCertificates, Tls, server_name};
+use host::{Door, Lobby, LobbySettings, Partner, Transport, Troubles};
+use std::sync::Arc;
+
+/// Refuses to listen beyond this host where whoever reaches the listener could do anything.
+pub fn check_exposure(config: &Config, own: &BrokerAddress, insecure: bool) -> Result<(), Trouble> {
+    let required = config.tls.client_certificates == ClientCertificates::Required;
+    let is_protected = |key: &str, door: &Door| match key {
+        // Users do not come in there; a stranger could take the partner's place and get everything.
+        "pair" => door.transport == Transport::PairTls,
+        _ => config.security.users.is_some() || required && door.transport.is_secure(),
+    };
+    let beyond = |door: &Door| !door.address.ip().is_loopback();
+    let open: Vec<String> = own
+        .doors()
+        .iter()
+        .filter(|(key, door)| beyond(door) && !is_protected(key, door))
+        .map(|(key, door)| format!("brokers.{}.{key} = \"{}\"", own.name, door.address))
+        .collect();
+    if insecure || open.is_empty() {
+        return Ok(());
+    }
+    let pair_only = open.iter().all(|line| line.contains(".pair = "));
+    let remedies = if pair_only {
+        format!(
+            "set brokers.{}.pair_tls = true with tls.certificate, tls.key and tls.ca; or listen on 127.0.0.1; or, in a \
+             network that you trust, say `verge broker {} --insecure`",
+            own.name, own.name
+        )
+    } else {
+        format!(
+            "give users (security.users); or use only listeners with TLS and set tls.client_certificates = \"required\" with \
+             tls.client_ca (for the pair: pair_tls = true); or, in a network that you trust, say `verge broker {} --insecure`",
+            own.name
+        )
+    };
+    Err(Trouble(format!(
+        "the broker would listen beyond this host, and whoever reaches it could publish and subscribe: {}\n  = {remedies}",
+        open.join(", ")
+    )))
+}
+
+/// Certificates, where any are needed.
+pub struct Certificates {
+    tls: Option<Arc<Tls>>,
+    lines: Lines,
+}
+
+impl Certificates {
+    /// Loads what the doors and the connection to the partner need.
+    pub fn load(
+        config: &Config,
+        own: &BrokerAddress,
+        partner: Option<&BrokerAddress>,
+        lines: &Lines,
+    ) -> Result<Certificates, Trouble> {
+        let dials = partner.is_some_and(|partner| partner.listeners.pair_tls);
+        if !dials && !own.doors().iter().any(|(_, door)| door.transport.is_secure()) {
+            return Ok(Certificates { tls: None, lines: lines.clone() });
+        }
+        let (tls, notes) = Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()))?;
+        notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
+        Ok(Certificates { tls: Some(Arc::new(tls)), lines: lines.clone() })
+    }
+
+    /// Starts the thread that makes handshakes, where a door or the partner needs any.
+    pub fn lobby(
+        &self,
+        config: &Config,
+        own: &BrokerAddress,
+        troubles: &Arc<Troubles>,
+    ) -> Result<Option<Lobby>, Trouble> {
+        let shakes = own.doors().iter().any(|(_, door)| door.transport != Transport::Plain);
+        if !shakes && self.tls.is_none() {
+            return Ok(None);
+        }
+        let settings = LobbySettings {
+            handshakes: config.handshakes,
+            within: config.limits.greeting,
+            tls: self.tls.clone(),
+            troubles: Arc::clone(troubles),
+        };
+        Ok(Some(Lobby::start(settings)?))
+    }
+}
+
+impl Taker for Certificates {
+    /// Loads them again, whether or not a key has changed: files have the same names and something else in them.
+    fn prepare(&mut self, config: &Config) -> Result<Commit, String> {
+        let Some(tls) = self.tls.clone() else { return Ok(Box::new(|| {})) };
+        let (renewed, notes) = tls.prepare(&config.tls).map_err(|error| error.to_string())?;
+        let lines = self.lines.clone();
+        Ok(Box::new(move || {
+            tls.adopt(renewed);
+            notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
+            lines.say("certificates are loaded again: new connections use them, the others go on");
+        }))
+    }
+}
+
+/// Where the partner is, and what its certificate must have.
+pub fn partner(partner: Option<&BrokerAddress>) -> Result<Option<Partner>, Trouble> {
+    let Some(partner) = partner else { return Ok(None) };
+    let listeners = &partner.listeners;
+    let name = listeners.pair_tls.then(|| server_name(&listeners.pair_host)).transpose();
+    let name = name.map_err(|error| Trouble(format!("brokers.{}.pair: {error}", partner.name)))?;
+    Ok(Some(Partner { address: partner.pair, name }))
+}
