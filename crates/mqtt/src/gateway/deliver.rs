@@ -13,6 +13,24 @@ use crate::tree::{Entry, Matches};
 use contract::{Loss, Time};
 use wire::{Effects, MessageFlags};
 
+/// What gives a message to sessions. It borrows all of the gateway but the sessions, and what finds them.
+macro_rules! giving {
+    ($gateway:ident, $now:ident) => {
+        Giving {
+            now: $now,
+            clients: &$gateway.clients,
+            bodies: &mut $gateway.bodies,
+            round: $gateway.telling.round,
+            next_body: &mut $gateway.next_body,
+            records: &mut $gateway.records,
+            stats: &mut $gateway.stats,
+            limits: &$gateway.settings.limits,
+            body: None,
+            recorded: false,
+        }
+    };
+}
+
 /// A message that the broker dispatches.
 #[derive(Clone, Copy, Debug)]
 pub struct Dispatched<'a> {
@@ -105,18 +123,7 @@ impl<R: Rules> Gateway<R> {
         // Sessions that outlive their connections, and have outlived a primary, may have been given it there.
         let highest = || self.given.get(&routing.topic)?.get(message.publisher);
         let given = message.again && highest().is_some_and(|highest| highest.covers(message));
-        let mut giving = Giving {
-            now,
-            clients: &self.clients,
-            bodies: &mut self.bodies,
-            round: self.telling.round,
-            next_body: &mut self.next_body,
-            records: &mut self.records,
-            stats: &mut self.stats,
-            limits: &self.settings.limits,
-            body: None,
-            recorded: false,
-        };
+        let mut giving = giving!(self, now);
         for row in routing.matches.rows() {
             let Some(session) = self.sessions.get_mut(row.session) else { continue };
             let own = *session.publisher == *message.publisher;
@@ -180,18 +187,7 @@ impl<R: Rules> Gateway<R> {
             return;
         };
         let Some(link) = session.link else { return session.walks.clear() };
-        let mut giving = Giving {
-            now,
-            clients: &self.clients,
-            bodies: &mut self.bodies,
-            round: self.telling.round,
-            next_body: &mut self.next_body,
-            records: &mut self.records,
-            stats: &mut self.stats,
-            limits: &self.settings.limits,
-            body: None,
-            recorded: false,
-        };
+        let mut giving = giving!(self, now);
         while let Some(mut walk) = session.walks.pop_front() {
             let answered = walk.entry.options.qos != Qos::AtMostOnce;
             if net.backlog(link) >= giving.limits.backlog_bytes || (answered && !session.has_room()) {
@@ -228,18 +224,7 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let Some(session) = self.sessions.get_mut(index) else { return };
-        let mut giving = Giving {
-            now,
-            clients: &self.clients,
-            bodies: &mut self.bodies,
-            round: self.telling.round,
-            next_body: &mut self.next_body,
-            records: &mut self.records,
-            stats: &mut self.stats,
-            limits: &self.settings.limits,
-            body: None,
-            recorded: false,
-        };
+        let mut giving = giving!(self, now);
         let entry = Entry {
             options: crate::packet::Options { retain_as_published: true, ..entry.options },
             ..*entry

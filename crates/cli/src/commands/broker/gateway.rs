@@ -13,7 +13,7 @@ pub fn new(
     rules: UserRules,
     kept: &[u8],
 ) -> Gateway<UserRules> {
-    let elsewhere = partner.and_then(|partner| partner.listeners.mqtt);
+    let elsewhere = partner.and_then(|partner| partner.listeners.mqtt.or(partner.listeners.mqtt_tls));
     let settings = Settings {
         limits: config.mqtt,
         fallback: without_contract(),
