@@ -7,7 +7,6 @@ use broker::{Broker, Event, Posted, Posting, Unposted};
 use contract::{Span, Time, TopicFilter};
 use mqtt::packet::{Qos, Reason};
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step};
-use wire::limits::FRAME_BODY_BYTES_MAX;
 use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
 
 /// Between two words to the operator about what clients are refused.
@@ -212,7 +211,7 @@ pub(crate) fn send_records(net: &mut impl Effects, link: LinkId, records: &[u8])
     for record in mqtt::records(records) {
         let bytes = record.encoded_bytes();
         let grown = ends + bytes - begins;
-        if ends > begins && grown > RECORDS_BYTES_TARGET.min(FRAME_BODY_BYTES_MAX) {
+        if ends > begins && grown > RECORDS_BYTES_TARGET {
             net.send(link, &Frame::Records(records.get(begins..ends).unwrap_or(&[])));
             begins = ends;
         }

@@ -256,11 +256,6 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// Gives it other rules. Who is connected stays so; what it does from now on is judged by them.
-    pub fn set_rules(&mut self, rules: R) {
-        self.rules = rules;
-    }
-
     /// Whether it takes clients in: its broker reigns.
     pub fn reigns(&self) -> bool {
         self.reigns
@@ -431,7 +426,7 @@ impl<R: Rules> Gateway<R> {
     ) {
         use crate::packet::Answer;
         match acknowledge.answer {
-            Answer::PubAck | Answer::PubComp => self.finish_flight(session, acknowledge, net),
+            Answer::PubAck | Answer::PubComp => self.finish_flight(session, acknowledge),
             Answer::PubRec => self.receive_flight(session, acknowledge, net),
             Answer::PubRel => self.release_incoming(link, session, acknowledge.id, net),
         }

@@ -95,7 +95,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A client has a message: PUBACK or PUBCOMP.
-    pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge, _net: &mut impl Effects) {
+    pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge) {
         let Gateway { sessions, bodies, records, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let wanted = |flight: &Flight| {

@@ -179,7 +179,7 @@ impl<R: Rules> Gateway<R> {
         let asked = match asked_contract(&self.settings.fallback, publish) {
             Ok(asked) => asked,
             Err(()) => {
-                self.not_taken(index, publish.id, publish.qos, Reason::IMPLEMENTATION_SPECIFIC, net);
+                self.answer(index, publish.id, publish.qos, Reason::IMPLEMENTATION_SPECIFIC, net);
                 return Step::Done;
             }
         };
@@ -187,7 +187,7 @@ impl<R: Rules> Gateway<R> {
         if lent.topic.starts_with('$') || !may(Action::Publish) || (asked.is_some() && !may(Action::Contract))
         {
             self.stats.not_authorized += 1;
-            self.not_taken(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
+            self.answer(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
@@ -240,7 +240,7 @@ impl<R: Rules> Gateway<R> {
                 net,
             );
         } else {
-            self.not_taken(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, net);
+            self.answer(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, net);
         }
         Step::Done
     }
@@ -294,7 +294,7 @@ impl<R: Rules> Gateway<R> {
         self.scratch.lent = lent;
     }
 
-    /// The broker has taken a message, as this number of this stream. `asks`: [`Gateway::covered`] will be called.
+    /// The broker has taken a message, as this number of this stream. With QoS 1 and 2 [`Gateway::covered`] will be called.
     pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: u32, seq: u64) {
         let most = self.settings.limits.topics_per_session;
         let Some(session) = self.sessions.get_mut(post.session) else { return };
@@ -337,7 +337,7 @@ impl<R: Rules> Gateway<R> {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
             return self.refuse(now, link, reason, text, net);
         }
-        self.answer_with(post.session, post.id, post.qos, reason, Some(text), net);
+        self.answer(post.session, post.id, post.qos, reason, net);
     }
 
     /// A message whose publisher waits for word is covered.
@@ -353,26 +353,9 @@ impl<R: Rules> Gateway<R> {
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
     }
 
-    /// A message that is not published: a client of MQTT 5 hears why, the others take it for acknowledged, as the
-    /// protocol has it.
-    fn not_taken(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
-        self.answer(index, id, qos, reason, net);
-    }
-
+    /// Answers a message, after everything else that leaves in this turn. Where it is not published, a client of MQTT 5 hears
+    /// why, and the others take it for acknowledged, as the protocol has it.
     fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
-        self.answer_with(index, id, qos, reason, None, net);
-    }
-
-    /// Answers a message, after everything else that leaves in this turn.
-    fn answer_with(
-        &mut self,
-        index: u32,
-        id: u16,
-        qos: Qos,
-        reason: Reason,
-        _text: Option<&str>,
-        net: &mut impl Effects,
-    ) {
         let answer = match qos {
             Qos::AtMostOnce => return,
             Qos::AtLeastOnce => Answer::PubAck,

@@ -38,11 +38,6 @@ impl<R: Rules> Gateway<R> {
         self.timers.len()
     }
 
-    /// Whether wills or the broker's own messages wait to be published; see [`Gateway::next_draft`].
-    pub fn has_drafts(&self) -> bool {
-        !self.drafts.is_empty()
-    }
-
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         while let Some(&(at, timer)) = self.timers.first().filter(|(at, _)| *at <= now) {
