@@ -210,6 +210,10 @@ impl Admission {
             return Err(Refusal::TooManyClasses);
         }
         self.count(plan, contract, subscribers);
+        if contract.period.is_forever() && plan.dispatch.is_forever() && !plan.replicate {
+            // What is never due takes nothing from what has been promised, even where too much has been.
+            return Ok(());
+        }
         let Some(reason) = self.reason_against().filter(|_| !Mutant::AdmitAnything.is_on()) else {
             return Ok(());
         };
@@ -429,6 +433,23 @@ mod tests {
         assert!(period > Span::micros(50_050) && period <= Span::micros(50_052), "{period}");
         assert_eq!(remedies.deadline, None);
         assert!(refusal.to_string().contains("retain 2 messages, or lengthen the period to 50.05"));
+    }
+
+    #[test]
+    fn what_is_never_due_is_admitted_where_too_much_has_been_promised() {
+        let mut admission = admission(30_000);
+        let tight = Contract::every(Span::millis(50)).retain(2);
+        let plan = admission.plan(&tight).unwrap();
+        (0..3).for_each(|_| admission.count(&plan, &tight, 1));
+        assert!(admission.overload().is_some());
+        let never = Contract {
+            loss: Loss::Unbounded,
+            retain: 0,
+            deadline: Span::FOREVER,
+            ..Contract::every(Span::FOREVER)
+        };
+        admission.admit(&never, 1).unwrap();
+        assert!(admission.admit(&tight, 1).is_err());
     }
 
     #[test]

@@ -82,6 +82,14 @@ pub enum Mutant {
     MarkFewer,
     /// Lazy copies are given up, whether or not their messages have been dispatched.
     GiveCopiesUp,
+    /// A backup is not told which messages wait for sessions of MQTT.
+    ForgetWaiting,
+    /// A backup is not told which messages of QoS 2 have come.
+    ForgetIncoming,
+    /// A backup is not told what is retained.
+    ForgetKept,
+    /// The wills of clients that are gone are not published.
+    LeaveNoWill,
 }
 
 #[cfg(feature = "mutants")]

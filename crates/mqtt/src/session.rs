@@ -186,6 +186,13 @@ impl Session {
         id
     }
 
+    /// The next so many identifiers may have been given by a primary that goes on for a while without knowing that its time
+    /// is over: a client that has not released one of them would take a new message for an old one.
+    pub(crate) fn skip_ids(&mut self, count: u16) {
+        let at = (u32::from(self.next_id) + u32::from(count) - 1) % u32::from(u16::MAX) + 1;
+        (self.next_id, self.free_ids) = (at as u16, 0);
+    }
+
     /// An identifier has come into use that was given elsewhere.
     pub(crate) fn note_id(&mut self, id: u16) {
         (self.next_id, self.free_ids) = (next(id), 0);
@@ -294,5 +301,25 @@ impl Sessions {
 
     pub(crate) fn end(&self) -> u32 {
         self.all.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Version;
+
+    #[test]
+    fn identifiers_that_are_skipped_wrap_around_and_are_never_zero() {
+        let mut session = Session::new("client", Version::V5);
+        assert_eq!(session.take_id(), 1);
+        session.skip_ids(256);
+        assert_eq!(session.take_id(), 258);
+        session.note_id(u16::MAX - 1);
+        session.skip_ids(1);
+        assert_eq!(session.take_id(), 1);
+        session.note_id(u16::MAX - 1);
+        session.skip_ids(256);
+        assert_eq!(session.take_id(), 256);
     }
 }

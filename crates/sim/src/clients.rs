@@ -14,6 +14,7 @@ pub(crate) enum Role {
     Broker,
     Publisher { index: usize, publications: Vec<Publication>, groups: Vec<Group> },
     Subscriber { index: usize, filters: Vec<TopicFilter> },
+    Device { index: usize },
 }
 
 /// A topic of a publisher, in the publisher's present life.
@@ -49,6 +50,11 @@ impl World {
             let filters = spec.filters.iter().filter_map(|filter| filter.parse().ok()).collect();
             self.roles.push(Role::Subscriber { index, filters });
         }
+        for (index, spec) in self.scenario.devices.clone().iter().enumerate() {
+            let clock = Clock::new(crate::world::START, spec.clock.offset, spec.clock.drift_ppb);
+            self.hosts.push(Host::new(&spec.name, clock, spec.latency, seed));
+            self.roles.push(Role::Device { index });
+        }
     }
 
     fn publisher(&self, host: usize) -> Option<&PublisherSpec> {
@@ -68,7 +74,8 @@ impl World {
     /// When a host's process starts.
     pub(crate) fn start_of(&self, host: usize) -> Span {
         let publisher = self.publisher(host).map(|spec| spec.starts);
-        publisher.or(self.subscriber(host).map(|spec| spec.starts)).unwrap_or(Span::ZERO)
+        let subscriber = self.subscriber(host).map(|spec| spec.starts);
+        publisher.or(subscriber).or(self.device_spec(host).map(|spec| spec.starts)).unwrap_or(Span::ZERO)
     }
 
     pub(crate) fn client_settings(&self, host: usize, now: Time) -> endpoint::Settings {
@@ -82,6 +89,7 @@ impl World {
         match self.roles[host].clone() {
             Role::Broker => {}
             Role::Publisher { .. } => self.advertise_all(host),
+            Role::Device { .. } => self.begin_to_publish(host),
             Role::Subscriber { filters, .. } => {
                 for filter in &filters {
                     let Host { program: Program::Client(node), port, .. } = &mut self.hosts[host] else {
@@ -116,6 +124,9 @@ impl World {
 
     /// The topics of one period are due.
     pub(crate) fn publish(&mut self, host: usize, group: u32) {
+        if matches!(self.roles[host], Role::Device { .. }) {
+            return self.device_publishes(host, group as usize);
+        }
         let Role::Publisher { groups, .. } = &self.roles[host] else { return };
         let Group { period, pace, .. } = groups[group as usize];
         if self.progress.stops_publishing() {
@@ -152,15 +163,20 @@ impl World {
 
     /// How many topics a host publishes.
     pub(crate) fn publications(&self, host: usize) -> u32 {
-        match &self.roles[host] {
-            Role::Publisher { publications, .. } => publications.len() as u32,
+        match self.roles[host] {
+            Role::Publisher { ref publications, .. } => publications.len() as u32,
+            Role::Device { index } => self.scenario.devices[index].topics.len() as u32,
             _ => 0,
         }
     }
 
     /// One topic is published out of turn, to prove that it arrives.
     pub(crate) fn prove(&mut self, host: usize, topic: u32) {
-        self.publish_topics(host, &[topic as usize]);
+        if matches!(self.roles[host], Role::Device { .. }) {
+            self.device_publishes_once(host, topic as usize);
+        } else {
+            self.publish_topics(host, &[topic as usize]);
+        }
         self.digest(host, Span::ZERO);
         self.end_turn(host);
     }

@@ -1,6 +1,8 @@
 //! A scenario in lines that a person can read.
 
-use crate::scenario::{Act, ClockError, Fault, LastWrites, Latency, Pace, Scenario, Target, TopicSpec, When};
+use crate::scenario::{
+    Act, ClockError, DeviceSpec, Fault, LastWrites, Latency, Pace, Scenario, Target, TopicSpec, When,
+};
 use contract::Span;
 use std::fmt;
 
@@ -53,6 +55,7 @@ impl fmt::Display for Scenario {
                 spec.name, spec.latency, spec.clock, spec.starts
             )?;
         }
+        self.devices.iter().try_for_each(|spec| write!(f, "{spec}"))?;
         for graph in &self.processing {
             let operators: Vec<String> = graph
                 .operators
@@ -127,6 +130,7 @@ impl fmt::Display for Target {
             Target::Broker(index) => write!(f, "broker {}", ["a", "b"][(*index).min(1)]),
             Target::Publisher(index) => write!(f, "publisher {index}"),
             Target::Subscriber(index) => write!(f, "subscriber {index}"),
+            Target::Device(index) => write!(f, "device {index}"),
         }
     }
 }
@@ -163,5 +167,32 @@ impl fmt::Display for Act {
             Act::ClockStep { target, by } => write!(f, "the clock of {target} is set by {by}"),
             Act::Slow { target, times, span } => write!(f, "{target} is {times} times as slow for {span}"),
         }
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let session = if self.lasts { "lasting" } else { "passing" };
+        let filters: Vec<_> = self.filters.iter().map(|(filter, qos)| format!("{filter} ({qos})")).collect();
+        writeln!(
+            f,
+            "{}: MQTT {:?}, a {session} session, {} away, clock {}, starts at {}, will {:?}: {}",
+            self.name,
+            self.version,
+            self.latency,
+            self.clock,
+            self.starts,
+            self.will,
+            filters.join(" ")
+        )?;
+        for topic in &self.topics {
+            let retain = if topic.retain { ", retained" } else { "" };
+            writeln!(
+                f,
+                "  {}: QoS {}{retain}, every {}, {} bytes",
+                topic.name, topic.qos, topic.period, topic.payload_bytes
+            )?;
+        }
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::agenda::Happening;
 use crate::checkers::{Left, Strike};
+use crate::device::Device;
 use crate::node::{Host, Program};
 use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};
@@ -110,6 +111,7 @@ impl World {
             && self.hosts.iter().filter_map(Host::client).all(follows)
             && self.hosts.iter().all(Host::is_connected_to_both)
             && self.watch.ledger.everybody_is_answered()
+            && self.devices_are_whole(usize::from(primary.0))
     }
 
     /// Whether a broker has all those as clients that take themselves for connected to it, on connections that stand.
@@ -139,6 +141,8 @@ impl World {
                 if client.connected().count() < 2 || !client.has_primary() {
                     words += &format!("; {name} is connected to {} brokers", client.connected().count());
                 }
+            } else if let Some(device) = host.device() {
+                words += &format!("; {name} is served by {:?}", device.settled_at());
             } else {
                 words += &format!("; {name} is dead");
             }
@@ -217,7 +221,8 @@ impl World {
                 self.progress.phase = Phase::Done;
             }
             Phase::Proving { until } if now >= until + DRAIN_MAX => {
-                self.watch.never_drained(now, &self.left(), "");
+                let left = self.left();
+                self.watch.never_drained(now, &left, "");
                 self.progress.phase = Phase::Done;
             }
             Phase::Flowing { .. } | Phase::Proving { .. } | Phase::Done => {}
@@ -255,11 +260,20 @@ impl World {
     }
 
     /// What still waits in brokers and in output buffers.
-    fn left(&self) -> Left {
+    fn left(&mut self) -> Left {
+        let waiting = |host: &mut Host| match &mut host.program {
+            Program::Broker(node) if node.broker().is_primary() => {
+                node.gateway().map_or(0, |gateway| gateway.stats().waiting)
+            }
+            _ => 0,
+        };
+        let waiting = self.hosts.iter_mut().map(waiting).sum();
         let occupancies = || self.hosts.iter().filter_map(Host::broker).map(broker::Broker::occupancy);
         Left {
             jobs: occupancies().map(|occupancy| occupancy.jobs).sum(),
             bytes: self.hosts.iter().map(|host| host.port.unsent_bytes()).sum(),
+            waiting,
+            unanswered: self.hosts.iter().filter_map(Host::device).map(Device::open_messages).sum(),
             deferred: occupancies().map(|occupancy| occupancy.owed).sum(),
         }
     }
@@ -268,6 +282,7 @@ impl World {
     fn ask_for_proof(&mut self) {
         let now = self.now;
         self.watch.asks_for_proof(now);
+        self.devices_ask_for_retained();
         let mut at = now;
         for host in 2..self.hosts.len() {
             for topic in 0..self.publications(host) {
@@ -350,6 +365,10 @@ impl World {
             Target::Subscriber(index) => {
                 (index < self.scenario.subscribers.len()).then_some(2 + publishers + index)
             }
+            Target::Device(index) => {
+                let before = 2 + publishers + self.scenario.subscribers.len();
+                (index < self.scenario.devices.len()).then_some(before + index)
+            }
         }
     }
 
@@ -427,12 +446,17 @@ impl World {
         }
     }
 
-    fn dies(&mut self, host: usize) {
+    fn reigns(&self, host: usize) -> bool {
+        self.hosts[host].broker().is_some_and(broker::Broker::is_primary)
+    }
+
+    /// `reigned`: as a broker. `greetings`: the connection that it had as a device.
+    fn dies(&mut self, host: usize, reigned: bool, greetings: Option<u64>) {
         if let Some(after) = self.hosts[host].restart.take() {
             let life = self.hosts[host].life;
             self.agenda.push(self.now + after, Happening::Restart { node: host, life });
         }
-        self.watch.dies(self.now, host);
+        self.watch.dies(self.now, host, reigned, greetings);
     }
 
     /// A process dies. What it had given to its kernel still leaves.
@@ -441,17 +465,20 @@ impl World {
             return;
         }
         self.tell(host, || "dies".to_owned());
+        let (reigned, greetings) = (self.reigns(host), self.greetings_of(host));
         self.replace_program(host, Program::Dead);
         self.abandon_all(host);
-        self.dies(host);
+        self.dies(host, reigned, greetings);
     }
 
     fn crash_host(&mut self, host: usize) {
         self.tell(host, || "goes down with its host".to_owned());
         self.hosts[host].up = false;
+        self.watch.devices.host_goes_down(host);
+        let reigned = self.reigns(host);
         self.vanish(host);
         self.replace_program(host, Program::Dead);
-        self.dies(host);
+        self.dies(host, reigned, None);
     }
 
     fn pause(&mut self, host: usize, span: Span) {

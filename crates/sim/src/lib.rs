@@ -5,6 +5,8 @@ mod checkers;
 mod clients;
 mod clock;
 mod describe;
+mod device;
+mod devices;
 mod faults;
 mod hash;
 mod ledger;
@@ -27,8 +29,8 @@ pub use ledger::Journeys;
 pub use report::{Findings, Sample, StreamFinding};
 pub use run::Outcome;
 pub use scenario::{
-    Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
-    TopicSpec, When,
+    Act, ClockError, DeviceSpec, DeviceTopic, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario,
+    SubscriberSpec, Target, TopicSpec, When,
 };
 pub use shrink::shrink;
 pub use story::StoryLine;

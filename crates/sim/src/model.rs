@@ -12,7 +12,7 @@
 
 use crate::hash;
 use crate::node::{App, Ear, Program};
-use crate::port::{Port, Written};
+use crate::port::{Pass, Port, Written};
 use crate::scene;
 use broker::Settings;
 use contract::admission::Costs;
@@ -262,11 +262,11 @@ impl State {
         let waiting = |socket: &crate::port::Socket| !socket.outbox.is_empty();
         let sockets = self.ports[A].sockets.iter().enumerate();
         let sockets: Vec<_> = sockets.filter_map(|(index, socket)| Some((index, socket.as_ref()?))).collect();
-        let others = sockets.iter().any(|(_, socket)| waiting(socket) && !socket.leaves_last);
+        let others = sockets.iter().any(|(_, socket)| waiting(socket) && socket.pass == Pass::First);
         let last = self.model.prunes_leave_last && others;
         let links: Vec<LinkId> = sockets
             .into_iter()
-            .filter(|(_, socket)| waiting(socket) && !(socket.leaves_last && last))
+            .filter(|(_, socket)| waiting(socket) && (socket.pass == Pass::First || !last))
             .map(|(index, _)| LinkId(index as u32))
             .collect();
         links.into_iter()
@@ -389,7 +389,7 @@ impl State {
     fn write(&mut self, node: usize, link: LinkId) {
         let Some(socket) = self.ports[node].socket_mut(link) else { return };
         let (to, bytes) = (socket.peer, socket.outbox.unsent().to_vec());
-        (socket.dirty, socket.leaves_last) = (false, false);
+        (socket.dirty, socket.pass) = (false, Pass::First);
         let mut pruned = Vec::new();
         let left = &mut self.left;
         socket.leave(bytes.len(), |_, note| match note.what {

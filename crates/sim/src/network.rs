@@ -3,13 +3,13 @@
 
 use crate::agenda::Happening;
 use crate::node::{Host, News, Program};
-use crate::port::Note;
+use crate::port::{Note, Pass};
 use crate::world::World;
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::{CLOSING_TIME, OUTBOX_BYTES_MAX, READ_BYTES};
 use std::collections::VecDeque;
-use wire::{LinkId, PeerIndex};
+use wire::{LinkId, PeerIndex, Protocol};
 
 /// What is on its way in a chunk, each with the place where its frame ends.
 pub(crate) type Notes = VecDeque<(usize, Note)>;
@@ -419,12 +419,23 @@ impl World {
                 }
                 self.note_arrives(host, link, note, spent);
             }
+            if self.spoken_on(conn) == Protocol::Mqtt {
+                *spent += self.scenario.true_costs.arrival * (piece / PACKET_BYTES + 1) as u64;
+            }
             self.hand_over(host, link, &chunk.bytes[begin..end], *spent);
             if whole {
                 self.recycle(chunk);
             } else if let Some(slot) = self.conn(conn, age) {
                 slot.lanes[1 - side].chunks.push_front(chunk);
             }
+        }
+    }
+
+    /// What came and was not consumed is handed over once more.
+    pub(crate) fn present_again(&mut self, host: usize, link: LinkId, spent: Span) {
+        let partial = self.hosts[host].port.socket(link).is_some_and(|socket| !socket.partial.is_empty());
+        if partial {
+            self.hand_over(host, link, &[], spent);
         }
     }
 
@@ -466,15 +477,18 @@ impl World {
     pub(crate) fn flush(&mut self, host: usize) -> bool {
         let dirty = std::mem::take(&mut self.hosts[host].port.dirty);
         let mut writes = 0;
-        for last in [false, true] {
+        for pass in [Pass::First, Pass::Prunes, Pass::Answers] {
+            if pass == Pass::Answers && self.copies_wait(host) {
+                break;
+            }
             for link in &dirty {
                 let port = &mut self.hosts[host].port;
                 let Some(socket) =
-                    port.socket_mut(*link).filter(|socket| socket.dirty && socket.leaves_last == last)
+                    port.socket_mut(*link).filter(|socket| socket.dirty && socket.pass == pass)
                 else {
                     continue;
                 };
-                (socket.dirty, socket.leaves_last) = (false, false);
+                (socket.dirty, socket.pass) = (false, Pass::First);
                 match self.hosts[host].dying {
                     Some((whole, share)) if writes == whole => {
                         self.flush_one(host, *link, share);
@@ -486,12 +500,18 @@ impl World {
                 writes += 1;
             }
         }
+        // Answers that had to wait have their turn again.
+        let port = &mut self.hosts[host].port;
         let mut dirty = dirty;
-        dirty.clear();
-        if self.hosts[host].port.dirty.is_empty() {
-            self.hosts[host].port.dirty = dirty;
-        }
+        dirty.retain(|link| port.socket(*link).is_some_and(|socket| socket.dirty));
+        port.dirty.append(&mut dirty);
         true
+    }
+
+    /// Whether copies for the partner could not leave yet.
+    fn copies_wait(&self, host: usize) -> bool {
+        let sockets = self.hosts[host].port.sockets.iter().flatten();
+        host < 2 && sockets.filter(|socket| socket.peer == 1 - host).any(|socket| !socket.outbox.is_empty())
     }
 
     /// Writes so many percent of what waits for a connection, as far as its kernel has room.
@@ -693,6 +713,8 @@ impl World {
     }
 }
 
+/// A packet of MQTT has about so many bytes; each costs as much as an arrival.
+const PACKET_BYTES: usize = 40;
 /// Buffers kept for reuse.
 const POOL_MAX: usize = 256;
 /// After the end of a short partition, what it held back is sent again within this; after a long one, within as long as it

@@ -1,6 +1,8 @@
 //! A host with its process: a broker or a client, as the drivers of the product would run it.
 
+use crate::checkers::is_of_device;
 use crate::clock::Clock;
+use crate::device::Device;
 use crate::operators::{MIXED, Part, Workers, parts_of};
 use crate::port::Port;
 use crate::scenario::Latency;
@@ -110,7 +112,8 @@ impl Application for App {
             self.inbound.push((None, crate::port::NO_STREAM));
         }
         self.inbound[inbound as usize].0.get_or_insert_with(|| delivery.topic.to_owned());
-        let intact = intact && seq == delivery.seq;
+        // Messages of devices have numbers of their own.
+        let intact = intact && (seq == delivery.seq || is_of_device(stream));
         let Delivery { latency, late, .. } = *delivery;
         self.got.push(Got { stream, seq, latency, late, intact, inbound });
     }
@@ -148,6 +151,7 @@ pub(crate) enum Program<O = Processor<Workers>> {
     Dead,
     Broker(Box<BrokerNode<Ear, O>>),
     Client(Box<ClientNode<App>>),
+    Device(Box<Device>),
 }
 
 macro_rules! either {
@@ -156,6 +160,7 @@ macro_rules! either {
             Program::Dead => $dead,
             Program::Broker($node) => $act,
             Program::Client($node) => $act,
+            Program::Device($node) => $act,
         }
     };
 }
@@ -189,9 +194,21 @@ impl<O: Operators> Node for Program<O> {
 /// What a process must still be told by its driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
-    Accepted { conn: u32, age: u32 },
-    Dialed { conn: u32, age: u32, peer: PeerIndex },
-    DialFailed { peer: PeerIndex, refused: bool },
+    Accepted {
+        conn: u32,
+        age: u32,
+    },
+    Dialed {
+        conn: u32,
+        age: u32,
+        peer: PeerIndex,
+    },
+    DialFailed {
+        peer: PeerIndex,
+        refused: bool,
+    },
+    /// What came and was not consumed is to be presented again.
+    Again(LinkId),
     Closed(LinkId),
     Drained(LinkId),
 }
@@ -265,12 +282,20 @@ impl Host {
             Program::Dead => false,
             Program::Broker(_) => true,
             Program::Client(node) => node.endpoint().connected().count() == 2,
+            Program::Device(_) => true,
         }
     }
 
     pub(crate) fn broker(&self) -> Option<&broker::Broker> {
         match &self.program {
             Program::Broker(node) => Some(node.broker()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn device(&self) -> Option<&Device> {
+        match &self.program {
+            Program::Device(device) => Some(device),
             _ => None,
         }
     }

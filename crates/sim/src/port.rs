@@ -35,6 +35,14 @@ pub(crate) struct Sent {
     pub(crate) note: Note,
 }
 
+/// In which order connections are written to at the end of a turn, as the host does it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Pass {
+    First,
+    Prunes,
+    Answers,
+}
+
 /// One of a node's connections.
 #[derive(Clone)]
 pub(crate) struct Socket {
@@ -53,7 +61,7 @@ pub(crate) struct Socket {
     left: u64,
     pub(crate) partial: Vec<u8>,
     pub(crate) dirty: bool,
-    pub(crate) leaves_last: bool,
+    pub(crate) pass: Pass,
     pub(crate) congested: bool,
     /// Since when it is being closed, and until when at the latest.
     pub(crate) closing: Option<Time>,
@@ -71,6 +79,10 @@ pub(crate) struct Port {
     pub(crate) dirty: Vec<LinkId>,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     pub(crate) sent: Vec<Sent>,
+    /// Packets that were written where something else than frames is spoken.
+    pub(crate) appended: u64,
+    /// Connections of which what came and was not consumed is to be presented again.
+    pub(crate) again: Vec<LinkId>,
     /// Everything else that was written, in words, when somebody wants to read it.
     pub(crate) spoken: Option<Vec<(LinkId, String)>>,
     /// Connections that the node asked to close.
@@ -93,7 +105,7 @@ impl Port {
             left: 0,
             partial: Vec::new(),
             dirty: false,
-            leaves_last: false,
+            pass: Pass::First,
             congested: false,
             closing: None,
             shut: false,
@@ -179,7 +191,9 @@ impl Effects for Port {
         let before = socket.outbox.len();
         socket.outbox.push_mark(kind, mark);
         let joined = socket.outbox.len() - before == wire::MARK_BYTES;
-        socket.leaves_last |= kind == MarkKind::Prune;
+        if kind == MarkKind::Prune {
+            socket.pass = socket.pass.max(Pass::Prunes);
+        }
         let stream = socket.streams.get(mark.stream as usize).copied().unwrap_or(NO_STREAM);
         let note = Note { what: Written::Mark { kind }, stream, seq: mark.seq };
         socket.note(note, joined);
@@ -200,13 +214,22 @@ impl Effects for Port {
     }
 
     fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(socket) = self.touch(link) {
-            socket.outbox.append(write);
-            socket.leaves_last |= order == Order::Last;
+        let spoken = self.spoken.is_some();
+        let Some(socket) = self.touch(link) else { return };
+        let before = socket.outbox.len();
+        socket.outbox.append(write);
+        if order == Order::Last {
+            socket.pass = socket.pass.max(Pass::Answers);
         }
+        let words = spoken.then(|| packet_in_words(socket.outbox.unsent().get(before..).unwrap_or(&[])));
+        self.spoken.iter_mut().zip(words).for_each(|(spoken, words)| spoken.push((link, words)));
+        self.appended += 1;
     }
 
-    fn present_again(&mut self, _link: LinkId) {}
+    fn present_again(&mut self, link: LinkId) {
+        self.again.push(link);
+    }
+
     fn hang_up(&mut self, link: LinkId) {
         self.touch(link);
         if let Some(socket) = self.socket_mut(link).filter(|socket| socket.closing.is_none()) {
@@ -260,4 +283,30 @@ impl Socket {
         self.congested = self.outbox.len() > DRAINED_BYTES;
         drained
     }
+}
+
+/// A packet of MQTT: its kind, and its bytes up to where it gets long.
+fn packet_in_words(packet: &[u8]) -> String {
+    const KINDS: [&str; 16] = [
+        "?",
+        "CONNECT",
+        "CONNACK",
+        "PUBLISH",
+        "PUBACK",
+        "PUBREC",
+        "PUBREL",
+        "PUBCOMP",
+        "SUBSCRIBE",
+        "SUBACK",
+        "UNSUBSCRIBE",
+        "UNSUBACK",
+        "PINGREQ",
+        "PINGRESP",
+        "DISCONNECT",
+        "AUTH",
+    ];
+    let kind = packet.first().map_or("", |first| KINDS[usize::from(first >> 4)]);
+    let mut words = kind.to_owned();
+    packet.iter().take(48).for_each(|byte| words += &format!(" {byte:02x}"));
+    words
 }

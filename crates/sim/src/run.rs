@@ -59,6 +59,9 @@ impl World {
             let Program::Client(node) = &mut host.program else { continue };
             node.with(&mut host.port, |endpoint, _| endpoint.judge_gaps(Time::NEVER));
             for account in node.endpoint().streams() {
+                if account.publisher.starts_with("mqtt:") {
+                    continue;
+                }
                 // Results are published in the name of whose messages they are made of.
                 let name = account.publisher.rsplit('@').next().unwrap_or_default();
                 let publisher = names.iter().position(|known| known == name);

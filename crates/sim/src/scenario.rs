@@ -98,6 +98,44 @@ pub struct SubscriberSpec {
     pub starts: Span,
 }
 
+/// A topic of a client that speaks MQTT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceTopic {
+    /// Its name; nobody else publishes it.
+    pub name: String,
+    /// 0, 1 or 2.
+    pub qos: u8,
+    /// Whether the newest message is kept for subscribers to come.
+    pub retain: bool,
+    /// The length of its payloads; at least [`crate::PAYLOAD_BYTES_MIN`].
+    pub payload_bytes: usize,
+    /// How often it is published.
+    pub period: Span,
+}
+
+/// A client that speaks MQTT.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceSpec {
+    /// Its name, which is its client identifier.
+    pub name: String,
+    /// What it speaks.
+    pub version: mqtt::packet::Version,
+    /// Its session outlives its connections.
+    pub lasts: bool,
+    /// What it publishes.
+    pub topics: Vec<DeviceTopic>,
+    /// What it subscribes, with the highest QoS that it wants.
+    pub filters: Vec<(String, u8)>,
+    /// The topic of its will, if it has one.
+    pub will: Option<String>,
+    /// From it to the brokers, and back.
+    pub latency: Latency,
+    /// Its clock.
+    pub clock: ClockError,
+    /// When it starts.
+    pub starts: Span,
+}
+
 /// One of the hosts, by what it is at that moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
@@ -111,6 +149,8 @@ pub enum Target {
     Publisher(usize),
     /// A subscriber, by its place.
     Subscriber(usize),
+    /// A client that speaks MQTT, by its place.
+    Device(usize),
 }
 
 /// When something happens.
@@ -258,6 +298,10 @@ pub struct Scenario {
     pub publishers: Vec<PublisherSpec>,
     /// Subscribers.
     pub subscribers: Vec<SubscriberSpec>,
+    /// Clients that speak MQTT. Where there are none, brokers do not serve it.
+    pub devices: Vec<DeviceSpec>,
+    /// The limits of what serves them.
+    pub mqtt: mqtt::Limits,
     /// What operators do: graphs of the kinds `tag` and `mix`, which only simulations have.
     pub processing: Vec<GraphSpec>,
     /// What operators do later: each a whole set of graphs that takes the place of those before.

@@ -18,8 +18,13 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
     loop {
         let before = search.best.clone();
         search.drop_parts(0, |scenario| &mut scenario.faults);
+        search.drop_parts(0, |scenario| &mut scenario.devices);
         search.drop_parts(1, |scenario| &mut scenario.subscribers);
         search.drop_parts(1, |scenario| &mut scenario.publishers);
+        for device in (0..search.best.devices.len()).rev() {
+            search.drop_parts(0, |scenario| &mut scenario.devices[device].topics);
+            search.drop_parts(0, |scenario| &mut scenario.devices[device].filters);
+        }
         for publisher in (0..search.best.publishers.len()).rev() {
             search.drop_parts(0, |scenario| &mut scenario.publishers[publisher].topics);
         }
@@ -47,6 +52,11 @@ const SIMPLER: &[fn(&mut Scenario)] = &[
     },
     |scenario| {
         scenario.subscribers.iter_mut().for_each(|spec| spec.latency = Latency::fixed(spec.latency.least));
+    },
+    |scenario| scenario.devices.iter_mut().for_each(|spec| spec.clock = ClockError::default()),
+    |scenario| scenario.devices.iter_mut().for_each(|spec| spec.will = None),
+    |scenario| {
+        scenario.devices.iter_mut().for_each(|spec| spec.latency = Latency::fixed(spec.latency.least));
     },
     |scenario| scenario.publishers.iter_mut().for_each(|spec| spec.starts = Span::ZERO),
     |scenario| scenario.subscribers.iter_mut().for_each(|spec| spec.starts = Span::ZERO),

@@ -1,6 +1,8 @@
 //! Deployments and their misfortunes, made up from a seed: topology, contracts, limits, workload, faults, and values of
 //! the configuration that nobody would choose.
 
+mod devices;
+
 use crate::operators::LEVELS;
 use crate::scenario::{
     Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
@@ -37,6 +39,10 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     maker.random = Rng::with_seed(seed ^ SALT.rotate_left(17));
     if maker.one_in(3) {
         maker.change_operators(&mut scenario);
+    }
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(29));
+    if maker.one_in(3) {
+        maker.add_devices(&mut scenario);
     }
     scenario
 }
@@ -135,6 +141,8 @@ impl Maker {
             subscribers,
             processing,
             later: Vec::new(),
+            devices: Vec::new(),
+            mqtt: mqtt::Limits::default(),
             workers,
             operator_cost,
             faults,

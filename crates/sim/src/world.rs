@@ -5,9 +5,10 @@
 //! as long as what was done in it costs; what comes meanwhile waits.
 
 use crate::agenda::{Agenda, Happening};
-use crate::checkers::Watch;
+use crate::checkers::{Watch, is_of_device};
 use crate::clients::Role;
 use crate::clock::Clock;
+use crate::device::Device;
 use crate::faults::{Partition, Progress};
 use crate::hash;
 use crate::network::{Conn, Dial, Notes};
@@ -161,6 +162,10 @@ impl World {
         let program = if host < 2 {
             let ear = Ear { words: self.story.is_some().then(Vec::new), ..Ear::default() };
             self.new_broker(host, now, ear)
+        } else if let Role::Device { index, .. } = self.roles[host] {
+            let (streams, will) = self.watch.devices.streams_of(index);
+            let device = Device::new(&self.scenario.devices[index], streams, will, now);
+            Program::Device(Box::new(device))
         } else {
             let settings = self.client_settings(host, now);
             Program::Client(Box::new(engine::ClientNode::new(settings, now, App::default())))
@@ -190,7 +195,21 @@ impl World {
         self.watch.loads(self.now, host, self.configured[host]);
         let graphs = operators.change(self.graphs_of(host));
         assert!(graphs.is_ok(), "invariant: the graphs of a scenario are right: {graphs:?}");
-        Program::Broker(Box::new(BrokerNode::with_operators(self.settings(host, now), ear, operators)))
+        let settings = self.settings(host, now);
+        let gateway = self.gateway_settings(host, &settings);
+        let node = BrokerNode::with_operators(settings, ear, operators);
+        let node = match gateway.filter(|_| !self.scenario.devices.is_empty()) {
+            Some(settings) => node.with_gateway(mqtt::Gateway::new(settings, mqtt::Open)),
+            None => node,
+        };
+        Program::Broker(Box::new(node))
+    }
+
+    fn gateway_settings(&self, host: usize, settings: &Settings) -> Option<mqtt::Settings> {
+        let limits = self.scenario.mqtt;
+        let fallback = broker::without_contract();
+        let server_reference = Some(["b", "a"][host].into());
+        Some(mqtt::Settings { limits, fallback, server_reference, node: settings.node.0 })
     }
 
     /// The graphs that a broker finds in its configuration.
@@ -376,7 +395,8 @@ impl World {
                 let local = self.hosts[host].clock.local(self.now + spent);
                 let change = match news {
                     News::Accepted { conn, age } => {
-                        self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted(Protocol::Verge)))
+                        let protocol = self.spoken_on(conn);
+                        self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted(protocol)))
                     }
                     News::Dialed { conn, age, peer } => match self.open_end(conn, age, 0) {
                         Some(link) => Some((link, LinkChange::Dialed(peer))),
@@ -388,6 +408,10 @@ impl World {
                         }
                     },
                     News::Closed(link) => Some((link, LinkChange::Closed)),
+                    News::Again(link) => {
+                        self.present_again(host, link, spent);
+                        None
+                    }
                     News::Drained(link) => {
                         self.hosts[host].port.socket(link).map(|_| (link, LinkChange::Drained))
                     }
@@ -406,6 +430,14 @@ impl World {
                 }
                 self.digest(host, spent);
             }
+        }
+    }
+
+    /// What is spoken on a connection: that is up to who made it.
+    pub(crate) fn spoken_on(&self, conn: u32) -> Protocol {
+        match self.roles[self.conns[conn as usize].ends[0].host] {
+            Role::Device { .. } => Protocol::Mqtt,
+            _ => Protocol::Verge,
         }
     }
 
@@ -448,7 +480,13 @@ impl World {
                 self.tell_line(host, false, || text);
             }
         }
-        self.hosts[host].port.sent = sent;
+        let Host { port, news, .. } = &mut self.hosts[host];
+        port.sent = sent;
+        let appended = std::mem::take(&mut port.appended);
+        if host < 2 {
+            cost += self.scenario.true_costs.dispatch * appended;
+        }
+        news.extend(port.again.drain(..).map(News::Again));
         if let Some(spoken) = self.hosts[host].port.spoken.as_mut().map(std::mem::take) {
             for (link, words) in spoken {
                 let peer =
@@ -476,6 +514,11 @@ impl World {
                     self.client_heard(host, local);
                 }
             }
+            Program::Device(device) => {
+                let words = std::mem::take(&mut device.words);
+                let greetings = device.greetings();
+                self.device_heard(host, greetings, &words);
+            }
         }
     }
 
@@ -499,6 +542,10 @@ impl World {
             self.watch.joined(self.now, &joined);
         }
         for got in got.drain(..) {
+            if is_of_device(got.stream) {
+                self.watch.crossed(self.now, host, &got);
+                continue;
+            }
             let (topic, known) = &mut node.application().inbound[got.inbound as usize];
             let topic = topic.as_deref().filter(|_| std::mem::replace(known, got.stream) != got.stream);
             self.watch.delivered(self.now, local, host, &got, topic);
@@ -519,7 +566,7 @@ impl World {
         self.tell_line(host, true, what);
     }
 
-    fn tell_line(&mut self, host: usize, matters: bool, what: impl FnOnce() -> String) {
+    pub(crate) fn tell_line(&mut self, host: usize, matters: bool, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
             let (at, who) = (self.now.since(START), self.hosts[host].name.clone());
             story.add(StoryLine { at, who, what: what(), matters });

@@ -44,6 +44,10 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::ForgetUnprocessed, "losses", Weather::Assumed, 600),
     (Mutant::KeepBindings, "operators", Weather::Assumed, 20),
     (Mutant::EndEveryGraph, "losses", Weather::Assumed, 600),
+    (Mutant::ForgetWaiting, "acknowledged", Weather::Assumed, 60),
+    (Mutant::ForgetIncoming, "once", Weather::Assumed, 600),
+    (Mutant::ForgetKept, "retained", Weather::Assumed, 600),
+    (Mutant::LeaveNoWill, "wills", Weather::Assumed, 120),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
 ];
 

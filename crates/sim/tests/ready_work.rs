@@ -55,6 +55,8 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         }],
         processing: Vec::new(),
         later: Vec::new(),
+        devices: Vec::new(),
+        mqtt: mqtt::Limits::default(),
         workers: 1,
         operator_cost: Latency::fixed(Span::ZERO),
         faults,

@@ -51,11 +51,11 @@ fn no_more_are_sent_at_a_time_than_the_client_takes() {
     assert_eq!(world.texts(subscriber), ["0", "1", "2"]);
     // PUBREC alone does not make room; PUBCOMP does.
     let first = world.messages(subscriber).next().unwrap().packet_id.unwrap().get();
-    world.say(subscriber, &answer(Version::V5, 5, first));
+    world.say(subscriber, &answer(5, first));
     world.run_for(Span::millis(50));
     assert_eq!(world.last_got(subscriber), &Got::Pubrel(first, 0));
     assert_eq!(world.texts(subscriber).len(), 3);
-    world.say(subscriber, &answer(Version::V5, 7, first));
+    world.say(subscriber, &answer(7, first));
     world.run_for(Span::millis(50));
     assert_eq!(world.texts(subscriber), ["0", "1", "2", "3"]);
 }
@@ -208,14 +208,14 @@ fn what_is_larger_than_a_client_takes_is_left_out_for_it_alone() {
 fn what_a_client_says_in_the_wrong_order_is_answered_as_the_protocol_has_it() {
     let mut world = World::serving(|_| {});
     let client = world.connected(0, passing("client"));
-    world.say(client, &answer(Version::V5, 6, 77));
+    world.say(client, &answer(6, 77));
     world.run_for(Span::millis(50));
     assert_eq!(world.last_got(client), &Got::Pubcomp(77, 0x92), "a release of nothing");
-    world.say(client, &answer(Version::V5, 5, 78));
+    world.say(client, &answer(5, 78));
     world.run_for(Span::millis(50));
     assert_eq!(world.last_got(client), &Got::Pubrel(78, 0x92), "a receipt of nothing");
     for kind in [4, 7] {
-        world.say(client, &answer(Version::V5, kind, 79));
+        world.say(client, &answer(kind, 79));
     }
     world.run_for(Span::millis(50));
     assert!(!world.mqtt[client].closed, "late answers are no harm");

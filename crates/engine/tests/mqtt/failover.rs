@@ -98,7 +98,7 @@ fn what_is_sent_again_keeps_to_the_window_and_the_packet_size_and_has_its_subscr
     world.mqtt[subscriber].answers = true;
     let ids: Vec<u16> = world.messages(subscriber).map(|message| message.packet_id.unwrap().get()).collect();
     for id in ids {
-        world.say(subscriber, &crate::world::mqtt::answer(Version::V5, 4, id));
+        world.say(subscriber, &crate::world::mqtt::answer(4, id));
     }
     world.send(publisher, "t", QoS::AtLeastOnce, b"new");
     world.run_for(Span::millis(50));
@@ -165,7 +165,7 @@ fn survives(qos: QoS, subscriber: Subscriber, steps: usize, end: fn(&mut World))
             again.dup = true;
             world.say_5(writer, again);
         } else if qos == QoS::ExactlyOnce && !had.contains(&Got::Pubcomp(id, 0)) {
-            world.say(writer, &crate::world::mqtt::answer(Version::V5, 6, id));
+            world.say(writer, &crate::world::mqtt::answer(6, id));
         }
     }
     world.run_for(Span::millis(50));

@@ -2,9 +2,7 @@
 
 use super::{Port, Who, World};
 use ::mqtt::packet::Version;
-use ::mqtt::testing::{
-    FromBroker, MqttPacket, Publish, QoS, connect, encode_3, encode_5, publish, subscribe, v3, v5,
-};
+use ::mqtt::testing::{FromBroker, Publish, QoS, connect, encode_3, encode_5, publish, subscribe, v3, v5};
 use contract::{NodeId, Span, Time};
 use engine::Node;
 use std::collections::BTreeSet;
@@ -23,20 +21,7 @@ pub fn gateway(index: usize, node: NodeId, tune: fn(&mut ::mqtt::Settings)) -> :
     ::mqtt::Gateway::new(settings, ::mqtt::Open)
 }
 
-/// A packet from a broker, the same for both versions.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Got {
-    Connack { present: bool, code: u8, more: Option<Box<v5::ConnectAck>> },
-    Message(Box<Publish>),
-    Puback(u16, u8),
-    Pubrec(u16, u8),
-    Pubrel(u16, u8),
-    Pubcomp(u16, u8),
-    Suback(u16, Vec<u8>),
-    Unsuback(u16, Vec<u8>),
-    Pong,
-    Disconnect { code: u8, reference: Option<String> },
-}
+pub use ::mqtt::testing::{Heard as Got, answer};
 
 pub struct MqttClient {
     pub version: Version,
@@ -78,22 +63,16 @@ impl MqttClient {
     fn answer(&mut self, got: &Got, net: &mut impl Effects) {
         let bytes = match got {
             Got::Message(message) => match (message.qos, message.packet_id) {
-                (QoS::AtLeastOnce, Some(id)) => answer(self.version, 4, id.get()),
-                (QoS::ExactlyOnce, Some(id)) => answer(self.version, 5, id.get()),
+                (QoS::AtLeastOnce, Some(id)) => answer(4, id.get()),
+                (QoS::ExactlyOnce, Some(id)) => answer(5, id.get()),
                 _ => return,
             },
-            Got::Pubrec(id, code) if *code < 0x80 => answer(self.version, 6, *id),
-            Got::Pubrel(id, _) => answer(self.version, 7, *id),
+            Got::Pubrec(id, code) if *code < 0x80 => answer(6, *id),
+            Got::Pubrel(id, _) => answer(7, *id),
             _ => return,
         };
         self.write(net, &bytes);
     }
-}
-
-/// One of the four answers, by the number of its kind: 4 PUBACK, 5 PUBREC, 6 PUBREL, 7 PUBCOMP.
-pub fn answer(_version: Version, kind: u8, id: u16) -> Vec<u8> {
-    let [high, low] = id.to_be_bytes();
-    vec![kind << 4 | if kind == 6 { 2 } else { 0 }, 2, high, low]
 }
 
 impl Node for MqttClient {
@@ -116,8 +95,7 @@ impl Node for MqttClient {
     fn handle_bytes(&mut self, _now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         if self.link == Some(link) {
             self.decoder.feed(bytes);
-            while let Some(packet) = self.decoder.packet().expect("brokers send what the codec can read") {
-                let got = normalize(packet);
+            while let Some(got) = self.decoder.next_heard().expect("brokers send what clients can read") {
                 self.count(&got);
                 if self.answers {
                     self.answer(&got, net);
@@ -136,55 +114,6 @@ impl Node for MqttClient {
 
     fn next_deadline(&self) -> Time {
         Time::NEVER
-    }
-}
-
-fn normalize(packet: MqttPacket) -> Got {
-    match packet {
-        MqttPacket::V3(packet) => match packet {
-            v3::Packet::ConnectAck(ack) => {
-                Got::Connack { present: ack.session_present, code: ack.return_code.into(), more: None }
-            }
-            v3::Packet::Publish(message) => Got::Message(message),
-            v3::Packet::PublishAck { packet_id } => Got::Puback(packet_id.get(), 0),
-            v3::Packet::PublishReceived { packet_id } => Got::Pubrec(packet_id.get(), 0),
-            v3::Packet::PublishRelease { packet_id } => Got::Pubrel(packet_id.get(), 0),
-            v3::Packet::PublishComplete { packet_id } => Got::Pubcomp(packet_id.get(), 0),
-            v3::Packet::SubscribeAck { packet_id, status } => {
-                let code = |status: &v3::SubscribeReturnCode| match status {
-                    v3::SubscribeReturnCode::Success(qos) => *qos as u8,
-                    v3::SubscribeReturnCode::Failure => 0x80,
-                };
-                Got::Suback(packet_id.get(), status.iter().map(code).collect())
-            }
-            v3::Packet::UnsubscribeAck { packet_id } => Got::Unsuback(packet_id.get(), Vec::new()),
-            v3::Packet::PingResponse => Got::Pong,
-            other => panic!("a broker sends no {other:?}"),
-        },
-        MqttPacket::V5(packet) => match packet {
-            v5::Packet::ConnectAck(ack) => {
-                let (present, code) = (ack.session_present, ack.reason_code as u8);
-                Got::Connack { present, code, more: Some(ack) }
-            }
-            v5::Packet::Publish(message) => Got::Message(message),
-            v5::Packet::PublishAck(ack) => Got::Puback(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::PublishReceived(ack) => Got::Pubrec(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::PublishRelease(ack) => Got::Pubrel(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::PublishComplete(ack) => Got::Pubcomp(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::SubscribeAck(ack) => {
-                Got::Suback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
-            }
-            v5::Packet::UnsubscribeAck(ack) => {
-                Got::Unsuback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
-            }
-            v5::Packet::PingResponse => Got::Pong,
-            v5::Packet::Disconnect(word) => Got::Disconnect {
-                code: word.reason_code as u8,
-                reference: word.server_reference.map(|reference| reference.to_string()),
-            },
-            other => panic!("a broker sends no {other:?}"),
-        },
-        MqttPacket::Version(version) => panic!("{version:?}"),
     }
 }
 

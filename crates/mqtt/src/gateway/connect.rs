@@ -7,7 +7,7 @@ use crate::packet::{ConnAck, Connect, Disconnect, Qos, Reason, Version, connack}
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
 use crate::tree::parse_filter;
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use wire::{Effects, LinkId, Order};
 
 /// Clients that wait to be known. Above it, further ones are refused.
@@ -181,11 +181,12 @@ impl<R: Rules> Gateway<R> {
     fn begin_reign(&mut self, now: Time) {
         self.sys_again(now);
         self.end_learning();
-        let grace = self.settings.limits.grace;
+        let (grace, inflight) = (self.settings.limits.grace, self.settings.limits.inflight);
         for index in 0..self.sessions.end() {
             let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) else {
                 continue;
             };
+            session.skip_ids(inflight);
             if session.ends_at.is_none() && session.expiry != FOR_EVER {
                 session.ends_at = Some(now + seconds(session.expiry).max(grace));
             }
@@ -267,7 +268,8 @@ impl<R: Rules> Gateway<R> {
             server_reference: None,
             text: None,
         };
-        net.append(link, Order::Any, |out| connack(out, connect.version, &word));
+        // A session is there for its client when the backup knows it.
+        net.append(link, Order::Last, |out| connack(out, connect.version, &word));
         self.stats.connects += 1;
         self.watch_keep_alive(now, link);
         self.record_session(index);
@@ -381,7 +383,7 @@ impl<R: Rules> Gateway<R> {
         let will_at = session.will_at.take();
         let will = session.will.take();
         self.forget_times(index, None, will_at);
-        let Some(will) = will else { return };
+        let Some(will) = will.filter(|_| !Mutant::LeaveNoWill.is_on()) else { return };
         self.stats.wills += 1;
         if let Some(session) = self.sessions.get(index)
             && self.drafts.len() < self.settings.limits.sessions

@@ -10,7 +10,7 @@ use crate::retained;
 use crate::session::Walk;
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches};
-use contract::{Loss, Time};
+use contract::{Loss, Mutant, Time};
 use wire::{Effects, MessageFlags};
 
 /// What gives a message to sessions. It borrows all of the gateway but the sessions, and what finds them.
@@ -283,5 +283,7 @@ fn retain(
         stats.retained_refused += 1;
         return;
     }
-    records.put(&Key::Retained(item.topic), |out| item.content().write(out));
+    if !Mutant::ForgetKept.is_on() {
+        records.put(&Key::Retained(item.topic), |out| item.content().write(out));
+    }
 }

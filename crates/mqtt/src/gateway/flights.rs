@@ -1,6 +1,6 @@
 //! Messages that clients have to answer: sent, sent again, and done with.
 
-use super::giving::Outgoing;
+use super::giving::{Outgoing, order_of};
 use super::{Gateway, Rules};
 use crate::bodies::Bodies;
 use crate::packet::{Acknowledge, Answer, Qos, Reason, acknowledge};
@@ -33,7 +33,8 @@ impl<R: Rules> Gateway<R> {
             let gone = body.expires.is_some_and(|at| at <= now);
             let id = if gone { 0 } else { session.take_id() };
             let numbers = subscriptions.as_slice();
-            let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions: numbers };
+            let outgoing =
+                Outgoing { dup: false, qos, retain, id, subscriptions: numbers, order: order_of(qos) };
             if gone || !outgoing.send(now, link, client, body, stats, net) {
                 stats.expired += u64::from(gone);
                 records.remove(&Key::Waiting(&session.client, order));
@@ -82,7 +83,8 @@ impl<R: Rules> Gateway<R> {
                 break;
             }
             let Flight { id, qos, retain, ref subscriptions, .. } = *flight;
-            let outgoing = Outgoing { dup: true, qos, retain, id, subscriptions: subscriptions.as_slice() };
+            let (subscriptions, order) = (subscriptions.as_slice(), order_of(qos));
+            let outgoing = Outgoing { dup: true, qos, retain, id, subscriptions, order };
             let body = bodies.get(flight.body);
             if body.is_some_and(|body| outgoing.send(now, link, client, body, stats, net)) {
                 session.resend_from = after;

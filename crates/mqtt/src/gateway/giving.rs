@@ -9,7 +9,7 @@ use crate::session::{Flight, NO_BODY, Queued, Session};
 use crate::settings::Limits;
 use crate::stats::Stats;
 use crate::tree::{Entry, Want};
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use wire::{Effects, LinkId, Order};
 
 /// A message as a client gets it.
@@ -86,7 +86,8 @@ impl Giving<'_> {
                 self.stats.dropped += 1;
                 return;
             }
-            let outgoing = Outgoing { dup: false, qos, retain, id: 0, subscriptions: numbers };
+            let order = order_of(item.qos);
+            let outgoing = Outgoing { dup: false, qos, retain, id: 0, subscriptions: numbers, order };
             outgoing.send(self.now, link, client, item, self.stats, net);
             return;
         }
@@ -112,7 +113,8 @@ impl Giving<'_> {
         net: &mut impl Effects,
     ) {
         let id = session.take_id();
-        let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions };
+        let order = order_of(item.qos);
+        let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions, order };
         if !outgoing.send(self.now, link, client, item, self.stats, net) {
             return;
         }
@@ -127,7 +129,9 @@ impl Giving<'_> {
             self.bodies.hold(body);
             self.recorded = true;
             let waiting = Waiting::of_flight(&flight, name);
-            self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+            if !Mutant::ForgetWaiting.is_on() {
+                self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+            }
         }
         session.flights.push_back(flight);
     }
@@ -152,7 +156,9 @@ impl Giving<'_> {
             self.recorded = true;
             let waiting =
                 Waiting { body: name, id: 0, qos, retain, received: false, subscriptions: numbers.into() };
-            self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+            if !Mutant::ForgetWaiting.is_on() {
+                self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+            }
         }
         session.queue.push_back(Queued { order, body, qos, retain, subscriptions: numbers.into() });
     }
@@ -198,6 +204,13 @@ pub(super) struct Outgoing<'o> {
     pub(super) retain: bool,
     pub(super) id: u16,
     pub(super) subscriptions: &'o [u32],
+    pub(super) order: Order,
+}
+
+/// When a message leaves, by the QoS with which it was published. Who takes over must know of a message of QoS 2 whose it is
+/// and which number it has, or it might come again under another.
+pub(super) fn order_of(published: Qos) -> Order {
+    if published == Qos::ExactlyOnce { Order::Last } else { Order::Any }
 }
 
 /// What a message has to say.
@@ -252,7 +265,7 @@ impl Outgoing<'_> {
         }
         stats.messages_sent += 1;
         stats.bytes_sent += payload.len() as u64;
-        net.append(link, Order::Any, |out| delivery(out, client.version, &sent));
+        net.append(link, self.order, |out| delivery(out, client.version, &sent));
         true
     }
 }

@@ -4,7 +4,7 @@ use super::{Action, Gateway, Rules, Step};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge};
 use crate::records::Key;
 use crate::session::{Incoming, Outlet, Pending};
-use contract::{Contract, Loss, Span, Time};
+use contract::{Contract, Loss, Mutant, Span, Time};
 use wire::{Effects, LinkId, MessageFlags, Order};
 
 /// A message that a client publishes.
@@ -347,7 +347,8 @@ impl<R: Rules> Gateway<R> {
         let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
         let Some(at) = session.pending.iter().position(this) else { return };
         let Some(pending) = session.pending.remove(at) else { return };
-        if pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id) && session.is_persistent() {
+        let is_new = pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id);
+        if is_new && session.is_persistent() && !Mutant::ForgetIncoming.is_on() {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);

@@ -13,6 +13,7 @@ pub(super) const STATEMENT: &str = "every table, queue and buffer of a broker st
 #[derive(Clone)]
 pub(super) struct Limits {
     limits: broker::Limits,
+    first_device: usize,
 }
 
 /// Connections that a broker makes to its partner are not refused for want of room; there are never more of them.
@@ -22,7 +23,8 @@ const MARGIN_BYTES: usize = wire::limits::PAYLOAD_BYTES_MAX + (64 << 10);
 
 impl Limits {
     pub(super) fn new(scenario: &Scenario) -> Limits {
-        Limits { limits: scenario.limits }
+        let first_device = 2 + scenario.publishers.len() + scenario.subscribers.len();
+        Limits { limits: scenario.limits, first_device }
     }
 
     pub(super) fn looks_at(&self, broker: &Broker, port: &Port) -> Result<(), String> {
@@ -41,7 +43,8 @@ impl Limits {
                 return Err(format!("a broker has {count} {what}, above its limit of {limit}"));
             }
         }
-        let backlog = port.sockets.iter().flatten().filter(|socket| socket.peer >= 2);
+        let natives = 2..self.first_device;
+        let backlog = port.sockets.iter().flatten().filter(|socket| natives.contains(&socket.peer));
         let longest = backlog.map(|socket| socket.outbox.len()).max().unwrap_or(0);
         if longest > limits.subscriber_backlog_bytes + MARGIN_BYTES {
             let limit = limits.subscriber_backlog_bytes;

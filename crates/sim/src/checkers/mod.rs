@@ -7,6 +7,7 @@ mod admission;
 mod contents;
 mod copies;
 mod deadlines;
+mod devices;
 mod duplicates;
 mod edf;
 mod epochs;
@@ -21,17 +22,20 @@ mod progress;
 mod reigns;
 mod served;
 
+pub(crate) use devices::is_of_device;
 pub(crate) use failover::Failover;
 pub(crate) use losses::{Strike, longest_run_at_all};
 pub(crate) use progress::Left;
 
+use crate::device::Word;
 use crate::ledger::{self, Ledger, Life};
 use crate::node::{Got, Joined, Told};
 use crate::operators::Seen;
 use crate::port::{Note, Port, Written};
 use crate::report::{Findings, Sample};
-use crate::scenario::{Act, Scenario, TopicSpec};
+use crate::scenario::{Act, Scenario, Target, TopicSpec};
 use crate::world::START;
+use broker::PromotionCause;
 use contract::{Reign, Span, Time};
 use endpoint::StreamAccount;
 use std::fmt;
@@ -78,6 +82,10 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (operators::NAME, operators::STATEMENT),
     (contents::NAME, contents::STATEMENT),
     (progress::NAME, progress::STATEMENT),
+    (devices::ACKNOWLEDGED, devices::ACKNOWLEDGED_STATEMENT),
+    (devices::ONCE, devices::ONCE_STATEMENT),
+    (devices::RETAINED, devices::RETAINED_STATEMENT),
+    (devices::WILLS, devices::WILLS_STATEMENT),
 ];
 
 /// Hears everything.
@@ -106,6 +114,7 @@ pub(crate) struct Watch {
     operators: operators::Operators,
     served: served::Served,
     progress: progress::Progress,
+    pub(crate) devices: devices::Devices,
     /// Latencies as they came, for a picture; `None` unless asked for.
     pub(crate) samples: Option<Vec<Sample>>,
     /// When brokers died.
@@ -135,6 +144,7 @@ impl Watch {
             operators: operators::Operators::new(scenario),
             served: served::Served::new(scenario),
             progress: progress::Progress::new(scenario),
+            devices: devices::Devices::new(scenario),
             samples: None,
             deaths: Vec::new(),
         }
@@ -241,9 +251,29 @@ impl Watch {
         }
     }
 
+    /// A device's application was told something.
+    pub(crate) fn device_heard(&mut self, now: Time, device: usize, word: &Word) {
+        let result = self.devices.heard(now, device, word, &self.ledger);
+        self.device_verdict(now, result);
+    }
+
+    /// A native subscriber was handed a message of a device.
+    pub(crate) fn crossed(&mut self, now: Time, host: usize, got: &Got) {
+        let name = self.ledger.subscriber_of(host).map_or("?", |index| &self.ledger.subscribers[index].name);
+        let result = self.devices.crossed(now, name, got.stream, got.seq, got.intact);
+        self.device_verdict(now, result);
+    }
+
+    fn device_verdict(&mut self, now: Time, result: devices::Verdict) {
+        if let Err((checker, about, what)) = result {
+            self.verdict_about(now, checker, Err((about, what)));
+        }
+    }
+
     // Brokers.
 
     pub(crate) fn broker_starts(&mut self, host: usize) {
+        self.devices.broker_starts(host);
         self.lives[host] = Life { process: self.lives[host].process + 1, tenure: 0 };
         self.followed[host] = None;
         self.reigns.starts(host);
@@ -252,12 +282,16 @@ impl Watch {
     }
 
     /// A process is gone, broker or client.
-    pub(crate) fn dies(&mut self, now: Time, host: usize) {
+    /// `reigned`: as a broker. `greetings`: the connection that it had as a device.
+    pub(crate) fn dies(&mut self, now: Time, host: usize, reigned: bool, greetings: Option<u64>) {
         if host < 2 {
+            self.devices.broker_dies(now, host, reigned);
             self.deaths.push(now);
             self.losses.fails(now);
             self.copies.dies(host);
             self.failover.dies(now, host);
+        } else if let Some(device) = self.devices.device_of(host) {
+            self.devices.dies(now, device, greetings);
         } else {
             self.ledger.client_dies(now, host);
             self.epochs.dies(host);
@@ -379,6 +413,7 @@ impl Watch {
         match told {
             Told::Promoted { reign, cause, .. } => {
                 self.losses.promoted(now, *cause);
+                self.devices.promoted(now, host, *cause == PromotionCause::Handover);
                 self.served.promoted(now, host);
                 let result = self.reigns.promoted(host, *reign);
                 self.verdict(now, reigns::NAME, result);
@@ -387,13 +422,18 @@ impl Watch {
                 self.disturbed(now);
             }
             Told::SteppedDown { reign } | Told::Joined { reign } => {
+                self.devices.follows(now, host);
                 let result = self.reigns.hears(host, *reign);
                 self.verdict(now, reigns::NAME, result);
                 self.copies.dies(host);
             }
-            Told::HandedOver { .. } => self.copies.dies(host),
+            Told::HandedOver { .. } => {
+                self.devices.hands_over(host);
+                self.copies.dies(host);
+            }
             // A late consequence of an earlier fault may make it join anew.
             Told::Protected | Told::Unprotected(_) => {
+                self.devices.protected(host, *told == Told::Protected);
                 self.calm_since = self.calm_since.map(|_| now);
             }
             _ => {}
@@ -441,13 +481,27 @@ impl Watch {
         strike: &Strike,
     ) {
         self.disturbed(now);
-        if matches!(act, Act::Graphs { .. }) {
+        if matches!(act, Act::Graphs { .. }) || self.is_about_devices(act) {
             // It takes nothing away from what is promised but what `served` says.
             return;
         }
         self.losses.fault_begins(now, act, whole, primary, strike);
         self.handover.fault_begins(now, act, whole);
         self.failover.fault_begins(now, act, whole, primary);
+    }
+
+    fn is_about_devices(&self, act: &Act) -> bool {
+        let is_device = |target: &Target| matches!(target, Target::Device(_));
+        match act {
+            Act::Crash { target, .. }
+            | Act::HostCrash { target, .. }
+            | Act::Pause { target, .. }
+            | Act::ClockStep { target, .. }
+            | Act::Slow { target, .. } => is_device(target),
+            Act::Break { from, to, .. } => is_device(from) || is_device(to),
+            Act::Partition { from, to, .. } => from.iter().chain(to).any(is_device),
+            Act::Handover | Act::Graphs { .. } => false,
+        }
     }
 
     pub(crate) fn whole(&mut self, now: Time) {
@@ -503,6 +557,8 @@ impl Watch {
     pub(crate) fn ends(&mut self, now: Time) {
         let result = self.progress.ends(&self.ledger, &self.served);
         self.verdict_about(now, progress::NAME, result);
+        let result = self.devices.ends();
+        self.device_verdict(now, result);
         if self.assumed {
             let result = self.handover.ends(&self.ledger, &self.served);
             self.verdict_about(now, handover::NAME, result);

@@ -19,6 +19,10 @@ pub(crate) struct Left {
     pub(crate) bytes: usize,
     /// Messages for subscribers that are connected.
     pub(crate) deferred: usize,
+    /// Messages of devices that were not answered.
+    pub(crate) unanswered: usize,
+    /// Messages that wait for sessions of devices.
+    pub(crate) waiting: u64,
 }
 
 #[derive(Clone)]
@@ -131,8 +135,9 @@ impl Progress {
             return Ok(());
         }
         Err(format!(
-            "{} jobs, {} bytes and {} deferred messages still wait although nobody publishes any more, most of them in {most}",
-            left.jobs, left.bytes, left.deferred
+            "{} jobs, {} bytes, {} deferred messages, {} for sessions of MQTT and {} that their devices had no answer to still \
+             wait although nobody publishes any more, most of them in {most}",
+            left.jobs, left.bytes, left.deferred, left.waiting, left.unanswered
         ))
     }
 }

@@ -86,6 +86,8 @@ fn scenario(
         // Operators compute on real payloads, and here there are none.
         processing: Vec::new(),
         later: Vec::new(),
+        devices: Vec::new(),
+        mqtt: mqtt::Limits::default(),
         workers: 1,
         operator_cost: Latency::fixed(Span::ZERO),
         faults: Vec::new(),

@@ -36,7 +36,7 @@ impl Faults {
         let mut faults = Vec::new();
         for (who, at) in asked {
             let find = || match hosts.find(who)? {
-                Target::Publisher(_) | Target::Subscriber(_) => {
+                Target::Publisher(_) | Target::Subscriber(_) | Target::Device(_) => {
                     Err("only brokers crash here; say the rest in a scenario (--scenario FILE)".to_owned())
                 }
                 broker => Ok(broker),

@@ -92,6 +92,7 @@ impl Script {
                 Target::Broker(index) => scenario.clocks.get_mut(*index),
                 Target::Publisher(index) => scenario.publishers.get_mut(*index).map(|spec| &mut spec.clock),
                 Target::Subscriber(index) => scenario.subscribers.get_mut(*index).map(|spec| &mut spec.clock),
+                Target::Device(index) => scenario.devices.get_mut(*index).map(|spec| &mut spec.clock),
                 Target::Primary | Target::Backup => None,
             };
             place.into_iter().for_each(|place| *place = *clock);
