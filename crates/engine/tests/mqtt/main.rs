@@ -4,6 +4,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod asking;
 mod delivery;
 mod failover;
 mod retained;

@@ -387,7 +387,7 @@ impl<R: Rules> Gateway<R> {
     }
 }
 
-/// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`,
+/// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`, `verge-retain`,
 /// `verge-priority`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
 fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<Contract>, ()> {
     if publish.properties.is_empty() {
@@ -401,6 +401,7 @@ fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<C
             "period" => period = Some(value.parse::<Span>().map_err(|_| ())?),
             "loss" if value == "unbounded" => contract.loss = Loss::Unbounded,
             "loss" => contract.loss = Loss::AtMost(value.parse().map_err(|_| ())?),
+            "retain" => contract.retain = value.parse().map_err(|_| ())?,
             "priority" => contract.priority = value.parse().map_err(|_| ())?,
             _ => continue,
         }
