@@ -10,3 +10,4 @@ mod failover;
 mod retained;
 mod sessions;
 mod shared;
+mod words;

@@ -42,6 +42,8 @@ pub struct MqttClient {
     pub version: Version,
     decoder: FromBroker,
     pub got: Vec<Got>,
+    /// Reasons in words that it has heard in answers, empty where there were none.
+    pub words: Vec<String>,
     /// The payloads of QoS 2 that its application has had, and the numbers that are not released.
     pub once: Vec<String>,
     unreleased: BTreeSet<u16>,
@@ -117,6 +119,7 @@ impl Node for MqttClient {
         if self.link == Some(link) {
             self.decoder.feed(bytes);
             while let Some(packet) = self.decoder.packet().expect("brokers send what the codec can read") {
+                self.words.extend(words_in(&packet));
                 let got = normalize(packet);
                 self.count(&got);
                 if self.answers {
@@ -137,6 +140,21 @@ impl Node for MqttClient {
     fn next_deadline(&self) -> Time {
         Time::NEVER
     }
+}
+
+/// The reason in words of an answer of MQTT 5.
+fn words_in(packet: &MqttPacket) -> Option<String> {
+    let MqttPacket::V5(packet) = packet else { return None };
+    let words = match packet {
+        v5::Packet::ConnectAck(ack) => &ack.reason_string,
+        v5::Packet::PublishAck(ack) => &ack.reason_string,
+        v5::Packet::PublishReceived(ack) => &ack.reason_string,
+        v5::Packet::SubscribeAck(ack) => &ack.reason_string,
+        v5::Packet::UnsubscribeAck(ack) => &ack.reason_string,
+        v5::Packet::Disconnect(word) => &word.reason_string,
+        _ => return None,
+    };
+    Some(words.as_ref().map_or_else(String::new, ToString::to_string))
 }
 
 fn normalize(packet: MqttPacket) -> Got {
@@ -244,6 +262,7 @@ impl World {
             version,
             decoder: FromBroker::new(version),
             got: Vec::new(),
+            words: Vec::new(),
             once: Vec::new(),
             unreleased: BTreeSet::new(),
             link: None,

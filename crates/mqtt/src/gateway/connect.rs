@@ -2,6 +2,7 @@
 
 use super::publish::Draft;
 use super::timers::Timer;
+use super::words::append_with_words;
 use super::{Action, Gateway, Login, Phase, Rules};
 use crate::packet::{ConnAck, Connect, Disconnect, Qos, Reason, Version, connack};
 use crate::records::{Key, Records, write_session};
@@ -28,6 +29,7 @@ impl<R: Rules> Gateway<R> {
             let Some(client) = self.client_mut(link) else { return };
             client.version = connect.version;
             client.problems = connect.wants_problems;
+            client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
             client.certificate.clone()
         };
         if connect.authentication.is_some() {
@@ -137,11 +139,14 @@ impl<R: Rules> Gateway<R> {
         self.stats.connects_refused += 1;
         let reference = self.settings.server_reference.clone();
         let Some(client) = self.client_mut(link) else { return };
-        let (version, problems) = (client.version, client.problems);
+        let (version, most) = (client.version, client.packet_bytes_max);
         let server_reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
-        let text = text.filter(|_| problems);
-        let word = ConnAck { reason, text, server_reference, ..ConnAck::default() };
-        net.append(link, Order::Any, |out| connack(out, version, &word));
+        let words = text.and_then(|text| client.words(text));
+        net.append(link, Order::Any, |out| {
+            append_with_words(out, most, words, |out, text| {
+                connack(out, version, &ConnAck { reason, text, server_reference, ..ConnAck::default() });
+            });
+        });
         self.hang_up(link, net);
     }
 
@@ -249,7 +254,6 @@ impl<R: Rules> Gateway<R> {
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
             client.keep_alive = given;
-            client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
             if std::mem::take(&mut client.waits) {
                 net.present_again(link);
             }

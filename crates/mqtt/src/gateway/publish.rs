@@ -1,10 +1,12 @@
 //! Messages from clients, until they are covered.
 
+use super::asking::asked_contract;
+use super::words::append_with_words;
 use super::{Action, Gateway, Rules, Step};
-use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge};
+use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
 use crate::session::{Incoming, Outlet, Pending};
-use contract::{Contract, Loss, Span, Time};
+use contract::{Contract, Span, Time};
 use wire::{Effects, LinkId, MessageFlags, Order};
 
 /// A message that a client publishes.
@@ -116,8 +118,9 @@ fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
     truths
 }
 
-/// User properties with which a client asks for a contract begin like this.
-const ASKING: &str = "verge-";
+/// What is said to who goes beyond its user's rates.
+const TOO_MANY: &str = "more messages than the user may publish: send fewer, or have messages_per_second or bytes_per_second \
+                        raised";
 
 impl<R: Rules> Gateway<R> {
     /// A client publishes.
@@ -178,16 +181,27 @@ impl<R: Rules> Gateway<R> {
         let user = session.user.as_deref();
         let asked = match asked_contract(&self.settings.fallback, publish) {
             Ok(asked) => asked,
-            Err(()) => {
-                self.answer(index, publish.id, publish.qos, Reason::IMPLEMENTATION_SPECIFIC, net);
+            Err(text) => {
+                let reason = Reason::IMPLEMENTATION_SPECIFIC;
+                self.refuse_message(index, publish.id, publish.qos, reason, &text, net);
                 return Step::Done;
             }
         };
         let may = |action| self.rules.allow(user, &session.client, action, &lent.topic);
-        if lent.topic.starts_with('$') || !may(Action::Publish) || (asked.is_some() && !may(Action::Contract))
-        {
+        let forbidden = if lent.topic.starts_with('$') {
+            Some("topics that begin with `$` are the broker's own: publish on another one")
+        } else if !may(Action::Publish) {
+            Some(
+                "no rule lets this user publish here: `verge acl test USER TOPIC publish` says which there are",
+            )
+        } else if asked.is_some() && !may(Action::Contract) {
+            Some("no rule lets this user ask for contracts here: leave the user properties `verge-...` out")
+        } else {
+            None
+        };
+        if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
-            self.answer(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
+            self.refuse_message(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, text, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
@@ -232,15 +246,9 @@ impl<R: Rules> Gateway<R> {
         self.stats.refused_messages += 1;
         let version = self.client(link).map_or(Version::V5, |client| client.version);
         if publish.qos != Qos::AtMostOnce && version == Version::V311 {
-            self.refuse(
-                now,
-                link,
-                Reason::MESSAGE_RATE_TOO_HIGH,
-                "more messages than the user may publish",
-                net,
-            );
+            self.refuse(now, link, Reason::MESSAGE_RATE_TOO_HIGH, TOO_MANY, net);
         } else {
-            self.answer(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, net);
+            self.refuse_message(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
         }
         Step::Done
     }
@@ -337,7 +345,7 @@ impl<R: Rules> Gateway<R> {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
             return self.refuse(now, link, reason, text, net);
         }
-        self.answer(post.session, post.id, post.qos, reason, net);
+        self.refuse_message(post.session, post.id, post.qos, reason, text, net);
     }
 
     /// A message whose publisher waits for word is covered.
@@ -353,20 +361,38 @@ impl<R: Rules> Gateway<R> {
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
     }
 
-    /// Answers a message, after everything else that leaves in this turn. Where it is not published, a client of MQTT 5 hears
-    /// why, and the others take it for acknowledged, as the protocol has it.
+    /// Answers a message that is covered, after everything else that leaves in this turn.
     fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
-        let answer = match qos {
-            Qos::AtMostOnce => return,
-            Qos::AtLeastOnce => Answer::PubAck,
-            Qos::ExactlyOnce => Answer::PubRec,
-        };
+        let Some(answer) = answer_to(qos) else { return };
         let Some((link, version)) =
             self.sessions.get(index).and_then(|session| Some((session.link?, session.version)))
         else {
             return;
         };
         net.append(link, Order::Last, |out| acknowledge(out, version, answer, id, reason));
+    }
+
+    /// Answers a message that is not published. A client of MQTT 5 hears why, and the others take it for acknowledged, as the
+    /// protocol has it.
+    fn refuse_message(
+        &mut self,
+        index: u32,
+        id: u16,
+        qos: Qos,
+        reason: Reason,
+        text: &str,
+        net: &mut impl Effects,
+    ) {
+        let Some(answer) = answer_to(qos) else { return };
+        let Some(link) = self.sessions.get(index).and_then(|session| session.link) else { return };
+        let Some(client) = self.client(link) else { return };
+        let (words, version) = (client.words(text), client.version);
+        net.append(link, Order::Last, |out| match words {
+            None => acknowledge(out, version, answer, id, reason),
+            Some(_) => append_with_words(out, client.packet_bytes_max, words, |out, words| {
+                acknowledge_error(out, answer, id, reason, words);
+            }),
+        });
     }
 
     /// A client releases the number of a QoS 2 message.
@@ -387,31 +413,11 @@ impl<R: Rules> Gateway<R> {
     }
 }
 
-/// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`, `verge-retain`,
-/// `verge-priority`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
-fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<Contract>, ()> {
-    if publish.properties.is_empty() {
-        return Ok(None);
+/// What answers a message.
+fn answer_to(qos: Qos) -> Option<Answer> {
+    match qos {
+        Qos::AtMostOnce => None,
+        Qos::AtLeastOnce => Some(Answer::PubAck),
+        Qos::ExactlyOnce => Some(Answer::PubRec),
     }
-    let mut contract = *fallback;
-    let (mut asked, mut period) = (false, None);
-    for (name, value) in publish.properties.user().filter(|(name, _)| name.starts_with(ASKING)) {
-        match name.get(ASKING.len()..).unwrap_or("") {
-            "deadline" => contract.deadline = value.parse().map_err(|_| ())?,
-            "period" => period = Some(value.parse::<Span>().map_err(|_| ())?),
-            "loss" if value == "unbounded" => contract.loss = Loss::Unbounded,
-            "loss" => contract.loss = Loss::AtMost(value.parse().map_err(|_| ())?),
-            "retain" => contract.retain = value.parse().map_err(|_| ())?,
-            "priority" => contract.priority = value.parse().map_err(|_| ())?,
-            _ => continue,
-        }
-        asked = true;
-    }
-    contract.period =
-        period.unwrap_or(if contract.deadline.is_forever() { contract.period } else { contract.deadline });
-    if !asked {
-        return Ok(None);
-    }
-    contract.check().map_err(|_| ())?;
-    Ok(Some(contract))
 }
