@@ -1,5 +1,6 @@
 //! Sessions: what outlives a connection.
 
+use crate::aliases::Aliases;
 use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
@@ -99,6 +100,8 @@ pub(crate) struct Session {
     pub(crate) user: Option<Box<str>>,
     pub(crate) version: Version,
     pub(crate) link: Option<LinkId>,
+    /// Of its connection.
+    pub(crate) aliases: Aliases,
     /// Seconds for which it outlives its connection.
     pub(crate) expiry: u32,
     /// When it ends, while it has no connection.
@@ -136,6 +139,7 @@ impl Session {
             user: None,
             version,
             link: None,
+            aliases: Aliases::default(),
             expiry: 0,
             ends_at: None,
             will: None,

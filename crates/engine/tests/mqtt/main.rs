@@ -4,6 +4,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod aliases;
 mod asking;
 mod delivery;
 mod failover;

@@ -4,6 +4,7 @@ use super::publish::Draft;
 use super::timers::Timer;
 use super::words::append_with_words;
 use super::{Action, Gateway, Login, Phase, Rules};
+use crate::aliases::Aliases;
 use crate::packet::{ConnAck, Connect, Disconnect, Qos, Reason, Version, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
@@ -239,6 +240,7 @@ impl<R: Rules> Gateway<R> {
         *self.connected.entry(connect.user.clone()).or_default() += 1;
         if let Some(session) = self.sessions.get_mut(index) {
             session.link = Some(link);
+            session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
             session.version = connect.version;
             session.user.clone_from(&connect.user);
             if session.is_persistent() && expiry == 0 {
@@ -345,6 +347,7 @@ impl<R: Rules> Gateway<R> {
             return;
         };
         session.link = None;
+        session.aliases = Aliases::default();
         if let Some(count) = self.connected.get_mut(&session.user) {
             *count -= 1;
             if *count == 0 {
