@@ -10,6 +10,7 @@
 mod asking;
 mod connect;
 mod deliver;
+mod expel;
 mod flights;
 mod giving;
 mod learn;
