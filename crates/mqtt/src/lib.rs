@@ -15,6 +15,7 @@ mod stats;
 #[doc(hidden)]
 pub mod testing;
 pub mod tree;
+mod unanswered;
 
 pub use gateway::BrokerFigures;
 pub use gateway::{Action, Draft, Gateway, Lent, Load, Login, Open, Post, Rules, Step};

@@ -4,6 +4,7 @@ use crate::aliases::Aliases;
 use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
+use crate::unanswered::Unanswered;
 use contract::{Contract, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
@@ -69,15 +70,6 @@ pub(crate) struct Walk {
     pub(crate) place: String,
 }
 
-/// A message from the client that is not covered yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pending {
-    pub(crate) stream: u32,
-    pub(crate) seq: u64,
-    pub(crate) id: u16,
-    pub(crate) qos: Qos,
-}
-
 /// A QoS 2 message from the client, until its number is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Incoming {
@@ -111,7 +103,9 @@ pub(crate) struct Session {
     pub(crate) will_at: Option<Time>,
     /// By packet identifier.
     pub(crate) incoming: Vec<Incoming>,
-    pub(crate) pending: VecDeque<Pending>,
+    /// How many of them are covered.
+    covered: usize,
+    pub(crate) pending: Unanswered,
     /// Messages that its client takes before it has answered them.
     pub(crate) window: usize,
     pub(crate) flights: VecDeque<Flight>,
@@ -145,7 +139,8 @@ impl Session {
             will: None,
             will_at: None,
             incoming: Vec::new(),
-            pending: VecDeque::new(),
+            covered: 0,
+            pending: Unanswered::default(),
             window: usize::from(u16::MAX),
             flights: VecDeque::new(),
             resend_from: ALL_SENT,
@@ -204,24 +199,30 @@ impl Session {
     pub(crate) fn add_incoming(&mut self, incoming: Incoming) {
         let at = self.incoming.partition_point(|other| other.id < incoming.id);
         self.incoming.insert(at, incoming);
+        self.covered += usize::from(incoming.covered);
     }
 
     /// Says whether there was one.
     pub(crate) fn remove_incoming(&mut self, id: u16) -> bool {
         let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
-        found.is_ok_and(|at| self.incoming.remove(at).id == id)
+        let removed = found.ok().map(|at| self.incoming.remove(at));
+        self.covered -= usize::from(removed.is_some_and(|removed| removed.covered));
+        removed.is_some()
     }
 
     /// Says whether its number has not been released yet.
     pub(crate) fn cover_incoming(&mut self, id: u16) -> bool {
         let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
         let incoming = found.ok().and_then(|at| self.incoming.get_mut(at));
-        incoming.map(|incoming| incoming.covered = true).is_some()
+        let Some(incoming) = incoming else { return false };
+        self.covered += usize::from(!incoming.covered);
+        incoming.covered = true;
+        true
     }
 
     /// Messages of the client that it has sent and may not forget yet.
     pub(crate) fn unanswered(&self) -> usize {
-        self.pending.len() + self.incoming.iter().filter(|incoming| incoming.covered).count()
+        self.pending.len() + self.covered
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {

@@ -5,7 +5,7 @@ use super::timers::Timer;
 use super::words::append_with_words;
 use super::{Action, Gateway, Login, Phase, Rules};
 use crate::aliases::Aliases;
-use crate::packet::{ConnAck, Connect, Disconnect, Qos, Reason, Version, connack};
+use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
 use crate::tree::parse_filter;
@@ -355,7 +355,7 @@ impl<R: Rules> Gateway<R> {
             }
         }
         // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
-        session.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);
+        session.pending.forget_once();
         session.outlets.clear();
         session.walks.clear();
         if let Some(will) = &session.will {

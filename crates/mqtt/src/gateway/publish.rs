@@ -5,7 +5,8 @@ use super::words::append_with_words;
 use super::{Action, Gateway, Rules, Step};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
-use crate::session::{Incoming, Outlet, Pending};
+use crate::session::{Incoming, Outlet};
+use crate::unanswered::Pending;
 use contract::{Contract, Span, Time};
 use wire::{Effects, LinkId, MessageFlags, Order};
 
@@ -164,7 +165,7 @@ impl<R: Rules> Gateway<R> {
             }
             return Step::Done;
         }
-        if publish.qos == Qos::AtLeastOnce && session.pending.iter().any(|pending| pending.id == publish.id) {
+        if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
             let text = "a packet identifier was used again before its message was acknowledged";
             if !publish.dup {
                 self.refuse(now, link, Reason::PACKET_ID_IN_USE, text, net);
@@ -318,7 +319,7 @@ impl<R: Rules> Gateway<R> {
         if post.qos == Qos::ExactlyOnce {
             session.add_incoming(Incoming { id: post.id, covered: false });
         }
-        session.pending.push_back(Pending { stream, seq, id: post.id, qos: post.qos });
+        session.pending.push(Pending { stream, seq, id: post.id, qos: post.qos });
         if self.owners.len() <= stream as usize {
             self.owners.resize(stream as usize + 1, u32::MAX);
         }
@@ -352,9 +353,7 @@ impl<R: Rules> Gateway<R> {
     pub fn covered(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
         let Some(&index) = self.owners.get(stream as usize) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
-        let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
-        let Some(at) = session.pending.iter().position(this) else { return };
-        let Some(pending) = session.pending.remove(at) else { return };
+        let Some(pending) = session.pending.take(stream, seq) else { return };
         if pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id) && session.is_persistent() {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
