@@ -88,7 +88,7 @@ impl Giving<'_> {
                 return;
             }
             let outgoing = Outgoing { dup: false, qos, retain, id: 0, subscriptions: numbers };
-            outgoing.send(self.now, link, client, &mut session.aliases, item, self.stats, net);
+            outgoing.send(self.now, (link, client), &mut session.aliases, item, self.stats, net);
             return;
         }
         let room = session.has_room();
@@ -114,7 +114,7 @@ impl Giving<'_> {
     ) {
         let id = session.take_id();
         let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions };
-        if !outgoing.send(self.now, link, client, &mut session.aliases, item, self.stats, net) {
+        if !outgoing.send(self.now, (link, client), &mut session.aliases, item, self.stats, net) {
             return;
         }
         let order = session.take_order();
@@ -223,8 +223,7 @@ impl Outgoing<'_> {
     pub(super) fn send(
         &self,
         now: Time,
-        link: LinkId,
-        client: &Client,
+        (link, client): (LinkId, &Client),
         aliases: &mut Aliases,
         message: &impl Says,
         stats: &mut Stats,

@@ -5,7 +5,7 @@ use super::words::append_with_words;
 use super::{Action, Gateway, Rules, Step};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
-use crate::session::{Incoming, Outlet};
+use crate::session::{Incoming, Outlet, Session};
 use crate::unanswered::Pending;
 use contract::{Contract, Span, Time};
 use wire::{Effects, LinkId, MessageFlags, Order};
@@ -188,18 +188,7 @@ impl<R: Rules> Gateway<R> {
                 return Step::Done;
             }
         };
-        let may = |action| self.rules.allow(user, &session.client, action, &lent.topic);
-        let forbidden = if lent.topic.starts_with('$') {
-            Some("topics that begin with `$` are the broker's own: publish on another one")
-        } else if !may(Action::Publish) {
-            Some(
-                "no rule lets this user publish here: `verge acl test USER TOPIC publish` says which there are",
-            )
-        } else if asked.is_some() && !may(Action::Contract) {
-            Some("no rule lets this user ask for contracts here: leave the user properties `verge-...` out")
-        } else {
-            None
-        };
+        let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
         if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
             self.refuse_message(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, text, net);
@@ -418,5 +407,19 @@ fn answer_to(qos: Qos) -> Option<Answer> {
         Qos::AtMostOnce => None,
         Qos::AtLeastOnce => Some(Answer::PubAck),
         Qos::ExactlyOnce => Some(Answer::PubRec),
+    }
+}
+
+/// Why a client may not publish here, if it may not.
+fn forbidden(rules: &impl Rules, session: &Session, topic: &str, asks: bool) -> Option<&'static str> {
+    let may = |action| rules.allow(session.user.as_deref(), &session.client, action, topic);
+    if topic.starts_with('$') {
+        Some("topics that begin with `$` are the broker's own: publish on another one")
+    } else if !may(Action::Publish) {
+        Some("no rule lets this user publish here: `verge acl test USER TOPIC publish` says which there are")
+    } else if asks && !may(Action::Contract) {
+        Some("no rule lets this user ask for contracts here: leave the user properties `verge-...` out")
+    } else {
+        None
     }
 }

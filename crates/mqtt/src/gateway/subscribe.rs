@@ -41,7 +41,9 @@ impl<R: Rules> Gateway<R> {
         }
         let Some(session) = self.sessions.get(index) else { return };
         let (version, persistent) = (session.version, session.is_persistent());
-        self.answer_filters(link, why, net, |out, words| suback(out, version, subscribe.id, &reasons, words));
+        self.answer_filters(link, why.as_deref(), net, |out, words| {
+            suback(out, version, subscribe.id, &reasons, words);
+        });
         if persistent && !begun.is_empty() {
             self.record_session(index);
         }
@@ -63,12 +65,12 @@ impl<R: Rules> Gateway<R> {
     fn answer_filters(
         &self,
         link: LinkId,
-        why: Option<String>,
+        why: Option<&str>,
         net: &mut impl Effects,
         write: impl Fn(&mut Vec<u8>, Option<&str>),
     ) {
         let Some(client) = self.client(link) else { return };
-        let words = why.as_deref().and_then(|text| client.words(text));
+        let words = why.and_then(|text| client.words(text));
         net.append(link, Order::Last, |out| append_with_words(out, client.packet_bytes_max, words, write));
     }
 
@@ -147,7 +149,7 @@ impl<R: Rules> Gateway<R> {
         if persistent {
             self.record_session(index);
         }
-        self.answer_filters(link, why, net, |out, words| {
+        self.answer_filters(link, why.as_deref(), net, |out, words| {
             unsuback(out, version, unsubscribe.id, &reasons, words);
         });
     }
