@@ -4,9 +4,11 @@
 
 mod support;
 
+use mqtt::packet::Version;
+use mqtt::testing::{FromBroker, MqttPacket, encode_3, encode_5, v3, v5};
 use rustix::process::Signal;
 use std::fs::{Permissions, set_permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -265,6 +267,99 @@ fn sighup_takes_a_right_away_and_a_file_with_a_mistake_takes_nothing() {
             &["pub", "-t", "plant/line/a", "-m", "1", "--period", "50ms", "--retain", "2", "-i", "p3"],
         )
         .must(TROUBLE, &["the password is wrong"]);
+}
+
+/// A client of MQTT, byte by byte. Its user may do nothing but be connected.
+struct MqttClient {
+    stream: std::net::TcpStream,
+    packets: FromBroker,
+}
+
+impl MqttClient {
+    /// Connects, and is let in.
+    fn new(port: u16, version: Version, user: &str) -> MqttClient {
+        let (client_id, password) = (format!("{user} {version:?}").into(), Some(RIGHT.as_bytes().into()));
+        let hello = match version {
+            Version::V311 => encode_3(
+                v3::Connect { client_id, username: Some(user.into()), password, ..Default::default() }.into(),
+            ),
+            Version::V5 => encode_5(
+                v5::Connect { client_id, username: Some(user.into()), password, ..Default::default() }.into(),
+            ),
+        };
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+        stream.write_all(&hello.unwrap()).unwrap();
+        let mut client = MqttClient { stream, packets: FromBroker::new(version) };
+        match client.next().unwrap() {
+            MqttPacket::V5(v5::Packet::ConnectAck(ack)) => assert_eq!(u8::from(ack.reason_code), 0),
+            MqttPacket::V3(v3::Packet::ConnectAck(ack)) => assert_eq!(u8::from(ack.return_code), 0),
+            other => panic!("{other:?}"),
+        }
+        client
+    }
+
+    /// The next packet; `None` at the end of the connection.
+    fn next(&mut self) -> Option<MqttPacket> {
+        loop {
+            if let Some(packet) = self.packets.packet().unwrap() {
+                return Some(packet);
+            }
+            let mut bytes = [0; 1_024];
+            let read = self.stream.read(&mut bytes).unwrap();
+            if read == 0 {
+                return None;
+            }
+            self.packets.feed(&bytes[..read]);
+        }
+    }
+
+    /// Is told to go, if its version has a word for it, and the connection ends. Returns why.
+    fn wait_to_be_sent_away(mut self) -> String {
+        let why = match self.next() {
+            Some(MqttPacket::V5(v5::Packet::Disconnect(word))) => {
+                assert_eq!(word.reason_code as u8, 0x98);
+                word.reason_string.unwrap().to_string()
+            }
+            None => return String::new(),
+            other => panic!("{other:?}"),
+        };
+        assert!(self.next().is_none());
+        why
+    }
+
+    /// Is there still, and answered.
+    fn stays(&mut self) {
+        self.stream.write_all(&[0xC0, 0]).unwrap();
+        assert!(matches!(self.next(), Some(MqttPacket::V5(v5::Packet::PingResponse))));
+    }
+}
+
+#[test]
+fn sighup_ends_connections_of_mqtt_clients_whose_users_are_gone_or_log_in_otherwise() {
+    let plant = Plant::new("");
+    let before = plant.users();
+    let connect = |user, version| MqttClient::new(plant.mqtt, version, user);
+    let (eye, eye_3) = (connect("eye", Version::V5), connect("eye", Version::V311));
+    let (line, mut ann) = (connect("line", Version::V5), connect("ann", Version::V5));
+    let without = |user: &str| {
+        let of_user = format!("\"{user}\"");
+        let rest = before.split("[[user]]").filter(|part| !part.contains(&of_user));
+        rest.collect::<Vec<_>>().join("[[user]]")
+    };
+    plant.reload(&without("eye"), "users: 2 in the file");
+    assert!(eye.wait_to_be_sent_away().contains("`eye` has been taken out"));
+    assert_eq!(eye_3.wait_to_be_sent_away(), "", "its version has no word for it");
+    ann.stays();
+
+    let other = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$".to_owned() + &"A".repeat(43);
+    plant.reload(&replace_hash(&before, "line", &other), "users: 3 in the file");
+    assert!(line.wait_to_be_sent_away().contains("password of the user `line` has been changed"));
+    ann.stays();
+    let log = plant.log(0);
+    // The same cause is written once per second.
+    assert!(log.contains("closed the connection of eye V"), "{log}");
+    assert!(!log.contains("the connection of ann"), "{log}");
 }
 
 /// The file with another hash for one user.

@@ -132,6 +132,21 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         self.settle(now, net);
     }
 
+    /// Ends connections of MQTT clients whose users may not be connected any more; see [`Gateway::expel`].
+    pub fn expel_clients(
+        &mut self,
+        now: Time,
+        gone: impl Fn(Option<&str>, Option<&str>) -> Option<String>,
+        net: &mut impl Effects,
+    ) {
+        let BrokerNode { gateway, reporter, .. } = self;
+        if let Some(gateway) = gateway {
+            let told = |client: &str, reason: &str| reporter.report(&Event::Expelled { client, reason });
+            gateway.expel(now, gone, told, net);
+        }
+        self.settle(now, net);
+    }
+
     /// Its operators.
     pub fn operators(&mut self) -> &mut O {
         &mut self.operators

@@ -118,6 +118,8 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
         let hello = v5::Connect {
             client_id: format!("client {link}").into(),
             session_expiry_interval_secs: session_expiry,
+            // The second subscriber is sent the topic by its number.
+            topic_alias_max: if link == 1 { 4 } else { 0 },
             ..Default::default()
         };
         node.handle_link(now, LinkId(link), LinkChange::Accepted(Protocol::Mqtt), &mut net);

@@ -7,8 +7,10 @@
 //!
 //! What outlives a connection is recorded as it changes; the backup and the store are told the same.
 
+mod asking;
 mod connect;
 mod deliver;
+mod expel;
 mod flights;
 mod giving;
 mod learn;
@@ -16,6 +18,7 @@ mod publish;
 mod subscribe;
 mod sys;
 mod timers;
+mod words;
 
 pub use deliver::Dispatched;
 pub use publish::{Draft, Lent, Post};
@@ -36,6 +39,7 @@ use contract::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use timers::Timer;
 use wire::{Effects, LinkId, Order};
+use words::append_with_words;
 
 /// Whether one more (or less) subscriber of a filter can be served in time. The broker judges.
 pub trait Load {
@@ -455,7 +459,7 @@ impl<R: Rules> Gateway<R> {
     ) {
         let reference = self.settings.server_reference.clone();
         let Some(client) = self.client_mut(link) else { return };
-        let (problems, version) = (client.problems, client.version);
+        let (words, version, most) = (client.words(text), client.version, client.packet_bytes_max);
         let open = match client.phase {
             Phase::Open { session } => Some(session),
             Phase::Closing => return,
@@ -465,7 +469,7 @@ impl<R: Rules> Gateway<R> {
         if open.is_some() && version == Version::V5 {
             let reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
             net.append(link, Order::Any, |out| {
-                disconnect(out, reason, Some(text).filter(|_| problems), reference);
+                append_with_words(out, most, words, |out, words| disconnect(out, reason, words, reference));
             });
         }
         self.hang_up(link, net);

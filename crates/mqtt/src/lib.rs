@@ -2,6 +2,7 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod aliases;
 mod bodies;
 pub mod gateway;
 pub mod packet;
@@ -14,6 +15,7 @@ mod stats;
 #[doc(hidden)]
 pub mod testing;
 pub mod tree;
+mod unanswered;
 
 pub use gateway::BrokerFigures;
 pub use gateway::{Action, Draft, Gateway, Lent, Load, Login, Open, Post, Rules, Step};

@@ -17,7 +17,8 @@ mod reader;
 
 pub use decode::{Decoded, decode};
 pub use encode::{
-    PACKET_BYTES_MAX, acknowledge, connack, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
+    PACKET_BYTES_MAX, acknowledge, acknowledge_error, connack, delivery, delivery_bytes, disconnect, pong,
+    suback, unsuback,
 };
 pub use malformed::Malformed;
 

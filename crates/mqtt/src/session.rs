@@ -1,8 +1,10 @@
 //! Sessions: what outlives a connection.
 
+use crate::aliases::Aliases;
 use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
+use crate::unanswered::Unanswered;
 use contract::{Contract, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
@@ -68,15 +70,6 @@ pub(crate) struct Walk {
     pub(crate) place: String,
 }
 
-/// A message from the client that is not covered yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pending {
-    pub(crate) stream: u32,
-    pub(crate) seq: u64,
-    pub(crate) id: u16,
-    pub(crate) qos: Qos,
-}
-
 /// A QoS 2 message from the client, until its number is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Incoming {
@@ -99,6 +92,8 @@ pub(crate) struct Session {
     pub(crate) user: Option<Box<str>>,
     pub(crate) version: Version,
     pub(crate) link: Option<LinkId>,
+    /// Of its connection.
+    pub(crate) aliases: Aliases,
     /// Seconds for which it outlives its connection.
     pub(crate) expiry: u32,
     /// When it ends, while it has no connection.
@@ -108,7 +103,9 @@ pub(crate) struct Session {
     pub(crate) will_at: Option<Time>,
     /// By packet identifier.
     pub(crate) incoming: Vec<Incoming>,
-    pub(crate) pending: VecDeque<Pending>,
+    /// How many of them are covered.
+    covered: usize,
+    pub(crate) pending: Unanswered,
     /// Messages that its client takes before it has answered them.
     pub(crate) window: usize,
     pub(crate) flights: VecDeque<Flight>,
@@ -136,12 +133,14 @@ impl Session {
             user: None,
             version,
             link: None,
+            aliases: Aliases::default(),
             expiry: 0,
             ends_at: None,
             will: None,
             will_at: None,
             incoming: Vec::new(),
-            pending: VecDeque::new(),
+            covered: 0,
+            pending: Unanswered::default(),
             window: usize::from(u16::MAX),
             flights: VecDeque::new(),
             resend_from: ALL_SENT,
@@ -207,24 +206,30 @@ impl Session {
     pub(crate) fn add_incoming(&mut self, incoming: Incoming) {
         let at = self.incoming.partition_point(|other| other.id < incoming.id);
         self.incoming.insert(at, incoming);
+        self.covered += usize::from(incoming.covered);
     }
 
     /// Says whether there was one.
     pub(crate) fn remove_incoming(&mut self, id: u16) -> bool {
         let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
-        found.is_ok_and(|at| self.incoming.remove(at).id == id)
+        let removed = found.ok().map(|at| self.incoming.remove(at));
+        self.covered -= usize::from(removed.is_some_and(|removed| removed.covered));
+        removed.is_some()
     }
 
     /// Says whether its number has not been released yet.
     pub(crate) fn cover_incoming(&mut self, id: u16) -> bool {
         let found = self.incoming.binary_search_by_key(&id, |incoming| incoming.id);
         let incoming = found.ok().and_then(|at| self.incoming.get_mut(at));
-        incoming.map(|incoming| incoming.covered = true).is_some()
+        let Some(incoming) = incoming else { return false };
+        self.covered += usize::from(!incoming.covered);
+        incoming.covered = true;
+        true
     }
 
     /// Messages of the client that it has sent and may not forget yet.
     pub(crate) fn unanswered(&self) -> usize {
-        self.pending.len() + self.incoming.iter().filter(|incoming| incoming.covered).count()
+        self.pending.len() + self.covered
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {

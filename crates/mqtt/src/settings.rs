@@ -15,6 +15,8 @@ pub struct Limits {
     pub receive_maximum: u16,
     /// Topic aliases of one client.
     pub topic_aliases: u16,
+    /// Topic aliases that one client is given.
+    pub topic_aliases_out: u16,
     /// Messages of QoS 1 and 2 that are sent to one client before it answers.
     pub inflight: u16,
     /// Messages that wait for one session. Above it, the oldest is dropped and counted.
@@ -55,6 +57,7 @@ impl Default for Limits {
             packet_bytes: 256 << 10,
             receive_maximum: 1_024,
             topic_aliases: 64,
+            topic_aliases_out: 16,
             inflight: 256,
             queue_messages: 1_000,
             queue_bytes: 256 << 20,

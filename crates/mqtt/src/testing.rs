@@ -116,7 +116,7 @@ impl FromBroker {
     /// The next packet, the same for both versions. `Err` with what brokers must not send.
     pub fn next_heard(&mut self) -> Result<Option<Heard>, String> {
         let packet = self.packet().map_err(|error| format!("{error:?}"))?;
-        packet.map(read).transpose()
+        packet.map(Heard::read).transpose()
     }
 
     /// Bytes that have come and are not a whole packet yet.
@@ -167,51 +167,56 @@ pub enum Heard {
     },
 }
 
-fn read(packet: MqttPacket) -> Result<Heard, String> {
-    Ok(match packet {
-        MqttPacket::V3(packet) => match packet {
-            v3::Packet::ConnectAck(ack) => {
-                Heard::Connack { present: ack.session_present, code: ack.return_code.into(), more: None }
-            }
-            v3::Packet::Publish(message) => Heard::Message(message),
-            v3::Packet::PublishAck { packet_id } => Heard::Puback(packet_id.get(), 0),
-            v3::Packet::PublishReceived { packet_id } => Heard::Pubrec(packet_id.get(), 0),
-            v3::Packet::PublishRelease { packet_id } => Heard::Pubrel(packet_id.get(), 0),
-            v3::Packet::PublishComplete { packet_id } => Heard::Pubcomp(packet_id.get(), 0),
-            v3::Packet::SubscribeAck { packet_id, status } => {
-                let code = |status: &v3::SubscribeReturnCode| match status {
-                    v3::SubscribeReturnCode::Success(qos) => *qos as u8,
-                    v3::SubscribeReturnCode::Failure => 0x80,
-                };
-                Heard::Suback(packet_id.get(), status.iter().map(code).collect())
-            }
-            v3::Packet::UnsubscribeAck { packet_id } => Heard::Unsuback(packet_id.get(), Vec::new()),
-            v3::Packet::PingResponse => Heard::Pong,
-            other => return Err(format!("a broker sends no {other:?}")),
-        },
-        MqttPacket::V5(packet) => match packet {
-            v5::Packet::ConnectAck(ack) => {
-                let (present, code) = (ack.session_present, ack.reason_code as u8);
-                Heard::Connack { present, code, more: Some(ack) }
-            }
-            v5::Packet::Publish(message) => Heard::Message(message),
-            v5::Packet::PublishAck(ack) => Heard::Puback(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::PublishReceived(ack) => Heard::Pubrec(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::PublishRelease(ack) => Heard::Pubrel(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::PublishComplete(ack) => Heard::Pubcomp(ack.packet_id.get(), ack.reason_code as u8),
-            v5::Packet::SubscribeAck(ack) => {
-                Heard::Suback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
-            }
-            v5::Packet::UnsubscribeAck(ack) => {
-                Heard::Unsuback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
-            }
-            v5::Packet::PingResponse => Heard::Pong,
-            v5::Packet::Disconnect(word) => Heard::Disconnect {
-                code: word.reason_code as u8,
-                reference: word.server_reference.map(|reference| reference.to_string()),
+impl Heard {
+    /// A packet, the same for both versions. `Err` with what brokers must not send.
+    pub fn read(packet: MqttPacket) -> Result<Heard, String> {
+        Ok(match packet {
+            MqttPacket::V3(packet) => match packet {
+                v3::Packet::ConnectAck(ack) => {
+                    Heard::Connack { present: ack.session_present, code: ack.return_code.into(), more: None }
+                }
+                v3::Packet::Publish(message) => Heard::Message(message),
+                v3::Packet::PublishAck { packet_id } => Heard::Puback(packet_id.get(), 0),
+                v3::Packet::PublishReceived { packet_id } => Heard::Pubrec(packet_id.get(), 0),
+                v3::Packet::PublishRelease { packet_id } => Heard::Pubrel(packet_id.get(), 0),
+                v3::Packet::PublishComplete { packet_id } => Heard::Pubcomp(packet_id.get(), 0),
+                v3::Packet::SubscribeAck { packet_id, status } => {
+                    let code = |status: &v3::SubscribeReturnCode| match status {
+                        v3::SubscribeReturnCode::Success(qos) => *qos as u8,
+                        v3::SubscribeReturnCode::Failure => 0x80,
+                    };
+                    Heard::Suback(packet_id.get(), status.iter().map(code).collect())
+                }
+                v3::Packet::UnsubscribeAck { packet_id } => Heard::Unsuback(packet_id.get(), Vec::new()),
+                v3::Packet::PingResponse => Heard::Pong,
+                other => return Err(format!("a broker sends no {other:?}")),
             },
-            other => return Err(format!("a broker sends no {other:?}")),
-        },
-        MqttPacket::Version(version) => return Err(format!("{version:?}")),
-    })
+            MqttPacket::V5(packet) => match packet {
+                v5::Packet::ConnectAck(ack) => {
+                    let (present, code) = (ack.session_present, ack.reason_code as u8);
+                    Heard::Connack { present, code, more: Some(ack) }
+                }
+                v5::Packet::Publish(message) => Heard::Message(message),
+                v5::Packet::PublishAck(ack) => Heard::Puback(ack.packet_id.get(), ack.reason_code as u8),
+                v5::Packet::PublishReceived(ack) => Heard::Pubrec(ack.packet_id.get(), ack.reason_code as u8),
+                v5::Packet::PublishRelease(ack) => Heard::Pubrel(ack.packet_id.get(), ack.reason_code as u8),
+                v5::Packet::PublishComplete(ack) => {
+                    Heard::Pubcomp(ack.packet_id.get(), ack.reason_code as u8)
+                }
+                v5::Packet::SubscribeAck(ack) => {
+                    Heard::Suback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
+                }
+                v5::Packet::UnsubscribeAck(ack) => {
+                    Heard::Unsuback(ack.packet_id.get(), ack.status.iter().map(|code| *code as u8).collect())
+                }
+                v5::Packet::PingResponse => Heard::Pong,
+                v5::Packet::Disconnect(word) => Heard::Disconnect {
+                    code: word.reason_code as u8,
+                    reference: word.server_reference.map(|reference| reference.to_string()),
+                },
+                other => return Err(format!("a broker sends no {other:?}")),
+            },
+            MqttPacket::Version(version) => return Err(format!("{version:?}")),
+        })
+    }
 }

@@ -8,7 +8,8 @@ use std::cell::Cell;
 use contract::Time;
 use mqtt::packet::{
     Answer, ConnAck, Decoded, Delivery, Options, PACKET_BYTES_MAX, Packet, Properties, Qos, Reason, Version,
-    acknowledge, connack, decode, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
+    acknowledge, acknowledge_error, connack, decode, delivery, delivery_bytes, disconnect, pong, suback,
+    unsuback,
 };
 use mqtt::retained::{Limits, New, Retained};
 use mqtt::tree::{Entry, Matches, Subscriptions};
@@ -173,9 +174,10 @@ fn whatever_the_broker_says_is_written_without_allocation_beyond_the_buffer() {
             assert!(delivery_bytes(version, &sent) > 16);
             acknowledge(&mut out, version, Answer::PubRec, 1, Reason::QUOTA_EXCEEDED);
             connack(&mut out, version, &hello);
-            suback(&mut out, version, 1, &[Reason::SUCCESS, Reason::NOT_AUTHORIZED]);
-            unsuback(&mut out, version, 1, &[Reason::SUCCESS]);
+            suback(&mut out, version, 1, &[Reason::SUCCESS, Reason::NOT_AUTHORIZED], Some("not here"));
+            unsuback(&mut out, version, 1, &[Reason::SUCCESS], None);
         }
+        acknowledge_error(&mut out, Answer::PubRec, 1, Reason::QUOTA_EXCEEDED, Some("too much"));
         pong(&mut out);
         disconnect(&mut out, Reason::SERVER_BUSY, Some("too much"), None);
     });

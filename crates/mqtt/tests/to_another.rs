@@ -6,8 +6,8 @@ mod made_up;
 
 use made_up::{bytes, publish_properties, subscription_id, text, topic};
 use mqtt::packet::{
-    Answer, ConnAck, Decoded, Delivery, PACKET_BYTES_MAX, Packet, Qos, Reason, Version, acknowledge, connack,
-    decode, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
+    Answer, ConnAck, Decoded, Delivery, PACKET_BYTES_MAX, Packet, Qos, Reason, Version, acknowledge,
+    acknowledge_error, connack, decode, delivery, delivery_bytes, disconnect, pong, suback, unsuback,
 };
 use mqtt::testing::{FromBroker, MqttPacket, Publish, QoS, encode_5, v3, v5};
 use proptest::prelude::*;
@@ -162,18 +162,32 @@ proptest! {
     }
 
     #[test]
+    fn answers_to_messages_that_are_refused(id in any::<NonZeroU16>(), words in prop::option::of(text())) {
+        let reason = Reason::QUOTA_EXCEEDED;
+        let bytes = |answer| written(|out| acknowledge_error(out, answer, id.get(), reason, words.as_deref()));
+        let v5::Packet::PublishAck(came) = read_5(&bytes(Answer::PubAck)) else { panic!() };
+        prop_assert_eq!((came.packet_id, u8::from(came.reason_code)), (id, reason.0));
+        prop_assert_eq!(came.reason_string.as_deref(), words.as_deref());
+        let v5::Packet::PublishReceived(came) = read_5(&bytes(Answer::PubRec)) else { panic!() };
+        prop_assert_eq!((came.packet_id, u8::from(came.reason_code)), (id, reason.0));
+        prop_assert_eq!(came.reason_string.as_deref(), words.as_deref());
+    }
+
+    #[test]
     fn answers_to_subscriptions(
         id in any::<NonZeroU16>(),
+        words in prop::option::of(text()),
         granted in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 0x80, 0x87, 0x8F, 0x97, 0x9E]), 1..300),
         ended in prop::collection::vec(prop::sample::select(vec![0u8, 0x11, 0x87]), 1..300),
     ) {
         let reasons = |codes: &[u8]| codes.iter().map(|code| Reason(*code)).collect::<Vec<_>>();
         let (granted_reasons, ended_reasons) = (reasons(&granted), reasons(&ended));
-        let bytes = written(|out| suback(out, Version::V5, id.get(), &granted_reasons));
+        let bytes = written(|out| suback(out, Version::V5, id.get(), &granted_reasons, words.as_deref()));
         let v5::Packet::SubscribeAck(came) = read_5(&bytes) else { panic!() };
         prop_assert_eq!(came.packet_id, id);
+        prop_assert_eq!(came.reason_string.as_deref(), words.as_deref());
         prop_assert_eq!(came.status.into_iter().map(u8::from).collect::<Vec<_>>(), granted.clone());
-        let bytes = written(|out| suback(out, Version::V311, id.get(), &granted_reasons));
+        let bytes = written(|out| suback(out, Version::V311, id.get(), &granted_reasons, words.as_deref()));
         let v3::Packet::SubscribeAck { packet_id, status } = read_3(&bytes) else { panic!() };
         let expected: Vec<_> = granted.iter().map(|code| match code {
             0 => v3::SubscribeReturnCode::Success(QoS::AtMostOnce),
@@ -182,11 +196,12 @@ proptest! {
             _ => v3::SubscribeReturnCode::Failure,
         }).collect();
         prop_assert_eq!((packet_id, status), (id, expected));
-        let bytes = written(|out| unsuback(out, Version::V5, id.get(), &ended_reasons));
+        let bytes = written(|out| unsuback(out, Version::V5, id.get(), &ended_reasons, words.as_deref()));
         let v5::Packet::UnsubscribeAck(came) = read_5(&bytes) else { panic!() };
         prop_assert_eq!(came.packet_id, id);
+        prop_assert_eq!(came.reason_string.as_deref(), words.as_deref());
         prop_assert_eq!(came.status.into_iter().map(u8::from).collect::<Vec<_>>(), ended);
-        let bytes = written(|out| unsuback(out, Version::V311, id.get(), &ended_reasons));
+        let bytes = written(|out| unsuback(out, Version::V311, id.get(), &ended_reasons, words.as_deref()));
         prop_assert_eq!(read_3(&bytes), v3::Packet::UnsubscribeAck { packet_id: id });
     }
 

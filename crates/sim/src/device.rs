@@ -10,7 +10,7 @@ use crate::scene;
 use contract::{Span, Time};
 use engine::Node;
 use mqtt::testing::{self, FromBroker, Heard, Publish, QoS, v5};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 use wire::{Effects, LinkChange, LinkId, PeerIndex};
 
@@ -107,6 +107,8 @@ pub(crate) struct Device {
     /// Topics that have a number on this connection, if the broker allows so many.
     aliased: Vec<bool>,
     aliases_max: usize,
+    /// Topics by the numbers that the broker has given them on this connection.
+    named: BTreeMap<u16, String>,
     pub(crate) words: Vec<Word>,
 }
 
@@ -146,6 +148,7 @@ impl Device {
             subscribing: Vec::new(),
             aliased: Vec::new(),
             aliases_max: 0,
+            named: BTreeMap::new(),
             words: Vec::new(),
         }
     }
@@ -270,6 +273,7 @@ impl Device {
         let asked = !std::mem::take(&mut self.is_new);
         self.words.push(Word::Connected { asked, present });
         (self.phase, self.attempts, self.heard) = (Phase::Open, 0, now);
+        self.named.clear();
         self.aliases_max = more.map_or(0, |ack| usize::from(ack.topic_alias_max));
         self.aliased = vec![false; self.aliases_max.min(self.spec.topics.len())];
         self.window = more.map_or(WINDOW, |ack| usize::from(ack.receive_max.get()).min(WINDOW));
@@ -293,8 +297,8 @@ impl Device {
             QoS::AtLeastOnce => (1, true),
             QoS::ExactlyOnce => (2, self.unreleased.insert(id)),
         };
+        let topic = self.topic_of(message);
         if handed {
-            let topic = message.topic.to_string();
             let retained = message.retain;
             self.words.push(Word::Message(Taken { topic, stream, seq, intact, qos, retained }));
         }
@@ -303,6 +307,20 @@ impl Device {
             2 => self.write(now, &testing::answer(5, id), net),
             _ => {}
         }
+    }
+
+    /// The topic of a message; empty where neither it nor a number says which.
+    fn topic_of(&mut self, message: &Publish) -> String {
+        let topic = message.topic.to_string();
+        let alias = message.properties.as_ref().and_then(|properties| properties.topic_alias);
+        let Some(alias) = alias.map(NonZeroU16::get) else { return topic };
+        if alias > packets::ALIASES_TAKEN {
+            self.words.push(Word::Nonsense(format!("the topic alias {alias}")));
+        }
+        if !topic.is_empty() {
+            self.named.insert(alias, topic);
+        }
+        self.named.get(&alias).cloned().unwrap_or_default()
     }
 
     /// PUBACK or PUBREC.

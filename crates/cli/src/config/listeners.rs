@@ -81,6 +81,7 @@ impl Understanding {
             packet_bytes: self.size("mqtt.packet").min(mqtt::packet::PACKET_BYTES_MAX).min(PACKET_BYTES_MOST),
             receive_maximum: small("mqtt.receive_maximum"),
             topic_aliases: small("mqtt.topic_aliases"),
+            topic_aliases_out: small("mqtt.topic_aliases_out"),
             inflight: small("mqtt.inflight"),
             queue_messages: self.size("mqtt.queue_messages"),
             queue_bytes: self.size("mqtt.queue"),

@@ -350,6 +350,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("mqtt.topic_aliases", Kind::Integer(0, 65_535), "64", "Topic aliases of one client."),
     key(
+        "mqtt.topic_aliases_out",
+        Kind::Integer(0, 65_535),
+        "16",
+        "Topic aliases that one client is given, if it takes any; 0 for none.",
+    ),
+    key(
         "mqtt.inflight",
         Kind::Integer(1, 65_000),
         "256",

@@ -113,6 +113,7 @@ impl Bench {
             packet_bytes: 2_000,
             receive_maximum: 4,
             topic_aliases: 3,
+            topic_aliases_out: 2,
             inflight: 3,
             queue_messages: 4,
             queue_bytes: 4_000,

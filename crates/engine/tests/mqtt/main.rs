@@ -4,8 +4,11 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod aliases;
+mod asking;
 mod delivery;
 mod failover;
 mod retained;
 mod sessions;
 mod shared;
+mod words;

@@ -2,7 +2,9 @@
 
 use super::{Port, Who, World};
 use ::mqtt::packet::Version;
-use ::mqtt::testing::{FromBroker, Publish, QoS, connect, encode_3, encode_5, publish, subscribe, v3, v5};
+use ::mqtt::testing::{
+    FromBroker, MqttPacket, Publish, QoS, connect, encode_3, encode_5, publish, subscribe, v3, v5,
+};
 use contract::{NodeId, Span, Time};
 use engine::Node;
 use std::collections::BTreeSet;
@@ -27,6 +29,8 @@ pub struct MqttClient {
     pub version: Version,
     decoder: FromBroker,
     pub got: Vec<Got>,
+    /// Reasons in words that it has heard in answers, empty where there were none.
+    pub words: Vec<String>,
     /// The payloads of QoS 2 that its application has had, and the numbers that are not released.
     pub once: Vec<String>,
     unreleased: BTreeSet<u16>,
@@ -95,7 +99,9 @@ impl Node for MqttClient {
     fn handle_bytes(&mut self, _now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         if self.link == Some(link) {
             self.decoder.feed(bytes);
-            while let Some(got) = self.decoder.next_heard().expect("brokers send what clients can read") {
+            while let Some(packet) = self.decoder.packet().expect("brokers send what the codec can read") {
+                self.words.extend(words_in(&packet));
+                let got = Got::read(packet).expect("brokers send what clients can read");
                 self.count(&got);
                 if self.answers {
                     self.answer(&got, net);
@@ -115,6 +121,21 @@ impl Node for MqttClient {
     fn next_deadline(&self) -> Time {
         Time::NEVER
     }
+}
+
+/// The reason in words of an answer of MQTT 5.
+fn words_in(packet: &MqttPacket) -> Option<String> {
+    let MqttPacket::V5(packet) = packet else { return None };
+    let words = match packet {
+        v5::Packet::ConnectAck(ack) => &ack.reason_string,
+        v5::Packet::PublishAck(ack) => &ack.reason_string,
+        v5::Packet::PublishReceived(ack) => &ack.reason_string,
+        v5::Packet::SubscribeAck(ack) => &ack.reason_string,
+        v5::Packet::UnsubscribeAck(ack) => &ack.reason_string,
+        v5::Packet::Disconnect(word) => &word.reason_string,
+        _ => return None,
+    };
+    Some(words.as_ref().map_or_else(String::new, ToString::to_string))
 }
 
 /// A CONNECT of MQTT 5 whose session stays for an hour.
@@ -173,6 +194,7 @@ impl World {
             version,
             decoder: FromBroker::new(version),
             got: Vec::new(),
+            words: Vec::new(),
             once: Vec::new(),
             unreleased: BTreeSet::new(),
             link: None,

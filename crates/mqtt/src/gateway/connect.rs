@@ -2,8 +2,10 @@
 
 use super::publish::Draft;
 use super::timers::Timer;
+use super::words::append_with_words;
 use super::{Action, Gateway, Login, Phase, Rules};
-use crate::packet::{ConnAck, Connect, Disconnect, Qos, Reason, Version, connack};
+use crate::aliases::Aliases;
+use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
 use crate::tree::parse_filter;
@@ -28,6 +30,7 @@ impl<R: Rules> Gateway<R> {
             let Some(client) = self.client_mut(link) else { return };
             client.version = connect.version;
             client.problems = connect.wants_problems;
+            client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
             client.certificate.clone()
         };
         if connect.authentication.is_some() {
@@ -137,11 +140,14 @@ impl<R: Rules> Gateway<R> {
         self.stats.connects_refused += 1;
         let reference = self.settings.server_reference.clone();
         let Some(client) = self.client_mut(link) else { return };
-        let (version, problems) = (client.version, client.problems);
+        let (version, most) = (client.version, client.packet_bytes_max);
         let server_reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
-        let text = text.filter(|_| problems);
-        let word = ConnAck { reason, text, server_reference, ..ConnAck::default() };
-        net.append(link, Order::Any, |out| connack(out, version, &word));
+        let words = text.and_then(|text| client.words(text));
+        net.append(link, Order::Any, |out| {
+            append_with_words(out, most, words, |out, text| {
+                connack(out, version, &ConnAck { reason, text, server_reference, ..ConnAck::default() });
+            });
+        });
         self.hang_up(link, net);
     }
 
@@ -235,6 +241,7 @@ impl<R: Rules> Gateway<R> {
         *self.connected.entry(connect.user.clone()).or_default() += 1;
         if let Some(session) = self.sessions.get_mut(index) {
             session.link = Some(link);
+            session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
             session.version = connect.version;
             session.user.clone_from(&connect.user);
             if session.is_persistent() && expiry == 0 {
@@ -250,7 +257,6 @@ impl<R: Rules> Gateway<R> {
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
             client.keep_alive = given;
-            client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
             if std::mem::take(&mut client.waits) {
                 net.present_again(link);
             }
@@ -343,6 +349,7 @@ impl<R: Rules> Gateway<R> {
             return;
         };
         session.link = None;
+        session.aliases = Aliases::default();
         if let Some(count) = self.connected.get_mut(&session.user) {
             *count -= 1;
             if *count == 0 {
@@ -350,7 +357,7 @@ impl<R: Rules> Gateway<R> {
             }
         }
         // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
-        session.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);
+        session.pending.forget_once();
         session.outlets.clear();
         session.walks.clear();
         if let Some(will) = &session.will {

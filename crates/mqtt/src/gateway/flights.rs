@@ -35,7 +35,7 @@ impl<R: Rules> Gateway<R> {
             let numbers = subscriptions.as_slice();
             let outgoing =
                 Outgoing { dup: false, qos, retain, id, subscriptions: numbers, order: order_of(qos) };
-            if gone || !outgoing.send(now, link, client, body, stats, net) {
+            if gone || !outgoing.send(now, (link, client), &mut session.aliases, body, stats, net) {
                 stats.expired += u64::from(gone);
                 records.remove(&Key::Waiting(&session.client, order));
                 release(bodies, records, number);
@@ -85,8 +85,9 @@ impl<R: Rules> Gateway<R> {
             let Flight { id, qos, retain, ref subscriptions, .. } = *flight;
             let (subscriptions, order) = (subscriptions.as_slice(), order_of(qos));
             let outgoing = Outgoing { dup: true, qos, retain, id, subscriptions, order };
+            let aliases = &mut session.aliases;
             let body = bodies.get(flight.body);
-            if body.is_some_and(|body| outgoing.send(now, link, client, body, stats, net)) {
+            if body.is_some_and(|body| outgoing.send(now, (link, client), aliases, body, stats, net)) {
                 session.resend_from = after;
             } else if let Some(flight) = session.flights.remove(at) {
                 // It is larger than the client takes by now.

@@ -2,6 +2,7 @@
 
 use super::flights::release;
 use super::{Client, Phase};
+use crate::aliases::{Alias, Aliases};
 use crate::bodies::{Bodies, Body, NewBody};
 use crate::packet::{Delivery, Qos, Version, delivery, delivery_bytes};
 use crate::records::{Content, Key, Records, Waiting};
@@ -88,7 +89,7 @@ impl Giving<'_> {
             }
             let order = order_of(item.qos);
             let outgoing = Outgoing { dup: false, qos, retain, id: 0, subscriptions: numbers, order };
-            outgoing.send(self.now, link, client, item, self.stats, net);
+            outgoing.send(self.now, (link, client), &mut session.aliases, item, self.stats, net);
             return;
         }
         let room = session.has_room();
@@ -115,7 +116,7 @@ impl Giving<'_> {
         let id = session.take_id();
         let order = order_of(item.qos);
         let outgoing = Outgoing { dup: false, qos, retain, id, subscriptions, order };
-        if !outgoing.send(self.now, link, client, item, self.stats, net) {
+        if !outgoing.send(self.now, (link, client), &mut session.aliases, item, self.stats, net) {
             return;
         }
         let order = session.take_order();
@@ -235,8 +236,8 @@ impl Outgoing<'_> {
     pub(super) fn send(
         &self,
         now: Time,
-        link: LinkId,
-        client: &Client,
+        (link, client): (LinkId, &Client),
+        aliases: &mut Aliases,
         message: &impl Says,
         stats: &mut Stats,
         net: &mut impl Effects,
@@ -245,7 +246,7 @@ impl Outgoing<'_> {
         // Rounded up: a message of which something is left is not of no use yet.
         let left =
             |at: Time| at.since(now).max(Span::ZERO).as_nanos_u64().div_ceil(Span::secs(1).as_nanos_u64());
-        let sent = Delivery {
+        let mut sent = Delivery {
             dup: self.dup,
             qos: self.qos,
             retain: self.retain,
@@ -257,11 +258,25 @@ impl Outgoing<'_> {
             properties,
             payload,
         };
-        if client.packet_bytes_max != usize::MAX
-            && delivery_bytes(client.version, &sent) > client.packet_bytes_max
-        {
-            stats.dropped += 1;
-            return false;
+        let fits = |sent: &Delivery<'_>| {
+            client.packet_bytes_max == usize::MAX
+                || delivery_bytes(client.version, sent) <= client.packet_bytes_max
+        };
+        let alias = aliases.find(topic);
+        match alias {
+            Alias::None => {}
+            Alias::New(number) => sent.alias = Some(number),
+            Alias::Known(number) => (sent.topic, sent.alias) = ("", Some(number)),
+        }
+        if !fits(&sent) {
+            // It may be the new number alone that does not fit.
+            (sent.topic, sent.alias) = (topic, None);
+            if !matches!(alias, Alias::New(_)) || !fits(&sent) {
+                stats.dropped += 1;
+                return false;
+            }
+        } else if let Alias::New(number) = alias {
+            aliases.taught(topic, number);
         }
         stats.messages_sent += 1;
         stats.bytes_sent += payload.len() as u64;

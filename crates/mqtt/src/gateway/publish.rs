@@ -1,10 +1,13 @@
 //! Messages from clients, until they are covered.
 
+use super::asking::asked_contract;
+use super::words::append_with_words;
 use super::{Action, Gateway, Rules, Step};
-use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge};
+use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
-use crate::session::{Incoming, Outlet, Pending};
-use contract::{Contract, Loss, Mutant, Span, Time};
+use crate::session::{Incoming, Outlet, Session};
+use crate::unanswered::Pending;
+use contract::{Contract, Mutant, Span, Time};
 use wire::{Effects, LinkId, MessageFlags, Order};
 
 /// A message that a client publishes.
@@ -116,8 +119,9 @@ fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
     truths
 }
 
-/// User properties with which a client asks for a contract begin like this.
-const ASKING: &str = "verge-";
+/// What is said to who goes beyond its user's rates.
+const TOO_MANY: &str = "more messages than the user may publish: send fewer, or have messages_per_second or bytes_per_second \
+                        raised";
 
 impl<R: Rules> Gateway<R> {
     /// A client publishes.
@@ -161,7 +165,7 @@ impl<R: Rules> Gateway<R> {
             }
             return Step::Done;
         }
-        if publish.qos == Qos::AtLeastOnce && session.pending.iter().any(|pending| pending.id == publish.id) {
+        if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
             let text = "a packet identifier was used again before its message was acknowledged";
             if !publish.dup {
                 self.refuse(now, link, Reason::PACKET_ID_IN_USE, text, net);
@@ -178,16 +182,16 @@ impl<R: Rules> Gateway<R> {
         let user = session.user.as_deref();
         let asked = match asked_contract(&self.settings.fallback, publish) {
             Ok(asked) => asked,
-            Err(()) => {
-                self.answer(index, publish.id, publish.qos, Reason::IMPLEMENTATION_SPECIFIC, net);
+            Err(text) => {
+                let reason = Reason::IMPLEMENTATION_SPECIFIC;
+                self.refuse_message(index, publish.id, publish.qos, reason, &text, net);
                 return Step::Done;
             }
         };
-        let may = |action| self.rules.allow(user, &session.client, action, &lent.topic);
-        if lent.topic.starts_with('$') || !may(Action::Publish) || (asked.is_some() && !may(Action::Contract))
-        {
+        let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
+        if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
-            self.answer(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, net);
+            self.refuse_message(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, text, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
@@ -232,15 +236,9 @@ impl<R: Rules> Gateway<R> {
         self.stats.refused_messages += 1;
         let version = self.client(link).map_or(Version::V5, |client| client.version);
         if publish.qos != Qos::AtMostOnce && version == Version::V311 {
-            self.refuse(
-                now,
-                link,
-                Reason::MESSAGE_RATE_TOO_HIGH,
-                "more messages than the user may publish",
-                net,
-            );
+            self.refuse(now, link, Reason::MESSAGE_RATE_TOO_HIGH, TOO_MANY, net);
         } else {
-            self.answer(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, net);
+            self.refuse_message(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
         }
         Step::Done
     }
@@ -310,7 +308,7 @@ impl<R: Rules> Gateway<R> {
         if post.qos == Qos::ExactlyOnce {
             session.add_incoming(Incoming { id: post.id, covered: false });
         }
-        session.pending.push_back(Pending { stream, seq, id: post.id, qos: post.qos });
+        session.pending.push(Pending { stream, seq, id: post.id, qos: post.qos });
         if self.owners.len() <= stream as usize {
             self.owners.resize(stream as usize + 1, u32::MAX);
         }
@@ -337,16 +335,14 @@ impl<R: Rules> Gateway<R> {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
             return self.refuse(now, link, reason, text, net);
         }
-        self.answer(post.session, post.id, post.qos, reason, net);
+        self.refuse_message(post.session, post.id, post.qos, reason, text, net);
     }
 
     /// A message whose publisher waits for word is covered.
     pub fn covered(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
         let Some(&index) = self.owners.get(stream as usize) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
-        let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
-        let Some(at) = session.pending.iter().position(this) else { return };
-        let Some(pending) = session.pending.remove(at) else { return };
+        let Some(pending) = session.pending.take(stream, seq) else { return };
         let is_new = pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id);
         if is_new && session.is_persistent() && !Mutant::ForgetIncoming.is_on() {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
@@ -354,20 +350,38 @@ impl<R: Rules> Gateway<R> {
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
     }
 
-    /// Answers a message, after everything else that leaves in this turn. Where it is not published, a client of MQTT 5 hears
-    /// why, and the others take it for acknowledged, as the protocol has it.
+    /// Answers a message that is covered, after everything else that leaves in this turn.
     fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
-        let answer = match qos {
-            Qos::AtMostOnce => return,
-            Qos::AtLeastOnce => Answer::PubAck,
-            Qos::ExactlyOnce => Answer::PubRec,
-        };
+        let Some(answer) = answer_to(qos) else { return };
         let Some((link, version)) =
             self.sessions.get(index).and_then(|session| Some((session.link?, session.version)))
         else {
             return;
         };
         net.append(link, Order::Last, |out| acknowledge(out, version, answer, id, reason));
+    }
+
+    /// Answers a message that is not published. A client of MQTT 5 hears why, and the others take it for acknowledged, as the
+    /// protocol has it.
+    fn refuse_message(
+        &mut self,
+        index: u32,
+        id: u16,
+        qos: Qos,
+        reason: Reason,
+        text: &str,
+        net: &mut impl Effects,
+    ) {
+        let Some(answer) = answer_to(qos) else { return };
+        let Some(link) = self.sessions.get(index).and_then(|session| session.link) else { return };
+        let Some(client) = self.client(link) else { return };
+        let (words, version) = (client.words(text), client.version);
+        net.append(link, Order::Last, |out| match words {
+            None => acknowledge(out, version, answer, id, reason),
+            Some(_) => append_with_words(out, client.packet_bytes_max, words, |out, words| {
+                acknowledge_error(out, answer, id, reason, words);
+            }),
+        });
     }
 
     /// A client releases the number of a QoS 2 message.
@@ -388,30 +402,25 @@ impl<R: Rules> Gateway<R> {
     }
 }
 
-/// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`,
-/// `verge-priority`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
-fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<Contract>, ()> {
-    if publish.properties.is_empty() {
-        return Ok(None);
+/// What answers a message.
+fn answer_to(qos: Qos) -> Option<Answer> {
+    match qos {
+        Qos::AtMostOnce => None,
+        Qos::AtLeastOnce => Some(Answer::PubAck),
+        Qos::ExactlyOnce => Some(Answer::PubRec),
     }
-    let mut contract = *fallback;
-    let (mut asked, mut period) = (false, None);
-    for (name, value) in publish.properties.user().filter(|(name, _)| name.starts_with(ASKING)) {
-        match name.get(ASKING.len()..).unwrap_or("") {
-            "deadline" => contract.deadline = value.parse().map_err(|_| ())?,
-            "period" => period = Some(value.parse::<Span>().map_err(|_| ())?),
-            "loss" if value == "unbounded" => contract.loss = Loss::Unbounded,
-            "loss" => contract.loss = Loss::AtMost(value.parse().map_err(|_| ())?),
-            "priority" => contract.priority = value.parse().map_err(|_| ())?,
-            _ => continue,
-        }
-        asked = true;
+}
+
+/// Why a client may not publish here, if it may not.
+fn forbidden(rules: &impl Rules, session: &Session, topic: &str, asks: bool) -> Option<&'static str> {
+    let may = |action| rules.allow(session.user.as_deref(), &session.client, action, topic);
+    if topic.starts_with('$') {
+        Some("topics that begin with `$` are the broker's own: publish on another one")
+    } else if !may(Action::Publish) {
+        Some("no rule lets this user publish here: `verge acl test USER TOPIC publish` says which there are")
+    } else if asks && !may(Action::Contract) {
+        Some("no rule lets this user ask for contracts here: leave the user properties `verge-...` out")
+    } else {
+        None
     }
-    contract.period =
-        period.unwrap_or(if contract.deadline.is_forever() { contract.period } else { contract.deadline });
-    if !asked {
-        return Ok(None);
-    }
-    contract.check().map_err(|_| ())?;
-    Ok(Some(contract))
 }

@@ -127,12 +127,7 @@ impl Lengths {
 /// One of the four answers to messages. 3.1.1 has no reasons in them.
 #[inline]
 pub fn acknowledge(out: &mut Vec<u8>, version: Version, answer: Answer, id: u16, reason: Reason) {
-    let first = match answer {
-        Answer::PubAck => 0x40,
-        Answer::PubRec => 0x50,
-        Answer::PubRel => 0x62,
-        Answer::PubComp => 0x70,
-    };
+    let first = first_byte(answer);
     let [high, low] = id.to_be_bytes();
     if version == Version::V311 || reason == Reason::SUCCESS {
         out.extend_from_slice(&[first, 2, high, low]);
@@ -141,32 +136,62 @@ pub fn acknowledge(out: &mut Vec<u8>, version: Version, answer: Answer, id: u16,
     }
 }
 
-/// A SUBACK with one reason for each filter. 3.1.1 tells all errors by the same code.
-pub fn suback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason]) {
-    answers(out, 0x90, version, id, reasons.len());
+#[inline]
+fn first_byte(answer: Answer) -> u8 {
+    match answer {
+        Answer::PubAck => 0x40,
+        Answer::PubRec => 0x50,
+        Answer::PubRel => 0x62,
+        Answer::PubComp => 0x70,
+    }
+}
+
+/// One of the four answers to messages, for MQTT 5, with a reason in words.
+pub fn acknowledge_error(out: &mut Vec<u8>, answer: Answer, id: u16, reason: Reason, text: Option<&str>) {
+    let mut section = Length(0);
+    section.text(property::REASON_STRING, text);
+    if section.0 == 0 {
+        return acknowledge(out, Version::V5, answer, id, reason);
+    }
+    header(out, first_byte(answer), 3 + variable_bytes(section.0) + section.0);
+    out.extend_from_slice(&id.to_be_bytes());
+    out.push(reason.0);
+    variable(out, section.0);
+    out.text(property::REASON_STRING, text);
+}
+
+/// A SUBACK with one reason for each filter, and in words for MQTT 5. 3.1.1 tells all errors by the same code.
+pub fn suback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason], text: Option<&str>) {
+    answers(out, 0x90, version, id, reasons.len(), text);
     out.extend(reasons.iter().map(|reason| match version {
         Version::V311 if reason.is_error() => 0x80,
         _ => reason.0,
     }));
 }
 
-/// An UNSUBACK with one reason for each filter; without them in 3.1.1.
-pub fn unsuback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason]) {
+/// An UNSUBACK with one reason for each filter, and in words; without them in 3.1.1.
+pub fn unsuback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason], text: Option<&str>) {
     match version {
-        Version::V311 => answers(out, 0xB0, version, id, 0),
+        Version::V311 => answers(out, 0xB0, version, id, 0, None),
         Version::V5 => {
-            answers(out, 0xB0, version, id, reasons.len());
+            answers(out, 0xB0, version, id, reasons.len(), text);
             out.extend(reasons.iter().map(|reason| reason.0));
         }
     }
 }
 
 /// What comes before the reasons.
-fn answers(out: &mut Vec<u8>, first: u8, version: Version, id: u16, reasons: usize) {
-    let no_properties: &[u8] = if version == Version::V5 { &[0] } else { &[] };
-    header(out, first, 2 + no_properties.len() + reasons);
+fn answers(out: &mut Vec<u8>, first: u8, version: Version, id: u16, reasons: usize, text: Option<&str>) {
+    if version == Version::V311 {
+        header(out, first, 2 + reasons);
+        return out.extend_from_slice(&id.to_be_bytes());
+    }
+    let mut section = Length(0);
+    section.text(property::REASON_STRING, text);
+    header(out, first, 2 + variable_bytes(section.0) + section.0 + reasons);
     out.extend_from_slice(&id.to_be_bytes());
-    out.extend_from_slice(no_properties);
+    variable(out, section.0);
+    out.text(property::REASON_STRING, text);
 }
 
 /// A PINGRESP.

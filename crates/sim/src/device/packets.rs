@@ -10,7 +10,7 @@ use wire::{Effects, Order};
 
 const SESSION_SECONDS: u32 = 3_600;
 /// Numbers for topics that it takes from brokers.
-const ALIASES_TAKEN: u16 = 4;
+pub(super) const ALIASES_TAKEN: u16 = 4;
 
 impl Device {
     pub(super) fn write(&mut self, now: Time, bytes: &[u8], net: &mut impl Effects) {

@@ -138,6 +138,13 @@ struct Attempt {
     user: Box<str>,
     client: Box<str>,
     address: Option<IpAddr>,
+    /// What the password is checked against, if there is such a user.
+    hash: Option<Box<str>>,
+}
+
+/// The hash of a user's password.
+fn hash_of<'a>(access: &'a Access, user: &str) -> Option<&'a str> {
+    access.user(user).and_then(|id| access.get(id))?.password()
 }
 
 /// Everything that a broker needs for it.
@@ -248,7 +255,8 @@ impl Desk {
             let anonymous = access.anonymous().and_then(name);
             return Some(anonymous.map(Some).ok_or(Reason::NOT_AUTHORIZED));
         };
-        let attempt = Attempt { user, client: login.client, address: self.caller };
+        let hash = hash_of(&access, &user).map(Box::from);
+        let attempt = Attempt { user, client: login.client, address: self.caller, hash };
         let time = now();
         let by_name = (attempt.address, attempt.user.clone());
         if self.by_address.check(time, &attempt.address).is_err()
@@ -273,12 +281,19 @@ impl Desk {
 
     /// The next client that is known now, or turned away.
     fn next_verdict(&mut self) -> Option<(u64, Verdict)> {
-        if let Some(outcome) = self.outcomes.pop_front() {
-            return Some(outcome);
+        if let Some((ticket, verdict)) = self.outcomes.pop_front() {
+            let access = self.access.borrow();
+            let there =
+                |user: &Option<Box<str>>| user.as_deref().is_none_or(|user| access.user(user).is_some());
+            return Some((
+                ticket,
+                verdict.and_then(|user| if there(&user) { Ok(user) } else { Err(Reason::NOT_AUTHORIZED) }),
+            ));
         }
         let Answer { ticket, right } = self.verifier.next_answer()?;
         let attempt = self.asked.remove(&ticket)?;
-        if right {
+        // It was right when it was looked at; the user file may have changed since.
+        if right && attempt.hash.as_deref() == hash_of(&self.access.borrow(), &attempt.user) {
             return Some((ticket, Ok(Some(attempt.user))));
         }
         let time = now();
@@ -293,7 +308,7 @@ impl Desk {
         if engine::is_of_gate(ticket) {
             return;
         }
-        let Attempt { user, client, address } = attempt;
+        let Attempt { user, client, address, .. } = attempt;
         let client = if client.is_empty() { "a client" } else { client };
         let from = address.map(|address| format!(" from {address}")).unwrap_or_default();
         self.lines.report(&Event::Expelled { client: &format!("{client} as `{user}`{from}"), reason });
@@ -318,16 +333,43 @@ impl UserChanges {
         while self.waker.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
         while let Ok(changed) = self.changes.try_recv() {
             let users = changed.users().count();
-            if let Some(access) = &self.access {
-                access.replace(Arc::clone(&changed));
+            let before = self.access.as_ref().map(|access| access.replace(Arc::clone(&changed)));
+            node.change_rules(now(), Arc::clone(&changed), net);
+            if let Some(before) = before {
+                let gone = |user: Option<&str>, certificate: Option<&str>| {
+                    why_gone(&before, &changed, user.unwrap_or(ANONYMOUS), certificate)
+                };
+                node.expel_clients(now(), gone, net);
             }
-            node.change_rules(now(), changed, net);
             lines.say(&format!(
                 "users: {users} in the file; what is asked for from now on is held to its rules"
             ));
         }
         while let Some((ticket, verdict)) = next_verdict(node.reporter()) {
             node.judged(now(), ticket, verdict, net);
+        }
+    }
+}
+
+/// Why a client may not stay that was let in before the user file changed, if it may not.
+fn why_gone(before: &Access, after: &Access, user: &str, certificate: Option<&str>) -> Option<String> {
+    let password = |access: &Access| {
+        let user = access.user(user).and_then(|id| access.get(id));
+        user.map(|user| user.password().map(str::to_owned))
+    };
+    let certified = |access: &Access| {
+        let meant = certificate.and_then(|name| access.by_certificate(name));
+        meant.is_some() && meant == access.user(user)
+    };
+    match (password(after), certified(before), certified(after)) {
+        (None, _, _) => Some(format!("the user `{user}` has been taken out of the user file")),
+        (Some(_), true, true) => None,
+        (Some(_), true, false) => {
+            Some(format!("its certificate does not stand for the user `{user}` any more"))
+        }
+        (Some(now), false, _) if password(before) == Some(now.clone()) => None,
+        (Some(_), false, _) => {
+            Some(format!("the password of the user `{user}` has been changed: log in again"))
         }
     }
 }

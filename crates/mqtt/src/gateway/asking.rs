@@ -1,0 +1,53 @@
+//! Contracts that clients of MQTT 5 ask for by user properties.
+
+use crate::packet::Publish;
+use contract::{Contract, Loss, Span};
+use std::fmt::Display;
+
+/// User properties with which a client asks for a contract begin like this.
+const ASKING: &str = "verge-";
+
+/// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`, `verge-retain`,
+/// `verge-priority`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
+/// Where they make no sense, says why and what would.
+pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<Contract>, String> {
+    if publish.properties.is_empty() {
+        return Ok(None);
+    }
+    let mut contract = *fallback;
+    let (mut asked, mut period) = (false, None);
+    for (name, value) in publish.properties.user().filter(|(name, _)| name.starts_with(ASKING)) {
+        let span = || value.parse::<Span>().map_err(|error| format!("{name}: {error}"));
+        match name.get(ASKING.len()..).unwrap_or("") {
+            "deadline" => contract.deadline = span()?,
+            "period" => period = Some(span()?),
+            "loss" if value == "unbounded" => contract.loss = Loss::Unbounded,
+            "loss" => {
+                let losses = value.parse().map_err(|_| no_term(name, value, "a number, or `unbounded`"))?;
+                contract.loss = Loss::AtMost(losses);
+            }
+            "retain" => {
+                let wanted = format_args!("a number of messages, {} at most", Contract::RETAIN_MAX);
+                contract.retain = value.parse().map_err(|_| no_term(name, value, wanted))?;
+            }
+            "priority" => {
+                contract.priority =
+                    value.parse().map_err(|_| no_term(name, value, "a number from 0 to 255"))?;
+            }
+            _ => continue,
+        }
+        asked = true;
+    }
+    contract.period =
+        period.unwrap_or(if contract.deadline.is_forever() { contract.period } else { contract.deadline });
+    if !asked {
+        return Ok(None);
+    }
+    contract.check().map_err(|error| error.to_string())?;
+    Ok(Some(contract))
+}
+
+#[cold]
+fn no_term(name: &str, value: &str, wanted: impl Display) -> String {
+    format!("{name}: `{value}` is none: write {wanted}")
+}
