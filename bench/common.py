@@ -68,9 +68,11 @@ def commit():
 
 
 def spread(values, digits=0):
-    """Median, smallest and largest."""
+    """Median, smallest and largest; one value as it is."""
     values = [value for value in values if value is not None]
     if not values:
         return "-"
     shown = lambda value: f"{value:,.{digits}f}"
+    if len(values) == 1:
+        return shown(values[0])
     return f"{shown(statistics.median(values))} ({shown(min(values))} … {shown(max(values))})"

@@ -61,11 +61,17 @@ def cases():
         yield "frame", f"{topics} topics", ["--topics", topics, "--bytes", 64], ("redis",)
 
 
+def window(words):
+    """The messages that a load has on its way if it is not told: 4 MiB of the largest payloads, at most 65 536, at least 4096."""
+    size = max([count for word, count in zip(words, words[1:]) if word in ("--bytes", "--bulk-bytes")], default=16)
+    return min(max((4 << 20) // size, 4096), 65536)
+
+
 class Broker:
     """One of them, on a free port, with its committed configuration."""
 
-    def __init__(self, name, kind):
-        self.name, self.kind = name, kind
+    def __init__(self, name, kind, words):
+        self.name, self.kind, self.words = name, kind, words
         self.folder = tempfile.mkdtemp(prefix="verge-bench-")
         self.port, pair = free_ports(2)
         self.path = lambda file: os.path.join(self.folder, file)
@@ -82,7 +88,10 @@ class Broker:
         return self.path(file)
 
     def verge(self, pair):
-        file = self.settings("verge.toml" if self.kind == "frame" else "verge-bulk.toml", f'\n[brokers.a]\nclients = "127.0.0.1:{self.port}"\npair = "127.0.0.1:{pair}"\n'
+        bulk = self.kind != "frame"
+        # As much as a load without a rate has on its way.
+        slots = f"ring_slots_min = {window(self.words)}\n" if bulk else ""
+        file = self.settings("verge-bulk.toml" if bulk else "verge.toml", f'{slots}\n[brokers.a]\nclients = "127.0.0.1:{self.port}"\npair = "127.0.0.1:{pair}"\n'
                              f'start_as = "primary"\n[realtime]\npriority = {PRIORITY or 0}\n')
         return [VERGE, "--config", file, "broker", "a"]
 
@@ -126,7 +135,7 @@ class Broker:
 
 def measure(name, kind, words):
     """One case with a broker that has just started; a report, or why there is none."""
-    broker = Broker(name, kind)
+    broker = Broker(name, kind, words)
     try:
         seconds = URGENT_SECONDS if kind == "urgent" else SECONDS
         order = [PEERS, kind, "--protocol", PROTOCOLS[name], "--broker", f"127.0.0.1:{broker.port}", "--pid", broker.child.pid,
@@ -202,7 +211,7 @@ def draw(results):
             "us, from due to arrival", lines),
         "peers-cpu.svg": pictures.bars(
             "Processor time of the broker per message", f"Flood and the workload of table 3.2. {each}, line: smallest to largest.",
-            "us per message", groups(results, "flood", cpu) + groups(results, "frame", cpu)),
+            "us per message", [(f"flood, {case}", rows) for case, rows in groups(results, "flood", cpu)] + groups(results, "frame", cpu)),
         "peers-flood.svg": pictures.bars(
             "Messages per second, one publisher to one subscriber", f"As many as go, on shared processors. {each}, line: smallest to largest.",
             "messages per second", groups(results, "flood", lambda run: run["delivered_per_s"])),
@@ -218,7 +227,7 @@ def page(results, taken, absent, drawn):
                   if PRIORITY else "All have ordinary scheduling")
     latency = lambda key, of="latency": lambda report: report[of][key]
     missing = ("missing", lambda r: r["missing"], 0)
-    cost = ("broker us per message", lambda r: r["broker_us_per_delivered"], 2)
+    cost = ("broker us per message", lambda r: r["broker_us_per_delivered"], 3)
     resident = ("resident MB", lambda r: r["broker_resident_bytes"] / 1e6, 1)
     percent = ("broker, % of a processor", lambda r: 100 * r["broker_share"], 0)
     picture = lambda name, words: [f"![{words}]({name})", ""] if name in drawn else []

@@ -5,7 +5,7 @@ import math
 COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "redis": "#8d5a97", "zenoh": "#b08900", "relay": "#777777"}
 FONT = 'font-family="DejaVu Sans, Verdana, sans-serif"'
 WIDTH = 860
-LEFT, RIGHT = 150, 120
+LEFT, RIGHT = 200, 110
 ROW, GAP, TOP, BOTTOM = 20, 16, 64, 44
 
 
@@ -83,7 +83,7 @@ def percentiles(title, subtitle, unit, lines):
     for mark in marks:
         parts.append(f'<line x1="{left}" y1="{up(mark):.1f}" x2="{WIDTH - right}" y2="{up(mark):.1f}" stroke="#dddddd"/>')
         parts.append(text(left - 8, up(mark) + 4, short(mark), 11, "end", "#555555"))
-    parts.append(text(16, TOP - 4, unit, 11, color="#555555"))
+    parts.append(text(WIDTH - right, bottom + 40, unit, 11, "end", "#555555"))
     for index, name in enumerate(names):
         parts.append(text(across(index), bottom + 20, name, 12, "middle", "#555555"))
     # Names at the right, in the order of their lines and apart from each other.

@@ -102,7 +102,9 @@ pub fn run(arguments: &Frame) -> io::Result<Report> {
     let numbered = categories.iter().enumerate();
     let topics: Vec<Topic> = numbered
         .clone()
-        .flat_map(|(number, category)| links::named(&format!("c{number}"), category.topics, category.contract))
+        .flat_map(|(number, category)| {
+            links::named(&format!("c{number}"), category.topics, category.contract)
+        })
         .collect();
     let filters: Vec<String> = (0..categories.len()).map(|number| format!("c{number}/+")).collect();
     let class = |(number, category): (usize, &Category)| Class {
@@ -111,7 +113,8 @@ pub fn run(arguments: &Frame) -> io::Result<Report> {
         group: u32::from(!URGENT.contains(&number)),
     };
     let classes: Vec<Class> = numbered.map(class).collect();
-    let route = |name| Route { name, channel: "all", topics: &topics, filters: &filters, bytes: common.bytes() };
+    let route =
+        |name| Route { name, channel: "all", topics: &topics, filters: &filters, bytes: common.bytes() };
     let mut publisher = peer.publish(&route("frame-publisher"))?;
     let clock = Clock::start(SUBSCRIBING_S + common.warm_up, common.seconds);
     let accounts = Accounts::default();
@@ -172,7 +175,8 @@ fn publish(
 }
 
 fn judge(account: &Account, topics: &[Topic], sent: &[u32], usage: Usage, late: &Times) -> Report {
-    let runs: Vec<u32> = sent.iter().enumerate().map(|(topic, sent)| account.longest_run(topic, *sent)).collect();
+    let runs: Vec<u32> =
+        sent.iter().enumerate().map(|(topic, sent)| account.longest_run(topic, *sent)).collect();
     let broken = |(topic, run): &(&Topic, &u32)| match topic.contract.loss {
         Loss::AtMost(most) => **run > most,
         Loss::Unbounded => false,

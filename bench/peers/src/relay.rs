@@ -54,8 +54,13 @@ pub fn run(listen: SocketAddr) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut relay =
-        Relay { epoll, listener, connections: Vec::new(), channels: Vec::new(), portion: vec![0; PORTION_BYTES] };
+    let mut relay = Relay {
+        epoll,
+        listener,
+        connections: Vec::new(),
+        channels: Vec::new(),
+        portion: vec![0; PORTION_BYTES],
+    };
     let mut room = [MaybeUninit::<epoll::Event>::uninit(); 64];
     loop {
         let events = match epoll::wait(&relay.epoll, &mut room, None) {
@@ -100,7 +105,9 @@ impl Relay {
     }
 
     fn serve(&mut self, index: usize, flags: EventFlags) -> io::Result<()> {
-        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
+            return Ok(());
+        };
         let done = if connection.greeting.is_some() {
             self.greet(index)
         } else if connection.publishes {
@@ -153,8 +160,9 @@ impl Relay {
         let channel = connection.channel;
         let mut waits = false;
         for (number, other) in self.connections.iter_mut().enumerate() {
-            let subscribes =
-                |other: &&mut Connection| !other.publishes && other.greeting.is_none() && other.channel == channel;
+            let subscribes = |other: &&mut Connection| {
+                !other.publishes && other.greeting.is_none() && other.channel == channel
+            };
             let Some(other) = other.as_mut().filter(subscribes) else { continue };
             let bytes = &self.portion[..read];
             let taken = match other.socket.write(bytes) {
@@ -188,7 +196,11 @@ impl Relay {
 
     fn resume(&mut self, channel: usize) -> io::Result<()> {
         let waits = |other: &Connection| other.channel == channel && !other.pending.is_empty();
-        if self.connections.iter().flatten().any(waits) { Ok(()) } else { self.read_publishers(channel, true) }
+        if self.connections.iter().flatten().any(waits) {
+            Ok(())
+        } else {
+            self.read_publishers(channel, true)
+        }
     }
 
     fn read_publishers(&self, channel: usize, read: bool) -> io::Result<()> {

@@ -79,8 +79,10 @@ fn run(common: &Common, shape: &Shape) -> io::Result<Report> {
     let peer = links::peer(common)?;
     let topics = links::bulk("bulk", 1);
     let filters = [topics[0].name.clone()];
-    let route = |name| Route { name, channel: "bulk", topics: &topics, filters: &filters, bytes: common.bytes() };
-    let names: Vec<String> = (0..shape.subscribers).map(|number| format!("bulk-subscriber-{number}")).collect();
+    let route =
+        |name| Route { name, channel: "bulk", topics: &topics, filters: &filters, bytes: common.bytes() };
+    let names: Vec<String> =
+        (0..shape.subscribers).map(|number| format!("bulk-subscriber-{number}")).collect();
     // Connecting takes its time, so the window is known only then; nothing comes before.
     let accounts = Accounts::default();
     let class = Class { topics: 1, deadline_ns: u64::MAX, group: 0 };

@@ -92,7 +92,9 @@ fn cut_all(
         let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(at) };
         let line = &rest[..=length];
         if line.starts_with(b"MSG ") {
-            let Some(size) = last_number(line) else { return Err(io::Error::other("a message without length")) };
+            let Some(size) = last_number(line) else {
+                return Err(io::Error::other("a message without length"));
+            };
             let begin = line.len();
             let Some(payload) = rest.get(begin..begin + size + END.len()) else { return Ok(at) };
             take(&payload[..size]);

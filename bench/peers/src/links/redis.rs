@@ -165,7 +165,8 @@ impl Publisher for Connection {
 mod tests {
     use super::*;
 
-    const ANSWER: &[u8] = b"*1\r\n*2\r\n$3\r\na/1\r\n*2\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\np\r\n$4\r\nab\r\n\r\n\
+    const ANSWER: &[u8] =
+        b"*1\r\n*2\r\n$3\r\na/1\r\n*2\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\np\r\n$4\r\nab\r\n\r\n\
         *2\r\n$3\r\n1-1\r\n*2\r\n$1\r\np\r\n$0\r\n\r\n";
 
     #[test]
