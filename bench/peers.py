@@ -23,8 +23,8 @@ PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
-PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "redis": REDIS, "relay": PEERS}
-PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "redis": "redis", "relay": "relay"}
+PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": PEERS, "redis": REDIS, "relay": PEERS}
+PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay"}
 QUICK = "--quick" in sys.argv
 chosen = lambda word: [sys.argv[index + 1] for index, given in enumerate(sys.argv[:-1]) if given == word]
 BROKERS = chosen("--only") or list(PROGRAMS)
@@ -105,6 +105,9 @@ class Broker:
     def redis(self, _):
         return [REDIS, self.settings("redis.conf", f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\n")]
 
+    def zenoh(self, _):
+        return [PEERS, "zenoh-router", "--settings", self.settings("zenoh.json5", ""), "--listen", f"127.0.0.1:{self.port}"]
+
     def relay(self, _):
         return [PEERS, "relay", "--listen", f"127.0.0.1:{self.port}"]
 
@@ -174,6 +177,13 @@ def table(results, kind, columns):
     return lines + [""]
 
 
+def section(results, kind, title, words, picture, columns):
+    """A heading, what it is, a picture and the table; nothing if it was not measured."""
+    if not any(row["kind"] == kind for row in results):
+        return []
+    return [f"## {title}", "", words, "", *picture, *table(results, kind, columns)]
+
+
 def troubles(results):
     """What connections met with, and messages that are none of the load."""
     lines = []
@@ -223,12 +233,14 @@ def page(results, taken, absent, drawn):
     versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "redis": [said([REDIS, "--version"])]}
     measured = list(dict.fromkeys(row["broker"] for row in results))
     shown = "; ".join(" ".join(versions[name]) for name in measured if name in versions)
+    shown = f"{shown}. " if shown else ""
     scheduling = (f"Brokers have SCHED_FIFO priority {PRIORITY}, the load {PRIORITY + 5}, what is urgent of it {PRIORITY + 10}"
                   if PRIORITY else "All have ordinary scheduling")
     latency = lambda key, of="latency": lambda report: report[of][key]
     missing = ("missing", lambda r: r["missing"], 0)
     cost = ("broker us per message", lambda r: r["broker_us_per_delivered"], 3)
     resident = ("resident MB", lambda r: r["broker_resident_bytes"] / 1e6, 1)
+    load = ("load, %", lambda r: 100 * r["load_share"], 0)
     percent = ("broker, % of a processor", lambda r: 100 * r["broker_share"], 0)
     picture = lambda name, words: [f"![{words}]({name})", ""] if name in drawn else []
     lines = [
@@ -237,55 +249,42 @@ def page(results, taken, absent, drawn):
         f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {commit()}. "
         f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile.",
         "",
-        f"{shown}. Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
-        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
+        f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
+        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` is a router and clients of its Rust crate, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
         "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
         f"{scheduling}. Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
         "",
         *[f"Left out: {line}." for line in absent], *([""] if absent else []),
         "*Missing* are messages, of all that were sent in a run, that had not come when nothing came any more.",
         "",
-        "## Urgent beside bulk, us",
-        "",
-        "10 topics at 10 Hz each, while one publisher sends as much as its connection takes to one subscriber. From the time at which a "
-        "message is due until the subscriber has it.",
-        "",
-        *picture("peers-urgent.svg", "percentiles of urgent messages by broker"),
-        *table(results, "urgent", [("p50", latency("p50_us"), 0), ("p99", latency("p99_us"), 0), ("p99.9", latency("p999_us"), 0),
-                                   ("max", latency("max_us"), 0), ("urgent missing", lambda r: r["urgent_missing"], 0),
-                                   ("bulk delivered per second", lambda r: r["delivered_per_s"], 0),
-                                   ("bulk missing", lambda r: r["bulk_missing"], 0), percent, resident]),
-        "## Flood: one publisher, one subscriber",
-        "",
-        "As many messages as go, at most 65 536 or 4 MiB of them on their way.",
-        "",
-        *picture("peers-flood.svg", "messages per second by broker"),
-        *table(results, "flood", [("delivered per second", lambda r: r["delivered_per_s"], 0), cost, percent,
-                                  ("load, %", lambda r: 100 * r["load_share"], 0), resident, missing]),
+        *section(results, "urgent", "Urgent beside bulk, us",
+                 "10 topics at 10 Hz each, while one publisher sends as much as its connection takes to one subscriber. From the time at which "
+                 "a message is due until the subscriber has it.", picture("peers-urgent.svg", "percentiles of urgent messages by broker"),
+                 [("p50", latency("p50_us"), 0), ("p99", latency("p99_us"), 0), ("p99.9", latency("p999_us"), 0),
+                  ("max", latency("max_us"), 0), ("urgent missing", lambda r: r["urgent_missing"], 0),
+                  ("bulk delivered per second", lambda r: r["delivered_per_s"], 0), ("bulk missing", lambda r: r["bulk_missing"], 0),
+                  percent, load, resident]),
+        *section(results, "flood", "Flood: one publisher, one subscriber",
+                 "As many messages as go, at most 65 536 or 4 MiB of them on their way.",
+                 picture("peers-flood.svg", "messages per second by broker"),
+                 [("delivered per second", lambda r: r["delivered_per_s"], 0), cost, percent, load, resident, missing]),
         *picture("peers-cpu.svg", "processor time per message by broker"),
-        "## Round trips, us",
-        "",
-        "One message there, its answer back, then the next: four sockets, the broker twice. Processors are kept awake by threads of SCHED_IDLE.",
-        "",
-        *table(results, "pingpong", [("p50", latency("p50_us", "round_trip"), 1), ("p99", latency("p99_us", "round_trip"), 1),
-                                     ("p99.9", latency("p999_us", "round_trip"), 1), ("max", latency("max_us", "round_trip"), 0), missing]),
-        f"## One to {FAN_OUT}, us",
-        "",
-        "Processor time is per delivery.",
-        "",
-        *table(results, "fanout", [("p50", lambda r: r["latency"] and r["latency"]["p50_us"], 0),
-                                   ("p99", lambda r: r["latency"] and r["latency"]["p99_us"], 0),
-                                   ("max", lambda r: r["latency"] and r["latency"]["max_us"], 0), cost,
-                                   ("delivered per second", lambda r: r["delivered_per_s"], 0), missing]),
-        "## The workload of table 3.2, us",
-        "",
-        "Six categories with periods of 50, 100 and 500 ms, published in batches of 1 to 50 topics by one connection, 64 bytes each, to one "
-        "subscriber. *Urgent* are the two categories of 50 ms. *In time* is within the period.",
-        "",
-        *table(results, "frame", [("messages per second", lambda r: r["published_per_s"], 0), ("p50", latency("p50_us"), 0),
-                                  ("p99", latency("p99_us"), 0), ("p99.9", latency("p999_us"), 0), ("urgent p99", latency("p99_us", "urgent"), 0),
-                                  ("in time %", lambda r: 100 * r["in_time"], 3), cost, resident,
-                                  ("load late p99", latency("p99_us", "load_late"), 0), missing]),
+        *section(results, "pingpong", "Round trips, us",
+                 "One message there, its answer back, then the next: four sockets, the broker twice. Processors are kept awake by threads of "
+                 "SCHED_IDLE.", [],
+                 [("p50", latency("p50_us", "round_trip"), 1), ("p99", latency("p99_us", "round_trip"), 1),
+                  ("p99.9", latency("p999_us", "round_trip"), 1), ("max", latency("max_us", "round_trip"), 0), missing]),
+        *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],
+                 [("p50", lambda r: r["latency"] and r["latency"]["p50_us"], 0), ("p99", lambda r: r["latency"] and r["latency"]["p99_us"], 0),
+                  ("max", lambda r: r["latency"] and r["latency"]["max_us"], 0), cost,
+                  ("delivered per second", lambda r: r["delivered_per_s"], 0), missing]),
+        *section(results, "frame", "The workload of table 3.2, us",
+                 "Six categories with periods of 50, 100 and 500 ms, published in batches of 1 to 50 topics by one connection, 64 bytes each, "
+                 "to one subscriber. *Urgent* are the two categories of 50 ms. *In time* is within the period.", [],
+                 [("messages per second", lambda r: r["published_per_s"], 0), ("p50", latency("p50_us"), 0), ("p99", latency("p99_us"), 0),
+                  ("p99.9", latency("p999_us"), 0), ("urgent p99", latency("p99_us", "urgent"), 0),
+                  ("in time %", lambda r: 100 * r["in_time"], 3), cost, resident, ("load late p99", latency("p99_us", "load_late"), 0),
+                  missing, ("topics beyond their loss bound", lambda r: r["broken_loss_bounds"], 0)]),
         *troubles(results),
     ]
     while not lines[-1]:
@@ -297,6 +296,9 @@ def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     there = [name for name in BROKERS if shutil.which(PROGRAMS[name])]
     absent = [f"{name}, since there is no {PROGRAMS[name]} (bench/install-peers.sh)" for name in BROKERS if name not in there]
+    if "zenoh" in there and "zenoh-router" not in said([PEERS, "--help"]):
+        there.remove("zenoh")
+        absent.append(f"zenoh, since {PEERS} was built without it (make bench-peers ZENOH=1)")
     if not shutil.which(PEERS):
         sys.exit(f"there is no {PEERS}: cargo build --release --bin verge-bench-peers, or make bench-peers")
     for line in absent:

@@ -50,7 +50,10 @@ struct Relay {
 
 /// Never returns, unless something fails.
 pub fn run(listen: SocketAddr) -> io::Result<()> {
-    let listener = TcpListener::bind(listen)?;
+    serve(TcpListener::bind(listen)?)
+}
+
+fn serve(listener: TcpListener) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -220,5 +223,63 @@ impl Relay {
             Some(ended) if ended.greeting.is_none() && !ended.publishes => self.resume(ended.channel),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{Accounts, Class, Head};
+    use crate::arguments::{Common, Protocol};
+    use crate::links::{self, Route};
+
+    const MESSAGES: u32 = 20_000;
+    const BYTES: usize = 1000;
+    /// Messages after each of which the slow one rests, so that what waits for it fills every buffer.
+    const REST_AFTER: u64 = 1000;
+
+    #[test]
+    fn nothing_is_lost_or_torn_when_one_of_two_subscribers_is_slow() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let broker = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || serve(listener));
+        let bytes = BYTES as u32;
+        let protocol = Protocol::Relay;
+        let common = Common { protocol, broker, pid: 0, bytes, warm_up: 0.0, seconds: 0.0, awake: false };
+        let peer = links::peer(&common).unwrap();
+        let topics = links::bulk("bulk", 1);
+        let route = |name, channel| Route { name, channel, topics: &topics, filters: &[], bytes: BYTES };
+        let (accounts, strangers) = (Accounts::default(), Accounts::default());
+        let class = Class { topics: 1, deadline_ns: u64::MAX, group: 0 };
+        let open = |to: &Accounts| links::keep(to.open(BYTES, &[class], (0, u64::MAX)), false);
+        let (mut slow, mut heard) = (open(&accounts), 0);
+        let slowly = Box::new(move |payload: &[u8]| {
+            heard += 1;
+            if heard % REST_AFTER == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            slow(payload);
+        });
+        let subscribers = [
+            peer.subscribe(&route("quick", "here"), open(&accounts)).unwrap(),
+            peer.subscribe(&route("slow", "here"), slowly).unwrap(),
+            peer.subscribe(&route("stranger", "elsewhere"), open(&strangers)).unwrap(),
+        ];
+        let mut publisher = peer.publish(&route("publisher", "here")).unwrap();
+        let mut payload = [0; BYTES];
+        for seq in 0..MESSAGES {
+            Head { due_ns: 1, topic: 0, seq }.put(&mut payload);
+            publisher.put(0, &payload);
+            publisher.send().unwrap();
+        }
+        let watchdog = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while accounts.count() < 2 * u64::from(MESSAGES) && std::time::Instant::now() < watchdog {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        drop(subscribers);
+        let ended = accounts.collect();
+        assert!(ended.iter().all(|one| one.received == u64::from(MESSAGES)));
+        assert!(ended.iter().all(|one| (one.strange, one.longest_run(0, MESSAGES)) == (0, 0)));
+        assert_eq!(strangers.count(), 0);
     }
 }
