@@ -23,8 +23,8 @@ PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
-PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": PEERS, "redis": REDIS, "relay": PEERS}
-PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay"}
+PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "redis": REDIS, "relay": PEERS}
+PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "redis": "redis", "relay": "relay"}
 QUICK = "--quick" in sys.argv
 chosen = lambda word: [sys.argv[index + 1] for index, given in enumerate(sys.argv[:-1]) if given == word]
 BROKERS = chosen("--only") or list(PROGRAMS)
@@ -104,9 +104,6 @@ class Broker:
 
     def redis(self, _):
         return [REDIS, self.settings("redis.conf", f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\n")]
-
-    def zenoh(self, _):
-        return [PEERS, "zenoh-router", "--settings", self.settings("zenoh.json5", ""), "--listen", f"127.0.0.1:{self.port}"]
 
     def relay(self, _):
         return [PEERS, "relay", "--listen", f"127.0.0.1:{self.port}"]
@@ -250,7 +247,7 @@ def page(results, taken, absent, drawn):
         f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile.",
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
-        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` is a router and clients of its Rust crate, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
+        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
         "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
         f"{scheduling}. Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
         "",
@@ -296,9 +293,6 @@ def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     there = [name for name in BROKERS if shutil.which(PROGRAMS[name])]
     absent = [f"{name}, since there is no {PROGRAMS[name]} (bench/install-peers.sh)" for name in BROKERS if name not in there]
-    if "zenoh" in there and "zenoh-router" not in said([PEERS, "--help"]):
-        there.remove("zenoh")
-        absent.append(f"zenoh, since {PEERS} was built without it (make bench-peers ZENOH=1)")
     if not shutil.which(PEERS):
         sys.exit(f"there is no {PEERS}: cargo build --release --bin verge-bench-peers, or make bench-peers")
     for line in absent:

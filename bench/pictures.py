@@ -2,7 +2,7 @@
 
 import math
 
-COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "zenoh": "#b08900", "relay": "#777777"}
+COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "relay": "#777777"}
 FONT = 'font-family="DejaVu Sans, Verdana, sans-serif"'
 WIDTH = 860
 LEFT, RIGHT = 200, 110
