@@ -8,7 +8,7 @@ SEEDS ?= 20000
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: demo test tools sim lint bench fmt fuzz
+.PHONY: demo test tools sim lint bench bench-peers fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -51,6 +51,13 @@ bench:
 	bench/processing.py
 	bench/replication.py
 	bench/mqtt.py
+
+## The same for other brokers beside Verge, which are installed if missing: load, and SIGKILL of a broker (RUNS=100 for the page).
+bench-peers:
+	bench/install-peers.sh target/peers
+	$(CARGO) build --release --bin verge --bin verge-bench-peers
+	bench/peers.py
+	bench/crash.py
 
 ## Put all code into the common form.
 fmt:

@@ -6,15 +6,15 @@ shortly, `--only NAME` one broker. PRIORITY=0 runs all processes with ordinary s
 import json
 import os
 import platform
-import resource
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from common import free_ports, scheduled, spread, stolen
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 LOAD = os.environ.get("LOAD", "./target/release/verge-bench-mqtt")
@@ -27,7 +27,6 @@ PRIORITY = int(os.environ.get("PRIORITY", "50"))
 SECONDS = 2 if QUICK else 5
 URGENT_SECONDS = 5 if QUICK else 20
 WARM_UP_SECONDS = 1
-DESCRIPTORS = 20000
 CONNECTIONS = 10000
 PAYLOAD_BYTES = 64
 # Messages of one publisher that may be on their way: so many that brokers can collect them, and one, with which they cannot.
@@ -54,30 +53,6 @@ def cases():
     for subscribe in (False, True):
         yield "idle", "with a subscription each" if subscribe else "without subscriptions", {
             "idle": {"connections": CONNECTIONS, "subscribe": subscribe}}
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    numbers = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return numbers
-
-
-def scheduled(priority):
-    """For a child: its priority and room for descriptors."""
-    def act():
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        if PRIORITY:
-            try:
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-            except PermissionError:
-                pass
-    return act
 
 
 class Broker:
@@ -129,24 +104,13 @@ def measure(name, order):
     try:
         where = {"port": broker.port, "pid": broker.child.pid, "version": VERSION}
         full = {kind: where | values for kind, values in order.items()}
-        done = subprocess.run([LOAD, json.dumps(full)], capture_output=True, text=True, preexec_fn=scheduled(PRIORITY + 5))
+        done = subprocess.run([LOAD, json.dumps(full)], capture_output=True, text=True, preexec_fn=scheduled(PRIORITY and PRIORITY + 5))
         if done.returncode:
             log = open(broker.log.name).read()[-1000:]
             sys.exit(f"{name}, {json.dumps(order)}: {done.stderr.strip()}\n{log}")
         return json.loads(done.stdout)
     finally:
         broker.end()
-
-
-def stolen():
-    with open("/proc/stat") as file:
-        fields = [int(word) for word in file.readline().split()[1:]]
-    return fields[7], sum(fields[:8])
-
-
-def spread(values, digits=0):
-    shown = lambda value: f"{value:,.{digits}f}"
-    return f"{shown(statistics.median(values))} ({shown(min(values))} … {shown(max(values))})"
 
 
 def table(results, kind, columns):

@@ -1,12 +1,12 @@
 //! Connections on which nothing happens, and the memory that they take.
 
-use crate::observed::resident_bytes;
-use crate::packet::{self, Packet, Version};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
+use verge_bench_mqtt::observed::resident_bytes;
+use verge_bench_mqtt::packet::{self, Packet, Version};
 
 /// What is opened.
 #[derive(Deserialize)]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 /// Read and written without waiting, once it is set up.
 pub struct Link {
+    /// Not waiting.
     pub socket: TcpStream,
+    /// What is spoken.
     pub version: Version,
     /// What is to be written, and how much of it has been.
     pub output: Vec<u8>,

@@ -2,12 +2,12 @@
 //! earlier messages have come, but for a window; so no broker can gain by letting its queues grow. With a rate, messages are sent
 //! when they are due, and their time counts from then, whenever the load got to it.
 
-use crate::link::Link;
-use crate::observed::{Quantiles, Times, processor_ns};
-use crate::packet::{self, PUBACK, PUBLISH, Template, Version, time_of};
-use crate::poller::{Poller, Ready, now_ns};
 use serde::{Deserialize, Serialize};
 use std::io;
+use verge_bench_mqtt::link::Link;
+use verge_bench_mqtt::observed::{Quantiles, Times, processor_ns};
+use verge_bench_mqtt::packet::{self, PUBACK, PUBLISH, Template, Version, time_of};
+use verge_bench_mqtt::poller::{Poller, Ready, now_ns};
 
 /// What is sent.
 #[derive(Deserialize)]

@@ -5,11 +5,7 @@
 //! that are copied from a template with a few bytes changed.
 
 mod idle;
-mod link;
 mod load;
-mod observed;
-mod packet;
-mod poller;
 mod urgent;
 
 use serde::{Deserialize, Serialize};

@@ -26,19 +26,39 @@ const MOST_NS: u64 = 60_000_000_000;
 /// Times in nanoseconds.
 pub struct Times(Histogram<u64>);
 
+impl Default for Times {
+    fn default() -> Times {
+        Times::new()
+    }
+}
+
 impl Times {
+    /// None yet.
     pub fn new() -> Times {
         Times(Histogram::new_with_bounds(1, MOST_NS, 3).expect("invariant: these bounds are allowed"))
     }
 
+    /// One more.
     pub fn note(&mut self, ns: u64) {
         self.0.saturating_record(ns);
     }
 
+    /// Those of others as well.
+    pub fn add(&mut self, others: &Times) {
+        self.0.add(&others.0).expect("invariant: both have the same bounds");
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Forgets all.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
+    /// What they come to.
     pub fn quantiles(&self) -> Quantiles {
         let at = |q: f64| self.0.value_at_quantile(q) as f64 / 1e3;
         Quantiles {

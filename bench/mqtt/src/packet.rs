@@ -10,10 +10,15 @@ impl Version {
     }
 }
 
+/// The answer to CONNECT.
 pub const CONNACK: u8 = 2;
+/// A message.
 pub const PUBLISH: u8 = 3;
+/// The answer to a message of QoS 1.
 pub const PUBACK: u8 = 4;
+/// The answer to SUBSCRIBE.
 pub const SUBACK: u8 = 9;
+/// The broker ends the connection.
 pub const DISCONNECT: u8 = 14;
 
 /// A packet that has come.
@@ -108,6 +113,7 @@ pub fn connect(version: Version, client: &str) -> Vec<u8> {
     framed(0x10, &body)
 }
 
+/// Asks for a filter, with the only subscription of its connection.
 pub fn subscribe(version: Version, filter: &str, qos: u8) -> Vec<u8> {
     let mut body = vec![0, 1];
     if version.has_properties() {
@@ -148,6 +154,13 @@ impl Template {
         let bytes = framed(PUBLISH << 4 | qos << 1, &body);
         let head = bytes.len() - body.len();
         Template { bytes, id_at: id_at.map(|at| head + at), time_at: head + time_at, next_id: 0 }
+    }
+
+    /// Appends one message with this payload, which must be as long as was said.
+    pub fn put_payload(&mut self, payload: &[u8], to: &mut Vec<u8>) {
+        let start = to.len() + self.time_at;
+        self.put(0, to);
+        to[start..].copy_from_slice(payload);
     }
 
     /// Appends one message.

@@ -14,12 +14,16 @@ pub struct Poller {
 /// What one of them can.
 #[derive(Clone, Copy)]
 pub struct Ready {
+    /// As it was added.
     pub index: usize,
+    /// Something has come, or it has ended.
     pub readable: bool,
+    /// There is room.
     pub writable: bool,
 }
 
 impl Poller {
+    /// Looks at none yet.
     pub fn new() -> io::Result<Poller> {
         Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }

@@ -1,14 +1,14 @@
 //! A few urgent messages, from a thread of their own, while other publishers send as much as their sockets take. What slows
 //! those down is the broker, which therefore never rests.
 
-use crate::link::Link;
-use crate::observed::{Quantiles, Times, processor_ns};
-use crate::packet::{self, PUBLISH, Template, Version, time_of};
-use crate::poller::{Poller, Ready, now_ns};
 use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use verge_bench_mqtt::link::Link;
+use verge_bench_mqtt::observed::{Quantiles, Times, processor_ns};
+use verge_bench_mqtt::packet::{self, PUBLISH, Template, Version, time_of};
+use verge_bench_mqtt::poller::{Poller, Ready, now_ns};
 
 /// What is sent.
 #[derive(Deserialize)]

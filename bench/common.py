@@ -1,0 +1,78 @@
+"""What the runners share: ports, priorities, what the host is, processor time, and medians."""
+
+import os
+import platform
+import resource
+import socket
+import statistics
+import subprocess
+
+DESCRIPTORS = 20000
+
+
+def free_ports(count):
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    numbers = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return numbers
+
+
+def scheduled(priority):
+    """For a child: its priority under SCHED_FIFO where the host allows it, 0 for ordinary scheduling; and room for descriptors."""
+    def act():
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        if priority:
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+            except PermissionError:
+                pass
+    return act
+
+
+def stolen():
+    """Processor time that the hypervisor gave to others, and all of it."""
+    with open("/proc/stat") as file:
+        fields = [int(word) for word in file.readline().split()[1:]]
+    return fields[7], sum(fields[:8])
+
+
+def machine():
+    """Model, processors, kernel."""
+    model = "unknown model"
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return f"{os.cpu_count()} processors ({model}), {platform.machine()}, {platform.system()} {platform.release()}"
+
+
+def said(words):
+    """What a program prints, or nothing if it is not there."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return (done.stdout or done.stderr).strip()
+
+
+def commit():
+    """With a sign if what is measured is not what was committed."""
+    changed = "+" if said(["git", "status", "--porcelain", "--untracked-files=no"]) else ""
+    return said(["git", "rev-parse", "--short=12", "HEAD"]) + changed
+
+
+def spread(values, digits=0):
+    """Median, smallest and largest; one value as it is."""
+    values = [value for value in values if value is not None]
+    if not values:
+        return "-"
+    shown = lambda value: f"{value:,.{digits}f}"
+    if len(values) == 1:
+        return shown(values[0])
+    return f"{shown(statistics.median(values))} ({shown(min(values))} … {shown(max(values))})"

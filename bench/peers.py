@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""`verge broker` beside other brokers and a bare relay, in turn: round trips, one to one, one to many, urgent messages beside bulk, the
+workload of the source's table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
+`--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind. PRIORITY=0 runs all processes with
+ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS and REDIS are the programs; brokers that are missing are left out."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import pictures
+from common import commit, free_ports, machine, said, scheduled, spread, stolen
+
+VERGE = os.environ.get("VERGE", "./target/release/verge")
+PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
+MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
+NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
+REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
+PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "redis": REDIS, "relay": PEERS}
+PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "redis": "redis", "relay": "relay"}
+QUICK = "--quick" in sys.argv
+chosen = lambda word: [sys.argv[index + 1] for index, given in enumerate(sys.argv[:-1]) if given == word]
+BROKERS = chosen("--only") or list(PROGRAMS)
+KINDS = chosen("--case")
+ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
+# Of brokers, where the host allows it; the load has five more, and what is urgent of it ten.
+PRIORITY = int(os.environ.get("PRIORITY", "50"))
+SECONDS = 1.5 if QUICK else 5
+URGENT_SECONDS = 4 if QUICK else 15
+WARM_UP = 0.5 if QUICK else 1
+START_SECONDS = 15
+# A load that takes longer than this is ended, and the case has failed.
+PATIENCE_SECONDS = 90
+SIZES = {"16 B": 16, "512 B": 512, "16 KiB": 16384}
+FAN_OUT = 10
+RATES = {"16 B": 1000, "512 B": 1000, "16 KiB": 200}
+TOPICS = [int(word) for word in os.environ.get("TOPICS", "1525 7525 13525").split()]
+CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "config")
+
+
+def cases():
+    """Kind, case, words for the load, brokers for which it makes no sense."""
+    for size, count in SIZES.items():
+        yield "pingpong", size, ["--bytes", count, "--awake"], ()
+    for size, count in SIZES.items():
+        yield "flood", size, ["--bytes", count], ()
+    for size, count in SIZES.items():
+        yield "fanout", f"{size}, {RATES[size]}/s", ["--bytes", count, "--subscribers", FAN_OUT, "--rate", RATES[size]], ()
+    yield "fanout", "16 B, as many as go", ["--bytes", 16, "--subscribers", FAN_OUT, "--rate", 0], ()
+    for size, count in (("64 B", 64), ("16 KiB", 16384)):
+        yield "urgent", f"bulk of {size}", ["--bulk-bytes", count, "--urgent-priority", PRIORITY and PRIORITY + 10], ()
+    for topics in TOPICS:
+        # Streams have no filters.
+        yield "frame", f"{topics} topics", ["--topics", topics, "--bytes", 64], ("redis",)
+
+
+def window(words):
+    """The messages that a load has on its way if it is not told: 4 MiB of the largest payloads, at most 65 536, at least 4096."""
+    size = max([count for word, count in zip(words, words[1:]) if word in ("--bytes", "--bulk-bytes")], default=16)
+    return min(max((4 << 20) // size, 4096), 65536)
+
+
+class Broker:
+    """One of them, on a free port, with its committed configuration."""
+
+    def __init__(self, name, kind, words):
+        self.name, self.kind, self.words = name, kind, words
+        self.folder = tempfile.mkdtemp(prefix="verge-bench-")
+        self.port, pair = free_ports(2)
+        self.path = lambda file: os.path.join(self.folder, file)
+        self.log = open(self.path("log"), "wb")
+        words = getattr(self, name)(pair)
+        self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=None,
+                                      preexec_fn=scheduled(PRIORITY))
+        self.wait()
+
+    def settings(self, file, added):
+        shutil.copy(os.path.join(CONFIG, file), self.folder)
+        with open(self.path(file), "a") as to:
+            to.write(added)
+        return self.path(file)
+
+    def verge(self, pair):
+        bulk = self.kind != "frame"
+        # As much as a load without a rate has on its way.
+        slots = f"ring_slots_min = {window(self.words)}\n" if bulk else ""
+        file = self.settings("verge-bulk.toml" if bulk else "verge.toml", f'{slots}\n[brokers.a]\nclients = "127.0.0.1:{self.port}"\npair = "127.0.0.1:{pair}"\n'
+                             f'start_as = "primary"\n[realtime]\npriority = {PRIORITY or 0}\n')
+        return [VERGE, "--config", file, "broker", "a"]
+
+    def mosquitto(self, _):
+        user = "root" if os.geteuid() == 0 else "mosquitto"
+        return [MOSQUITTO, "-c", self.settings("mosquitto.conf", f"listener {self.port} 127.0.0.1\nuser {user}\n")]
+
+    def nats(self, _):
+        return [NATS, "-c", self.settings("nats.conf", f'listen: "127.0.0.1:{self.port}"\n')]
+
+    def redis(self, _):
+        return [REDIS, self.settings("redis.conf", f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\n")]
+
+    def relay(self, _):
+        return [PEERS, "relay", "--listen", f"127.0.0.1:{self.port}"]
+
+    def wait(self):
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                if self.child.poll() is not None or time.monotonic() > until:
+                    told = self.told()
+                    self.end()
+                    sys.exit(f"{self.name} does not listen: {told}")
+                time.sleep(0.02)
+
+    def told(self):
+        with open(self.path("log"), errors="replace") as file:
+            return file.read()[-2000:]
+
+    def end(self):
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGKILL)
+            self.child.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def measure(name, kind, words):
+    """One case with a broker that has just started; a report, or why there is none."""
+    broker = Broker(name, kind, words)
+    try:
+        seconds = URGENT_SECONDS if kind == "urgent" else SECONDS
+        order = [PEERS, kind, "--protocol", PROTOCOLS[name], "--broker", f"127.0.0.1:{broker.port}", "--pid", broker.child.pid,
+                 "--warm-up", WARM_UP, "--seconds", seconds, *words]
+        try:
+            done = subprocess.run([str(word) for word in order], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+                                  preexec_fn=scheduled(PRIORITY and PRIORITY + 5))
+        except subprocess.TimeoutExpired:
+            return {"failed": f"not done after {PATIENCE_SECONDS} s"}
+        if done.returncode:
+            return {"failed": done.stderr.strip()[-500:], "log": broker.told()[-500:]}
+        return json.loads(done.stdout)
+    finally:
+        broker.end()
+
+
+def rows_of(results, kind):
+    """Case, broker, reports that succeeded, failures; in the order of measuring."""
+    mine = [row for row in results if row["kind"] == kind]
+    for case in dict.fromkeys(row["case"] for row in mine):
+        for name in dict.fromkeys(row["broker"] for row in results):
+            runs = [row["report"] for row in mine if row["case"] == case and row["broker"] == name]
+            if runs:
+                good = [run for run in runs if "failed" not in run]
+                yield case, name, good, [run["failed"] for run in runs if "failed" in run]
+
+
+def table(results, kind, columns):
+    """Columns: title, what of a report, digits."""
+    lines = ["| case | broker | " + " | ".join(title for title, _, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
+    for case, name, good, failed in rows_of(results, kind):
+        cells = [spread([of(run) for run in good], digits) for _, of, digits in columns]
+        if failed:
+            cells[0] += f", failed {len(failed)} times: {failed[0].splitlines()[-1] if failed[0] else 'no reason given'}"
+        lines.append(f"| {case} | {name} | {' | '.join(cells)} |")
+    return lines + [""]
+
+
+def section(results, kind, title, words, picture, columns):
+    """A heading, what it is, a picture and the table; nothing if it was not measured."""
+    if not any(row["kind"] == kind for row in results):
+        return []
+    return [f"## {title}", "", words, "", *picture, *table(results, kind, columns)]
+
+
+def troubles(results):
+    """What connections met with, and messages that are none of the load."""
+    lines = []
+    for row in results:
+        report = row["report"]
+        told = list(dict.fromkeys(report.get("troubles", [])))
+        told += [f"{report[key]} strange messages" for key in ("strange", "bulk_strange") if report.get(key)]
+        if told:
+            lines.append(f"- {row['kind']}, {row['case']}, {row['broker']}, round {row['round'] + 1}: {'; '.join(told)}")
+    return ["Connections that met with trouble:", "", *lines, ""] if lines else []
+
+
+def groups(results, kind, of, wanted=lambda case: True):
+    found = {}
+    for case, name, good, _ in rows_of(results, kind):
+        values = [of(run) for run in good]
+        if values and wanted(case) and min(values) > 0:
+            found.setdefault(case, []).append((name, statistics.median(values), min(values), max(values)))
+    return list(found.items())
+
+
+def draw(results):
+    """File name and picture."""
+    cpu = lambda run: run["broker_us_per_delivered"]
+    each = ROUNDS > 1 and f"Median of {ROUNDS} rounds" or "One round"
+    lines = []
+    for case, name, good, _ in rows_of(results, "urgent"):
+        if good and case == "bulk of 64 B":
+            middle = lambda key: statistics.median(run["latency"][key] for run in good)
+            lines.append((name, [(title, middle(key)) for title, key in
+                                 (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("max", "max_us"))]))
+    pictures_of = {
+        "peers-urgent.svg": pictures.percentiles(
+            "Urgent messages while bulk saturates the broker", f"10 topics at 10 Hz beside one publisher of 64 B without pause. {each}.",
+            "us, from due to arrival", lines),
+        "peers-cpu.svg": pictures.bars(
+            "Processor time of the broker per message", f"Flood and the workload of table 3.2. {each}, line: smallest to largest.",
+            "us per message", [(f"flood, {case}", rows) for case, rows in groups(results, "flood", cpu)] + groups(results, "frame", cpu)),
+        "peers-flood.svg": pictures.bars(
+            "Messages per second, one publisher to one subscriber", f"As many as go, on shared processors. {each}, line: smallest to largest.",
+            "messages per second", groups(results, "flood", lambda run: run["delivered_per_s"])),
+    }
+    return {name: picture for name, picture in pictures_of.items() if picture}
+
+
+def page(results, taken, absent, drawn):
+    versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "redis": [said([REDIS, "--version"])]}
+    measured = list(dict.fromkeys(row["broker"] for row in results))
+    shown = "; ".join(" ".join(versions[name]) for name in measured if name in versions)
+    shown = f"{shown}. " if shown else ""
+    scheduling = (f"Brokers have SCHED_FIFO priority {PRIORITY}, the load {PRIORITY + 5}, what is urgent of it {PRIORITY + 10}"
+                  if PRIORITY else "All have ordinary scheduling")
+    latency = lambda key, of="latency": lambda report: report[of][key]
+    missing = ("missing", lambda r: r["missing"], 0)
+    cost = ("broker us per message", lambda r: r["broker_us_per_delivered"], 3)
+    resident = ("resident MB", lambda r: r["broker_resident_bytes"] / 1e6, 1)
+    load = ("load, %", lambda r: 100 * r["load_share"], 0)
+    percent = ("broker, % of a processor", lambda r: 100 * r["broker_share"], 0)
+    picture = lambda name, words: [f"![{words}]({name})", ""] if name in drawn else []
+    lines = [
+        "# Verge beside other brokers",
+        "",
+        f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {commit()}. "
+        f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile.",
+        "",
+        f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
+        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
+        "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
+        f"{scheduling}. Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
+        "",
+        *[f"Left out: {line}." for line in absent], *([""] if absent else []),
+        "*Missing* are messages, of all that were sent in a run, that had not come when nothing came any more.",
+        "",
+        *section(results, "urgent", "Urgent beside bulk, us",
+                 "10 topics at 10 Hz each, while one publisher sends as much as its connection takes to one subscriber. From the time at which "
+                 "a message is due until the subscriber has it.", picture("peers-urgent.svg", "percentiles of urgent messages by broker"),
+                 [("p50", latency("p50_us"), 0), ("p99", latency("p99_us"), 0), ("p99.9", latency("p999_us"), 0),
+                  ("max", latency("max_us"), 0), ("urgent missing", lambda r: r["urgent_missing"], 0),
+                  ("bulk delivered per second", lambda r: r["delivered_per_s"], 0), ("bulk missing", lambda r: r["bulk_missing"], 0),
+                  percent, load, resident]),
+        *section(results, "flood", "Flood: one publisher, one subscriber",
+                 "As many messages as go, at most 65 536 or 4 MiB of them on their way.",
+                 picture("peers-flood.svg", "messages per second by broker"),
+                 [("delivered per second", lambda r: r["delivered_per_s"], 0), cost, percent, load, resident, missing]),
+        *picture("peers-cpu.svg", "processor time per message by broker"),
+        *section(results, "pingpong", "Round trips, us",
+                 "One message there, its answer back, then the next: four sockets, the broker twice. Processors are kept awake by threads of "
+                 "SCHED_IDLE.", [],
+                 [("p50", latency("p50_us", "round_trip"), 1), ("p99", latency("p99_us", "round_trip"), 1),
+                  ("p99.9", latency("p999_us", "round_trip"), 1), ("max", latency("max_us", "round_trip"), 0), missing]),
+        *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],
+                 [("p50", lambda r: r["latency"] and r["latency"]["p50_us"], 0), ("p99", lambda r: r["latency"] and r["latency"]["p99_us"], 0),
+                  ("max", lambda r: r["latency"] and r["latency"]["max_us"], 0), cost,
+                  ("delivered per second", lambda r: r["delivered_per_s"], 0), missing]),
+        *section(results, "frame", "The workload of table 3.2, us",
+                 "Six categories with periods of 50, 100 and 500 ms, published in batches of 1 to 50 topics by one connection, 64 bytes each, "
+                 "to one subscriber. *Urgent* are the two categories of 50 ms. *In time* is within the period.", [],
+                 [("messages per second", lambda r: r["published_per_s"], 0), ("p50", latency("p50_us"), 0), ("p99", latency("p99_us"), 0),
+                  ("p99.9", latency("p999_us"), 0), ("urgent p99", latency("p99_us", "urgent"), 0),
+                  ("in time %", lambda r: 100 * r["in_time"], 3), cost, resident, ("load late p99", latency("p99_us", "load_late"), 0),
+                  missing, ("topics beyond their loss bound", lambda r: r["broken_loss_bounds"], 0)]),
+        *troubles(results),
+    ]
+    while not lines[-1]:
+        lines.pop()
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    there = [name for name in BROKERS if shutil.which(PROGRAMS[name])]
+    absent = [f"{name}, since there is no {PROGRAMS[name]} (bench/install-peers.sh)" for name in BROKERS if name not in there]
+    if not shutil.which(PEERS):
+        sys.exit(f"there is no {PEERS}: cargo build --release --bin verge-bench-peers, or make bench-peers")
+    for line in absent:
+        print(f"left out: {line}", file=sys.stderr)
+    if not there:
+        sys.exit("nothing is there to be measured")
+    results = []
+    before = stolen()
+    plan = [case for case in cases() if not KINDS or case[0] in KINDS]
+    for number in range(ROUNDS):
+        for kind, case, words, without in plan:
+            # Another one begins each time, so that none always follows the same one.
+            turn = there[number % len(there):] + there[:number % len(there)]
+            for name in turn:
+                if name not in without:
+                    results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": measure(name, kind, words)})
+            print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
+    # Rows are shown in one order, whoever began.
+    results.sort(key=lambda row: there.index(row["broker"]))
+    after = stolen()
+    drawn = draw(results)
+    text = page(results, (after[0] - before[0]) / max(after[1] - before[1], 1), absent, drawn)
+    folder = os.environ.get("RESULTS", "bench/results")
+    os.makedirs(folder, exist_ok=True)
+    for name, picture in drawn.items():
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(picture)
+    with open(os.path.join(folder, "peers.md"), "w") as file:
+        file.write(text)
+    with open(os.path.join(folder, "peers.json"), "w") as file:
+        json.dump({"command": sys.argv, "commit": commit(), "machine": machine(), "runs": results}, file, indent=1)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
