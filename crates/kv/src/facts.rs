@@ -20,7 +20,7 @@ impl Config {
         let all = NodeSet::all(self.nodes.len());
         let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
         let mut facts = vec![
-            fact("nodes", self.nodes.join(" ")),
+            fact("nodes", format!("{:?}", self.nodes)),
             fact("faults", self.faults.to_string()),
             fact("mode", format!("{:?}", self.mode)),
             fact("resolve", format!("{:?}", self.resolve)),
@@ -36,7 +36,7 @@ impl Config {
         ];
         facts.extend(self.keys.iter().enumerate().map(|(place, key)| {
             let writers = key.writers.unwrap_or(all);
-            let value = format!("{} {} {writers:?}", key.name, vote_of(self, key).name());
+            let value = format!("{:?}, {}, writers {writers:?}", key.name, vote_of(self, key).name());
             fact(&format!("keys[{place}]"), value)
         }));
         facts

@@ -29,10 +29,10 @@ pub enum WriteError {
     /// The publishing time has come or passed (I1).
     #[error("the publishing time was {0} ago: it must lie in the future")]
     PublishingTimePast(Span),
-    /// The publishing time is beyond the horizon; the others would refuse it (A3).
-    #[error("the publishing time is {ahead} ahead: at most {horizon} (`horizon`)")]
+    /// The publishing time is beyond the horizon; all nodes would refuse it (A3).
+    #[error("the publishing time is {ahead} after the next job: at most {horizon} (`horizon`)")]
     PublishingTimeTooFar {
-        /// How far ahead.
+        /// How far behind the release of the job that would carry it.
         ahead: Span,
         /// `H`.
         horizon: Span,
@@ -170,7 +170,7 @@ impl Lane {
         if publishing <= now {
             return Err(WriteError::PublishingTimePast(now.since(publishing)));
         }
-        let (ahead, horizon) = (publishing.since(now), self.setup.horizon());
+        let (ahead, horizon) = (publishing.since(self.next_release(now)), self.setup.horizon());
         if ahead > horizon {
             return Err(WriteError::PublishingTimeTooFar { ahead, horizon });
         }
@@ -187,6 +187,14 @@ impl Lane {
         }
         let written = self.unpublished.push(&Tuple { key, stamp: publishing, value });
         written.then_some(()).ok_or(WriteError::Full(self.unpublished.len()))
+    }
+
+    /// The release of the job that carries what is written now.
+    fn next_release(&self, now: Time) -> Time {
+        let period = self.setup.period();
+        let next = self.job.release() + if self.job.has_begun() { period } else { Span::ZERO };
+        // A job that is so late will not begin any more.
+        if now < next + period { next } else { now }
     }
 
     /// I2: the newest value of the key that is at least as new as `freshness` and whose instant has come.

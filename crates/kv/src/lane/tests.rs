@@ -90,15 +90,21 @@ fn writes_that_nobody_could_use_are_refused_with_the_reason() {
     assert_eq!(write(lane, X, &f64::NAN.to_le_bytes(), ms(1_050)), WriteError::NotANumber);
     assert_eq!(write(lane, X, b"1.0", ms(1_050)), WriteError::NotANumber);
     let far = WriteError::PublishingTimeTooFar { ahead: Span::millis(501), horizon: Span::millis(500) };
-    assert_eq!(write(lane, A, b"v", ms(1_501)), far);
-    assert_eq!(far.to_string(), "the publishing time is 501ms ahead: at most 500ms (`horizon`)");
+    assert_eq!(write(lane, A, b"v", ms(1_505)), far, "the job that would carry it is that of 1004");
+    assert_eq!(far.to_string(), "the publishing time is 501ms after the next job: at most 500ms (`horizon`)");
     assert_eq!(lane.waiting(), 0);
     for _ in 0..4 {
         lane.write(A, b"v", ms(1_050), now).unwrap();
     }
     assert_eq!(write(lane, A, b"v", ms(1_050)), WriteError::Full(4));
     lane.begin(ms(1_004), ms(1_004)).unwrap();
-    assert_eq!(lane.write(A, b"v", ms(1_100), ms(1_005)), Ok(()), "the next job has room again");
+    assert_eq!(
+        lane.write(A, b"v", ms(1_554), ms(1_005)),
+        Ok(()),
+        "the next job has room again, and is 50 ms later"
+    );
+    assert!(lane.write(A, b"v", ms(1_554) + Span(1), ms(1_005)).is_err());
+    assert_eq!(lane.write(A, b"v", ms(9_500), ms(9_000)), Ok(()), "there has been no job for long");
 }
 
 #[test]
