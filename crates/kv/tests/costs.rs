@@ -4,6 +4,7 @@
 mod common;
 
 use common::Cluster;
+use kv::Step;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -25,5 +26,58 @@ fn processor_time_and_bytes_of_a_job() {
         println!(
             "n={n} f={f} tuples={tuples}: per node and job {half:?} median, {worst:?} worst, {bytes} bytes sent, tree {tree} bytes"
         );
+    }
+}
+
+/// Of `n = 4`, `f = 1`: where the time of a job goes, and what a read takes.
+#[test]
+#[ignore = "it measures and cannot fail"]
+fn parts_of_a_job_and_reads() {
+    for tuples in [100, 905] {
+        let mut cluster = Cluster::new(4, 1, tuples);
+        let setup = cluster.lanes[0].setup().clone();
+        let mut parts: [Vec<Duration>; 4] = Default::default();
+        for job in 0..500 {
+            cluster.write(job);
+            let release = setup.release_of(job);
+            let mut clock = Instant::now();
+            let mut part = |part: usize| {
+                let now = Instant::now();
+                parts[part].push((now - clock) / 4);
+                clock = now;
+            };
+            cluster.lanes.iter_mut().for_each(|lane| lane.begin(release, release).expect("begins"));
+            part(0);
+            for _ in 0..setup.rounds() {
+                for (from, to) in
+                    (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).filter(|(a, b)| a != b)
+                {
+                    cluster.send(from, to).expect("is taken");
+                }
+                cluster
+                    .lanes
+                    .iter_mut()
+                    .for_each(|lane| assert!(!matches!(lane.step(release), Step::Wait { .. })));
+            }
+            part(1);
+            cluster.lanes.iter_mut().for_each(|lane| assert_eq!(lane.fuse().values as usize, tuples));
+            part(2);
+            for lane in &mut cluster.lanes {
+                lane.publish(release, &mut ());
+            }
+            part(3);
+        }
+        for (name, times) in ["begin", "rounds", "resolve and vote", "publish"].iter().zip(&mut parts) {
+            times.sort();
+            println!("tuples={tuples}: {name} {:?}", times[times.len() / 2]);
+        }
+        let now = setup.release_of(499) + setup.period();
+        let begun = Instant::now();
+        let mut found = 0;
+        for read in 0..1_000_000_usize {
+            let key = kv::KeyId((read * 7_919 % tuples) as u16);
+            found += usize::from(cluster.lanes[0].read(key, now - setup.period(), now).is_ok());
+        }
+        println!("tuples={tuples}: a read takes {:?}, {found} found", begun.elapsed() / 1_000_000);
     }
 }
