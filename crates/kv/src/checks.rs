@@ -14,7 +14,7 @@ pub(crate) fn problems(config: &Config) -> Vec<ConfigError> {
     check_keys(config, &mut found);
     if found.is_empty() {
         // Only now do its numbers make sense.
-        check_tree(config, &mut found);
+        check_memory(config, &mut found);
     }
     found
 }
@@ -127,7 +127,12 @@ pub(crate) fn vote_of(config: &Config, key: &Key) -> Vote {
     key.vote.clone().or_else(|| by_filter().map(|rule| rule.vote.clone())).unwrap_or(Vote::Majority)
 }
 
-fn check_tree(config: &Config, found: &mut Vec<ConfigError>) {
+fn check_memory(config: &Config, found: &mut Vec<ConfigError>) {
+    let (keys, history) = (config.keys.len(), config.history);
+    let (bytes, max) = (store_bytes(config), config.store_bytes_max);
+    if bytes > max {
+        found.push(ConfigError::StoreBytes { keys, history, bytes, max });
+    }
     let (n, f) = (config.nodes.len(), config.faults);
     let slots = Layout::deepest_slots(n, f + 1);
     if slots.is_none_or(|slots| slots > Layout::SLOTS_MAX as u128) {
@@ -140,6 +145,11 @@ fn check_tree(config: &Config, found: &mut Vec<ConfigError>) {
     if bytes > config.tree_bytes_max as u128 || frame > Config::FRAME_BYTES_MAX as u128 {
         found.push(ConfigError::TreeBytes { bytes, max: config.tree_bytes_max, frame });
     }
+}
+
+/// What published values take: each with its stamp (8 bytes), its length (2) and its place in the order (1).
+pub(crate) fn store_bytes(config: &Config) -> usize {
+    config.keys.len().saturating_mul(config.history).saturating_mul(config.value_bytes_max + 11)
 }
 
 /// What the tree takes: the own batch, the frames of all others in all rounds, one frame to be sent, and the slots.

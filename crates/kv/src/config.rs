@@ -135,6 +135,8 @@ pub struct Config {
     pub link: LinkTimes,
     /// Most memory that the tree may take; see [`Setup::tree_bytes`](crate::Setup::tree_bytes).
     pub tree_bytes_max: usize,
+    /// Most memory that published values may take: keys times history times the longest value.
+    pub store_bytes_max: usize,
 }
 
 impl Config {
@@ -170,6 +172,7 @@ impl Default for Config {
             votes: Vec::new(),
             link: LinkTimes::default(),
             tree_bytes_max: 256 << 20,
+            store_bytes_max: 256 << 20,
         }
     }
 }

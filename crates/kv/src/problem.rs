@@ -160,6 +160,21 @@ pub enum ConfigError {
         /// `n`.
         n: usize,
     },
+    /// Published values that take too much memory.
+    #[error(
+        "{keys} keys with a history of {history} would take {bytes} bytes, more than `store_bytes_max = {max}`: lower `history` or \
+         `value_bytes_max`, or raise the limit"
+    )]
+    StoreBytes {
+        /// How many keys.
+        keys: usize,
+        /// How many stamps of each.
+        history: usize,
+        /// What they would take.
+        bytes: usize,
+        /// What they may take.
+        max: usize,
+    },
     /// A tree of too many slots.
     #[error(
         "{n} nodes and `faults = {f}` make a tree of {} slots, more than {}: lower `faults`, or split the nodes into groups",

@@ -1,6 +1,6 @@
 //! A configuration that has been checked, with all that follows from it.
 
-use crate::checks::{problems, tree_bytes, vote_of};
+use crate::checks::{problems, store_bytes, tree_bytes, vote_of};
 use crate::facts::fingerprint;
 use crate::vote::{Quorum, Vote};
 use crate::{
@@ -171,6 +171,11 @@ impl Setup {
     /// The memory that the tree takes.
     pub fn tree_bytes(&self) -> usize {
         usize::try_from(tree_bytes(&self.config)).unwrap_or(usize::MAX)
+    }
+
+    /// The memory that published values take.
+    pub fn store_bytes(&self) -> usize {
+        store_bytes(&self.config)
     }
 
     /// The configuration as one number; see [`Config::facts`].
