@@ -213,6 +213,8 @@ impl Lane {
         if release > now {
             return Err(BeginError::NotYet(release.since(now)));
         }
+        // Jobs whose release nobody has begun, and one that has not come to its end.
+        self.skipped += number - self.job.number();
         let (late, limit) = (now.since(release), Span(self.setup.period().0 / 4));
         if late >= limit {
             self.skipped += 1;
@@ -317,7 +319,7 @@ impl Lane {
         self.late_publish
     }
 
-    /// Jobs that were skipped because they would have begun too late.
+    /// Jobs that were skipped because they would have begun too late, were not begun at all, or not brought to an end.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
