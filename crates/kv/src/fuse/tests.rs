@@ -56,6 +56,19 @@ fn the_last_of_two_values_of_one_node_counts_and_the_majority_decides() {
 }
 
 #[test]
+fn a_node_that_writes_a_key_often_has_one_voice() {
+    let number = 3.0_f64.to_le_bytes();
+    let correct = batch(&[(0, IN_TIME, b"a"), (1, IN_TIME, &number)]);
+    let stuffed = batch(&[(0, IN_TIME, &b"lie"[..]); 10]);
+    let (_, values) = fuse(config(), &[correct.clone(), correct.clone(), correct.clone(), stuffed]);
+    assert_eq!(values, [(0, IN_TIME.0, b"a".to_vec()), (1, IN_TIME.0, number.to_vec())]);
+    let lie = 99.0_f64.to_le_bytes();
+    let stuffed = batch(&[(1, IN_TIME, &lie[..]); 10]);
+    let (_, values) = fuse(config(), &[correct.clone(), correct.clone(), correct, stuffed]);
+    assert_eq!(values[1], (1, IN_TIME.0, number.to_vec()));
+}
+
+#[test]
 fn a_key_that_too_few_propose_comes_to_nothing() {
     let one = batch(&[(0, IN_TIME, b"a"), (1, IN_TIME, &1.0_f64.to_le_bytes())]);
     let (fused, values) = fuse(config(), &[one.clone(), one, vec![], vec![]]);

@@ -59,6 +59,19 @@ fn a_frame_of_a_later_round_is_kept_until_its_round_begins() {
 }
 
 #[test]
+fn a_frame_whose_round_is_over_changes_nothing() {
+    let (setup, mut jobs) = begun();
+    let (first, release) = (bytes(&jobs[1], 0), jobs[0].release());
+    assert_eq!(jobs[0].step(release + setup.round()), Step::Send);
+    assert_eq!(jobs[0].take(Node(1), &first), Err(Dropped::Late { job: NUMBER, round: 1 }));
+    assert_eq!(jobs[0].step(release + setup.round() * 2), Step::Over);
+    assert_eq!(jobs[0].take(Node(1), &first), Err(Dropped::Late { job: NUMBER, round: 1 }));
+    jobs[0].resolve();
+    assert!(jobs[0].vector().batch(Node(1)).is_empty());
+    assert_eq!(jobs[0].counters(Node(1)).late, 2);
+}
+
+#[test]
 fn a_frame_is_kept_for_a_job_that_has_not_begun_but_not_for_any_other() {
     let (_, mut jobs) = begun();
     let frame = bytes(&jobs[1], 0);
