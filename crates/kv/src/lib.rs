@@ -1,0 +1,42 @@
+#![doc = include_str!("../README.md")]
+
+pub mod admission;
+mod checks;
+mod config;
+mod digest;
+mod evidence;
+mod facts;
+pub mod frame;
+mod fuse;
+mod job;
+mod lane;
+mod layout;
+mod node;
+mod number;
+mod peers;
+mod problem;
+mod published;
+mod resolve;
+mod setup;
+mod tuple;
+mod unpublished;
+mod vote;
+
+pub use config::{Config, Key, LinkTimes, Mode, ResolveRule, VoteRule};
+pub use digest::Comparison;
+pub use facts::{Fact, first_difference};
+pub use frame::{Frame, HEAD_BYTES, Head, LinkKey};
+pub use fuse::{Fuse, Fused};
+pub use job::{Job, Step, Taken};
+pub use lane::{BeginError, Lane, Outcome, Standing, WriteError};
+pub use layout::Layout;
+pub use node::{NODES_MAX, Node, NodeSet};
+pub use number::Format;
+pub use peers::{Dropped, PeerCounters};
+pub use problem::ConfigError;
+pub use published::{Inserted, Publish, Published, ReadError, Value};
+pub use resolve::Vector;
+pub use setup::{KeyId, Setup};
+pub use tuple::{TUPLE_HEAD_BYTES, Tuple, Tuples};
+pub use unpublished::Unpublished;
+pub use vote::{Ballots, Vote, VoteFunction};
