@@ -88,10 +88,7 @@ class Broker:
         return self.path(file)
 
     def verge(self, pair):
-        bulk = self.kind != "frame"
-        # As much as a load without a rate has on its way.
-        slots = f"ring_slots_min = {window(self.words)}\n" if bulk else ""
-        file = self.settings("verge-bulk.toml" if bulk else "verge.toml", f'{slots}\n[brokers.a]\nclients = "127.0.0.1:{self.port}"\npair = "127.0.0.1:{pair}"\n'
+        file = self.settings("verge.toml", f'\n[brokers.a]\nclients = "127.0.0.1:{self.port}"\npair = "127.0.0.1:{pair}"\n'
                              f'start_as = "primary"\n[realtime]\npriority = {PRIORITY or 0}\n')
         return [VERGE, "--config", file, "broker", "a"]
 

@@ -11,6 +11,8 @@ use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
+/// Jobs that run at once where a stream has no room.
+const JOBS_FOR_ROOM: usize = 64;
 /// The operator hears of the same trouble of the same stream at most this often.
 pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
 /// A creation time further in the future is no jitter between synchronised clocks.
@@ -29,9 +31,22 @@ impl Broker {
                 self.stats.unregistered += 1;
                 continue;
             };
+            self.make_room(now, index, out);
             let flags = MessageFlags(message.flags.0 & !hidden.0);
             self.store(now, Some(from), index, &Message { flags, ..message }, out);
         }
+    }
+
+    /// Whoever publishes faster than is dispatched waits for it: what the next message would overwrite has its turn before.
+    fn make_room(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        while self.pair.is_primary() && self.is_crowded(index) && self.run(now, JOBS_FOR_ROOM, out) {}
+    }
+
+    /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
+    pub(crate) fn is_crowded(&self, index: u32) -> bool {
+        let Some(stream) = self.table.stream(index) else { return false };
+        let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::FORWARDED);
+        stream.ring.oldest().is_some_and(|oldest| !oldest.flags.has(sent)) && !self.queue.is_empty()
     }
 
     /// Stores a message of a stream and plans its jobs. Returns its ticket, unless it is not taken.

@@ -116,11 +116,10 @@ impl Broker {
             None => self.open_posted(now, posting, out).map_err(|denial| Unposted::Refused(denial.text))?,
         };
         let first = self.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
-        let Some(stream) = self.table.stream_mut(index) else { return Err(Unposted::Full) };
-        let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::FORWARDED);
-        if stream.ring.oldest().is_some_and(|oldest| !oldest.flags.has(sent)) && !self.queue.is_empty() {
+        if self.is_crowded(index) {
             return Err(Unposted::Crowded);
         }
+        let Some(stream) = self.table.stream_mut(index) else { return Err(Unposted::Full) };
         stream.silent_since = now;
         let seq = stream.next_seq.max(first);
         // A jump to the numbers of this reign is no loss.

@@ -494,3 +494,15 @@ fn a_backup_gives_up_as_few_unadmitted_streams_as_it_must() {
     let admitted = admitted.filter(|state| matches!(state, PublicationState::Admitted(_))).count();
     assert_eq!(admitted, 1);
 }
+
+#[test]
+fn a_publisher_that_sends_far_more_at_once_than_is_kept_loses_nothing() {
+    let mut run = run(&[urgent()]);
+    let topic = run.topics[0].0;
+    let burst: Vec<(u32, Vec<u8>)> = (0..2_000_u64).map(|seq| (topic, seq.to_le_bytes().to_vec())).collect();
+    run.world.publish_batch(run.publisher, &burst);
+    run.sent[0] += 2_000;
+    run.world.run_for(Span::secs(1));
+    run.publish_for(Span::secs(1));
+    run.assert_nothing_missing();
+}
