@@ -1,6 +1,9 @@
 //! What every driver keeps to, whether its sockets are real or invented.
 
+mod outboxes;
+
 use contract::Span;
+pub use outboxes::Outboxes;
 
 /// Bytes read from one connection before others have their turn.
 pub const READ_BYTES: usize = 64 << 10;

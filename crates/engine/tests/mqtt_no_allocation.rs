@@ -5,16 +5,14 @@
 
 use broker::{Event, Settings};
 use contract::{NodeId, Span, Supply, Time};
+use engine::driving::Outboxes;
 use engine::{BrokerNode, Node, Reporter};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, publish, subscribe, v5};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::num::NonZeroU16;
-use wire::{
-    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
-    PeerIndex, Protocol,
-};
+use wire::{LinkChange, LinkId, Protocol};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -55,34 +53,6 @@ impl Reporter for Keeper {
 
 const SUBSCRIBERS: u32 = 3;
 
-/// The publisher's connection is the last.
-#[derive(Default)]
-struct Net([Outbox; SUBSCRIBERS as usize + 1]);
-
-impl Effects for Net {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        self.0[link.0 as usize].push(frame);
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        self.0[link.0 as usize].push_message(kind, message);
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        self.0[link.0 as usize].push_mark(kind, mark);
-    }
-    fn backlog(&self, link: LinkId) -> usize {
-        self.0[link.0 as usize].len()
-    }
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
-    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
-    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
-        self.0[link.0 as usize].append(write);
-    }
-    fn present_again(&mut self, _link: LinkId) {}
-    fn hang_up(&mut self, link: LinkId) {
-        panic!("{link:?} is hung up");
-    }
-}
-
 /// Messages at a time; more than the window, so that some wait in the queue.
 const BURST: u16 = 20;
 
@@ -111,7 +81,8 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     let told = mqtt::Settings { limits, fallback, server_reference: None, node: 1 };
     let node = BrokerNode::new(settings, Keeper(keeps));
     let mut node = node.with_gateway(mqtt::Gateway::new(told, mqtt::Open));
-    let mut net = Net::default();
+    // The publisher's connection is the last.
+    let mut net = Outboxes::new(SUBSCRIBERS + 1);
     let mut now = now + Span::secs(5);
     node.handle_timeout(now, &mut net);
     for link in 0..=SUBSCRIBERS {
@@ -151,12 +122,12 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
             }
         }
         node.handle_timeout(now, &mut net);
-        net.0.iter_mut().for_each(|outbox| outbox.consume(usize::MAX));
+        net.take();
     }
     let allocations = ALLOCATIONS.with(Cell::get) - begun;
     let stats = node.gateway().unwrap().stats();
     assert_eq!(stats.messages_sent, u64::from(SUBSCRIBERS) * 700 * u64::from(BURST));
-    assert_eq!((stats.dropped, stats.waiting), (0, 0));
+    assert_eq!((stats.dropped, stats.waiting, net.ended.len()), (0, 0, 0));
     allocations
 }
 
