@@ -8,7 +8,7 @@ SEEDS ?= 20000
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: demo test tools sim lint bench bench-peers fmt fuzz
+.PHONY: demo test tools sim lint instructions bench bench-peers fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -42,6 +42,11 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+
+## Count the instructions of fixed scenarios, and fail where there are more than before (needs valgrind). ACCEPT=1 writes the new baseline.
+instructions:
+	$(CARGO) build --release -p verge-bench-instructions
+	bench/instructions.py $(if $(ACCEPT),--accept)
 
 ## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing, MQTT.
 bench:

@@ -1,0 +1,99 @@
+//! A broker without a partner in its settings, on an invented network and at invented times.
+
+use crate::BATCH;
+use broker::{Event, Settings, Snapshot};
+use contract::admission::Costs;
+use contract::{NodeId, Span, Supply, Time};
+use engine::driving::Outboxes;
+use engine::{BrokerNode, Node, Reporter};
+use wire::{LinkChange, LinkId, NodeStatus, Protocol};
+
+/// The time between two messages.
+pub(crate) const PERIOD: Span = Span::micros(100);
+/// When the first batch arrives, long after the broker has begun to reign.
+pub(crate) const BEGIN: Time = Time(1_000_000_000_000);
+
+/// Nobody listens to events, and nothing is kept.
+pub(crate) struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _event: &Event<'_>) {}
+}
+
+/// The broker, its connections and the time.
+pub(crate) struct Bench {
+    pub(crate) node: BrokerNode<Silent>,
+    net: Outboxes,
+    now: Time,
+}
+
+impl Bench {
+    /// `links` connections can be made; `fit` adds to the node what the scenario needs.
+    pub(crate) fn new(links: u32, fit: impl FnOnce(BrokerNode<Silent>) -> BrokerNode<Silent>) -> Bench {
+        let started = BEGIN - Span::secs(10);
+        let cost = Span(100);
+        let settings = Settings {
+            name: "broker".to_owned(),
+            node: NodeId(1),
+            started,
+            prefers_to_reign: true,
+            has_peer: false,
+            policy: Default::default(),
+            replication: Default::default(),
+            delays: Default::default(),
+            links: Default::default(),
+            costs: Costs { arrival: cost, dispatch: cost, replication: cost },
+            supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
+            schedulability: true,
+            topics: Vec::new(),
+            detection: Default::default(),
+            // Subscribers say nothing for as long as it takes.
+            limits: broker::Limits { silence: Span::secs(3_600), ..Default::default() },
+        };
+        let mut bench =
+            Bench { node: fit(BrokerNode::new(settings, Silent)), net: Outboxes::new(links), now: started };
+        bench.node.handle_timeout(started, &mut bench.net);
+        bench.now = BEGIN;
+        bench.node.handle_timeout(BEGIN, &mut bench.net);
+        assert!(bench.node.broker().is_primary());
+        bench
+    }
+
+    /// Somebody connects and says this.
+    pub(crate) fn enter(&mut self, link: LinkId, protocol: Protocol, first: &[u8]) {
+        self.node.handle_link(self.now, link, LinkChange::Accepted(protocol), &mut self.net);
+        self.feed(link, first);
+    }
+
+    /// Bytes arrive, all of them whole.
+    pub(crate) fn feed(&mut self, link: LinkId, bytes: &[u8]) {
+        let consumed = self.node.handle_bytes(self.now, link, bytes, &mut self.net);
+        assert_eq!(consumed, bytes.len());
+    }
+
+    /// One turn of a driver: bytes arrive, the node works, what it wrote leaves. Then it is time for the next batch.
+    pub(crate) fn turn(&mut self, link: LinkId, bytes: &[u8]) {
+        self.feed(link, bytes);
+        while self.node.run(self.now, &mut self.net) {}
+        if self.node.next_deadline() <= self.now {
+            self.node.handle_timeout(self.now, &mut self.net);
+        }
+        self.net.take();
+    }
+
+    /// It is time for the next batch.
+    pub(crate) fn pass(&mut self) {
+        self.now = self.now + PERIOD * BATCH;
+    }
+
+    /// The broker's counters, after nothing went wrong.
+    pub(crate) fn counters(&self) -> NodeStatus<'static> {
+        let mut snapshot = Snapshot::default();
+        self.node.fill(self.now, &mut snapshot);
+        let node = snapshot.node;
+        assert_eq!(self.net.ended, [], "connections ended");
+        let bad = [node.overrun, node.dropped, node.rate_violations, node.duplicates, node.clock_ahead];
+        assert_eq!(bad, [0; 5], "overrun, dropped, too fast, duplicate, of the future");
+        node
+    }
+}
