@@ -81,7 +81,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     };
     let limits = mqtt::Limits { sys_interval: Span::ZERO, inflight: 16, ..Default::default() };
     let fallback = broker::without_contract();
-    let told = mqtt::Settings { limits, fallback, server_reference: None, node: 1 };
+    let told = mqtt::Settings { limits, fallback, server_references: Default::default(), node: 1 };
     let node = BrokerNode::new(settings, Keeper(keeps));
     let mut node = node.with_gateway(mqtt::Gateway::new(told, mqtt::Open));
     let mut net = Net::default();

@@ -7,7 +7,7 @@ use contract::admission::Costs;
 use contract::{Contract, Every, Lazy, NodeId, Span, Supply, Time};
 use endpoint::Settings;
 use engine::{Application, BrokerNode, ClientNode, Operators, Processor, Reporter};
-use host::{Driver, Movers, Staffing, Transport, Workers, now};
+use host::{Driver, Movers, Staffing, Workers, now};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -171,11 +171,11 @@ fn while_messages_flow<O: Operators + Send + 'static>(
     let mut primary = Driver::new(node, Vec::new()).unwrap();
     prepare(&mut primary);
     let (clients, pair) = (
-        primary.listen(loopback(), wire::Protocol::Verge, Transport::Plain).unwrap(),
-        primary.listen(loopback(), wire::Protocol::Verge, Transport::Plain).unwrap(),
+        primary.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap(),
+        primary.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap(),
     );
     let mut backup = Driver::new(BrokerNode::new(settings("b", 2, true), Silent), vec![pair]).unwrap();
-    backup.listen(loopback(), wire::Protocol::Verge, Transport::Plain).unwrap();
+    backup.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap();
     let (shared, other) = (Arc::new(Shared::default()), Arc::new(Shared::default()));
     let threads = [start(primary, &shared), start(backup, &other)];
 
