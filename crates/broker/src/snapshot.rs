@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub levels: Vec<LevelStatus>,
     /// What other parts of the node count, by the names of their metrics.
     pub figures: Vec<(&'static str, u64)>,
+    /// Connections that the process refused or gave up before the node knew them, by cause.
+    pub troubles: Vec<(&'static str, u64)>,
 }
 
 impl Default for Snapshot {
@@ -57,6 +59,7 @@ impl Default for Snapshot {
             classes: Vec::new(),
             levels: Vec::new(),
             figures: Vec::new(),
+            troubles: Vec::new(),
         }
     }
 }

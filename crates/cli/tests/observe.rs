@@ -165,6 +165,22 @@ fn requests_are_limited_in_size_and_kind_and_strangers_do_not_stop_the_others() 
 }
 
 #[test]
+fn connections_that_are_given_up_before_they_are_clients_are_counted_by_cause() {
+    let [a, b, door] = free_ports::<3>();
+    let site = site([a, b], "");
+    site.folder.write("conf.d/door.toml", format!("[brokers.a]\nmqtt_ws = \"127.0.0.1:{door}\"\n"));
+    let process = site.start(0);
+    let counted = |page: &str| sample(page, "verge_listener_troubles_total{cause=\"websocket_request\"} ");
+    assert_eq!(counted(&first_answer(&process, a, "/metrics").1), Some(0.0));
+    for _ in 0..3 {
+        let mut stream = connect(door);
+        stream.write_all(b"this is no request\r\n\r\n").unwrap();
+        read_all(stream);
+    }
+    wait_until("three troubles", || counted(&get(a, "/metrics").1) == Some(3.0));
+}
+
+#[test]
 fn a_port_that_is_taken_is_named_with_its_key() {
     let http = free_ports::<2>();
     let site = site(http, "");

@@ -3,10 +3,16 @@
 
 mod support;
 
+use mqtt::packet::Version;
+use mqtt::testing::{FromBroker, Heard, connect};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustix::process::Signal;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use support::{Folder, PATIENT, Pair, Site, WATCHDOG, free_ports, wait_until};
 use verge::{Client, Contract, Span, TlsSettings};
 
@@ -124,6 +130,62 @@ fn certificates_are_exchanged_on_sighup_and_bad_ones_are_not_taken() {
     newcomer.wait_for_primary().unwrap();
     publisher.publish(b"still here").unwrap();
     assert_eq!(messages.next_within(WATCHDOG).unwrap().payload, b"still here");
+}
+
+/// Says hello, and returns where the broker sends the client.
+fn sent_to(mut stream: impl Read + Write) -> Option<String> {
+    let hello = connect(Version::V5, "lost", true).unwrap();
+    stream.write_all(&hello).unwrap();
+    let mut from_broker = FromBroker::new(Version::V5);
+    loop {
+        if let Some(packet) = from_broker.packet().unwrap() {
+            return match Heard::read(packet).unwrap() {
+                Heard::Connack { code: 0x9c, more: Some(more), .. } => {
+                    more.server_reference.map(|reference| reference.to_string())
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+        let mut bytes = [0; 512];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(read > 0, "the broker has closed without a word");
+        from_broker.feed(&bytes[..read]);
+    }
+}
+
+#[test]
+fn clients_of_mqtt_are_sent_to_the_partners_listener_of_the_same_kind() {
+    let issuer = issuer();
+    let (site, _) = secure_site(&issuer);
+    let [plain, tls] = [free_ports::<2>(), free_ports::<2>()];
+    let listeners = |broker: usize| {
+        let (plain, tls) = (plain[broker], tls[broker]);
+        format!("mqtt = \"127.0.0.1:{plain}\"\nmqtt_tls = \"localhost:{tls}\"\n")
+    };
+    let text = format!("[brokers.a]\n{}[brokers.b]\n{}", listeners(0), listeners(1));
+    site.folder.write("conf.d/mqtt.toml", text);
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(issuer.pem().as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let trusting = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let pair = Pair::start_on(site);
+    let primary = pair.wait_for_protection();
+    let dial = |host: &str, port: u16| {
+        let socket = TcpStream::connect((host, port)).unwrap();
+        socket.set_read_timeout(Some(WATCHDOG)).unwrap();
+        socket
+    };
+    let sent = sent_to(dial("127.0.0.1", plain[1 - primary]));
+    assert_eq!(sent, Some(format!("127.0.0.1:{}", plain[primary])));
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let session = rustls::ClientConnection::new(Arc::new(trusting), name).unwrap();
+    let stream = rustls::StreamOwned::new(session, dial("localhost", tls[1 - primary]));
+    // As it was written: the host is what the certificate is for.
+    assert_eq!(sent_to(stream), Some(format!("localhost:{}", tls[primary])));
 }
 
 /// Runs `verge broker a` with these keys, which it must refuse.

@@ -13,7 +13,9 @@ use mqtt::{Gateway, Rules};
 use std::net::IpAddr;
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
-use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
+use wire::{
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex, Transport,
+};
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
 /// out who clients are.
@@ -240,6 +242,12 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
             broker.handle_link(now, link, change, &mut wired);
         }
         self.settle(now, net);
+    }
+
+    fn handle_transport(&mut self, link: LinkId, transport: Transport) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.carried_by(link, transport);
+        }
     }
 
     fn handle_address(&mut self, link: LinkId, address: IpAddr) {

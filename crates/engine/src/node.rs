@@ -2,13 +2,16 @@
 
 use contract::Time;
 use std::net::IpAddr;
-use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, WireError, decode};
+use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, Transport, WireError, decode};
 
 /// A node as a driver sees it. The driver waits, reads the clock once, feeds what has come, lets the node run while it
 /// has work, sends what it left in the output buffers, and sleeps until [`Node::next_deadline`].
 pub trait Node {
     /// A link has changed.
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects);
+
+    /// A link that was just accepted came in by a door of this kind. Without a word it is [`Transport::Plain`].
+    fn handle_transport(&mut self, _link: LinkId, _transport: Transport) {}
 
     /// A link that was just accepted comes from here.
     fn handle_address(&mut self, _link: LinkId, _address: IpAddr) {}

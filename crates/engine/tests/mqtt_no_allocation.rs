@@ -1,7 +1,6 @@
 //! In steady state a broker allocates nothing for MQTT either: counted by the allocator, from a client's PUBLISH to the
 //! subscribers' acknowledgements.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
 
 use broker::{Event, Settings};
 use contract::{NodeId, Span, Supply, Time};
@@ -9,37 +8,11 @@ use engine::driving::Outboxes;
 use engine::{BrokerNode, Node, Reporter};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, publish, subscribe, v5};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::num::NonZeroU16;
 use wire::{LinkChange, LinkId, Protocol};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 /// A reporter with or without a store.
 struct Keeper(bool);
@@ -78,7 +51,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     };
     let limits = mqtt::Limits { sys_interval: Span::ZERO, inflight: 16, ..Default::default() };
     let fallback = broker::without_contract();
-    let told = mqtt::Settings { limits, fallback, server_reference: None, node: 1 };
+    let told = mqtt::Settings { limits, fallback, server_references: Default::default(), node: 1 };
     let node = BrokerNode::new(settings, Keeper(keeps));
     let mut node = node.with_gateway(mqtt::Gateway::new(told, mqtt::Open));
     // The publisher's connection is the last.
@@ -109,7 +82,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     let (mut begun, mut acknowledged) = (0, 0_u16);
     for round in 0..700 {
         if round == 200 {
-            begun = ALLOCATIONS.with(Cell::get);
+            begun = counting::allocations();
         }
         now = now + Span::millis(1);
         node.handle_bytes(now, LinkId(SUBSCRIBERS), &burst, &mut net);
@@ -124,7 +97,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
         node.handle_timeout(now, &mut net);
         net.take();
     }
-    let allocations = ALLOCATIONS.with(Cell::get) - begun;
+    let allocations = counting::allocations() - begun;
     let stats = node.gateway().unwrap().stats();
     assert_eq!(stats.messages_sent, u64::from(SUBSCRIBERS) * 700 * u64::from(BURST));
     assert_eq!((stats.dropped, stats.waiting, net.ended.len()), (0, 0, 0));

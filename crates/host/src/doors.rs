@@ -2,9 +2,8 @@
 
 use contract::{Span, Time};
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use wire::Protocol;
+use wire::{Protocol, Transport};
 
 /// Where a node listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,40 +14,6 @@ pub struct Door {
     pub protocol: Protocol,
     /// How it is carried.
     pub transport: Transport,
-}
-
-/// How bytes are carried.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Transport {
-    /// TCP.
-    #[default]
-    Plain,
-    /// TLS. Whether clients must show a certificate, [`crate::tls::ClientCertificates`] says.
-    Tls,
-    /// TLS between brokers: whoever connects must show the certificate of a broker.
-    PairTls,
-    /// WebSocket.
-    WebSocket,
-    /// WebSocket over TLS.
-    SecureWebSocket,
-}
-
-impl Transport {
-    /// Whether bytes are encrypted.
-    pub fn is_secure(self) -> bool {
-        matches!(self, Transport::Tls | Transport::PairTls | Transport::SecureWebSocket)
-    }
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Transport::Plain => "TCP",
-            Transport::Tls | Transport::PairTls => "TLS",
-            Transport::WebSocket => "WebSocket",
-            Transport::SecureWebSocket => "WebSocket over TLS",
-        })
-    }
 }
 
 /// How many may come in.

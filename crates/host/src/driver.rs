@@ -2,12 +2,11 @@
 
 use crate::breath::Breath;
 use crate::clock::now;
-use crate::doors::{Door, DoorLimits, Pace, Transport};
+use crate::doors::{Door, DoorLimits, Pace};
 use crate::error::HostError;
 use crate::lobby::{Errand, Lobby, Outcome};
 use crate::network::{Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
-use crate::shell::Shell;
 use crate::troubles::{Cause, Troubles};
 use contract::{Span, Time};
 use engine::Node;
@@ -18,7 +17,7 @@ use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use wire::{LinkChange, Protocol};
+use wire::{LinkChange, LinkId, Protocol, Transport};
 
 /// A node with its connections and listeners.
 pub struct Driver<N> {
@@ -280,11 +279,7 @@ impl<N: Node> Driver<N> {
                     if transport != Transport::Plain {
                         self.network.accept_later(socket, from, protocol, transport);
                     } else if let Some(link) = self.network.accept(socket, from) {
-                        let change = LinkChange::Accepted(protocol);
-                        self.node.handle_link(now(), link, change, &mut self.network);
-                        if let Some(from) = from {
-                            self.node.handle_address(link, from.ip());
-                        }
+                        self.introduce(link, from, protocol, transport);
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -306,8 +301,19 @@ impl<N: Node> Driver<N> {
         for _ in 0..SETTLED_PER_TURN {
             let Some(outcome) = self.network.lobby.as_mut().and_then(Lobby::take) else { return };
             match outcome {
-                Outcome::Ready { socket, errand: Errand::Accepted { from, protocol, .. }, shell, name } => {
-                    self.settle(socket, from, protocol, shell, name.as_deref());
+                Outcome::Ready {
+                    socket,
+                    errand: Errand::Accepted { from, protocol, transport },
+                    shell,
+                    name,
+                } => {
+                    let Some(link) = self.network.settle(socket, from, Some(shell)) else { continue };
+                    self.introduce(link, from, protocol, transport);
+                    if let Some(name) = name {
+                        self.node.handle_identity(now(), link, &name);
+                    }
+                    // What came with the handshake is not in the socket any more, so nothing else would wake us for it.
+                    self.read(link.0);
                 }
                 Outcome::Ready { socket, errand: Errand::Dialed { peer, .. }, shell, .. } => {
                     let link = self.network.settle_dialed(socket, peer, shell);
@@ -324,30 +330,24 @@ impl<N: Node> Driver<N> {
         }
     }
 
-    fn settle(
+    /// Tells the node of somebody who has connected.
+    fn introduce(
         &mut self,
-        socket: OwnedFd,
+        link: LinkId,
         from: Option<SocketAddr>,
         protocol: Protocol,
-        shell: Box<Shell>,
-        name: Option<&str>,
+        transport: Transport,
     ) {
-        let Some(link) = self.network.settle(socket, from, Some(shell)) else { return };
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
+        self.node.handle_transport(link, transport);
         if let Some(from) = from {
             self.node.handle_address(link, from.ip());
         }
-        if let Some(name) = name {
-            self.node.handle_identity(now(), link, name);
-        }
-        // What came with the handshake is not in the socket any more, so nothing else would wake us for it.
-        self.read(link.0);
     }
 
     fn read(&mut self, index: u32) {
         let node = &mut self.node;
-        self.network
-            .read(index, |bytes, network| node.handle_bytes(now(), wire::LinkId(index), bytes, network));
+        self.network.read(index, |bytes, network| node.handle_bytes(now(), LinkId(index), bytes, network));
     }
 
     fn resume_listeners(&mut self, time: Time) {

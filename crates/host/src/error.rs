@@ -1,8 +1,8 @@
 //! Why a driver cannot start.
 
-use crate::doors::Transport;
 use rustix::io::Errno;
 use std::net::SocketAddr;
+use wire::Transport;
 
 /// Why a driver cannot start.
 #[derive(Debug, thiserror::Error)]

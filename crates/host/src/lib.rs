@@ -23,7 +23,7 @@ mod workers;
 
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{now, random_number};
-pub use doors::{Door, DoorLimits, Transport};
+pub use doors::{Door, DoorLimits};
 pub use driver::Driver;
 pub use error::HostError;
 pub use lobby::{Lobby, LobbySettings};

@@ -6,7 +6,7 @@ use contract::Time;
 use engine::Node;
 use std::io::Write;
 use std::net::TcpStream;
-use wire::{Effects, Frame, LinkChange, LinkId, PeerIndex, Protocol};
+use wire::{Effects, Frame, LinkChange, LinkId, PeerIndex, Protocol, Transport};
 
 /// Notes what it is told of links, and how many bytes came.
 #[derive(Default)]
@@ -33,8 +33,7 @@ impl Node for Probe {
 #[test]
 fn what_a_peer_sent_before_it_died_is_read_although_writing_fails() {
     let mut driver = host::Driver::new(Probe::default(), Vec::new()).unwrap();
-    let address =
-        driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, host::Transport::Plain).unwrap();
+    let address = driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, Transport::Plain).unwrap();
     let mut ready = Vec::new();
     let mut peer = TcpStream::connect(address).unwrap();
     driver.wait_and_turn(&mut ready).unwrap();
@@ -57,8 +56,7 @@ fn what_a_peer_sent_before_it_died_is_read_although_writing_fails() {
 #[test]
 fn a_link_number_is_not_reused_before_its_closing_is_told() {
     let mut driver = host::Driver::new(Probe::default(), Vec::new()).unwrap();
-    let address =
-        driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, host::Transport::Plain).unwrap();
+    let address = driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, Transport::Plain).unwrap();
     let mut ready = Vec::new();
     let first = TcpStream::connect(address).unwrap();
     driver.wait_and_turn(&mut ready).unwrap();

@@ -3,12 +3,12 @@
 
 mod support;
 
-use host::{Cause, DoorLimits, Driver, Transport, Troubles};
+use host::{Cause, DoorLimits, Driver, Troubles};
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use support::{Probe, turn_until};
-use wire::{LinkChange, Protocol};
+use wire::{LinkChange, Protocol, Transport};
 
 fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()

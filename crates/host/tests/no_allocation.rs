@@ -1,16 +1,13 @@
 //! In steady state a broker allocates nothing: counted by the allocator, on the thread that drives a broker with real
 //! sockets, while a publisher and a subscriber use it.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
 
 use broker::Replication;
 use contract::admission::Costs;
 use contract::{Contract, Every, Lazy, NodeId, Span, Supply, Time};
 use endpoint::Settings;
 use engine::{Application, BrokerNode, ClientNode, Operators, Processor, Reporter};
-use host::{Driver, Movers, Staffing, Transport, Workers, now};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use host::{Driver, Movers, Staffing, Workers, now};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,32 +16,8 @@ use stream::{
     SupplierSpec, Value, Violation,
 };
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 struct Silent;
 
@@ -101,7 +74,7 @@ fn start<O: Operators + Send + 'static>(
         let mut ready = Vec::with_capacity(64);
         while !shared.over.load(Ordering::Relaxed) {
             driver.wait_and_turn(&mut ready).unwrap();
-            shared.allocations.store(ALLOCATIONS.with(Cell::get), Ordering::Relaxed);
+            shared.allocations.store(counting::allocations(), Ordering::Relaxed);
             shared.protected.store(driver.node().broker().is_protected(), Ordering::Relaxed);
         }
     })
@@ -198,11 +171,11 @@ fn while_messages_flow<O: Operators + Send + 'static>(
     let mut primary = Driver::new(node, Vec::new()).unwrap();
     prepare(&mut primary);
     let (clients, pair) = (
-        primary.listen(loopback(), wire::Protocol::Verge, Transport::Plain).unwrap(),
-        primary.listen(loopback(), wire::Protocol::Verge, Transport::Plain).unwrap(),
+        primary.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap(),
+        primary.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap(),
     );
     let mut backup = Driver::new(BrokerNode::new(settings("b", 2, true), Silent), vec![pair]).unwrap();
-    backup.listen(loopback(), wire::Protocol::Verge, Transport::Plain).unwrap();
+    backup.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap();
     let (shared, other) = (Arc::new(Shared::default()), Arc::new(Shared::default()));
     let threads = [start(primary, &shared), start(backup, &other)];
 

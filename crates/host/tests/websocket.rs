@@ -16,6 +16,7 @@ use tungstenite::http::HeaderValue;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, Message};
 use tungstenite::{Error, WebSocket};
+use wire::Transport;
 
 fn request(path: &str, address: SocketAddr) -> Request {
     let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
@@ -73,6 +74,26 @@ fn the_same_over_tls() {
     // The answer, and then the end.
     while socket.read().is_ok() {}
     house.wait("the end", |seen| seen.closed == 1);
+}
+
+#[test]
+fn a_node_is_told_by_which_kind_of_door_somebody_came() {
+    let plant = Plant::new(ClientCertificates::None);
+    let house = House::new(&plant.settings);
+    let mut expected = Vec::new();
+    let mut comes = |transport| {
+        expected.push(transport);
+        house.wait("the door", |seen| seen.carried == expected);
+    };
+    let _plain = plain(house.plain);
+    comes(Transport::Plain);
+    let mut tls = secure(house.tls, &plant.client(None));
+    tls.write_all(b"x").unwrap();
+    comes(Transport::Tls);
+    let _ws = connect(plain(house.ws), house.ws);
+    comes(Transport::WebSocket);
+    let _wss = connect(secure(house.wss, &plant.client(None)), house.wss);
+    comes(Transport::SecureWebSocket);
 }
 
 #[test]

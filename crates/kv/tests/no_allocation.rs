@@ -1,50 +1,19 @@
 //! After a lane has been made, it allocates nothing: counted by the allocator over thousands of jobs of whole clusters.
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
 
 mod common;
 
 use common::Cluster;
 use contract::{Span, Time};
 use kv::{KeyId, Node, Step};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
-}
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 #[test]
 fn jobs_allocate_nothing() {
     for (n, f, keys, jobs) in [(4, 1, 20, 2_000), (7, 2, 10, 200), (5, 1, 1, 500)] {
         let mut cluster = Cluster::new(n, f, keys);
-        let begun = allocations();
+        let begun = counting::allocations();
         for job in 0..jobs {
             cluster.write(job);
             let (_, outcome) = cluster.run(job);
@@ -57,7 +26,11 @@ fn jobs_allocate_nothing() {
             assert!(lane.read(KeyId(0), now + Span(1), now + Span(2)).is_err());
             assert!(lane.write(KeyId(0), &[0; 8], Time(0), now).is_err());
         }
-        assert_eq!(allocations() - begun, 0, "allocations in {jobs} jobs of {n} nodes with {keys} keys");
+        assert_eq!(
+            counting::allocations() - begun,
+            0,
+            "allocations in {jobs} jobs of {n} nodes with {keys} keys"
+        );
     }
 }
 
@@ -65,7 +38,7 @@ fn jobs_allocate_nothing() {
 fn jobs_with_silent_and_late_nodes_allocate_nothing() {
     let mut cluster = Cluster::new(4, 1, 20);
     let setup = cluster.lanes[0].setup().clone();
-    let begun = allocations();
+    let begun = counting::allocations();
     for job in 0..500 {
         cluster.write(job);
         let release = setup.release_of(job);
@@ -87,7 +60,7 @@ fn jobs_with_silent_and_late_nodes_allocate_nothing() {
             assert_eq!(lane.publish(release, &mut ()).published, 20);
         }
     }
-    assert_eq!(allocations() - begun, 0);
+    assert_eq!(counting::allocations() - begun, 0);
     assert_eq!(cluster.lanes[3].skipped(), 250);
     assert_eq!(cluster.lanes[0].counters(Node(3)).silent, 1_000);
 }

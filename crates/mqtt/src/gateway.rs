@@ -38,7 +38,7 @@ use crate::tree::{Matches, Subscriptions};
 use contract::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use timers::Timer;
-use wire::{Effects, LinkId, Order};
+use wire::{Effects, LinkId, Order, Transport};
 use words::append_with_words;
 
 /// Whether one more (or less) subscriber of a filter can be served in time. The broker judges.
@@ -129,6 +129,8 @@ pub(crate) struct Client {
     /// When it is looked at next, and why.
     timer: Option<(Time, Timer)>,
     version: Version,
+    /// The kind of door by which it came in.
+    transport: Transport,
     keep_alive: Span,
     packet_bytes_max: usize,
     /// Whether it wants reasons in words.
@@ -302,6 +304,7 @@ impl<R: Rules> Gateway<R> {
             heard: now,
             timer: None,
             version: Version::V311,
+            transport: Transport::Plain,
             keep_alive: Span::FOREVER,
             packet_bytes_max: usize::MAX,
             problems: true,
@@ -319,6 +322,13 @@ impl<R: Rules> Gateway<R> {
             return self.hang_up(link, net);
         }
         self.set_timer(link, now + self.settings.limits.greeting, Timer::Greeting(link));
+    }
+
+    /// By which kind of door a client has come in; without a word it is [`Transport::Plain`].
+    pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
+        if let Some(client) = self.client_mut(link) {
+            client.transport = transport;
+        }
     }
 
     /// Who is at the other end, as its certificate says.
@@ -457,7 +467,7 @@ impl<R: Rules> Gateway<R> {
         text: &str,
         net: &mut impl Effects,
     ) {
-        let reference = self.settings.server_reference.clone();
+        let reference = self.reference(link, reason);
         let Some(client) = self.client_mut(link) else { return };
         let (words, version, most) = (client.words(text), client.version, client.packet_bytes_max);
         let open = match client.phase {
@@ -467,9 +477,10 @@ impl<R: Rules> Gateway<R> {
         };
         self.stats.expelled += 1;
         if open.is_some() && version == Version::V5 {
-            let reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
             net.append(link, Order::Any, |out| {
-                append_with_words(out, most, words, |out, words| disconnect(out, reason, words, reference));
+                append_with_words(out, most, words, |out, words| {
+                    disconnect(out, reason, words, reference.as_deref());
+                });
             });
         }
         self.hang_up(link, net);

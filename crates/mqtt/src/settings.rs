@@ -1,6 +1,7 @@
 //! What a gateway is told at start. The values have been checked by whoever read them.
 
 use contract::{Contract, Span};
+use wire::Transport;
 
 /// The limits of a gateway. Every table, queue and buffer is bounded by one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,8 +85,35 @@ pub struct Settings {
     pub limits: Limits,
     /// What is promised to topics of which nobody has said anything.
     pub fallback: Contract,
-    /// Where clients of the other broker connect, for those that come to the wrong one: `host:port`.
-    pub server_reference: Option<Box<str>>,
+    /// Where clients of the other broker connect, for those that come to the wrong one.
+    pub server_references: References,
     /// This process, for names that nobody else makes up.
     pub node: u64,
+}
+
+/// The listeners of the other broker, each as `host:port`, where it has one of that kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct References {
+    /// TCP.
+    pub plain: Option<Box<str>>,
+    /// TLS.
+    pub tls: Option<Box<str>>,
+    /// WebSocket.
+    pub web_socket: Option<Box<str>>,
+    /// WebSocket over TLS.
+    pub secure_web_socket: Option<Box<str>>,
+}
+
+impl References {
+    /// What a client is told that came in this way: the same kind of listener. Where there is none, the one that most clients
+    /// can use, TCP or else TLS: the client may know it by the host alone.
+    pub fn like(&self, transport: Transport) -> Option<&str> {
+        let same = match transport {
+            Transport::Plain => &self.plain,
+            Transport::Tls | Transport::PairTls => &self.tls,
+            Transport::WebSocket => &self.web_socket,
+            Transport::SecureWebSocket => &self.secure_web_socket,
+        };
+        same.as_deref().or(self.plain.as_deref()).or(self.tls.as_deref())
+    }
 }

@@ -1,9 +1,5 @@
 //! What happens with every message allocates nothing: counted by the allocator.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use contract::Time;
 use mqtt::packet::{
@@ -14,37 +10,13 @@ use mqtt::packet::{
 use mqtt::retained::{Limits, New, Retained};
 use mqtt::tree::{Entry, Matches, Subscriptions};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 fn allocations(of: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = counting::allocations();
     of();
-    ALLOCATIONS.with(Cell::get) - before
+    counting::allocations() - before
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Load for Nobody {
 fn gateway(node: u64) -> Gateway {
     let fallback = Contract { loss: Loss::Unbounded, ..Contract::every(Span::FOREVER) };
     let mut gateway = Gateway::new(
-        Settings { limits: Limits::default(), fallback, server_reference: None, node },
+        Settings { limits: Limits::default(), fallback, server_references: Default::default(), node },
         mqtt::Open,
     );
     gateway.record(true);

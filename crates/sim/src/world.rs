@@ -208,8 +208,9 @@ impl World {
     fn gateway_settings(&self, host: usize, settings: &Settings) -> Option<mqtt::Settings> {
         let limits = self.scenario.mqtt;
         let fallback = broker::without_contract();
-        let server_reference = Some(["b", "a"][host].into());
-        Some(mqtt::Settings { limits, fallback, server_reference, node: settings.node.0 })
+        let plain = Some(["b", "a"][host].into());
+        let server_references = mqtt::References { plain, ..Default::default() };
+        Some(mqtt::Settings { limits, fallback, server_references, node: settings.node.0 })
     }
 
     /// The graphs that a broker finds in its configuration.

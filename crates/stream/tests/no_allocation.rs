@@ -1,38 +1,11 @@
 //! After its first run, an operator takes no memory: counted by the allocator, for every kind.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
 
 use contract::{Span, Time};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use stream::{Input, Parameters, PayloadType, Setup, Value, kinds};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 /// What a hundred runs take after the first few.
 fn allocations(kind: &str, input: &str, payload: &[u8], parameters: &[(&str, Value)]) -> u64 {
@@ -48,9 +21,9 @@ fn allocations(kind: &str, input: &str, payload: &[u8], parameters: &[(&str, Val
         operator.run(&[input], &mut output).unwrap();
     };
     (0..2).for_each(&mut run);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = counting::allocations();
     (2..102).for_each(&mut run);
-    ALLOCATIONS.with(Cell::get) - before
+    counting::allocations() - before
 }
 
 fn sealed(payload: &[u8], key: &Value) -> Vec<u8> {

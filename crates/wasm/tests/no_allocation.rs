@@ -1,41 +1,14 @@
 //! A run allocates nothing, once the first has been made: counted by the allocator.
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
 
 mod support;
 
 use contract::Time;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use stream::{Answer, Input, Operator};
 use support::{encode, module, packed, sandbox};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 #[test]
 fn runs_allocate_nothing() {
@@ -51,11 +24,11 @@ fn runs_allocate_nothing() {
     let mut before = 0;
     for count in 0..1_010 {
         if count == 10 {
-            before = ALLOCATIONS.with(Cell::get);
+            before = counting::allocations();
         }
         output.clear();
         assert_eq!(sandbox.run(&inputs, &mut output), Ok(Answer::Result));
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+    assert_eq!(counting::allocations() - before, 0);
     assert_eq!(output, encode(&[3.0]));
 }

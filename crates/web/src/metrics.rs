@@ -431,6 +431,17 @@ pub const METRICS: &[Metric] = &[
         "How long the data thread took to answer this scrape.",
         |reading, samples| samples.value(reading.answered_in.as_secs_f64()),
     ),
+    metric(
+        "verge_listener_troubles_total",
+        Kind::Counter,
+        &["cause"],
+        "Connections that were refused or given up before or below the broker's protocols. Each cause is in the log once per second.",
+        |reading, samples| {
+            for (cause, count) in &reading.snapshot.troubles {
+                samples.labelled(&[("cause", cause)], *count);
+            }
+        },
+    ),
     of_process!("verge_process_cpu_seconds_total", Counter, cpu_seconds, "Processor time of all threads."),
     of_process!("verge_process_resident_memory_bytes", Gauge, resident_bytes, "Resident memory."),
     of_process!("verge_process_open_fds", Gauge, open_fds, "Open descriptors."),

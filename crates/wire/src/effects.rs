@@ -2,6 +2,7 @@
 
 use crate::{Farewell, Frame, Mark, MarkKind, Message, MessageKind};
 use contract::Span;
+use std::fmt;
 
 /// One connection, from its opening until its closing has been told; then the number may be used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,6 +29,40 @@ pub enum Protocol {
     Verge,
     /// MQTT, of either version.
     Mqtt,
+}
+
+/// How bytes are carried on a connection that somebody made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Plain,
+    /// TLS. Whether clients must show a certificate, the host's settings say.
+    Tls,
+    /// TLS between brokers: whoever connects must show the certificate of a broker.
+    PairTls,
+    /// WebSocket.
+    WebSocket,
+    /// WebSocket over TLS.
+    SecureWebSocket,
+}
+
+impl Transport {
+    /// Whether bytes are encrypted.
+    pub fn is_secure(self) -> bool {
+        matches!(self, Transport::Tls | Transport::PairTls | Transport::SecureWebSocket)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Transport::Plain => "TCP",
+            Transport::Tls | Transport::PairTls => "TLS",
+            Transport::WebSocket => "WebSocket",
+            Transport::SecureWebSocket => "WebSocket over TLS",
+        })
+    }
 }
 
 /// What happens to a link.

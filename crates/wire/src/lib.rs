@@ -13,7 +13,7 @@ mod secret;
 mod status;
 mod terms;
 
-pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol};
+pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
     Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
 };

@@ -4,10 +4,10 @@ use super::problems::Source;
 use super::value::{Raw, Value};
 use super::{BrokerAddress, Config, Understanding};
 use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
-use host::{Door, DoorLimits, Transport};
+use host::{Door, DoorLimits};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use wire::Protocol;
+use wire::{Protocol, Transport};
 
 /// A packet with what belongs to it must fit a frame between the brokers.
 const PACKET_BYTES_MOST: usize = 1_000_000;
@@ -25,6 +25,8 @@ pub struct Listeners {
     pub mqtt_tls: Option<SocketAddr>,
     pub mqtt_ws: Option<SocketAddr>,
     pub mqtt_wss: Option<SocketAddr>,
+    /// The last four as they were written, for clients that are sent there: certificates name hosts.
+    pub mqtt_references: mqtt::References,
 }
 
 impl BrokerAddress {
@@ -61,6 +63,7 @@ impl Understanding {
         };
         let clients_tls = address("clients_tls");
         let pair = text("pair");
+        let reference = |key: &str| address(key).map(|_| text(key).into());
         Listeners {
             clients_tls,
             clients_tls_text: clients_tls.map(|_| text("clients_tls")),
@@ -70,6 +73,12 @@ impl Understanding {
             mqtt_tls: address("mqtt_tls"),
             mqtt_ws: address("mqtt_ws"),
             mqtt_wss: address("mqtt_wss"),
+            mqtt_references: mqtt::References {
+                plain: reference("mqtt"),
+                tls: reference("mqtt_tls"),
+                web_socket: reference("mqtt_ws"),
+                secure_web_socket: reference("mqtt_wss"),
+            },
         }
     }
 

@@ -129,7 +129,10 @@ impl Bench {
         let told = mqtt::Settings {
             limits,
             fallback: broker::without_contract(),
-            server_reference: Some("elsewhere:1883".into()),
+            server_references: mqtt::References {
+                plain: Some("elsewhere:1883".into()),
+                ..Default::default()
+            },
             node: 50,
         };
         let gateway = mqtt::Gateway::new(told, mqtt::Open);

@@ -4,7 +4,8 @@ use crate::world::World;
 use crate::world::mqtt::{Got, lasting, will};
 use contract::Span;
 use mqtt::packet::Version;
-use mqtt::testing::{QoS, connect, publish, v5};
+use mqtt::testing::{QoS, connect, encode_5, publish, v5};
+use wire::Transport;
 
 /// A CONNECT whose session ends with its connection.
 pub fn passing(client: &str) -> v5::Connect {
@@ -192,6 +193,94 @@ fn the_backup_sends_clients_to_the_primary() {
     world.dial(old, 1, connect(Version::V311, "lost", true).unwrap());
     world.run_for(Span::secs(1));
     assert_eq!(code_of(world.last_got(old)), 3);
+}
+
+/// Where clients of every kind of door are sent by a word of this kind.
+fn told(world: &World, clients: [usize; 4]) -> [Option<String>; 4] {
+    clients.map(|client| match world.mqtt[client].got.as_slice() {
+        [Got::Connack { code: 0x9c, more: Some(more), .. }] => {
+            more.server_reference.as_ref().map(ToString::to_string)
+        }
+        [Got::Connack { code: 0, .. }, .., Got::Disconnect { code: 0x9c, reference }] => reference.clone(),
+        [Got::Connack { code: 0x88, .. }] => None,
+        other => panic!("{other:?}"),
+    })
+}
+
+const KINDS: [Transport; 4] =
+    [Transport::Plain, Transport::Tls, Transport::WebSocket, Transport::SecureWebSocket];
+
+/// Clients of every kind of door say hello to a broker.
+fn by_every_door(world: &mut World, broker: u8) -> [usize; 4] {
+    let clients = KINDS.map(|transport| {
+        let client = world.add_mqtt(Version::V5);
+        world.mqtt[client].transport = transport;
+        let hello = passing(&format!("by {transport}"));
+        world.dial(client, broker, encode_5(hello.into()).unwrap());
+        client
+    });
+    world.run_for(Span::secs(1));
+    clients
+}
+
+fn some(references: [&str; 4]) -> [Option<String>; 4] {
+    references.map(|reference| Some(reference.to_owned()))
+}
+
+#[test]
+fn clients_are_sent_to_a_listener_of_the_kind_by_which_they_came() {
+    let every = |settings: &mut mqtt::Settings| {
+        settings.server_references = mqtt::References {
+            plain: Some("other:1883".into()),
+            tls: Some("other:8883".into()),
+            web_socket: Some("other:8083".into()),
+            secure_web_socket: Some("other:8084".into()),
+        };
+    };
+    let expected = some(["other:1883", "other:8883", "other:8083", "other:8084"]);
+    let mut world = World::serving(every);
+    let clients = by_every_door(&mut world, 1);
+    assert_eq!(told(&world, clients), expected);
+    // The same in the word to those whose primary hands over.
+    let clients = by_every_door(&mut world, 0);
+    world.leave(0);
+    world.run_for(Span::secs(1));
+    assert_eq!(told(&world, clients), expected);
+}
+
+/// How a gateway is tuned, and whom it names at each kind of listener.
+type Case = (fn(&mut mqtt::Settings), [Option<String>; 4]);
+
+#[test]
+fn where_the_other_broker_has_no_such_listener_clients_are_sent_to_tcp_or_else_tls() {
+    let cases: [Case; 4] = [
+        (
+            |settings| {
+                settings.server_references.tls = Some("other:8883".into());
+            },
+            some(["a:1883", "other:8883", "a:1883", "a:1883"]),
+        ),
+        (
+            |settings| {
+                settings.server_references =
+                    mqtt::References { tls: Some("other:8883".into()), ..Default::default() };
+            },
+            some(["other:8883"; 4]),
+        ),
+        (
+            |settings| {
+                settings.server_references =
+                    mqtt::References { secure_web_socket: Some("other:8084".into()), ..Default::default() };
+            },
+            [None, None, None, Some("other:8084".to_owned())],
+        ),
+        (|settings| settings.server_references = Default::default(), [const { None }; 4]),
+    ];
+    for (tune, expected) in cases {
+        let mut world = World::serving(tune);
+        let clients = by_every_door(&mut world, 1);
+        assert_eq!(told(&world, clients), expected);
+    }
 }
 
 #[test]

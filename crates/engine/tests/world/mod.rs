@@ -697,7 +697,10 @@ impl World {
                 let conn = self.conns.len();
                 self.conns.push(Conn { ends: [None, None], cut: false });
                 let protocol = if matches!(who, Who::Mqtt(_)) { Protocol::Mqtt } else { Protocol::Verge };
-                self.open(Who::Broker(to), conn, 1, LinkChange::Accepted(protocol));
+                let link = self.open(Who::Broker(to), conn, 1, LinkChange::Accepted(protocol));
+                if let (Who::Mqtt(client), Some(broker)) = (who, &mut self.brokers[to]) {
+                    broker.handle_transport(link, self.mqtt[client].transport);
+                }
                 self.open(who, conn, 0, LinkChange::Dialed(peer));
                 self.settle(Who::Broker(to));
             }

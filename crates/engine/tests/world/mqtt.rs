@@ -9,14 +9,17 @@ use contract::{NodeId, Span, Time};
 use engine::Node;
 use std::collections::BTreeSet;
 use std::num::{NonZeroU16, NonZeroU32};
-use wire::{Effects, LinkChange, LinkId, Order, PeerIndex};
+use wire::{Effects, LinkChange, LinkId, Order, PeerIndex, Transport};
 
 /// What a gateway of these worlds is told, unless a test tunes it.
 pub fn gateway(index: usize, node: NodeId, tune: fn(&mut ::mqtt::Settings)) -> ::mqtt::Gateway {
     let mut settings = ::mqtt::Settings {
         limits: ::mqtt::Limits { sys_interval: Span::ZERO, ..Default::default() },
         fallback: broker::without_contract(),
-        server_reference: Some(["b:1883", "a:1883"][index].into()),
+        server_references: ::mqtt::References {
+            plain: Some(["b:1883", "a:1883"][index].into()),
+            ..Default::default()
+        },
         node: node.0,
     };
     tune(&mut settings);
@@ -35,6 +38,8 @@ pub struct MqttClient {
     pub once: Vec<String>,
     unreleased: BTreeSet<u16>,
     pub link: Option<LinkId>,
+    /// The kind of door that it takes.
+    pub transport: Transport,
     /// What it says when it is connected.
     hello: Vec<u8>,
     /// Whether it answers messages.
@@ -198,6 +203,7 @@ impl World {
             once: Vec::new(),
             unreleased: BTreeSet::new(),
             link: None,
+            transport: Transport::Plain,
             hello: Vec::new(),
             answers: true,
             closed: false,

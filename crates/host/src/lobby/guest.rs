@@ -2,7 +2,6 @@
 
 use super::upgrade::{self, Answer};
 use super::{Entrant, Errand, Outcome};
-use crate::doors::Transport;
 use crate::shell::{Shell, feed};
 use crate::tls::{Loaded, common_name, explain};
 use crate::troubles::Cause;
@@ -14,6 +13,7 @@ use rustls::{ClientConnection, Connection, ServerConnection};
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use wire::Transport;
 
 /// A connection whose handshake is under way.
 pub(super) struct Guest {

@@ -9,7 +9,6 @@ mod guest;
 mod upgrade;
 
 use crate::clock::now;
-use crate::doors::Transport;
 use crate::error::HostError;
 use crate::poller::{Poller, Ready};
 use crate::shell::Shell;
@@ -27,7 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use wire::{PeerIndex, Protocol};
+use wire::{PeerIndex, Protocol, Transport};
 
 /// What a lobby needs.
 pub struct LobbySettings {

@@ -2,7 +2,6 @@
 
 use super::{Network, News};
 use crate::connection::Phase;
-use crate::doors::Transport;
 use crate::lobby::{Entrant, Errand};
 use crate::shell::Shell;
 use crate::troubles::{Cause, Troubles};
@@ -10,7 +9,7 @@ use rustix::net::sockopt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::{LinkId, PeerIndex, Protocol};
+use wire::{LinkId, PeerIndex, Protocol, Transport};
 
 impl Network {
     pub(crate) fn limit(&mut self, per_address: u32, troubles: Arc<Troubles>) {

@@ -7,7 +7,6 @@ mod verify;
 pub use error::TlsError;
 pub(crate) use verify::{common_name, explain};
 
-use crate::doors::Transport;
 use rustls::client::ClientConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -18,6 +17,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use verify::Attentive;
+use wire::Transport;
 
 /// Whether clients show certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -5,7 +5,7 @@ use super::Probe;
 use contract::Span;
 use host::realtime::Wishes;
 use host::tls::{Tls, TlsSettings};
-use host::{Cause, DoorLimits, Driver, Lobby, LobbySettings, Transport, Troubles};
+use host::{Cause, DoorLimits, Driver, Lobby, LobbySettings, Troubles};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::{PeerIndex, Protocol};
+use wire::{PeerIndex, Protocol, Transport};
 
 /// What a house is built with.
 pub struct Plan {
@@ -38,6 +38,7 @@ pub struct Seen {
     pub closed: usize,
     pub came: usize,
     pub names: Vec<String>,
+    pub carried: Vec<Transport>,
     pub kept: Vec<u8>,
 }
 
@@ -101,6 +102,7 @@ impl House {
                     let mut seen = shown.lock().unwrap();
                     (seen.accepted, seen.closed, seen.came) = (probe.accepted(), probe.closed(), probe.came);
                     seen.names = probe.names.iter().map(|(_, name)| name.clone()).collect();
+                    seen.carried = probe.carried.iter().map(|(_, transport)| *transport).collect();
                     let known = seen.kept.len();
                     seen.kept.extend_from_slice(&probe.kept[known..]);
                 });

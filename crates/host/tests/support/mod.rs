@@ -7,12 +7,14 @@ pub mod house;
 use contract::{Span, Time};
 use engine::Node;
 use host::{Driver, now};
-use wire::{Effects, LinkChange, LinkId, Order, PeerIndex};
+use wire::{Effects, LinkChange, LinkId, Order, PeerIndex, Transport};
 
 /// Notes what it is told, and sends back every byte that comes.
 #[derive(Default)]
 pub struct Probe {
     pub told: Vec<(LinkId, LinkChange)>,
+    /// How what was accepted is carried.
+    pub carried: Vec<(LinkId, Transport)>,
     /// Bytes that came on all links.
     pub came: usize,
     /// Peers that could not be reached.
@@ -43,6 +45,11 @@ impl Probe {
 impl Node for Probe {
     fn handle_link(&mut self, _now: Time, link: LinkId, change: LinkChange, _net: &mut impl Effects) {
         self.told.push((link, change));
+    }
+
+    fn handle_transport(&mut self, link: LinkId, transport: Transport) {
+        assert!(matches!(self.told.last(), Some((accepted, LinkChange::Accepted(_))) if *accepted == link));
+        self.carried.push((link, transport));
     }
 
     fn handle_identity(&mut self, _now: Time, link: LinkId, name: &str) {

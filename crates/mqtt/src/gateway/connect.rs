@@ -121,12 +121,18 @@ impl<R: Rules> Gateway<R> {
 
     /// This broker does not reign, and will not soon.
     pub(super) fn send_elsewhere(&mut self, link: LinkId, net: &mut impl Effects) {
-        let reason = match self.settings.server_reference {
+        let reason = match self.reference(link, Reason::USE_ANOTHER_SERVER) {
             Some(_) => Reason::USE_ANOTHER_SERVER,
             None => Reason::SERVER_UNAVAILABLE,
         };
         self.stats.redirected += 1;
         self.refuse_connect(link, reason, Some("this broker stands by; the other one reigns"), net);
+    }
+
+    /// Where a client hears that it should go, if that is why it must.
+    pub(super) fn reference(&self, link: LinkId, reason: Reason) -> Option<Box<str>> {
+        let transport = self.client(link).filter(|_| reason == Reason::USE_ANOTHER_SERVER)?.transport;
+        self.settings.server_references.like(transport).map(Box::from)
     }
 
     /// Says no to a CONNECT.
@@ -138,10 +144,10 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         self.stats.connects_refused += 1;
-        let reference = self.settings.server_reference.clone();
+        let reference = self.reference(link, reason);
         let Some(client) = self.client_mut(link) else { return };
         let (version, most) = (client.version, client.packet_bytes_max);
-        let server_reference = reference.as_deref().filter(|_| reason == Reason::USE_ANOTHER_SERVER);
+        let server_reference = reference.as_deref();
         let words = text.and_then(|text| client.words(text));
         net.append(link, Order::Any, |out| {
             append_with_words(out, most, words, |out, text| {

@@ -13,11 +13,12 @@ pub fn new(
     rules: UserRules,
     kept: &[u8],
 ) -> Gateway<UserRules> {
-    let elsewhere = partner.and_then(|partner| partner.listeners.mqtt.or(partner.listeners.mqtt_tls));
     let settings = Settings {
         limits: config.mqtt,
         fallback: without_contract(),
-        server_reference: elsewhere.map(|address| address.to_string().into()),
+        server_references: partner
+            .map(|partner| partner.listeners.mqtt_references.clone())
+            .unwrap_or_default(),
         node: random_number(),
     };
     let mut gateway = Gateway::new(settings, rules);

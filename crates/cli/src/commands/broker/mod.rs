@@ -86,7 +86,7 @@ pub fn run(
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
         limits: config.door_limits,
-        troubles,
+        troubles: Arc::clone(&troubles),
         partner: security::partner(partner)?,
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
@@ -126,6 +126,9 @@ pub fn run(
             answers.answer(|snapshot| {
                 node.fill(now(), snapshot);
                 snapshot.store_poisoned = node.reporter().store_is_poisoned();
+                snapshot.troubles.clear();
+                let counts = troubles.counts().map(|(cause, count)| (cause.name(), count));
+                snapshot.troubles.extend(counts);
             });
         }
     });

@@ -5,8 +5,9 @@ use super::reload::{Commit, Taker};
 use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use host::tls::{ClientCertificates, Tls, server_name};
-use host::{Door, Lobby, LobbySettings, Partner, Transport, Troubles};
+use host::{Door, Lobby, LobbySettings, Partner, Troubles};
 use std::sync::Arc;
+use wire::Transport;
 
 /// Refuses to listen beyond this host where whoever reaches the listener could do anything.
 pub fn check_exposure(config: &Config, own: &BrokerAddress, insecure: bool) -> Result<(), Trouble> {
