@@ -45,6 +45,10 @@ lint:
 
 ## Count the instructions of fixed scenarios, and fail where there are more than before (needs valgrind). ACCEPT=1 writes the new baseline.
 instructions:
+	@command -v valgrind >/dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& timeout 600 apt-get install -y -q --no-install-recommends valgrind >/dev/null; } \
+		|| echo "no valgrind (apt-get install valgrind)"
 	$(CARGO) build --release -p verge-bench-instructions
 	bench/instructions.py $(if $(ACCEPT),--accept)
 
