@@ -4,7 +4,8 @@ use crate::checks::{problems, store_bytes, tree_bytes, vote_of};
 use crate::facts::fingerprint;
 use crate::vote::{Quorum, Vote};
 use crate::{
-    Config, ConfigError, HEAD_BYTES, Layout, Mode, Node, NodeSet, ResolveRule, TUPLE_HEAD_BYTES, frame,
+    Config, ConfigError, Format, HEAD_BYTES, Layout, Mode, Node, NodeSet, ResolveRule, TUPLE_HEAD_BYTES,
+    frame,
 };
 use contract::{Span, Time};
 use std::sync::Arc;
@@ -92,6 +93,16 @@ impl Setup {
     /// How many keys there are.
     pub fn keys(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Who may write a key; nobody if there is none of this number.
+    pub fn writers(&self, key: KeyId) -> NodeSet {
+        self.terms(key).map_or(NodeSet::EMPTY, |terms| terms.writers)
+    }
+
+    /// What the values of a key must be, if it votes on numbers.
+    pub fn format(&self, key: KeyId) -> Option<Format> {
+        self.terms(key)?.vote.format()
     }
 
     pub(crate) fn terms(&self, key: KeyId) -> Option<&KeyTerms> {
