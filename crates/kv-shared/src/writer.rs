@@ -112,6 +112,33 @@ impl StoreWriter {
         (&row[0], &row[1..])
     }
 
+    /// The head of a place, and the words of its value.
+    fn place(&self, key: usize, at: usize) -> &[AtomicU64] {
+        let at = self.shape.place(key, at);
+        &self.memory.words()[at..at + self.shape.place_words()]
+    }
+
+    /// From here on a place is torn, and all others are as they were. Returns the key's step.
+    fn tear(&self, key: usize, at: usize) -> u64 {
+        let (count, stamps) = self.row(key);
+        let step = count.load(Relaxed) + 1;
+        count.store(step, Relaxed);
+        fence(Release);
+        stamps[at].store(0, Relaxed);
+        self.place(key, at)[0].store(Head::torn(step).0, Relaxed);
+        // Whoever sees a word that is stored after this sees that the place is torn.
+        fence(Release);
+        step
+    }
+
+    /// The value of a torn place is there.
+    fn mend(&self, key: usize, at: usize, step: u64, stamp: Time, len: usize) {
+        let (count, stamps) = self.row(key);
+        self.place(key, at)[0].store(Head::whole(step + 1, len).0, Release);
+        stamps[at].store(stamp.0, Release);
+        count.store(step + 1, Release);
+    }
+
     fn write_header(&self, setup: &Setup, me: Node, names: &Names) {
         let config = setup.config();
         for (field, value) in [
@@ -164,7 +191,7 @@ impl Publish for StoreWriter {
             key < self.shape.keys && value.len() <= self.shape.value_bytes_max,
             "a lane checks its values"
         );
-        let (count, stamps) = self.row(key);
+        let (_, stamps) = self.row(key);
         let (mut oldest, mut at) = (u64::MAX, 0);
         for (place, word) in stamps.iter().enumerate() {
             let there = word.load(Relaxed);
@@ -179,21 +206,11 @@ impl Publish for StoreWriter {
         if stamp.0 < oldest {
             return;
         }
-        let place = self.shape.place(key, at);
-        let place = &self.memory.words()[place..place + self.shape.place_words()];
-        let step = count.load(Relaxed) + 1;
-        // From here to the last line, this place is torn, and all others are as they were.
-        count.store(step, Relaxed);
-        fence(Release);
-        stamps[at].store(0, Relaxed);
-        place[0].store(Head::torn(step).0, Relaxed);
-        fence(Release);
-        for (word, bytes) in place[1..].iter().zip(value.chunks(WORD)) {
+        let step = self.tear(key, at);
+        for (word, bytes) in self.place(key, at)[1..].iter().zip(value.chunks(WORD)) {
             word.store(pack(bytes), Relaxed);
         }
-        place[0].store(Head::whole(step + 1, value.len()).0, Release);
-        stamps[at].store(stamp.0, Release);
-        count.store(step + 1, Release);
+        self.mend(key, at, step, stamp, value.len());
     }
 }
 
@@ -226,5 +243,70 @@ impl Names {
         });
         let entries = entries.collect();
         Names { bytes, node_len, entries }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ReadError;
+    use contract::Span;
+    use kv::{Config, Key, Mode};
+
+    const A: KeyId = KeyId(0);
+
+    fn store(history: usize) -> (StoreWriter, Store) {
+        let (nodes, keys) = (vec!["only".into()], vec![Key::named("a")]);
+        let config = Config { nodes, keys, history, faults: 0, mode: Mode::Crash, ..Config::default() };
+        let writer = StoreWriter::create(&Setup::new(config).unwrap(), Node(0)).unwrap();
+        let store = writer.reader().unwrap();
+        (writer, store)
+    }
+
+    fn read(store: &Store, now: u64) -> Result<(u64, Vec<u8>), ReadError> {
+        let mut value = [0; 16];
+        let found = store.read(A, Time::ZERO, Time(now), &mut value)?;
+        Ok((found.stamp.0, value[..found.len].to_vec()))
+    }
+
+    #[test]
+    fn readers_do_not_wait_for_a_writer_that_stands_still() {
+        let (mut writer, store) = store(2);
+        for stamp in 1..=3 {
+            writer.publish(A, Time(stamp), b"whole");
+        }
+        // The oldest is being replaced: half of the new value is there.
+        let step = writer.tear(0, 0);
+        writer.place(0, 0)[1].store(u64::MAX, Relaxed);
+        assert_eq!(read(&store, 9), Ok((3, b"whole".to_vec())));
+        assert_eq!(read(&store, 2), Ok((2, b"whole".to_vec())), "the newest of the history are there");
+        assert_eq!(read(&store, 1), Err(kv::ReadError::Nothing.into()));
+        let stale = store.read(A, Time(4), Time(9), &mut [0; 16]);
+        assert_eq!(stale, Err(kv::ReadError::Stale(Span(1)).into()));
+        writer.mend(0, 0, step, Time(4), 8);
+        assert_eq!(read(&store, 9), Ok((4, vec![0xFF; 8])));
+    }
+
+    #[test]
+    fn a_place_without_its_stamp_or_its_head_is_not_read() {
+        let (mut writer, store) = store(1);
+        writer.publish(A, Time(1), b"one");
+        writer.tear(0, 0);
+        assert_eq!(read(&store, 9), Err(kv::ReadError::Nothing.into()));
+        // As if the stamp were seen before the head.
+        writer.row(0).1[0].store(1, Relaxed);
+        assert_eq!(read(&store, 9), Err(ReadError::Restless));
+    }
+
+    #[test]
+    fn what_is_older_than_all_that_is_there_replaces_nothing() {
+        let (mut writer, store) = store(2);
+        for stamp in [5, 6, 7, 4, 6] {
+            writer.publish(A, Time(stamp), &[stamp as u8]);
+        }
+        assert_eq!(read(&store, 5), Ok((5, vec![5])));
+        writer.publish(A, Time(8), &[8]);
+        assert_eq!(read(&store, 5), Err(kv::ReadError::Nothing.into()));
+        assert_eq!(read(&store, 6), Ok((6, vec![6])));
     }
 }

@@ -31,7 +31,7 @@ pub use job::{Job, Step, Taken};
 pub use lane::{BeginError, Lane, Outcome, Standing, WriteError};
 pub use layout::Layout;
 pub use node::{NODES_MAX, Node, NodeSet};
-pub use number::Format;
+pub use number::{Format, write_decimal};
 pub use peers::{Dropped, PeerCounters};
 pub use problem::ConfigError;
 pub use published::{Inserted, Publish, Published, ReadError, Value};

@@ -123,7 +123,7 @@ impl Numeral for i64 {
 }
 
 /// Writes the shortest text that reads back as the number, or, where that is too long, one with as many digits as fit.
-pub(crate) fn write_decimal(number: f64, out: &mut [u8]) -> Option<usize> {
+pub fn write_decimal(number: f64, out: &mut [u8]) -> Option<usize> {
     let plain = print(out, |text| write!(text, "{number}"));
     let short = plain.or_else(|| print(out, |text| write!(text, "{number:e}")));
     let rounded = |digits| print(out, |text| write!(text, "{number:.digits$e}"));

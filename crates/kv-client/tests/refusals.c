@@ -1,0 +1,63 @@
+/* Every refusal that a call from C can meet, at a lane with the keys of the tests. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "verge_kv.h"
+
+static void expect(const char *what, int64_t code, int64_t wanted, const char *words) {
+    if (code != wanted || (words && !strstr(verge_kv_last_error(), words))) {
+        fprintf(stderr, "%s: %lld, not %lld (%s): %s\n", what, (long long)code, (long long)wanted, words ? words : "", verge_kv_last_error());
+        exit(1);
+    }
+}
+
+int main(int count, char **arguments) {
+    char buffer[16];
+    uint64_t stamp = 0;
+    double number = 0;
+    int64_t whole = 0;
+    if (count < 2) return 2;
+
+    expect("no node", verge_kv_attach("/nonexistent/kv.sock", 0, 1, NULL, 0) != NULL, 0, "/nonexistent/kv.sock");
+    expect("no socket", verge_kv_attach(NULL, 0, 1, NULL, 0) != NULL, 0, "socket must be a text");
+    expect("too many", verge_kv_attach(arguments[1], 0, 31, NULL, 0) != NULL, 0, "30 of the lane's 30 tuples");
+    verge_kv *lane = verge_kv_attach(arguments[1], 0, 2, "refusals", 10000);
+    if (!lane) {
+        fprintf(stderr, "%s\n", verge_kv_last_error());
+        return 1;
+    }
+    int64_t a = verge_kv_key(lane, "a"), theirs = verge_kv_key(lane, "theirs"), mine = verge_kv_key(lane, "mine");
+    expect("no key", verge_kv_key(lane, "b"), VERGE_KV_INVALID, "key `b` is not configured");
+    expect("no name", verge_kv_key(lane, NULL), VERGE_KV_INVALID, "name must be a text");
+    expect("no number", verge_kv_read(lane, 99, 0, buffer, sizeof buffer, NULL), VERGE_KV_INVALID, "no such key number");
+    expect("refused key", verge_kv_read(lane, VERGE_KV_INVALID, 0, buffer, sizeof buffer, NULL), VERGE_KV_INVALID, "no such key number");
+    expect("nothing", verge_kv_read(lane, a, 0, buffer, sizeof buffer, &stamp), VERGE_KV_NOTHING, "key `a`");
+    expect("nothing", verge_kv_read_f64(lane, a, 0, &number, &stamp), VERGE_KV_NOTHING, "key `a`");
+    while (verge_kv_alive(lane) != 1) verge_kv_sleep_until(verge_kv_now() + 1000000);
+    uint64_t period = verge_kv_period(lane), later = verge_kv_now() + 5 * period;
+    expect("period", period == 100000000 && verge_kv_value_bytes_max(lane) == 16, 1, NULL);
+    expect("late", verge_kv_write(lane, a, "v", 1, 1), VERGE_KV_LATE, "key `a`: the publishing time was");
+    expect("theirs", verge_kv_write(lane, theirs, "v", 1, later), VERGE_KV_INVALID, "`writers`");
+    expect("long", verge_kv_write(lane, a, "0123456789abcdefg", 17, later), VERGE_KV_INVALID, "17 bytes");
+    expect("no whole number", verge_kv_write_f64(lane, mine, 0.5, later), VERGE_KV_INVALID, "key `mine`");
+    int code;
+    while ((code = verge_kv_write(lane, a, "hello", 5, verge_kv_now() + 5 * period)) == 0) {}
+    expect("full", code, VERGE_KV_FULL, "2 tuples wait");
+    while (verge_kv_read(lane, a, 0, buffer, sizeof buffer, &stamp) == VERGE_KV_NOTHING) verge_kv_sleep_until(verge_kv_now() + 1000000);
+    expect("value", verge_kv_read(lane, a, 0, buffer, sizeof buffer, &stamp), 5, NULL);
+    expect("bytes", memcmp(buffer, "hello", 5) == 0 && stamp <= verge_kv_now(), 1, NULL);
+    expect("small", verge_kv_read(lane, a, 0, buffer, 4, NULL), VERGE_KV_INVALID, "the buffer 4");
+    expect("null", verge_kv_read(lane, a, 0, NULL, 0, NULL), VERGE_KV_INVALID, "the buffer 0");
+    expect("no i64", verge_kv_read_i64(lane, a, 0, &whole, NULL), VERGE_KV_INVALID, "is no i64");
+    /* Two values may come after one another. */
+    expect("stale", verge_kv_read(lane, a, verge_kv_now(), buffer, sizeof buffer, NULL), VERGE_KV_STALE, "older than the freshness");
+    while ((code = verge_kv_write_i64(lane, mine, -7, later = verge_kv_now() + 5 * period)) == VERGE_KV_FULL) {}
+    expect("written", code, 0, NULL);
+    while (verge_kv_read_i64(lane, mine, later, &whole, &stamp) != 0) verge_kv_sleep_until(verge_kv_now() + 1000000);
+    expect("number", whole == -7 && stamp == later, 1, NULL);
+    expect("releases", verge_kv_latest_release(1049, 50) == 1000 && verge_kv_release_after(1050, 50) == 1100, 1, NULL);
+    verge_kv_detach(lane);
+    verge_kv_detach(NULL);
+    puts("all is as it should be");
+    return 0;
+}

@@ -1,0 +1,74 @@
+"""Every refusal that a call from Python can meet, at a lane with the keys of the tests."""
+
+import contextlib
+import sys
+import time
+
+import verge_kv
+from verge_kv import Error, Full, Lane, Late, Nothing
+
+
+@contextlib.contextmanager
+def refused(kind, words):
+    try:
+        yield
+    except Error as error:
+        assert type(error) is kind and words in str(error), repr(error)
+    else:
+        raise AssertionError(f"not refused: {words}")
+
+
+def wait(condition):
+    for _ in range(3000):
+        with contextlib.suppress(Nothing, Full, verge_kv.Gone, Late, verge_kv.Stale):
+            return condition()
+        time.sleep(0.01)
+    raise AssertionError("nothing came within 30 s")
+
+
+socket = sys.argv[1]
+with refused(Error, "/nonexistent/kv.sock"):
+    Lane("/nonexistent/kv.sock")
+with refused(Error, "30 of the lane's 30 tuples"):
+    Lane(socket, tuples=31)
+with Lane(socket, tuples=2, name="refusals") as lane:
+    a, theirs, mine = lane.key("a"), lane.key("theirs"), lane.key("mine")
+    with refused(Error, "key `b` is not configured"):
+        lane.key("b")
+    with refused(Nothing, "key `a`: nothing has been published"):
+        lane.read(a)
+    while not lane.alive():
+        time.sleep(0.001)
+    soon = lambda: verge_kv.now() + 5 * lane.period
+    with refused(Late, "key `a`: the publishing time was"):
+        lane.write(a, b"v", 1)
+    with refused(Error, "`writers`"):
+        lane.write(theirs, b"v", soon())
+    with refused(Error, "key `mine`"):
+        lane.write_f64(mine, 0.5, soon())
+    with refused(Full, "2 tuples wait"):
+        while True:
+            lane.write(a, b"a\0b", soon())
+    value = wait(lambda: lane.read(a))
+    assert value.value == b"a\0b" and value.stamp <= verge_kv.now()
+    with refused(verge_kv.Stale, "older than the freshness"):
+        lane.read(a, verge_kv.now())
+    publishing = soon()
+    wait(lambda: lane.write_i64(mine, -7, publishing))
+    while verge_kv.now() < publishing:
+        time.sleep(0.001)
+    assert wait(lambda: lane.read_i64(mine, publishing)) == (publishing, -7)
+    try:
+        lane.every(lane.period + 1, lambda job: False)
+        raise AssertionError("not refused")
+    except ValueError as error:
+        assert "whole multiple" in str(error)
+    # An error in a task ends the loop, and is the caller's.
+    try:
+        lane.every(lane.period, lambda job: 1 / 0)
+        raise AssertionError("not raised")
+    except ZeroDivisionError:
+        pass
+with refused(Error, "the lane is closed"):
+    lane.read(a)
+print("all is as it should be")
