@@ -1,5 +1,6 @@
 //! What may be typed. Flags that mosquitto's users know mean the same here.
 
+pub mod kv;
 pub mod operator;
 pub mod sim;
 pub mod user;
@@ -137,6 +138,12 @@ pub enum Command {
         file: user::FileArguments,
         #[command(subcommand)]
         command: user::AclCommand,
+    },
+    /// The key-value store: its nodes, what is in it, and whether they agree.
+    #[command(after_help = kv::EXAMPLES)]
+    Kv {
+        #[command(subcommand)]
+        command: kv::KvCommand,
     },
     /// The configuration itself.
     Config {

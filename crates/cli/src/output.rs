@@ -37,6 +37,7 @@ trouble_from!(
     host::HostError,
     crate::recording::RecordingError,
     wasm::WasmError,
+    kv_host::NodeError,
     std::io::Error
 );
 

@@ -9,6 +9,19 @@ pub fn now() -> Time {
     Time(u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Fills a key with bytes that nobody can guess; waits until the kernel has them.
+pub fn fill_random(key: &mut [u8]) -> std::io::Result<()> {
+    let mut filled = 0;
+    while filled < key.len() {
+        match rustix::rand::getrandom(&mut key[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// A number that no other process has, to tell lives of a broker apart.
 pub fn random_number() -> u64 {
     let mut bytes = [0; 8];

@@ -22,7 +22,7 @@ mod websocket;
 mod workers;
 
 pub use calibrate::{Calibration, calibrate};
-pub use clock::{now, random_number};
+pub use clock::{fill_random, now, random_number};
 pub use doors::{Door, DoorLimits};
 pub use driver::Driver;
 pub use error::HostError;

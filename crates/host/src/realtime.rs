@@ -30,8 +30,14 @@ pub fn ask(wishes: &Wishes) -> Vec<String> {
              LimitMEMLOCK=infinity"
         ));
     }
-    refusals.extend(try_processors(&wishes.processors, "the data thread"));
-    refusals.extend(try_priority(wishes.priority, "the data thread"));
+    refusals.extend(schedule(wishes.priority, &wishes.processors, "the data thread"));
+    refusals
+}
+
+/// A priority and processors for the calling thread, which is called so in the sentences about what was not granted.
+pub fn schedule(priority: Option<u8>, processors: &[usize], who: &str) -> Vec<String> {
+    let mut refusals = try_processors(processors, who);
+    refusals.extend(try_priority(priority, who));
     refusals
 }
 

@@ -71,7 +71,6 @@ impl Store {
         let facts = self.facts();
         let job = self.begun().max(self.finished()).saturating_add(1);
         let next = Time(job.saturating_mul(facts.period.as_nanos_u64())) + facts.offset;
-        let next = next.max(self.counts_from());
         // A job that is so late will not begin any more.
         if now < next + facts.period { next } else { now }
     }

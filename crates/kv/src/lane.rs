@@ -29,6 +29,11 @@ pub enum WriteError {
     /// The publishing time has come or passed (I1).
     #[error("the publishing time was {0} ago: it must lie in the future")]
     PublishingTimePast(Span),
+    /// The publishing time is not after the release of the job that carries the value; all nodes would refuse it (A3).
+    #[error(
+        "the publishing time is {0} before the job that would carry the value: nothing can be agreed on before that"
+    )]
+    PublishingTimeTooSoon(Span),
     /// The publishing time is beyond the horizon; all nodes would refuse it (A3).
     #[error("the publishing time is {ahead} after the next job: at most {horizon} (`horizon`)")]
     PublishingTimeTooFar {
@@ -170,7 +175,11 @@ impl Lane {
         if publishing <= now {
             return Err(WriteError::PublishingTimePast(now.since(publishing)));
         }
-        let (ahead, horizon) = (publishing.since(self.next_release(now)), self.setup.horizon());
+        let release = self.next_release(now);
+        if publishing <= release {
+            return Err(WriteError::PublishingTimeTooSoon(release.since(publishing)));
+        }
+        let (ahead, horizon) = (publishing.since(release), self.setup.horizon());
         if ahead > horizon {
             return Err(WriteError::PublishingTimeTooFar { ahead, horizon });
         }

@@ -8,6 +8,7 @@ mod evidence;
 mod facts;
 pub mod frame;
 mod fuse;
+pub mod hello;
 mod job;
 mod lane;
 mod layout;

@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod graph;
 mod handover;
+mod kv;
 mod metrics;
 mod operator;
 mod publish;
@@ -57,6 +58,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Acl { file, command } => {
             acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
         }
+        Command::Kv { command } => kv::run(&command, format, load),
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
         Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
     }

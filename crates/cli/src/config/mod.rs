@@ -4,6 +4,7 @@
 //! found before any is reported.
 
 mod changes;
+mod kv;
 mod layers;
 mod listeners;
 mod pages;
@@ -13,6 +14,7 @@ pub mod schema;
 mod security;
 pub mod value;
 
+pub use self::kv::{KvConfig, KvLane, KvNode};
 use crate::kinds::Kinds;
 use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
@@ -113,6 +115,8 @@ pub struct Config {
     pub store: StoreConfig,
     pub topics: Vec<TopicFamily>,
     pub processing: ProcessingConfig,
+    /// The key-value store, if nodes of it are configured.
+    pub kv: Option<KvConfig>,
     pub security: SecurityConfig,
     pub client: ClientConfig,
     /// Sets up the operators.
@@ -238,7 +242,7 @@ impl Understanding {
             names.dedup();
             names
         };
-        let named: Vec<(&str, Vec<String>)> = vec![("brokers", names("brokers")), ("link", names("link"))];
+        let named = ["brokers", "link", "kv.nodes"].map(|section| (section, names(section)));
         for key in KEYS {
             let Some((section, name)) = key.path.split_once(".*.") else {
                 self.defaults(&[(key.path, key.default)]);
@@ -340,6 +344,7 @@ impl Understanding {
             mqtt: self.mqtt(),
             store: self.store(),
             processing: self.processing(&topics, factory),
+            kv: self.kv(),
             security: self.security(),
             client: self.client(),
             kinds: Arc::default(),

@@ -9,23 +9,13 @@ pub fn default_text() -> String {
         "# Verge. One file for all roles; every key has a default, so that an empty file is valid.\n\
          # Durations have units: ns, us, ms, s, min, h.\n",
     );
-    let mut section = String::new();
+    let mut section = "";
     for key in KEYS {
-        let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        let (head, _) = key.path.rsplit_once('.').unwrap_or(("", key.path));
         if head != section {
-            section = head.to_owned();
-            let shown = head.replace("brokers.*", "brokers.a").replace("link.*", "link.radio");
-            text.push_str(&format!("\n# [{shown}]\n"));
+            section = head;
+            names(head).iter().for_each(|name| text.push_str(&default_section(head, name)));
         }
-        let default = match key.path {
-            "brokers.*.clients" => "\"127.0.0.1:7571\"",
-            "brokers.*.pair" => "\"127.0.0.1:7573\"",
-            "brokers.*.http" => "\"127.0.0.1:7570\"",
-            "link.*.broker_to_subscriber" => "\"5ms\"",
-            "link.*.confirmation" => "\"50ms\"",
-            _ => key.default,
-        };
-        text.push_str(&format!("# {}\n# {name} = {default}\n", key.doc));
     }
     for section in &REPEATED {
         text.push_str(&format!("\n# [[{}]]\n", section.name));
@@ -36,10 +26,50 @@ pub fn default_text() -> String {
     text
 }
 
+/// What stands for `*` in the shown configuration: the store needs four nodes for one that lies.
+fn names(section: &str) -> &'static [&'static str] {
+    match section {
+        "kv.nodes.*" => &["a", "b", "c", "d"],
+        "link.*" => &["radio"],
+        _ => &["a"],
+    }
+}
+
+fn default_section(head: &str, shown: &str) -> String {
+    let mut text = format!("\n# [{}]\n", head.replace('*', shown));
+    for key in KEYS {
+        let (section, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        if section == head {
+            let default = match key.path {
+                "brokers.*.clients" => "\"127.0.0.1:7571\"",
+                "brokers.*.pair" => "\"127.0.0.1:7573\"",
+                "brokers.*.http" => "\"127.0.0.1:7570\"",
+                "link.*.broker_to_subscriber" => "\"5ms\"",
+                "link.*.confirmation" => "\"50ms\"",
+                "kv.nodes.*.address" => "\"127.0.0.1:760*\"",
+                _ => key.default,
+            };
+            let place = names(head).iter().position(|name| *name == shown).unwrap_or(0) + 1;
+            text.push_str(&format!(
+                "# {}\n# {name} = {}\n",
+                key.doc,
+                default.replace('*', &place.to_string())
+            ));
+        }
+    }
+    text
+}
+
 /// What is shown for a key without a default that could be written.
 fn example(key: &Key) -> &'static str {
     match key.path {
         "filter" | "topic" => "\"turbine/+/vibration\"",
+        "keys" => "[\"pendulum/angle\", \"sensor/{0..99}\"]",
+        "writers" => "[\"a\", \"b\", \"c\"]",
+        "slowest" => "\"200ms\"",
+        "round" => "\"5ms\"",
+        "horizon" => "\"2s\"",
+        "batch_tuples_max" => "200",
         "inputs" => "[\"turbine/+/vibration\"]",
         "output" => "\"turbine/+/rms\"",
         "name" | "kind" => "\"rms\"",
@@ -86,6 +116,13 @@ pub fn reference() -> String {
         let introduction = match section.name {
             "topic" => "Contracts for families of topics. A publisher may also state its contract itself.",
             "source" => "What is known of a topic that feeds operators.",
+            "lane" => {
+                "A part of the key-value store with a period of its own. Its number is its place among them. See [kv.md](kv.md)."
+            }
+            "vote" => {
+                "How what several nodes write under a key becomes one value. A key that none matches votes by majority."
+            }
+            "task" => "A periodic task beside the store. `verge kv check` says whether all of them fit.",
             _ => {
                 "A step of processing. Every other key is a parameter of the kind: a number, `true` or `false`, a text, a \
                  duration,\na list of numbers or a matrix. The kinds are in\n[operators.md](operators.md). `verge graph` shows what follows from all of them."

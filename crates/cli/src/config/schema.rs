@@ -54,6 +54,12 @@ pub enum Kind {
     Path,
     /// The name of a user, or nothing.
     User,
+    /// A list of names of keys.
+    StoreKeys,
+    /// How several values become one.
+    Vote,
+    /// A list of names of nodes.
+    Nodes,
 }
 
 impl Kind {
@@ -90,6 +96,13 @@ impl Kind {
             Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
             Kind::Path => "path of a file".to_owned(),
             Kind::User => "name of a user, or \"\"".to_owned(),
+            Kind::StoreKeys => "list of names of keys, such as [\"pendulum/angle\", \"sensor/{0..99}\"]".to_owned(),
+            Kind::Vote => {
+                "\"majority\", or \"median\", \"trimmed-mean\", \"weighted-mean\", \"min\" or \"max\" with \"f64\", \"i64\" or \
+                 \"decimal\", as in \"median f64\""
+                    .to_owned()
+            }
+            Kind::Nodes => "list of names of nodes".to_owned(),
         }
     }
 }
@@ -593,6 +606,80 @@ pub const KEYS: &[Key] = &[
         "Whether outputs have the levels that are configured. false, for comparison: all have level 0.",
     ),
     key(
+        "kv.faults",
+        Kind::Integer(0, 21),
+        "1",
+        "f: how many nodes of the key-value store may be faulty. 3f + 1 nodes are needed, or f + 1 where they only crash.",
+    ),
+    key(
+        "kv.mode",
+        Kind::Choice(&["byzantine", "crash"]),
+        "\"byzantine\"",
+        "What a faulty node may do: anything (byzantine), or only stop (crash).",
+    ),
+    key(
+        "kv.resolve",
+        Kind::Choice(&["majority", "all-but-faulty"]),
+        "\"majority\"",
+        "When the words of those who pass something on count: if more than half of them say the same, or all but f. Both are correct.",
+    ),
+    key(
+        "kv.start_wait",
+        Kind::Duration,
+        "\"10s\"",
+        "How long a node waits for all others before it begins with those that there are.",
+    ),
+    key(
+        "kv.delay_max",
+        Kind::Duration,
+        "\"500us\"",
+        "The longest that a frame is on its way from one node to another.",
+    ),
+    key(
+        "kv.clock_error",
+        Kind::Duration,
+        "\"100us\"",
+        "How far the clocks of two correct nodes may be apart.",
+    ),
+    key(
+        "kv.send",
+        Kind::Duration,
+        "\"200us\"",
+        "The longest that a node takes to make and send the frames of one round.",
+    ),
+    key(
+        "kv.receive",
+        Kind::Duration,
+        "\"200us\"",
+        "The longest that a node takes to read and check the frames of one round.",
+    ),
+    key(
+        "kv.bandwidth",
+        Kind::Bytes,
+        "\"125MB\"",
+        "What the link of a node carries in a second, for `verge kv check`.",
+    ),
+    key(
+        "kv.tree_memory",
+        Kind::Bytes,
+        "\"256MiB\"",
+        "What one lane may take for what nodes have told each other in one job.",
+    ),
+    key("kv.store_memory", Kind::Bytes, "\"256MiB\"", "What one lane may take for published values."),
+    key("kv.nodes.*.address", Kind::Address, "", "Where the other nodes of the store reach this one."),
+    key(
+        "kv.nodes.*.socket",
+        Kind::Path,
+        "\"\"",
+        "The Unix socket for the node's tasks and tools. Empty: /run/verge/kv-NAME.sock.",
+    ),
+    key(
+        "kv.nodes.*.secrets",
+        Kind::PathOrNone,
+        "\"none\"",
+        "The keys of the node's links, made by `verge kv secrets`. none: only where all nodes are on one host.",
+    ),
+    key(
         "security.users",
         Kind::Path,
         "\"\"",
@@ -751,6 +838,94 @@ pub const OPERATOR_KEYS: &[Key] = &[
     ),
 ];
 
+/// The keys of one `[[lane]]`.
+pub const LANE_KEYS: &[Key] = &[
+    key(
+        "keys",
+        Kind::StoreKeys,
+        "",
+        "What its tasks read and write. `name/{0..99}` stands for a hundred keys.",
+    ),
+    key(
+        "period",
+        Kind::Duration,
+        "\"50ms\"",
+        "T: that of its fastest task. There is one job of the store in each.",
+    ),
+    key(
+        "offset",
+        Kind::DurationOrAuto,
+        "\"auto\"",
+        "O: from the beginning of a period to its job. Tasks run before. auto: what the tasks of the lane take, or a tenth of the period if \
+         there are none, and for several lanes a share of the period each.",
+    ),
+    key("slowest", Kind::Duration, "the period", "The period of the slowest task that writes."),
+    key(
+        "round",
+        Kind::Duration,
+        "half of the rest of the period by rounds",
+        "How long a round lasts at most: (T - O) / 2(f + 1), which is also the longest possible. A node that is silent costs so much in every job.",
+    ),
+    key(
+        "horizon",
+        Kind::Duration,
+        "ten times the slowest period",
+        "H: how far after its job a publishing time may be.",
+    ),
+    key(
+        "batch_tuples_max",
+        Kind::Integer(1, 65_536),
+        "the next hundred above the number of keys",
+        "How many values a node may write for one job, all its tasks together.",
+    ),
+    key("value_bytes_max", Kind::Integer(1, 4_096), "16", "The longest value."),
+    key("history", Kind::Integer(1, 255), "20", "How many values of each key are kept, by publishing time."),
+    key(
+        "processor",
+        Kind::IntegerOrAuto(0, 4_095),
+        "\"auto\"",
+        "The processor that the lane's thread stays on. auto: any.",
+    ),
+    key(
+        "priority",
+        Kind::IntegerOrAuto(1, 99),
+        "1",
+        "Its priority under SCHED_FIFO; tasks should have higher ones. auto: ordinary scheduling.",
+    ),
+];
+
+/// The keys of one `[[vote]]`.
+pub const VOTE_KEYS: &[Key] = &[
+    key("filter", Kind::Filter, "", "Which keys. The first [[vote]] that matches a key counts."),
+    key("vote", Kind::Vote, "\"majority\"", "How what several nodes write becomes one value."),
+    key(
+        "weights",
+        Kind::Integers,
+        "[]",
+        "For a weighted mean: a weight for each node, in the order of their names.",
+    ),
+    key("writers", Kind::Nodes, "all nodes", "Who may write; what others write is ignored."),
+    key(
+        "single_source",
+        Kind::Switch,
+        "false",
+        "Whether there may be so few writers that one that lies can make the value up. All nodes still read the same.",
+    ),
+];
+
+/// The keys of one `[[task]]`.
+pub const TASK_KEYS: &[Key] = &[
+    key("name", Kind::Name, "", "Its name, for reports."),
+    key(
+        "lane",
+        Kind::Integer(0, 255),
+        "0",
+        "The lane that it reads and writes, by its place among [[lane]].",
+    ),
+    key("period", Kind::Duration, "", "T: how often it runs."),
+    key("cost", Kind::Duration, "", "C: the longest that it runs."),
+];
+
 /// A section that may be there many times.
 pub struct Repeated {
     /// Its name.
@@ -762,10 +937,13 @@ pub struct Repeated {
 }
 
 /// All such sections.
-pub const REPEATED: [Repeated; 3] = [
+pub const REPEATED: [Repeated; 6] = [
     Repeated { name: "topic", keys: TOPIC_KEYS, open: false },
     Repeated { name: "source", keys: SOURCE_KEYS, open: false },
     Repeated { name: "operator", keys: OPERATOR_KEYS, open: true },
+    Repeated { name: "lane", keys: LANE_KEYS, open: false },
+    Repeated { name: "vote", keys: VOTE_KEYS, open: false },
+    Repeated { name: "task", keys: TASK_KEYS, open: false },
 ];
 
 /// The repeated section of this name.

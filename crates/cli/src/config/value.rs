@@ -84,8 +84,20 @@ pub enum Value {
     Payload(PayloadType),
     Keep(Keep),
     Sets(Vec<RelativeSet>),
+    Vote(VoteName),
     Auto,
     Nothing,
+}
+
+/// A vote of the key-value store; the weights of a weighted mean are elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VoteName {
+    Majority,
+    Median(kv::Format),
+    TrimmedMean(kv::Format),
+    WeightedMean(kv::Format),
+    Min(kv::Format),
+    Max(kv::Format),
 }
 
 /// Understands a span that may be negative.
@@ -163,8 +175,60 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Name | Kind::Names | Kind::Payload | Kind::Keep | Kind::Level | Kind::Sets, raw) => {
             understand_processing(kind, raw).unwrap_or_else(|| Err(expected()))
         }
+        (Kind::Nodes | Kind::StoreKeys | Kind::Vote, raw) => {
+            understand_kv(kind, raw).unwrap_or_else(|| Err(expected()))
+        }
         _ => Err(expected()),
     }
+}
+
+/// Understands what lanes of the key-value store have; `None` for something else than the key takes.
+fn understand_kv(kind: Kind, raw: &Raw) -> Option<Result<Value, String>> {
+    let value = match (kind, raw) {
+        (Kind::Nodes, raw) => Value::Words(words(raw)?),
+        (Kind::StoreKeys, raw) => {
+            let keys: Result<Vec<_>, _> = words(raw)?.iter().map(|pattern| expand(pattern)).collect();
+            return Some(keys.map(|keys| Value::Words(keys.concat())));
+        }
+        (Kind::Vote, Raw::Text(text)) => Value::Vote(understand_vote(text)?),
+        _ => return None,
+    };
+    Some(Ok(value))
+}
+
+/// The names that `name/{0..99}` stands for; a plain name stands for itself.
+fn expand(pattern: &str) -> Result<Vec<String>, String> {
+    let Some((before, rest)) = pattern.split_once('{') else { return Ok(vec![pattern.to_owned()]) };
+    let form = || {
+        format!(
+            "`{pattern}` stands for no names: write for example \"sensor/{{0..99}}/value\", with one range"
+        )
+    };
+    let (range, after) = rest.split_once('}').ok_or_else(form)?;
+    let (first, last) = range.split_once("..").ok_or_else(form)?;
+    let (first, last): (usize, usize) = first.parse().ok().zip(last.parse().ok()).ok_or_else(form)?;
+    if after.contains('{') || first > last || last - first >= kv::Config::KEYS_MAX {
+        return Err(form());
+    }
+    Ok((first..=last).map(|number| format!("{before}{number}{after}")).collect())
+}
+
+/// A vote by its name.
+fn understand_vote(text: &str) -> Option<VoteName> {
+    if text == "majority" {
+        return Some(VoteName::Majority);
+    }
+    let (vote, format) = text.split_once(' ')?;
+    let formats = [kv::Format::F64, kv::Format::I64, kv::Format::Decimal];
+    let format = formats.into_iter().find(|known| known.name() == format)?;
+    Some(match vote {
+        "median" => VoteName::Median(format),
+        "trimmed-mean" => VoteName::TrimmedMean(format),
+        "weighted-mean" => VoteName::WeightedMean(format),
+        "min" => VoteName::Min(format),
+        "max" => VoteName::Max(format),
+        _ => return None,
+    })
 }
 
 /// Understands what operators and their sources have; `None` for something else than the key takes.

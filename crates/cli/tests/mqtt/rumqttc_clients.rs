@@ -1,27 +1,27 @@
 //! What MQTT promises, tried with rumqttc in both of its APIs.
 
 use crate::broker::{Broker, Kind, kind};
-use crate::rumqttc_peer::{Api, Peer, Said, Who, v3, v5};
+use crate::rumqttc_peer::{Api, Peer, Said, Way, Who, v3, v5};
 use crate::tools::skipped;
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::PublishProperties;
 
 /// Runs a scenario with a broker of its own, if there is one.
-fn with_broker(test: &str, act: impl Fn(u16)) {
+fn with_broker(test: &str, act: impl Fn(Way<'_>)) {
     match Broker::start() {
-        Ok(broker) => act(broker.port),
+        Ok(broker) => act(Way { port: broker.port, authority: None }),
         Err(reason) => skipped(test, &reason),
     }
 }
 
-fn peer<A: Api>(port: u16, name: &str) -> Peer<A> {
-    Peer::connect(&Who { port, name, stay: false, will: None })
+fn peer<A: Api>(way: Way<'_>, name: &str) -> Peer<A> {
+    Peer::connect(&Who { way, name, stay: false, will: None })
 }
 
-fn every_qos<A: Api>(port: u16) {
-    let mut publisher = peer::<A>(port, "publisher");
+pub fn every_qos<A: Api>(way: Way<'_>) {
+    let mut publisher = peer::<A>(way, "publisher");
     for wanted in 0..3 {
-        let mut subscriber = peer::<A>(port, &format!("subscriber-{wanted}"));
+        let mut subscriber = peer::<A>(way, &format!("subscriber-{wanted}"));
         subscriber.subscribe("some/+", wanted);
         for sent in 0..3 {
             for number in 0..5 {
@@ -37,25 +37,25 @@ fn every_qos<A: Api>(port: u16) {
     }
 }
 
-fn retained<A: Api>(port: u16) {
-    let mut publisher = peer::<A>(port, "publisher");
+pub fn retained<A: Api>(way: Way<'_>) {
+    let mut publisher = peer::<A>(way, "publisher");
     publisher.publish("kept", 1, true, "old");
     publisher.publish("kept", 1, true, "new");
-    let mut late = peer::<A>(port, "late");
+    let mut late = peer::<A>(way, "late");
     late.subscribe("#", 1);
     assert!(late.expect("new").retain);
     publisher.publish("kept", 1, true, "");
     assert!(!late.expect("").retain);
-    let mut after = peer::<A>(port, "after");
+    let mut after = peer::<A>(way, "after");
     after.subscribe("#", 1);
     publisher.publish("marker", 1, false, "marker");
     after.expect("marker");
 }
 
-fn wills<A: Api>(port: u16) {
-    let mut watcher = peer::<A>(port, "watcher");
+pub fn wills<A: Api>(way: Way<'_>) {
+    let mut watcher = peer::<A>(way, "watcher");
     watcher.subscribe("#", 1);
-    let dying = |name| Peer::<A>::connect(&Who { port, name, stay: false, will: Some(name) });
+    let dying = |name| Peer::<A>::connect(&Who { way, name, stay: false, will: Some(name) });
     dying("killed").kill();
     watcher.expect("killed");
     dying("leaving").leave();
@@ -63,13 +63,13 @@ fn wills<A: Api>(port: u16) {
     watcher.expect("again");
 }
 
-fn sessions<A: Api>(port: u16) {
-    let keeper = || Peer::<A>::connect(&Who { port, name: "keeper", stay: true, will: None });
+fn sessions<A: Api>(way: Way<'_>) {
+    let keeper = || Peer::<A>::connect(&Who { way, name: "keeper", stay: true, will: None });
     let mut first = keeper();
     assert!(!first.session);
     first.subscribe("queue", 2);
     first.leave();
-    let mut publisher = peer::<A>(port, "publisher");
+    let mut publisher = peer::<A>(way, "publisher");
     for number in 0..20 {
         publisher.publish("queue", 1 + number % 2, false, &number.to_string());
     }
@@ -79,7 +79,7 @@ fn sessions<A: Api>(port: u16) {
         assert_eq!(second.expect(&number.to_string()).qos, 1 + number % 2);
     }
     second.leave();
-    let mut anew = peer::<A>(port, "keeper");
+    let mut anew = peer::<A>(way, "keeper");
     assert!(!anew.session);
     anew.subscribe("marker", 0);
     publisher.publish("queue", 1, false, "nobody's");
@@ -87,9 +87,8 @@ fn sessions<A: Api>(port: u16) {
     anew.expect("marker");
 }
 
-fn properties(port: u16) {
-    let (mut subscriber, mut publisher) =
-        (peer::<v5::Version>(port, "to"), peer::<v5::Version>(port, "from"));
+fn properties(way: Way<'_>) {
+    let (mut subscriber, mut publisher) = (peer::<v5::Version>(way, "to"), peer::<v5::Version>(way, "from"));
     subscriber.subscribe("t", 1);
     let given = PublishProperties {
         payload_format_indicator: Some(1),
@@ -107,9 +106,8 @@ fn properties(port: u16) {
     assert_eq!(got, PublishProperties { message_expiry_interval: None, ..given });
 }
 
-fn aliases(port: u16) {
-    let (mut subscriber, mut publisher) =
-        (peer::<v5::Version>(port, "to"), peer::<v5::Version>(port, "from"));
+fn aliases(way: Way<'_>) {
+    let (mut subscriber, mut publisher) = (peer::<v5::Version>(way, "to"), peer::<v5::Version>(way, "from"));
     subscriber.subscribe("#", 1);
     for (topic, alias, payload) in
         [("one", 1, "1"), ("two", 2, "2"), ("", 1, "3"), ("three", 1, "4"), ("", 1, "5")]
@@ -123,9 +121,9 @@ fn aliases(port: u16) {
     }
 }
 
-fn takeover(port: u16) {
-    let mut first = peer::<v5::Version>(port, "one");
-    let mut second = peer::<v5::Version>(port, "one");
+fn takeover(way: Way<'_>) {
+    let mut first = peer::<v5::Version>(way, "one");
+    let mut second = peer::<v5::Version>(way, "one");
     let ended = first.wait("end", |said| match said {
         Said::Ended(why) => Some(why.clone()),
         _ => None,

@@ -32,9 +32,16 @@ pub enum Said {
     Ended(String),
 }
 
+/// Where a broker is, and whom its certificate must be signed by, if it has one.
+#[derive(Clone, Copy)]
+pub struct Way<'a> {
+    pub port: u16,
+    pub authority: Option<&'a [u8]>,
+}
+
 /// Who connects, and how.
 pub struct Who<'a> {
-    pub port: u16,
+    pub way: Way<'a>,
     pub name: &'a str,
     /// Whether the session outlives the connection, and whether an earlier one is wanted.
     pub stay: bool,
@@ -149,6 +156,7 @@ macro_rules! api {
             use super::{Api, LOOK, Message, REQUESTS, Said, Who};
             use std::sync::Arc;
             use std::sync::atomic::{AtomicBool, Ordering};
+            use rumqttc::{TlsConfiguration, Transport};
             use std::sync::mpsc::{Receiver, Sender, channel};
             $($import)*
 
@@ -161,7 +169,12 @@ macro_rules! api {
                 type Client = Client;
 
                 fn connect(who: &Who<'_>, killed: Arc<AtomicBool>) -> (Client, Receiver<Said>) {
-                    let mut options = MqttOptions::new(who.name, "127.0.0.1", who.port);
+                    let mut options = MqttOptions::new(who.name, "127.0.0.1", who.way.port);
+                    if let Some(authority) = who.way.authority {
+                        let (ca, alpn, client_auth) = (authority.to_vec(), None, None);
+                        let tls = TlsConfiguration::Simple { ca, alpn, client_auth };
+                        options.set_transport(Transport::tls_with_config(tls));
+                    }
                     let stay: fn(&mut MqttOptions, bool) = $stay;
                     let will: fn(&str) -> LastWill = $will;
                     stay(&mut options, who.stay);

@@ -2,6 +2,8 @@
 //! the broker, or shows no certificate where one is wanted, does not get in.
 
 use crate::broker::{Broker, Listener, Secrets};
+use crate::rumqttc_clients::{every_qos, retained, wills};
+use crate::rumqttc_peer::{Way, v3, v5};
 use crate::scenarios::{OVER_ANOTHER_WAY, mqtt_js, must_pass, paho};
 use crate::support::{Folder, Process};
 use crate::tools::{self, Tool, skipped};
@@ -104,6 +106,28 @@ fn paho_1_speaks_over_tls_with_certificates_on_both_sides() {
 #[test]
 fn mqtt_js_speaks_over_tls_with_certificates_on_both_sides() {
     speaks_over_tls("MQTT.js over mutual TLS", true, mqtt_js());
+}
+
+#[test]
+fn rumqttc_speaks_over_tls_in_both_versions() {
+    // Several tests may get here; the first one decides.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let papers = Papers::new();
+    let authority = std::fs::read(&papers.authority).unwrap();
+    let scenarios: [fn(Way<'_>); 6] = [
+        every_qos::<v3::Version>,
+        retained::<v3::Version>,
+        wills::<v3::Version>,
+        every_qos::<v5::Version>,
+        retained::<v5::Version>,
+        wills::<v5::Version>,
+    ];
+    for scenario in scenarios {
+        match Broker::start_listening(Listener::Tls, Some(&papers.secrets(false))) {
+            Err(reason) => return skipped("rumqttc over TLS", &reason),
+            Ok(broker) => scenario(Way { port: broker.port, authority: Some(&authority) }),
+        }
+    }
 }
 
 /// The exit code of a publisher.

@@ -117,11 +117,18 @@ fn values_that_come_after_their_instant_are_counted_and_readable_from_then_on() 
 }
 
 #[test]
-fn what_is_written_for_an_instant_before_the_job_is_published_nowhere() {
+fn what_nobody_could_agree_on_before_its_instant_is_refused() {
     let mut lanes = lanes(config(), ms(1_004));
-    lanes.iter_mut().for_each(|lane| lane.write(A, b"v", ms(1_004), ms(1_003)).unwrap());
-    let outcomes = job(&mut lanes.iter_mut().collect::<Vec<_>>(), ms(1_004), ms(1_010));
-    assert_eq!((outcomes[0].published, outcomes[0].fused.out_of_horizon), (0, 4));
+    let lane = &mut lanes[0];
+    let soon = |span| Err(WriteError::PublishingTimeTooSoon(span));
+    assert_eq!(lane.write(A, b"v", ms(1_004), ms(1_003)), soon(Span::ZERO));
+    assert_eq!(lane.write(A, b"v", ms(1_004) + Span(1), ms(1_003)), Ok(()));
+    lane.begin(ms(1_004), ms(1_004)).unwrap();
+    assert_eq!(
+        lane.write(A, b"v", ms(1_050), ms(1_005)),
+        soon(Span::millis(4)),
+        "the next job is that of 1054"
+    );
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! `verge kv`: nodes of the key-value store, and what asks them.
+
+mod check;
+mod costs;
+mod node;
+mod secrets;
+mod status;
+mod talk;
+mod values;
+
+use crate::arguments::Format;
+use crate::arguments::kv::KvCommand;
+use crate::config::{Config, KvConfig};
+use crate::output::{Outcome, Trouble};
+use std::path::Path;
+
+/// Runs what was typed; `load` reads the configuration.
+pub fn run(
+    command: &KvCommand,
+    format: Format,
+    load: impl Fn(Option<&Path>) -> Result<Config, Trouble>,
+) -> Outcome {
+    let load = |file: Option<&Path>| store(load(file)?);
+    match command {
+        KvCommand::Node { name, insecure, may_lie } => node::run(&load(None)?, name, *insecure, *may_lie),
+        KvCommand::Get { key, at, age } => values::get(&talk::reach(at, load)?, key, *age, format),
+        KvCommand::Put { key, value, at, within } => {
+            values::put(&talk::reach(at, load)?, key, value, *within, format)
+        }
+        KvCommand::Watch { filters, at, count } => {
+            values::watch(&talk::reach(at, load)?, filters, *count, format)
+        }
+        KvCommand::Check { file } => check::run(&load(file.as_deref())?, format),
+        KvCommand::Status { at, watch } => status::run(&talk::reach(at, load)?, *watch, format),
+        KvCommand::Secrets { folder } => secrets::run(&load(None)?, folder),
+    }
+}
+
+fn store(config: Config) -> Result<KvConfig, Trouble> {
+    let none = "no key-value store is configured: add [kv.nodes.NAME] with `address` for each node, and a [[lane]] with `keys` \
+                (docs/kv.md has an example)";
+    config.kv.ok_or_else(|| Trouble(none.to_owned()))
+}

@@ -1,0 +1,137 @@
+//! `verge kv status`: whether nodes agree, who is silent, and who lies.
+
+use super::talk::Reached;
+use crate::arguments::Format;
+use crate::output::{Outcome, Trouble, json, line, table, yes};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Shows all nodes that answer, once or again and again.
+pub fn run(reached: &Reached, watch: bool, format: Format) -> Outcome {
+    loop {
+        let reports = reached.nodes.iter().map(|node| node.status()).collect::<Result<Vec<_>, _>>()?;
+        match format {
+            Format::Json => json(&reports)?,
+            Format::Table => {
+                if watch {
+                    // Clears the screen and begins at its top.
+                    line("\x1b[2J\x1b[H")?;
+                }
+                show(&reports)?;
+            }
+        }
+        if !watch {
+            return Ok(yes(reports.iter().all(is_well)));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Whether a node sees all others, agrees with them, and keeps its time.
+fn is_well(report: &Value) -> bool {
+    lanes(report).all(|lane| {
+        let none = |path: &str| lane.pointer(path).and_then(Value::as_array).is_none_or(Vec::is_empty);
+        lane["state"] == "running"
+            && lane["jobs"]["alarms"] == 0
+            && ["/last/silent", "/last/liars", "/last/differ"].into_iter().all(none)
+    })
+}
+
+fn lanes(report: &Value) -> impl Iterator<Item = &Value> {
+    report["lanes"].as_array().into_iter().flatten()
+}
+
+fn show(reports: &[Value]) -> Result<(), Trouble> {
+    let headings = [
+        "node",
+        "lane",
+        "state",
+        "jobs",
+        "complete",
+        "skipped",
+        "mean ms",
+        "worst ms",
+        "margin ms",
+        "late",
+        "silent",
+        "lying",
+        "differ",
+    ];
+    let mut nodes = table(&headings, &[1, 3, 4, 5, 6, 7, 8, 9]);
+    for report in reports {
+        for lane in lanes(report) {
+            let coordination = &lane["coordination_seconds"];
+            nodes.add_row([
+                text(&report["node"]),
+                text(&lane["lane"]),
+                text(&lane["state"]),
+                text(&lane["jobs"]["counted"]),
+                text(&lane["jobs"]["complete"]),
+                text(&lane["jobs"]["skipped"]),
+                millis(&coordination["mean"]),
+                millis(&coordination["worst"]),
+                millis(&lane["margin_min_seconds"]),
+                text(&lane["late_publish"]),
+                names(&lane["last"]["silent"]),
+                names(&lane["last"]["liars"]),
+                names(&lane["last"]["differ"]),
+            ]);
+        }
+    }
+    line(&nodes.to_string())?;
+    let headings = [
+        "node",
+        "lane",
+        "peer",
+        "sends",
+        "hears",
+        "silent",
+        "late",
+        "forged",
+        "wrong",
+        "lied",
+        "differed",
+        "clock ahead us",
+    ];
+    let mut peers = table(&headings, &[1, 5, 6, 7, 8, 9, 10, 11]);
+    for report in reports {
+        for lane in lanes(report) {
+            for peer in lane["peers"].as_array().into_iter().flatten() {
+                let counters =
+                    ["silent", "late", "forged", "wrong", "lied", "differed"].map(|name| text(&peer[name]));
+                let yes_no = |name: &str| if peer[name] == true { "yes" } else { "no" }.to_owned();
+                let mut row = vec![text(&report["node"]), text(&lane["lane"]), text(&peer["name"])];
+                row.extend([yes_no("sends"), yes_no("hears")]);
+                row.extend(counters);
+                row.push(ahead(&peer["clock_ahead_seconds"]));
+                peers.add_row(row);
+            }
+        }
+    }
+    line(&peers.to_string())
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn millis(value: &Value) -> String {
+    value.as_f64().map_or("-".to_owned(), |seconds| format!("{:.3}", seconds * 1e3))
+}
+
+fn names(value: &Value) -> String {
+    let names: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+}
+
+/// The bounds of how far a clock is ahead.
+fn ahead(bounds: &Value) -> String {
+    match (bounds[0].as_f64(), bounds[1].as_f64()) {
+        (Some(low), Some(high)) => format!("{:.0} … {:.0}", low * 1e6, high * 1e6),
+        _ => "-".to_owned(),
+    }
+}

@@ -1,0 +1,247 @@
+//! `verge kv get`, `put` and `watch`.
+
+use super::talk::{Reached, Talk};
+use crate::arguments::Format;
+use crate::output::{Outcome, Trouble, json, line, print, table, yes};
+use contract::{Span, Time, TopicFilter};
+use kv_shared::{Answer, Content, Request};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A value at a node.
+#[derive(Serialize, Clone, PartialEq)]
+struct Row {
+    node: String,
+    key: String,
+    /// The value for people: text, a number, or hexadecimal digits.
+    value: String,
+    /// From when on it is valid, in nanoseconds since the Unix epoch.
+    stamp: u64,
+    /// How long ago that was.
+    age_ms: f64,
+}
+
+/// How long `put` waits beyond the publishing time.
+const PATIENCE: Span = Span::millis(500);
+/// How many periods after a release a value is to be visible, one attempt after the other.
+const LEADS: [u64; 3] = [2, 8, 8];
+/// How long after a release all nodes have begun its job.
+const BEGUN: Span = Span::millis(1);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Prints a value: once, if all nodes have the same; otherwise as each has it.
+pub fn get(reached: &Reached, key: &str, age: Option<Span>, format: Format) -> Outcome {
+    let now = host::now();
+    let freshness = age.map_or(0, |age| Time(now.0.saturating_sub(age.as_nanos_u64())).0);
+    let mut rows = Vec::new();
+    let mut refusals = Vec::new();
+    for node in &reached.nodes {
+        match read(node, reached.lane, key, freshness)? {
+            Ok(row) => rows.push(row),
+            Err(text) => refusals.push(format!("{}: {text}", node.name)),
+        }
+    }
+    for refusal in &refusals {
+        eprintln!("{refusal}");
+    }
+    let same = rows.windows(2).all(|pair| (&pair[0].value, pair[0].stamp) == (&pair[1].value, pair[1].stamp));
+    match (format, same) {
+        (Format::Json, _) => json(&rows)?,
+        (Format::Table, true) => rows.first().map_or(Ok(()), |row| line(&row.value))?,
+        (Format::Table, false) => show(&rows, format)?,
+    }
+    Ok(yes(refusals.is_empty() && same))
+}
+
+fn show(rows: &[Row], format: Format) -> Result<(), Trouble> {
+    let mut shown = table(&["node", "value", "valid from", "age ms"], &[3]);
+    for row in rows {
+        shown.add_row([&row.node, &row.value, &clock(Time(row.stamp)), &format!("{:.3}", row.age_ms)]);
+    }
+    print(format, &shown, &rows)
+}
+
+/// What a node has, or why it has nothing.
+fn read(node: &Talk, lane: u16, key: &str, freshness: u64) -> Result<Result<Row, String>, Trouble> {
+    let answer = node.try_ask(&Request::Read { lane, key: key.to_owned(), freshness })?;
+    Ok(match answer {
+        Answer::Value { stamp, bytes, text, number } => {
+            let value = number.map(|number| number.to_string()).or(text).unwrap_or(bytes);
+            let age_ms = host::now().since(Time(stamp)).as_millis_f64();
+            Ok(Row { node: node.name.clone(), key: key.to_owned(), value, stamp, age_ms })
+        }
+        Answer::Error(text) => Err(text),
+        other => return Err(Trouble(format!("{} answers something else: {other:?}", node.name))),
+    })
+}
+
+/// Proposes a value at every node, and waits until it is visible.
+pub fn put(reached: &Reached, key: &str, value: &str, within: Option<Span>, format: Format) -> Outcome {
+    let publishing = propose_everywhere(reached, key, value, within)?;
+    let until = publishing + PATIENCE;
+    let (mut rows, mut absent) = (Vec::new(), None);
+    for node in &reached.nodes {
+        loop {
+            match read(node, reached.lane, key, 0)? {
+                Ok(row) if row.stamp >= publishing.0 => {
+                    rows.push(row);
+                    break;
+                }
+                _ if host::now() >= until => {
+                    absent = Some(&node.name);
+                    break;
+                }
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+    }
+    if let Some(name) = absent {
+        eprintln!(
+            "nothing was published at node {name} for {}: a vote needs enough nodes that propose the same, and `verge kv status` shows who is \
+             silent",
+            clock(publishing)
+        );
+    }
+    if !rows.is_empty() || format == Format::Json {
+        show(&rows, format)?;
+    }
+    Ok(yes(absent.is_none()))
+}
+
+/// Proposes a value at all nodes for the same instant, and says which. All must be in one job, so it begins right after a release. A
+/// host that is so busy that it comes too late tries again with more time.
+fn propose_everywhere(
+    reached: &Reached,
+    key: &str,
+    value: &str,
+    within: Option<Span>,
+) -> Result<Time, Trouble> {
+    let (period, offset) = lane_times(&reached.nodes[0], reached.lane)?;
+    for lead in LEADS {
+        let released = after_release(period, offset);
+        let publishing = within.map_or(released + period * lead, |within| host::now() + within);
+        let mut proposed =
+            reached.nodes.iter().map(|node| propose(node, reached.lane, key, value, publishing));
+        let trouble = proposed.find_map(Result::err);
+        let in_one_job = host::now() < released + period;
+        match trouble {
+            None if in_one_job || within.is_some() => return Ok(publishing),
+            Some(trouble) if in_one_job || within.is_some() => return Err(trouble),
+            _ => {}
+        }
+    }
+    Err(Trouble("this host is too busy to propose a value at all nodes within one period: try again, or ask one node with -n".to_owned()))
+}
+
+/// Waits for a release and until jobs have begun; when it was.
+fn after_release(period: Span, offset: Span) -> Time {
+    let nanos = period.as_nanos_u64().max(1);
+    let next = host::now().0.saturating_sub(offset.as_nanos_u64()) / nanos + 1;
+    let release = Time(next * nanos) + offset;
+    let begun = release + BEGUN;
+    while host::now() < begun {
+        std::thread::sleep(
+            LOOK.min(Duration::from_nanos(begun.since(host::now()).max(Span(1)).as_nanos_u64())),
+        );
+    }
+    release
+}
+
+/// As a number where the key votes on numbers, as text otherwise.
+fn propose(node: &Talk, lane: u16, key: &str, value: &str, publishing: Time) -> Result<(), Trouble> {
+    let write = |content| Request::Write { lane, key: key.to_owned(), content, publishing: publishing.0 };
+    let number = value.parse::<serde_json::Number>().ok();
+    if let Some(number) = number
+        && let Answer::Written {} = node.try_ask(&write(Content::Number(number)))?
+    {
+        return Ok(());
+    }
+    node.ask(&write(Content::Value(value.to_owned()))).map(|_| ())
+}
+
+/// Period and offset of a lane.
+fn lane_times(node: &Talk, lane: u16) -> Result<(Span, Span), Trouble> {
+    let status = node.status()?;
+    let lanes = status["lanes"].as_array().cloned().unwrap_or_default();
+    let found = lanes.iter().find(|status| status["lane"] == lane);
+    let span = |name: &str| found?[name].as_f64().map(|seconds| Span((seconds * 1e9).round() as i64));
+    let times = span("period_seconds").zip(span("offset_seconds"));
+    times.ok_or_else(|| Trouble(format!("{}: there is no lane {lane}", node.name)))
+}
+
+/// Prints values as they become visible at one node, until it is interrupted.
+pub fn watch(reached: &Reached, filters: &[String], count: Option<u64>, format: Format) -> Outcome {
+    let parse = |filter: &String| {
+        filter.parse::<TopicFilter>().map_err(|error| Trouble(format!("`{filter}`: {error}")))
+    };
+    let filters: Vec<TopicFilter> = filters.iter().map(parse).collect::<Result<_, _>>()?;
+    let node = &reached.nodes[0];
+    let trouble = |error: verge_kv::Error| Trouble(format!("{}: {error}", node.name));
+    let options = verge_kv::Options { tuples: 1, name: "watch".to_owned(), ..verge_kv::Options::default() };
+    let client = verge_kv::Client::attach(&node.socket, reached.lane, &options).map_err(trouble)?;
+    let reader = client.reader();
+    let keys: Vec<_> =
+        reader.keys().filter(|key| filters.iter().any(|filter| filter.matches(key.name()))).collect();
+    if keys.is_empty() {
+        return Err(Trouble(format!("{}: no key of lane {} matches", node.name, reached.lane)));
+    }
+    // What is visible already is not new.
+    let mut buffer = vec![0; reader.facts().value_bytes_max];
+    let mut seen: Vec<Time> = keys
+        .iter()
+        .map(|key| reader.read_now(key, &mut buffer).map_or(Time::ZERO, |value| value.stamp))
+        .collect();
+    let mut printed = 0;
+    loop {
+        if let Err(gone) = reader.node_alive() {
+            return Err(Trouble(format!("{}: {gone}", node.name)));
+        }
+        for (key, seen) in keys.iter().zip(&mut seen) {
+            let Ok(value) = reader.read_now(key, &mut buffer) else { continue };
+            if value.stamp <= *seen {
+                continue;
+            }
+            *seen = value.stamp;
+            let shown = shown(key.format(), value.bytes);
+            let row = Row {
+                node: node.name.clone(),
+                key: key.name().to_owned(),
+                value: shown,
+                stamp: value.stamp.0,
+                age_ms: host::now().since(value.stamp).as_millis_f64(),
+            };
+            tell(&row, format)?;
+            printed += 1;
+            if count.is_some_and(|count| printed >= count) {
+                return Ok(yes(true));
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// One value that has become visible, on a line.
+fn tell(row: &Row, format: Format) -> Result<(), Trouble> {
+    match format {
+        Format::Json => line(&serde_json::to_string(row).map_err(|error| Trouble(error.to_string()))?),
+        Format::Table => line(&format!("{} {} {}", clock(Time(row.stamp)), row.key, row.value)),
+    }
+}
+
+/// A value for people.
+fn shown(format: Option<kv::Format>, bytes: &[u8]) -> String {
+    match Answer::value(0, bytes, format) {
+        Answer::Value { bytes, text, number, .. } => {
+            number.map(|number| number.to_string()).or(text).unwrap_or(bytes)
+        }
+        _ => String::new(),
+    }
+}
+
+/// A time of the day in UTC, with milliseconds.
+fn clock(time: Time) -> String {
+    let nanos = i128::from(time.0);
+    jiff::Timestamp::from_nanosecond(nanos)
+        .map_or_else(|_| time.0.to_string(), |at| at.strftime("%H:%M:%S%.3f").to_string())
+}

@@ -1,0 +1,291 @@
+//! The key-value store: `[kv]`, `[[lane]]`, `[[vote]]` and `[[task]]`.
+
+use super::Understanding;
+use super::layers::Table;
+use super::schema::{LANE_KEYS, TASK_KEYS, VOTE_KEYS};
+use super::value::{Value, VoteName};
+use contract::{Span, TopicFilter};
+use kv::admission::{self, Task};
+use kv::{Config, Key, LinkTimes, Mode, NodeSet, ResolveRule, Setup, Vote};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The whole store.
+#[derive(Clone, Debug)]
+pub struct KvConfig {
+    /// In the order of their names, which is that of their numbers.
+    pub nodes: Vec<KvNode>,
+    /// By number.
+    pub lanes: Vec<KvLane>,
+    pub start_wait: Span,
+    /// What a link carries, in bytes per second.
+    pub bandwidth: u64,
+}
+
+/// A node of the store.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KvNode {
+    pub name: String,
+    pub address: SocketAddr,
+    pub socket: PathBuf,
+    /// The file with the keys of its links.
+    pub secrets: Option<PathBuf>,
+}
+
+/// A lane of the store, and the tasks beside it.
+#[derive(Clone, Debug)]
+pub struct KvLane {
+    pub setup: Arc<Setup>,
+    pub tasks: Vec<Task>,
+    pub processor: Option<usize>,
+    pub priority: Option<u8>,
+}
+
+/// One `[[vote]]`.
+struct Rule {
+    filter: TopicFilter,
+    vote: Vote,
+    writers: Option<NodeSet>,
+    single_source: bool,
+}
+
+impl Understanding {
+    /// `None` if no nodes are configured, or something about them is wrong.
+    pub(super) fn kv(&mut self) -> Option<KvConfig> {
+        let nodes = self.kv_nodes();
+        let (lanes, tasks) = (self.tables("lane"), self.tables("task"));
+        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        let rules: Vec<Option<Rule>> =
+            self.tables("vote").iter().map(|table| self.vote(table, &names)).collect();
+        let tasks: Vec<(usize, Task)> =
+            tasks.iter().filter_map(|table| self.task(table, lanes.len())).collect();
+        if nodes.is_empty() {
+            if let Some(table) = lanes.first() {
+                let message = "there are lanes, and no nodes of the key-value store".to_owned();
+                self.problem(
+                    &table.place,
+                    message,
+                    "add [kv.nodes.NAME] with `address` for each node".to_owned(),
+                );
+            }
+            return None;
+        }
+        if lanes.is_empty() {
+            let source = self.source(&format!("kv.nodes.{}.address", names[0]));
+            let message = "there are nodes of the key-value store, and no lanes".to_owned();
+            self.problem(&source, message, "add a [[lane]] with `keys`".to_owned());
+            return None;
+        }
+        let rules: Vec<Rule> = rules.into_iter().collect::<Option<_>>()?;
+        let count = lanes.len();
+        let lanes = lanes.iter().enumerate().map(|(number, table)| {
+            let tasks =
+                tasks.iter().filter(|(lane, _)| *lane == number).map(|(_, task)| task.clone()).collect();
+            self.lane(table, number, count, &names, &rules, tasks)
+        });
+        let lanes = lanes.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
+        let bandwidth = self.size("kv.bandwidth") as u64;
+        Some(KvConfig { nodes, lanes, start_wait: self.span("kv.start_wait"), bandwidth })
+    }
+
+    fn kv_nodes(&self) -> Vec<KvNode> {
+        let names: Vec<String> = self
+            .values
+            .keys()
+            .filter_map(|path| path.strip_prefix("kv.nodes.")?.strip_suffix(".address").map(str::to_owned))
+            .collect();
+        let node = |name: String| {
+            let Some(Value::Address(address)) = self.values.get(&format!("kv.nodes.{name}.address")) else {
+                return None;
+            };
+            let socket = match self.values.get(&format!("kv.nodes.{name}.socket")) {
+                Some(Value::Word(path)) if !path.is_empty() => PathBuf::from(path),
+                _ => PathBuf::from(format!("/run/verge/kv-{name}.sock")),
+            };
+            let secrets = match self.values.get(&format!("kv.nodes.{name}.secrets")) {
+                Some(Value::Word(path)) => Some(PathBuf::from(path)),
+                _ => None,
+            };
+            Some(KvNode { address: *address, socket, secrets, name })
+        };
+        names.into_iter().filter_map(node).collect()
+    }
+
+    fn vote(&mut self, table: &Table, names: &[String]) -> Option<Rule> {
+        let mut values = self.table_values(table, VOTE_KEYS, "vote")?;
+        let Some(Value::Filter(filter)) = values.remove("filter") else { return None };
+        let weights: Arc<[f64]> = match values.remove("weights") {
+            Some(Value::Integers(weights)) => weights.iter().map(|weight| *weight as f64).collect(),
+            _ => Arc::default(),
+        };
+        let vote = match values.remove("vote") {
+            Some(Value::Vote(VoteName::Median(format))) => Vote::Median(format),
+            Some(Value::Vote(VoteName::TrimmedMean(format))) => Vote::TrimmedMean(format),
+            Some(Value::Vote(VoteName::WeightedMean(format))) => Vote::WeightedMean(format, weights),
+            Some(Value::Vote(VoteName::Min(format))) => Vote::Min(format),
+            Some(Value::Vote(VoteName::Max(format))) => Vote::Max(format),
+            _ => Vote::Majority,
+        };
+        let writers = match values.remove("writers") {
+            Some(Value::Words(writers)) => Some(self.writers(&writers, table, names)?),
+            _ => None,
+        };
+        let single_source = matches!(values.get("single_source"), Some(Value::Switch(true)));
+        Some(Rule { filter, vote, writers, single_source })
+    }
+
+    fn writers(&mut self, writers: &[String], table: &Table, names: &[String]) -> Option<NodeSet> {
+        let place = |writer: &String| names.iter().position(|name| name == writer).map(kv::Node::at);
+        if let Some(unknown) = writers.iter().find(|writer| place(writer).is_none()) {
+            let message = format!("there is no node `{unknown}`");
+            self.problem(&table.place_of("writers"), message, format!("nodes are: {}", names.join(", ")));
+            return None;
+        }
+        Some(writers.iter().filter_map(place).collect())
+    }
+
+    fn task(&mut self, table: &Table, lanes: usize) -> Option<(usize, Task)> {
+        let mut values = self.table_values(table, TASK_KEYS, "task")?;
+        let lane = match values.get("lane") {
+            Some(Value::Integer(lane)) => usize::try_from(*lane).ok()?,
+            _ => 0,
+        };
+        if lane >= lanes {
+            let message = format!("there is no lane {lane}: there are {lanes} of them, from 0");
+            self.problem(&table.place_of("lane"), message, "name another one, or add a [[lane]]".to_owned());
+            return None;
+        }
+        match (values.remove("name"), values.remove("period"), values.remove("cost")) {
+            (Some(Value::Word(name)), Some(Value::Span(period)), Some(Value::Span(cost)))
+                if period > Span::ZERO =>
+            {
+                Some((lane, Task { name, period, cost }))
+            }
+            (_, Some(Value::Span(period)), _) => {
+                let message = format!("a task cannot run every {period}");
+                self.problem(&table.place_of("period"), message, "give it a period above 0".to_owned());
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn lane(
+        &mut self,
+        table: &Table,
+        number: usize,
+        count: usize,
+        names: &[String],
+        rules: &[Rule],
+        tasks: Vec<Task>,
+    ) -> Option<KvLane> {
+        let values = self.table_values(table, LANE_KEYS, "lane")?;
+        let Some(Value::Words(keys)) = values.get("keys") else { return None };
+        let keys = keys.iter().map(|name| key(name, rules)).collect();
+        let config = self.lane_config(&values, (number, count), names, keys, &tasks);
+        let setup = match Setup::new(config) {
+            Ok(setup) => setup,
+            Err(problems) => {
+                for problem in problems {
+                    let remedy = "mend this lane, or the nodes and votes that it is made of".to_owned();
+                    self.problem(&table.place, problem.to_string(), remedy);
+                }
+                return None;
+            }
+        };
+        let shown = format!("{} keys every {}", setup.keys(), setup.period());
+        self.effective.push((format!("lane {number}"), shown, self.origin(&table.place)));
+        let processor = match values.get("processor") {
+            Some(Value::Integer(processor)) => usize::try_from(*processor).ok(),
+            _ => None,
+        };
+        let priority = match values.get("priority") {
+            Some(Value::Integer(priority)) => u8::try_from(*priority).ok(),
+            Some(Value::Auto) => None,
+            _ => Some(1),
+        };
+        Some(KvLane { setup, tasks, processor, priority })
+    }
+
+    fn lane_config(
+        &self,
+        values: &BTreeMap<&'static str, Value>,
+        (number, count): (usize, usize),
+        names: &[String],
+        keys: Vec<Key>,
+        tasks: &[Task],
+    ) -> Config {
+        let defaults = Config::default();
+        let span = |name: &str| match values.get(name) {
+            Some(Value::Span(span)) => Some(*span),
+            _ => None,
+        };
+        let size = |name: &str| match values.get(name) {
+            Some(Value::Integer(number)) => usize::try_from(*number).ok(),
+            _ => None,
+        };
+        let is =
+            |path: &str, word: &str| matches!(self.values.get(path), Some(Value::Word(said)) if said == word);
+        let period = span("period").unwrap_or(defaults.period);
+        let (lane, lanes) = (number as u32, count as u32);
+        // Where no tasks are described, some time is left for them.
+        let auto = match tasks {
+            [] => Span(period.0 / 10) + admission::offset(&[], period, lane, lanes),
+            tasks => admission::offset(tasks, period, lane, lanes),
+        };
+        Config {
+            nodes: names.to_vec(),
+            faults: self.size("kv.faults"),
+            mode: if is("kv.mode", "crash") { Mode::Crash } else { Mode::Byzantine },
+            resolve: if is("kv.resolve", "all-but-faulty") {
+                ResolveRule::AllButFaulty
+            } else {
+                ResolveRule::Majority
+            },
+            lane: number as u16,
+            period,
+            offset: span("offset").unwrap_or(auto),
+            period_max: span("slowest"),
+            round: span("round"),
+            horizon: span("horizon"),
+            batch_tuples_max: size("batch_tuples_max"),
+            key_bytes_max: contract::TOPIC_BYTES_MAX,
+            value_bytes_max: size("value_bytes_max").unwrap_or(defaults.value_bytes_max),
+            history: size("history").unwrap_or(defaults.history),
+            keys,
+            votes: Vec::new(),
+            link: LinkTimes {
+                delay_max: self.span("kv.delay_max"),
+                clock_error: self.span("kv.clock_error"),
+                send: self.span("kv.send"),
+                receive: self.span("kv.receive"),
+            },
+            tree_bytes_max: self.size("kv.tree_memory"),
+            store_bytes_max: self.size("kv.store_memory"),
+        }
+    }
+}
+
+/// A key as the first rule has it that matches its name.
+fn key(name: &str, rules: &[Rule]) -> Key {
+    let Some(rule) = rules.iter().find(|rule| rule.filter.matches(name)) else { return Key::named(name) };
+    let (writers, single_source) = (rule.writers, rule.single_source);
+    Key { name: name.to_owned(), vote: Some(rule.vote.clone()), writers, single_source }
+}
+
+impl KvConfig {
+    /// The number of a node, by its name.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// The names of all nodes.
+    pub fn names(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The key-value store as its users see it: real nodes as processes, one of them killed, stopped and started again.
+
+mod support;
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use support::{Folder, Process, Ran, free_ports, wait_until};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Four nodes on this host.
+struct Cluster {
+    // Before the folder with their logs.
+    nodes: Vec<Process>,
+    config: PathBuf,
+    folder: Folder,
+}
+
+impl Cluster {
+    fn start() -> Cluster {
+        let folder = Folder::new();
+        let ports = free_ports::<4>();
+        let mut text = "[kv]\ndelay_max = \"5ms\"\n".to_owned();
+        for (name, port) in NAMES.iter().zip(ports) {
+            let socket = folder.path(&format!("{name}.sock"));
+            text += &format!(
+                "[kv.nodes.{name}]\naddress = \"127.0.0.1:{port}\"\nsocket = \"{}\"\n",
+                socket.display()
+            );
+        }
+        text += "[[lane]]\nkeys = [\"mode\", \"force\"]\nperiod = \"100ms\"\npriority = \"auto\"\n\
+                 [[vote]]\nfilter = \"force\"\nvote = \"median f64\"\n";
+        let config = folder.write("verge.toml", text);
+        let mut cluster = Cluster { nodes: Vec::new(), config, folder };
+        cluster.nodes = NAMES.iter().map(|name| cluster.node(name)).collect();
+        wait_until("all nodes run", || cluster.status().iter().filter(|status| counts(status)).count() == 4);
+        cluster
+    }
+
+    fn node(&self, name: &str) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_verge"));
+        command.args(["kv", "node", name, "-c"]).arg(&self.config);
+        Process::start(&mut command, self.folder.path(&format!("{name}.log")))
+    }
+
+    fn kv(&self, arguments: &[&str]) -> Ran {
+        let config = self.config.display().to_string();
+        let words = ["kv"].into_iter().chain(arguments.iter().copied()).chain(["-c", &config]);
+        self.folder.run(words)
+    }
+
+    /// What all nodes that answer say.
+    fn status(&self) -> Vec<Value> {
+        let said = self.kv(&["status", "-o", "json"]);
+        serde_json::from_str(&said.out).unwrap_or_default()
+    }
+}
+
+fn counts(status: &Value) -> bool {
+    status["lanes"][0]["jobs"]["counted"].as_u64().is_some_and(|jobs| jobs > 0)
+}
+
+#[test]
+fn what_is_put_is_got_at_all_nodes_although_one_is_killed() {
+    let mut cluster = Cluster::start();
+    let put = cluster.kv(&["put", "mode", "auto"]);
+    assert_eq!(put.code, Some(0), "{}", put.err);
+    assert_eq!(cluster.kv(&["get", "mode"]).out.trim(), "auto");
+    let status = cluster.kv(&["status"]);
+    assert_eq!(status.code, Some(0), "{}", status.out);
+    cluster.nodes[3].kill();
+    wait_until("it is silent", || cluster.kv(&["status"]).code == Some(1));
+    let put = cluster.kv(&["put", "force", "-2.5"]);
+    assert_eq!(put.code, Some(0), "{}", put.err);
+    assert_eq!(cluster.kv(&["get", "force"]).out.trim(), "-2.5");
+    let back = cluster.node("d");
+    wait_until("it is back", || cluster.kv(&["status"]).code == Some(0));
+    let put = cluster.kv(&["put", "mode", "manual"]);
+    assert!(put.code == Some(0) || put.err.contains("rejoined"), "{}", put.err);
+    drop(back);
+}
+
+#[test]
+fn a_value_is_watched_as_it_becomes_visible() {
+    let cluster = Cluster::start();
+    let printed = cluster.folder.path("watched");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_verge"));
+    command.args(["kv", "watch", "mode", "-C", "1", "-o", "json", "-c"]).arg(&cluster.config);
+    command.stdout(std::fs::File::create(&printed).unwrap());
+    let mut watching = Process::start(&mut command, cluster.folder.path("watch.log"));
+    wait_until("something is watched", || {
+        let _ = cluster.kv(&["put", "mode", "auto"]);
+        watching.child().try_wait().unwrap().is_some()
+    });
+    let row: Value = serde_json::from_slice(&std::fs::read(&printed).unwrap()).unwrap();
+    assert_eq!((&row["key"], &row["value"]), (&Value::from("mode"), &Value::from("auto")));
+}
+
+#[test]
+fn mistakes_are_answered_with_what_to_do() {
+    let cluster = Cluster::start();
+    for (words, code, part) in [
+        (&["get", "speed"][..], 1, "key `speed` is not configured"),
+        (&["put", "force", "fast"], 2, "not a finite number"),
+        (&["put", "mode", "auto", "--in", "0ms"], 2, "publishing time"),
+        (&["put", "mode", "auto", "--in", "1min"], 2, "horizon"),
+        (&["put", "mode", "a value that is longer than it may be"], 2, "value_bytes_max"),
+        (&["get", "mode", "-n", "z"], 2, "there is no node `z`"),
+        (&["get", "mode", "--lane", "7"], 1, "this node has no such lane"),
+        (&["watch", "speed/#"], 2, "no key of lane 0 matches"),
+        (&["node", "z"], 2, "there is no node `z`"),
+        (&["node", "a"], 2, "is the node running already"),
+    ] {
+        let ran = cluster.kv(words);
+        assert_eq!(ran.code, Some(code), "{words:?}: {}", ran.err);
+        assert!(ran.err.contains(part), "{words:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_check_says_whether_tasks_and_store_fit() {
+    let folder = Folder::new();
+    let nodes: String =
+        NAMES.iter().map(|name| format!("[kv.nodes.{name}]\naddress = \"127.0.0.1:1\"\n")).collect();
+    let lane = "[[lane]]\nkeys = [\"k/{0..99}\"]\nperiod = \"100ms\"\noffset = \"20ms\"\n";
+    let task = |cost: &str| format!("[[task]]\nname = \"control\"\nperiod = \"100ms\"\ncost = \"{cost}\"\n");
+    let check = |text: String| {
+        let file = folder.write("verge.toml", text).display().to_string();
+        folder.run(["kv", "check", &file, "-o", "json"])
+    };
+    let fits = check(format!("{nodes}{lane}{}", task("5ms")));
+    assert_eq!(fits.code, Some(0), "{}", fits.out);
+    let report: Value = serde_json::from_str(&fits.out).unwrap();
+    assert!(report[0]["longest_batch"].as_u64().unwrap() >= 200, "{report}");
+    let beyond = check(format!("{nodes}{lane}{}", task("70ms")));
+    assert_eq!(beyond.code, Some(1), "{}", beyond.out);
+}
+
+#[test]
+fn keys_of_links_are_made_once_and_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let nodes: String =
+        NAMES.iter().map(|name| format!("[kv.nodes.{name}]\naddress = \"192.0.2.1:7601\"\n")).collect();
+    let config =
+        folder.write("verge.toml", format!("{nodes}[[lane]]\nkeys = [\"a\"]\n")).display().to_string();
+    let keys = folder.path("keys").display().to_string();
+    let made = folder.run(["kv", "secrets", &keys, "-c", &config]);
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let file = folder.path("keys").join("a.kv-keys");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 3);
+    let again = folder.run(["kv", "secrets", &keys, "-c", &config]);
+    assert_eq!(again.code, Some(2), "keys that are in use are not overwritten");
+    let exposed = folder.run(["kv", "node", "a", "-c", &config]);
+    assert_eq!(exposed.code, Some(2));
+    assert!(exposed.err.contains("verge kv secrets"), "{}", exposed.err);
+}

@@ -1,0 +1,128 @@
+//! The thread of a lane: one job in each period, on time.
+
+use crate::clients::Clients;
+use crate::report::Telling;
+use crate::wires::{Handover, Wires};
+use contract::{Span, Time};
+use kv::{BeginError, Lane, Step};
+use kv_shared::StoreWriter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+
+/// How long it sleeps at most before it looks whether it is to end.
+const NAP: Span = Span::millis(200);
+
+/// What the thread of a lane owns.
+pub(crate) struct Pulse {
+    pub(crate) lane: Lane,
+    pub(crate) wires: Wires,
+    pub(crate) handovers: Receiver<Handover>,
+    pub(crate) clients: Clients,
+    pub(crate) store: StoreWriter,
+    pub(crate) telling: Telling,
+    /// Jobs before it are not counted: peers are still coming.
+    pub(crate) counts_from: Time,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl Pulse {
+    /// One job after the other, until the node is to end.
+    pub(crate) fn run(mut self) {
+        let mut last = None;
+        while let Some(release) = self.await_release(last) {
+            last = Some(release);
+            self.work(release);
+            self.telling.tell(&self.lane);
+        }
+    }
+
+    /// Sleeps until the next release; `None` if the node is to end.
+    fn await_release(&mut self, last: Option<Time>) -> Option<Time> {
+        let setup = self.lane.setup();
+        let (period, now) = (setup.period(), host::now());
+        // A job that is less than a quarter of a period late is begun at once; the core knows the limit.
+        let due = last.map(|last| last + period).filter(|due| now < *due + Span(period.0 / 4));
+        let release = due.unwrap_or_else(|| setup.release_after(now));
+        loop {
+            let now = host::now();
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if release <= now {
+                self.telling.facts.clock_back = Span::ZERO;
+                return Some(release);
+            }
+            self.store.beat(now);
+            let ahead = release.since(now + period);
+            if ahead > Span::ZERO {
+                self.telling.facts.clock_back = ahead;
+                self.telling.tell(&self.lane);
+            }
+            // An interruption is as good as having slept.
+            let _ = kv_shared::clock::sleep_towards(release.min(now + NAP));
+        }
+    }
+
+    fn work(&mut self, release: Time) {
+        while let Ok(handover) = self.handovers.try_recv() {
+            self.wires.adopt(handover);
+        }
+        let now = host::now();
+        self.clients.drain(&mut self.lane, now, &mut self.telling.facts.writes);
+        match self.lane.begin(release, now) {
+            Ok(()) => {
+                if let Some(job) = self.lane.setup().job_at(release) {
+                    self.store.begun(job);
+                }
+                if self.rounds(release) {
+                    self.finish(release);
+                }
+            }
+            // It is counted, and told.
+            Err(BeginError::Missed { .. } | BeginError::ClockWentBack(_)) => {}
+            Err(error) => debug_assert!(false, "the release was asked for: {error}"),
+        }
+        (self.telling.facts.sends_to, self.telling.facts.hears) = self.wires.connected();
+    }
+
+    /// Exchanges what is to be agreed on; `false` if the node is to end.
+    fn rounds(&mut self, release: Time) -> bool {
+        let length = self.lane.setup().round();
+        self.wires.open(&mut self.lane, host::now());
+        self.wires.send(&self.lane);
+        self.wires.hear(&mut self.lane);
+        let mut end = release + length;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let now = host::now();
+            if self.wires.is_sending() {
+                if now < end {
+                    self.wires.wait(&mut self.lane, now, end);
+                    continue;
+                }
+                self.wires.give_up();
+            }
+            match self.lane.step(now) {
+                Step::Wait { until, .. } => self.wires.wait(&mut self.lane, now, until),
+                Step::Send => {
+                    end = end + length;
+                    self.wires.send(&self.lane);
+                    self.wires.hear(&mut self.lane);
+                }
+                Step::Over | Step::Idle => return true,
+            }
+        }
+    }
+
+    fn finish(&mut self, release: Time) {
+        self.lane.fuse();
+        let outcome = self.lane.publish(host::now(), &mut self.store);
+        let now = host::now();
+        self.store.finished(outcome.job);
+        self.store.beat(now);
+        self.telling.ended(outcome, release, now, release >= self.counts_from);
+    }
+}
