@@ -107,6 +107,8 @@ def full(run, processors):
     """Whose processor was full, of those that were read while all was calm."""
     used = run["processors"]
     said = ", ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in used.items() if name != "host")
+    others = max(2 * used["host"] - sum(used.values()), 0)
+    said += f", everything else on the host {others:.2f}"
     whose = [name.replace("_", " ") for name, share in used.items() if name != "host" and share >= FULL]
     if used["host"] >= FULL * processors:
         whose.append(f"all {processors} processors of the host")
@@ -295,11 +297,13 @@ def page(results, drawn):
         "categories 2 and 5, so that nothing needs a copy; FCFS serves in order of arrival and copies everything first, and prunes copies; "
         "FCFS− does not prune. Brokers as shipped order as FRAME does and copy later ([replication](replication.md)).",
         "",
-        f"{overload(results)} A publisher that is held up does not catch up; *published* is how much of its schedule it sent. An overloaded broker "
-        "slows its publisher down by its connection, where the source's queue grows for seconds: messages are then not sent rather than late.",
+        f"{overload(results)} A publisher that is held up does not catch up; *published* is how much of its schedule it sent. A broker that "
+        "does not keep up slows its publishers down by their connections, so an overload here may show as messages not sent, where in the source they "
+        "come seconds late.",
         "",
-        f"Mean ± half of the 95 % confidence interval of {results['runs_each']} runs (none where all were equal), beside the source's of 10. The first "
-        "second counts as well, where the source leaves out 35.",
+        ("One run, so there are no confidence intervals of ours; the source has 10 runs. " if results["runs_each"] < 2 else
+         f"Mean ± half of the 95 % confidence interval of {results['runs_each']} runs (none where all were equal), beside the source's of 10. ")
+        + "The first second counts as well, where the source leaves out 35.",
         "",
         "## Loss tolerance, SIGKILL of the primary (table 3.4)",
         "",
@@ -331,7 +335,7 @@ def page(results, drawn):
             "",
             f"A size holds if the publisher keeps {PUBLISHED:g} % of its schedule, {IN_TIME:g} % of what was sent is in time, and every loss contract is "
             "kept, calm and with the crash. What breaks is tried again, and most runs decide. A policy that has broken is not tried at larger "
-            "sizes. Per cent are the lowest of the runs; processors are read without a fault.",
+            "sizes. Per cent are the lowest of the runs, with the crash of what came; processors are read without a fault.",
             "",
             *upwards(larger, usual, processors),
         ]
