@@ -1,122 +1,178 @@
 #!/usr/bin/env python3
-"""The workload of the source's table 3.2 at several numbers of topics: latency, processor time and memory of the
-broker, calm and with the crash. Writes bench/results/frame.md and frame.json."""
+"""The workload of the source's table 3.2 under its four configurations, calm and with SIGKILL of the primary, at the source's sizes and
+then upwards until it breaks. Writes bench/results/frame.md, frame.json and frame-crash.svg.
+RUNS is how often each of the source's sizes is measured, SECONDS_PER_RUN how long, TOPICS are the sizes, UPWARD the larger ones, POLICIES
+the configurations. `--quick`: a look. `--page`: the page again, from frame.json. VERGE is the program."""
 
+import csv
 import json
 import os
-import platform
-import statistics
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 
-RUNS = int(os.environ.get("RUNS", "3"))
-TOPICS = [1525, 4525, 7525, 10525, 13525]
-SECONDS = os.environ.get("SECONDS_PER_RUN", "16")
-URGENT = ["c0", "c1"]
-LOCAL = ["c0", "c1", "c2", "c3", "c4"]
+from common import commit, machine, stolen
+import frame_page
+
+VERGE = os.environ.get("VERGE", "./target/release/verge")
+QUICK = "--quick" in sys.argv
+words = lambda name, given, quick: os.environ.get(name, quick if QUICK else given).split()
+RUNS = int(words("RUNS", "3", "1")[0])
+SECONDS = int(words("SECONDS_PER_RUN", "5", "4")[0])
+TOPICS = [int(word) for word in words("TOPICS", "1525 4525 7525 10525 13525", "1525 13525")]
+UPWARD = [int(word) for word in words("UPWARD", "20025 30025 45025 60025 75025 90025 120025", "30025 60025")]
+POLICIES = words("POLICIES", "frame+ frame fcfs fcfs-", "frame+ frame fcfs fcfs-")
+# Beyond its own time, a demo starts brokers, registers topics, and waits for the last messages.
+PATIENCE_SECONDS = 90
+# What breaks upwards has broken if it does so in so many runs, of at most one less than twice as many.
+AGREEING = 1 if QUICK else 2
+RESULTS = os.environ.get("RESULTS", "bench/results")
+# Shown of a crash: one topic of each kind, from so long before until so long after it, in seconds.
+TRACED = ("c0/0", "c2/0", "c5/0")
+BEFORE, AFTER = 1.0, 1.5
 
 
-def run(topics, calm):
-    """One demo; its report."""
-    command = ["./target/release/verge", "demo", "--topics", str(topics), "--seconds", SECONDS, "--format", "json"]
-    if calm:
-        command.append("--calm")
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode not in (0, 1):
-        sys.exit(f"the demo failed: {done.stderr}")
-    return json.loads(done.stdout)
+def perform(topics, policy, crash):
+    """One demo: its report, and the messages of the traced topics around the crash; or why there is no report."""
+    folder = tempfile.mkdtemp(prefix="verge-bench-")
+    trace = os.path.join(folder, "trace.csv")
+    order = [VERGE, "demo", "--topics", str(topics), "--seconds", str(SECONDS), "--format", "json", "--policy", policy]
+    order += ["--leave-dead", "--trace", trace] if crash else ["--calm"]
+    # A group of its own, so that the demo's processes end with it whatever happens; and its files with its folder.
+    child = subprocess.Popen(order, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True, env=os.environ | {"TMPDIR": folder})
+    try:
+        out, said = child.communicate(timeout=SECONDS + PATIENCE_SECONDS)
+        if child.returncode not in (0, 1):
+            return {"failed": reason(said)}
+        return figures(json.loads(out), traced(trace) if crash else None)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {SECONDS + PATIENCE_SECONDS} s"}
+    finally:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def figures(report):
+def reason(said):
+    """What a process of the demo said last before it ended, or else the trouble itself."""
+    text = said.split("\n\na.log:")[0]
+    told = text.split("it said:")[-1].split("\n") if "it said:" in text else text.split("\n")
+    lines = [line.strip() for line in told if line.strip()]
+    return lines[-1][:300] if lines else "no reason given"
+
+
+def traced(path):
+    """By topic: number, creation in seconds from the crash, latency in milliseconds."""
+    found = {topic: [] for topic in TRACED}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            if row["topic"] in found and -BEFORE <= float(row["created_s"]) <= AFTER:
+                found[row["topic"]].append((int(row["number"]), float(row["created_s"]), float(row["latency_ms"])))
+    return {topic: sorted(messages) for topic, messages in found.items()}
+
+
+def figures(report, messages):
     """What is compared, from one report."""
-    rows = {row["category"]: row for row in report["categories"]}
-    local = [rows[name] for name in LOCAL]
-    received = sum(row["received"] for row in local)
-    late = sum(row["late"] for row in local)
-    worst = lambda names, key: max(rows[name]["latency"][key] for name in names)
+    rows = {row["category"]: row for row in report["categories"] if row["category"] in frame_page.CATEGORIES}
+    local = [row for name, row in rows.items() if name != "c5"]
+    total = lambda key: sum(row[key] for row in rows.values())
+    # Without a fault, what did not come at all was not in time either. Upon a crash contracts say what may be lost.
+    of = "sent" if messages is None else "received"
     return {
-        "losses_kept": report["losses_kept"],
-        "in_time": 1 - late / max(received, 1),
-        "urgent_p50_ms": worst(URGENT, "p50_ms"),
-        "urgent_p99_ms": worst(URGENT, "p99_ms"),
-        "local_p99_ms": worst(LOCAL, "p99_ms"),
-        "local_max_ms": worst(LOCAL, "max_ms"),
-        "cpu": report["broker_cpu"],
+        "categories": {name: {
+            "kept": 100 * row["topics_kept"] / row["topics"],
+            "in_time": 100 * (row["received"] - row["late"]) / max(row[of], 1),
+            **{key: row[key] for key in ("topics", "sent", "received", "lost", "late", "longest_run")},
+            "p50_ms": row["latency"]["p50_ms"], "p99_ms": row["latency"]["p99_ms"], "max_ms": row["latency"]["max_ms"],
+        } for name, row in rows.items()},
+        "in_time": 100 * (total("received") - total("late")) / max(total(of), 1),
+        "losses_kept": all(row["topics_kept"] == row["topics"] for row in rows.values()),
+        "urgent_p99_ms": max(rows[name]["latency"]["p99_ms"] for name in ("c0", "c1")),
+        "local_p99_ms": max(row["latency"]["p99_ms"] for row in local),
+        "local_max_ms": max(row["latency"]["max_ms"] for row in local),
+        "published": 100 * report["published_share"],
+        "behind_ms": report["publisher_behind_ms"],
+        "processors": report["processors"],
         "mib": report["broker_mib"],
-        "replicated": report["replicated_share"],
+        "copied": 100 * report["replicated_share"],
         "silence_ms": report["silence_ms"],
-        "outage_ms": report["outages_ms"][0] if report["outages_ms"] else None,
+        "outages_ms": report["outages_ms"],
+        "stolen": 100 * report["stolen_share"],
+        "messages": messages,
     }
 
 
-def median(runs, key):
-    values = [run[key] for run in runs if run[key] is not None]
-    return statistics.median(values) if values else None
+class Measuring:
+    """The runs so far, written down as they come."""
 
+    def __init__(self):
+        self.began, self.before, self.commit, self.runs = time.monotonic(), stolen(), commit(), []
 
-def spread(runs, key, digits=2):
-    values = [run[key] for run in runs if run[key] is not None]
-    if not values:
-        return "-"
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} … {max(values):.{digits}f})"
+    def take(self, topics, policy, crash, upward=False):
+        taken = perform(topics, policy, crash)
+        self.runs.append({"topics": topics, "policy": policy, "crash": crash, "upward": upward, "figures": taken})
+        self.save()
+        told = taken.get("failed") or f"in time {taken['in_time']:.3f} %, losses kept: {taken['losses_kept']}"
+        print(f"{time.monotonic() - self.began:6.0f} s: {topics} {policy} {'crash' if crash else 'calm'}: {told}", file=sys.stderr, flush=True)
+        return taken
+
+    def save(self):
+        after = stolen()
+        share = (after[0] - self.before[0]) / max(after[1] - self.before[1], 1)
+        head = {"command": " ".join(["bench/frame.py", *(["--quick"] if QUICK else [])]), "runs_each": RUNS, "seconds": SECONDS,
+                "topics": TOPICS, "policies": POLICIES, "commit": self.commit, "machine": machine(), "processors": os.cpu_count(),
+                "stolen": 100 * share, "took_s": time.monotonic() - self.began}
+        os.makedirs(RESULTS, exist_ok=True)
+        with open(os.path.join(RESULTS, "frame.json"), "w") as file:
+            json.dump(head | {"runs": self.runs}, file, separators=(",", ":"))
+
+    def climb(self, topics, policy):
+        """Whether a larger size holds: what one run says, unless it breaks, and then what most say."""
+        broken = held = 0
+        while broken < AGREEING and held < AGREEING:
+            calm, crash = (self.take(topics, policy, crash, True) for crash in (False, True))
+            if not frame_page.faults(calm) and not frame_page.faults(crash):
+                held += 1
+                if not broken:
+                    return True
+            else:
+                broken += 1
+        return held > broken
 
 
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    results = {}
-    for round_number in range(RUNS):
-        # Interleaved, so that a slow spell of the machine hits all sizes alike.
-        for topics in TOPICS:
-            for calm in (True, False):
-                key = f"{topics} {'calm' if calm else 'crash'}"
-                print(f"run {round_number + 1} of {RUNS}: {key}", file=sys.stderr, flush=True)
-                results.setdefault(key, []).append(figures(run(topics, calm)))
-
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    lines = [
-        "# The workload of table 3.2",
-        "",
-        f"Command: `make bench` (`RUNS={RUNS} SECONDS_PER_RUN={SECONDS}`). Commit {commit}. Machine: {os.cpu_count()} processors, "
-        f"{platform.machine()}, {platform.system()} {platform.release()}, a shared virtual machine.",
-        "",
-        "Both brokers (SCHED_FIFO 50), the publisher and both subscribers (SCHED_FIFO 10) share the processors. Policy FRAME. Median (smallest … largest) of",
-        "the runs. *Urgent* is the worse of the two 50 ms categories, *local* the worst of the five categories at the edge.",
-        "Latency is from creation to the subscriber's application, warm-up included. *Silence* is the longest time without a message of",
-        "a 50 ms topic around SIGKILL of the primary; *outage* is how long publishers had no primary.",
-        "",
-        "## Calm",
-        "",
-        "| topics | loss contracts kept | in time % | urgent p50 ms | urgent p99 ms | local p99 ms | local max ms | primary CPU | primary MiB | copied % |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for topics in TOPICS:
-        runs = results[f"{topics} calm"]
-        kept = sum(run["losses_kept"] for run in runs)
-        lines.append(
-            f"| {topics} | {kept}/{len(runs)} | {100 * median(runs, 'in_time'):.3f} | {spread(runs, 'urgent_p50_ms')} | "
-            f"{spread(runs, 'urgent_p99_ms')} | {spread(runs, 'local_p99_ms')} | {spread(runs, 'local_max_ms', 1)} | "
-            f"{spread(runs, 'cpu', 3)} | {spread(runs, 'mib', 1)} | {100 * median(runs, 'replicated'):.1f} |"
-        )
-    lines += [
-        "",
-        "## SIGKILL of the primary, restart, planned handover",
-        "",
-        "| topics | loss contracts kept | in time % | silence ms | outage ms | urgent p99 ms | local max ms |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for topics in TOPICS:
-        runs = results[f"{topics} crash"]
-        kept = sum(run["losses_kept"] for run in runs)
-        lines.append(
-            f"| {topics} | {kept}/{len(runs)} | {100 * median(runs, 'in_time'):.3f} | {spread(runs, 'silence_ms', 1)} | "
-            f"{spread(runs, 'outage_ms', 1)} | {spread(runs, 'urgent_p99_ms')} | {spread(runs, 'local_max_ms', 1)} |"
-        )
-    os.makedirs("bench/results", exist_ok=True)
-    with open("bench/results/frame.md", "w") as page:
-        page.write("\n".join(lines) + "\n")
-    with open("bench/results/frame.json", "w") as data:
-        json.dump(results, data, indent=1)
-    print("\n".join(lines))
+    if "--page" not in sys.argv:
+        if not shutil.which(VERGE):
+            sys.exit(f"there is no {VERGE}: cargo build --release --bin verge, or make bench")
+        measuring = Measuring()
+        for number in range(RUNS):
+            # Interleaved, so that a slow spell of the machine hits all alike; and another one begins each time.
+            for topics in TOPICS:
+                turn = number % len(POLICIES)
+                for policy in POLICIES[turn:] + POLICIES[:turn]:
+                    for crash in (False, True):
+                        measuring.take(topics, policy, crash)
+        climbing = list(POLICIES)
+        for topics in UPWARD:
+            climbing = [policy for policy in climbing if measuring.climb(topics, policy)]
+    with open(os.path.join(RESULTS, "frame.json")) as file:
+        results = json.load(file)
+    picture = frame_page.draw(results)
+    if picture:
+        with open(os.path.join(RESULTS, "frame-crash.svg"), "w") as file:
+            file.write(picture)
+    text = frame_page.page(results, bool(picture))
+    with open(os.path.join(RESULTS, "frame.md"), "w") as file:
+        file.write(text)
+    print(text)
 
 
 if __name__ == "__main__":

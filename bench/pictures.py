@@ -99,3 +99,50 @@ def percentiles(title, subtitle, unit, lines):
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{color}"/>' for x, y in places]
         parts.append(text(places[-1][0] + 12, at[broker] + 4, broker, 12, color=color, weight="bold"))
     return frame(title, subtitle, height, parts)
+
+
+def messages(title, subtitle, columns, rows, deadline):
+    """Messages one by one around an instant. Columns: their names. Rows: (name, [(messages, losses) or None for each column]); a message is
+    (number, creation in seconds from the instant, latency in milliseconds), a loss its creation. On a logarithmic scale upwards."""
+    height, space, left, right = 104, 22, 100, 20
+    cells = [cell for _, row in rows for cell in row if cell]
+    values = [latency for found, _ in cells for _, _, latency in found]
+    if not values:
+        return None
+    marks = decades(min([*values, deadline]), max([*values, deadline]))
+    low, high = math.log10(marks[0]), math.log10(marks[-1])
+    times = [created for found, _ in cells for _, created, _ in found]
+    first, last = min(times), max(max(times), min(times) + 0.1)
+    width = (WIDTH - left - right - 40 * (len(columns) - 1)) / len(columns)
+    parts = []
+    for index, name in enumerate(columns):
+        begin = left + index * (width + 40)
+        across = lambda seconds: begin + (seconds - first) / (last - first) * width
+        parts.append(text(begin + width / 2, TOP + 12, name, 12, "middle", weight="bold"))
+        for number, (policy, row) in enumerate(rows):
+            top = TOP + 24 + number * (height + space)
+            up = lambda value: top + height - (math.log10(max(value, marks[0])) - low) / (high - low) * height
+            parts.append(f'<rect x="{begin:.1f}" y="{top}" width="{width:.1f}" height="{height}" fill="none" stroke="#cccccc"/>')
+            for mark in marks[1:-1]:
+                parts.append(f'<line x1="{begin:.1f}" y1="{up(mark):.1f}" x2="{begin + width:.1f}" y2="{up(mark):.1f}" stroke="#eeeeee"/>')
+            for mark in marks if index == 0 else []:
+                parts.append(text(begin - 6, up(mark) + 4, short(mark), 10, "end", "#555555"))
+            if index == 0:
+                parts.append(text(16, top + height / 2 + 4, policy, 13, weight="bold"))
+            parts.append(f'<line x1="{begin:.1f}" y1="{up(deadline):.1f}" x2="{begin + width:.1f}" y2="{up(deadline):.1f}" stroke="#c8553d" '
+                         'stroke-dasharray="5 4"/>')
+            if first <= 0 <= last:
+                parts.append(f'<line x1="{across(0):.1f}" y1="{top}" x2="{across(0):.1f}" y2="{top + height}" stroke="#222222"/>')
+            if not row[index]:
+                parts.append(text(begin + width / 2, top + height / 2 + 4, "not measured", 12, "middle", "#555555"))
+                continue
+            found, losses = row[index]
+            parts += [f'<circle cx="{across(created):.1f}" cy="{up(latency):.1f}" r="2.2" fill="#0b6e4f"/>' for _, created, latency in found]
+            parts += [f'<path d="M{across(created) - 4:.1f} {top + 4} l8 8 m0 -8 l-8 8" stroke="#d00000" stroke-width="2" fill="none"/>'
+                      for created in losses]
+        bottom = TOP + 24 + len(rows) * (height + space) - space
+        for mark in range(math.ceil(first * 2), math.floor(last * 2) + 1):
+            parts.append(text(across(mark / 2), bottom + 15, f"{mark / 2:g}", 11, "middle", "#555555"))
+    parts.append(text(WIDTH - right, bottom + 34, "seconds from SIGKILL to the creation of a message; latency in ms, dashed: the deadline", 11, "end",
+                      "#555555"))
+    return frame(title, subtitle, bottom + BOTTOM, parts)

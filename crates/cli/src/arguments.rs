@@ -5,6 +5,7 @@ pub mod operator;
 pub mod sim;
 pub mod user;
 
+use crate::commands::demo::Policy;
 use crate::commands::workload::Table;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::{Contract, LinkClass, Loss, Span};
@@ -194,6 +195,9 @@ pub enum WorkerRole {
         /// Reports the latency of every message.
         #[arg(long)]
         latencies: bool,
+        /// Reports number, creation and latency of every message of topics whose last level is 0.
+        #[arg(long)]
+        trace: bool,
     },
 }
 
@@ -393,4 +397,13 @@ pub struct DemoArguments {
     /// Kill nothing and hand nothing over: measure the calm.
     #[arg(long)]
     pub calm: bool,
+    /// Write every message of one topic of each category into this file: CSV with number, creation and latency.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Order and copy messages as one of the source's configurations does [default: as brokers are shipped].
+    #[arg(long, value_enum, hide = true)]
+    pub policy: Option<Policy>,
+    /// Leave the killed broker dead, as the source does.
+    #[arg(long, hide = true, conflicts_with = "calm")]
+    pub leave_dead: bool,
 }

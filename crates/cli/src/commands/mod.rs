@@ -4,7 +4,7 @@ mod acl;
 mod broker;
 mod check;
 mod config;
-mod demo;
+pub mod demo;
 mod doctor;
 mod graph;
 mod handover;

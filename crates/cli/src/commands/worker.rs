@@ -27,6 +27,8 @@ pub struct PublishReport {
     pub outages_ms: Vec<f64>,
     /// The largest delay of a batch behind its schedule.
     pub behind_ms: f64,
+    /// Messages that the schedule had for this time: more than were sent if the publisher was held up.
+    pub scheduled: u64,
 }
 
 /// What a receiver saw.
@@ -41,6 +43,18 @@ pub struct ReceiveReport {
     /// microseconds, by the first level of its topic.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
+    /// If asked for: every message of the first topic of each group, by topic.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub traced: BTreeMap<String, Vec<Traced>>,
+}
+
+/// One message of a traced topic.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Traced {
+    pub seq: u64,
+    /// In nanoseconds since the Unix epoch.
+    pub created_ns: u64,
+    pub latency_ns: u64,
 }
 
 /// One stream as it was received.
@@ -73,8 +87,13 @@ pub fn run(config: &Config, brokers: &BrokerArguments, role: &WorkerRole) -> Out
             let categories = table.categories(*topics, *divide);
             publish(&connect(config, brokers, Some("demo-publisher"))?, &categories, &over)?;
         }
-        WorkerRole::Receive { filter, latencies } => {
-            receive(&connect(config, brokers, None)?, filter, *latencies, &over)?;
+        WorkerRole::Receive { filter, latencies, trace } => {
+            let collected = Collected {
+                latencies: latencies.then(Vec::new),
+                traced: trace.then(BTreeMap::new),
+                ..Collected::default()
+            };
+            receive(&connect(config, brokers, None)?, filter, collected, &over)?;
         }
     }
     Ok(yes(true))
@@ -126,6 +145,7 @@ fn publish(client: &Client, categories: &[Category], over: &AtomicBool) -> Resul
         client.publishers(names.iter().map(|(name, category)| (name.as_str(), Some(category.contract))))?;
     line(READY)?;
     let mut proxies = plan(categories);
+    let schedule: Vec<Scheduled> = proxies.iter().map(Scheduled::from).collect();
     let mut behind = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
         let Some(mut proxy) = proxies.pop() else { break };
@@ -140,10 +160,33 @@ fn publish(client: &Client, categories: &[Category], over: &AtomicBool) -> Resul
         proxy.due.0 = (proxy.due.0 + proxy.period).max(began + proxy.period - JITTER);
         proxies.push(proxy);
     }
+    let ended = Instant::now();
+    let scheduled = schedule.iter().map(|proxy| proxy.messages(ended)).sum();
     let sent =
         publishers.iter().map(|publisher| (publisher.topic().to_owned(), publisher.published())).collect();
     let outages_ms = outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    print(&PublishReport { sent, outages_ms, behind_ms: behind.as_secs_f64() * 1e3 })
+    print(&PublishReport { sent, outages_ms, behind_ms: behind.as_secs_f64() * 1e3, scheduled })
+}
+
+/// What a proxy was to publish.
+struct Scheduled {
+    first: Instant,
+    period: Duration,
+    topics: u64,
+}
+
+impl From<&Proxy> for Scheduled {
+    fn from(proxy: &Proxy) -> Scheduled {
+        Scheduled { first: proxy.due.0, period: proxy.period, topics: proxy.count as u64 }
+    }
+}
+
+impl Scheduled {
+    /// Messages until then.
+    fn messages(&self, until: Instant) -> u64 {
+        let Some(passed) = until.checked_duration_since(self.first) else { return 0 };
+        self.topics * (1 + (passed.as_nanos() / self.period.as_nanos().max(1)) as u64)
+    }
 }
 
 /// The proxies of all categories, their first batches spread over their periods.
@@ -188,10 +231,16 @@ struct Collected {
     arrivals: BTreeMap<String, usize>,
     /// By group; `None` if nobody asked.
     latencies: Option<Vec<Vec<(u64, u64)>>>,
+    /// By topic; `None` if nobody asked.
+    traced: Option<BTreeMap<String, Vec<Traced>>>,
 }
 
 /// Latencies remembered per group.
 const LATENCIES_MAX: usize = 1_000_000;
+/// Messages remembered per traced topic.
+const TRACED_MAX: usize = 100_000;
+/// The last level of topics that are traced: one per group.
+const TRACED: &str = "/0";
 /// Arrivals remembered per topic.
 const ARRIVALS_MAX: usize = 100_000;
 /// The group of topics whose arrivals are remembered: the most urgent one.
@@ -212,6 +261,9 @@ impl Collected {
         {
             let arrived = delivery.created + delivery.latency;
             latencies.push((arrived.0, delivery.latency.as_nanos_u64() / 1_000));
+        }
+        if let Some(traced) = self.traced.as_mut().filter(|_| delivery.topic.ends_with(TRACED)) {
+            trace(traced, delivery);
         }
         if let Some(arrivals) = arrivals.as_mut().filter(|arrivals| arrivals.len() < ARRIVALS_MAX) {
             arrivals.push((delivery.created + delivery.latency).0);
@@ -244,9 +296,26 @@ impl Collected {
     }
 }
 
-fn receive(client: &Client, filters: &[String], latencies: bool, over: &AtomicBool) -> Result<(), Trouble> {
-    let latencies = latencies.then(Vec::new);
-    let collected = Arc::new(Mutex::new(Collected { latencies, ..Collected::default() }));
+fn trace(traced: &mut BTreeMap<String, Vec<Traced>>, delivery: &Delivery<'_>) {
+    if !traced.contains_key(delivery.topic) {
+        traced.insert(delivery.topic.to_owned(), Vec::new());
+    }
+    if let Some(messages) = traced.get_mut(delivery.topic).filter(|messages| messages.len() < TRACED_MAX) {
+        messages.push(Traced {
+            seq: delivery.seq,
+            created_ns: delivery.created.0,
+            latency_ns: delivery.latency.as_nanos_u64(),
+        });
+    }
+}
+
+fn receive(
+    client: &Client,
+    filters: &[String],
+    collected: Collected,
+    over: &AtomicBool,
+) -> Result<(), Trouble> {
+    let collected = Arc::new(Mutex::new(collected));
     for filter in filters {
         let sink = Arc::clone(&collected);
         client.subscribe_with(filter, move |delivery| {
@@ -284,5 +353,20 @@ fn receive(client: &Client, filters: &[String], latencies: bool, over: &AtomicBo
     let (streams, latency) = (streams.collect(), latency.collect());
     let names = collected.groups.iter().map(|(name, _)| name.clone());
     let latencies = names.zip(collected.latencies.iter().flatten().cloned()).collect();
-    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals(), latencies })
+    let traced = collected.traced.clone().unwrap_or_default();
+    print(&ReceiveReport { streams, latency, arrivals: collected.arrivals(), latencies, traced })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_counts_the_first_batch_and_one_for_each_period_passed() {
+        let first = Instant::now() + Duration::from_secs(1);
+        let proxy = Scheduled { first, period: Duration::from_millis(100), topics: 50 };
+        let after = |ms| proxy.messages(first + Duration::from_millis(ms));
+        assert_eq!(proxy.messages(first - Duration::from_millis(1)), 0);
+        assert_eq!([after(0), after(99), after(100), after(250)], [50, 50, 100, 150]);
+    }
 }

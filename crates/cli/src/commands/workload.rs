@@ -10,15 +10,23 @@ pub enum Table {
     /// Table 3.2: `c0` to `c5`.
     #[default]
     Delivery,
+    /// The same, with two messages retained where table 3.2 has one: nothing needs a copy then.
+    DeliveryPlus,
     /// Table 4.1: `c1` to `c5`.
     Processing,
 }
 
 impl Table {
+    /// Its name as it is typed.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     /// Its categories, with as many topics as near to this number as they can have, and only one in so many of all.
     pub fn categories(self, topics: u32, divide: u32) -> Vec<Category> {
         let mut all = match self {
             Table::Delivery => categories(topics),
+            Table::DeliveryPlus => retaining_more(categories(topics)),
             Table::Processing => processed(topics),
         };
         all.iter_mut().for_each(|category| category.topics /= divide.max(1));
@@ -77,6 +85,14 @@ pub fn categories(topics: u32) -> Vec<Category> {
     contracts.into_iter().enumerate().map(category).collect()
 }
 
+/// What copies are for, publishers retain: the categories that retain one message retain two.
+fn retaining_more(mut all: Vec<Category>) -> Vec<Category> {
+    all.iter_mut()
+        .filter(|category| category.contract.retain == 1)
+        .for_each(|category| category.contract.retain = 2);
+    all
+}
+
 /// The five categories of table 4.1. The first is for a log, which is late at no time in the source; a broker keeps messages
 /// until their deadline, so here it has a long one.
 fn processed(topics: u32) -> Vec<Category> {
@@ -109,6 +125,8 @@ impl Category {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::timing::replication_is_needed;
+    use contract::{Delays, Links};
 
     #[test]
     fn the_sizes_of_the_table_for_processing_are_met() {
@@ -118,6 +136,21 @@ mod tests {
                 |category: &Category| i64::from(category.topics) * 1_000_000_000 / category.contract.period.0;
             assert_eq!(all.iter().map(rate).sum::<i64>(), per_second);
         }
+    }
+
+    #[test]
+    fn nothing_needs_a_copy_where_more_is_retained() {
+        let copied = |table: Table| -> Vec<usize> {
+            let all = table.categories(1525, 1);
+            let planned = |category: &Category| {
+                let c = &category.contract;
+                let delay = Links::default().delay(c.link).expect("both classes are known");
+                replication_is_needed(c, delay.to_subscriber, &Delays::default())
+            };
+            all.iter().filter(|category| planned(category)).map(|category| category.number).collect()
+        };
+        assert_eq!(copied(Table::Delivery), [2, 5]);
+        assert!(copied(Table::DeliveryPlus).is_empty());
     }
 
     #[test]

@@ -4,9 +4,13 @@
 mod processes;
 mod relay;
 mod report;
+mod settings;
+mod trace;
+mod usage;
+
+pub use settings::Policy;
 
 use super::worker::{PublishReport, READY, ReceiveReport};
-use super::workload::categories;
 use crate::arguments::{DemoArguments, Format};
 use crate::output::{Outcome, Trouble, json, yes};
 use crate::recording::{Options, Recording};
@@ -16,10 +20,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use processes::Process;
 use report::{Report, Terms, compare, show, silence_around};
 use serde::Deserialize;
+use settings::{configuration, free_ports, table};
 use std::fmt::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use usage::{Reading, Ticks, Used, stolen_share};
 use verge::{Client, NodeReport, Standing};
 
 /// The pace at which the recording is replayed: one row in this time.
@@ -108,11 +113,11 @@ struct Stage {
     terms: Terms,
     bar: ProgressBar,
     killed_at_ns: Option<u64>,
-    calm_cpu: f64,
+    calm: Used,
     resident: u64,
     began: Instant,
     /// Processor time of this host when the demo began.
-    processor_ticks: Option<(u64, u64)>,
+    ticks: Option<Ticks>,
 }
 
 /// What `verge replay` reports.
@@ -129,7 +134,7 @@ impl Stage {
         bar.set_style(style.map_err(|error| Trouble(error.to_string()))?);
         let ports = free_ports::<4>()?;
         let config = folder.file("verge.toml");
-        std::fs::write(&config, configuration(ports))?;
+        std::fs::write(&config, configuration(ports, arguments.topics, arguments.policy))?;
         let logs = [folder.file("a.log"), folder.file("b.log")];
         say(&bar, "starting the brokers a and b");
         let brokers = [Some(start_broker(&config, 0, &logs)?), Some(start_broker(&config, 1, &logs)?)];
@@ -148,6 +153,7 @@ impl Stage {
             [(&near, &["c0/+", "c1/+", "c2/+", "c3/+", "c4/+", "recording/+"][..]), (&far, &["c5/+"][..])]
         {
             let mut words = vec!["worker", "--host", brokers, "receive"];
+            words.extend(arguments.trace.as_ref().map(|_| "--trace"));
             filters.iter().for_each(|filter| words.extend(["--filter", filter]));
             receivers.push(Process::start(&owned(&words), &log)?);
         }
@@ -157,13 +163,13 @@ impl Stage {
             &bar,
             &format!("publishing {} topics, and the recording {}", arguments.topics, recording.display()),
         );
-        let topics = arguments.topics.to_string();
-        let mut workload =
-            Process::start(&owned(&["worker", "--host", &near, "publish", "--topics", &topics]), &log)?;
+        let (topics, table) = (arguments.topics.to_string(), table(arguments.policy));
+        let words = ["worker", "--host", &near, "publish", "--topics", &topics, "--table", &table.name()];
+        let mut workload = Process::start(&owned(&words), &log)?;
         workload.wait_for(READY)?;
         let (replay, contract) = start_replay(&recording, &near, &log)?;
         let mut terms = Terms::new();
-        for category in categories(arguments.topics) {
+        for category in table.categories(arguments.topics, 1) {
             let c = &category.contract;
             terms.insert(
                 format!("c{}", category.number),
@@ -182,10 +188,10 @@ impl Stage {
             terms,
             bar,
             killed_at_ns: None,
-            calm_cpu: 0.0,
+            calm: Used::default(),
             resident: 0,
             began: Instant::now(),
-            processor_ticks: processor_ticks(),
+            ticks: Ticks::now(),
         })
     }
 
@@ -203,6 +209,9 @@ impl Stage {
         self.killed_at_ns = Some(host::now().0);
         primary.kill()?;
         say(&self.bar, &format!("killed the primary {name} (process {}) with SIGKILL", primary.id()));
+        if arguments.leave_dead {
+            return self.watch_for(total.saturating_sub(self.began.elapsed()));
+        }
         self.watch_for(DEAD)?;
         self.brokers[index] = Some(start_broker(&self.config, index, &self.logs)?);
         let (primary, _) = wait_for_protection(&self.watcher, first)?;
@@ -231,12 +240,16 @@ impl Stage {
         // The first second is the start.
         let warm_up = Duration::from_secs(1);
         self.watch_for(warm_up)?;
-        let used =
-            |stage: &Stage| stage.brokers[0].as_ref().and_then(Process::processor_time).unwrap_or_default();
-        let (before, from) = (used(self), Instant::now());
+        let before = self.reading();
         self.watch_for(span.saturating_sub(warm_up))?;
-        self.calm_cpu = (used(self).saturating_sub(before)).as_secs_f64() / from.elapsed().as_secs_f64();
+        self.calm = self.reading().since(&before);
         Ok(())
+    }
+
+    fn reading(&self) -> Reading {
+        let [primary, backup] = &self.brokers;
+        let [edge, cloud] = [self.receivers.first(), self.receivers.get(1)];
+        Reading::of([primary.as_ref(), backup.as_ref(), Some(&self.workload), edge, cloud])
     }
 
     /// Shows how it goes for a while.
@@ -278,41 +291,32 @@ impl Stage {
         }
         let outages_ms = published.outages_ms.clone();
         let publisher_behind_ms = published.behind_ms;
+        let sent: u64 = published.sent.iter().map(|(_, messages)| messages).sum();
+        let published_share = sent as f64 / published.scheduled.max(1) as f64;
+        if let Some(path) = &arguments.trace {
+            trace::write(path, &received, self.killed_at_ns)
+                .map_err(|error| Trouble(format!("cannot write {}: {error}", path.display())))?;
+        }
         published.sent.extend(replayed.topics);
         let rows = compare(&self.terms, &[published], &received);
         let losses_kept = rows.iter().all(|row| row.kept);
         Ok(Report {
             losses_kept,
             kept: losses_kept && rows.iter().all(|row| row.late == 0),
+            policy: arguments.policy.map_or_else(|| "shipped".to_owned(), Policy::name),
             topics: arguments.topics as usize,
             seconds,
             categories: rows,
             outages_ms,
             silence_ms: self.killed_at_ns.and_then(|at| silence_around(&received, at)),
-            broker_cpu: self.calm_cpu,
+            broker_cpu: self.calm.primary,
+            processors: self.calm,
             broker_mib: self.resident as f64 / f64::from(1 << 20),
             replicated_share,
             publisher_behind_ms,
-            stolen_share: stolen_share(self.processor_ticks, processor_ticks()),
+            published_share,
+            stolen_share: stolen_share(self.ticks, Ticks::now()),
         })
-    }
-}
-
-/// All processor time of this host so far, and how much of it a hypervisor gave to somebody else.
-fn processor_ticks() -> Option<(u64, u64)> {
-    const STEAL: usize = 7;
-    let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let fields = stat.lines().next()?.split_whitespace().skip(1);
-    let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    Some((ticks.iter().sum(), *ticks.get(STEAL)?))
-}
-
-fn stolen_share(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> f64 {
-    match (before, after) {
-        (Some(before), Some(after)) if after.0 > before.0 => {
-            after.1.saturating_sub(before.1) as f64 / (after.0 - before.0) as f64
-        }
-        _ => 0.0,
     }
 }
 
@@ -327,26 +331,6 @@ fn say(bar: &ProgressBar, text: &str) {
 
 fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn configuration(ports: [u16; 4]) -> String {
-    let [a, a_pair, b, b_pair] = ports;
-    format!(
-        "[brokers.a]\nclients = \"127.0.0.1:{a}\"\npair = \"127.0.0.1:{a_pair}\"\nstart_as = \"primary\"\n\
-         [brokers.b]\nclients = \"127.0.0.1:{b}\"\npair = \"127.0.0.1:{b_pair}\"\nstart_as = \"backup\"\n"
-    )
-}
-
-/// Ports that nobody uses at the moment.
-fn free_ports<const N: usize>() -> Result<[u16; N], Trouble> {
-    let mut ports = [0; N];
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
 
 fn start_broker(config: &Path, index: usize, logs: &[PathBuf; 2]) -> Result<Process, Trouble> {

@@ -1,5 +1,6 @@
 //! What came of it: one row per category, and whether every contract held.
 
+use super::usage::Used;
 use crate::commands::worker::{LatencyReport, PublishReport, ReceiveReport};
 use crate::output::{Trouble, line, table};
 use contract::Span;
@@ -12,6 +13,8 @@ pub struct Report {
     /// Whether every loss and deadline contract held.
     pub kept: bool,
     pub losses_kept: bool,
+    /// How messages were ordered and copied.
+    pub policy: String,
     pub topics: usize,
     pub seconds: f64,
     pub categories: Vec<Row>,
@@ -21,11 +24,15 @@ pub struct Report {
     pub silence_ms: Option<f64>,
     /// The share of one processor that the primary used while all was calm.
     pub broker_cpu: f64,
+    /// What all processes used in that time.
+    pub processors: Used,
     /// Its largest resident memory.
     pub broker_mib: f64,
     pub replicated_share: f64,
     /// The largest delay of a publisher behind its schedule: how busy this host was.
     pub publisher_behind_ms: f64,
+    /// Of the messages that its schedule had, those that it sent: it does not catch up when it is held up.
+    pub published_share: f64,
     /// The share of this host's processor time that a hypervisor gave to others.
     pub stolen_share: f64,
 }
@@ -35,6 +42,8 @@ pub struct Report {
 pub struct Row {
     pub category: String,
     pub topics: u64,
+    /// Those whose loss contract was kept.
+    pub topics_kept: u64,
     pub period_ms: f64,
     pub deadline_ms: f64,
     pub loss: String,
@@ -76,7 +85,9 @@ pub fn compare(terms: &Terms, sent: &[PublishReport], received: &[ReceiveReport]
         row.lost += count.saturating_sub(came);
         row.longest_run = row.longest_run.max(run);
         row.late += stream.map_or(0, |stream| stream.late);
-        row.kept &= !bounded || run <= tolerated.unwrap_or(0);
+        let kept = !bounded || run <= tolerated.unwrap_or(0);
+        row.topics_kept += u64::from(kept);
+        row.kept &= kept;
     }
     for report in received {
         for (group, latency) in &report.latency {
@@ -157,9 +168,10 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
     line(&shown.to_string())?;
     if let Some(silence) = report.silence_ms {
         let outages: Vec<String> = report.outages_ms.iter().map(|ms| format!("{ms:.1}")).collect();
+        let then = if outages.len() > 1 { " (then for the planned handover)" } else { "" };
         line(&format!(
             "SIGKILL of the primary: the longest silence of a category c0 topic (period 50 ms) was {silence:.1} ms; \
-             publishers were without a primary for {} ms (then for the planned handover), and the contracts assume at most 50 ms",
+             publishers were without a primary for {} ms{then}, and the contracts assume at most 50 ms",
             outages.join(", ")
         ))?;
     }
@@ -223,6 +235,13 @@ mod tests {
         let result = rows(vec![stream("a/0", 8, 0, 8, Some(1))], &[("a/0", 10), ("b/0", 3)]);
         assert_eq!((result[0].lost, result[0].longest_run, result[0].kept), (2, 2, false));
         assert_eq!((result[1].lost, result[1].longest_run, result[1].kept), (3, 3, false));
+    }
+
+    #[test]
+    fn topics_that_kept_their_contracts_are_counted() {
+        let streams = vec![stream("a/0", 10, 0, 10, Some(0)), stream("a/1", 9, 1, 10, Some(0))];
+        let result = rows(streams, &[("a/0", 10), ("a/1", 10)]);
+        assert_eq!((result[0].topics, result[0].topics_kept, result[0].kept), (2, 1, false));
     }
 
     #[test]
