@@ -98,7 +98,9 @@ def ran(words, before=None):
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {PATIENCE_SECONDS} s"}
     if done.returncode:
-        return {"failed": done.stderr.strip()[-1000:] or f"exit code {done.returncode}"}
+        # Without the places in the code, of which Java has many: causes, the deepest last.
+        causes = [line for line in done.stderr.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "... "))]
+        return {"failed": "\n".join(causes)[-1000:] or f"exit code {done.returncode}"}
     return json.loads(done.stdout)
 
 
