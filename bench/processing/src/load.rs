@@ -159,6 +159,8 @@ pub fn run(plan: &Plan) -> Report {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let supplied_late_ms = bench.late.as_millis_f64();
     bench.serve(end + span(plan.drain));
+    // What was created in time is exactly that much; what came in time, as much as it took.
+    let counted = if plan.drain > 0.0 { plan.seconds } else { seconds };
     let switches = (after.waited + after.gave_way) - (before.waited + before.gave_way);
     Report {
         processor_share: (after.processor_ns - before.processor_ns) as f64 / 1e9 / seconds / processors,
@@ -171,7 +173,7 @@ pub fn run(plan: &Plan) -> Report {
         refused: bench.router.refused() + bench.workers.refused(),
         faults: bench.faults,
         notes,
-        levels: bench.tallies.into_iter().map(|tally| (tally.name.clone(), tally.row(seconds))).collect(),
+        levels: bench.tallies.into_iter().map(|tally| (tally.name.clone(), tally.row(counted))).collect(),
     }
 }
 
