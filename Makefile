@@ -8,7 +8,7 @@ SEEDS ?= 20000
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: demo test tools sim lint instructions bench bench-peers fmt fuzz
+.PHONY: demo test tools sim lint instructions bench bench-peers bench-flink fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -67,6 +67,11 @@ bench-peers:
 	$(CARGO) build --release --bin verge --bin verge-bench-peers
 	bench/peers.py
 	bench/crash.py
+
+## The graph of figure 2.6 in Verge and in Apache Flink, which Maven fetches (about 22 minutes; needs java and mvn).
+bench-flink:
+	$(CARGO) build --release --bin verge-bench-processing
+	bench/flink.py
 
 ## Put all code into the common form.
 fmt:

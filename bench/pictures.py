@@ -2,7 +2,9 @@
 
 import math
 
-COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "relay": "#777777"}
+COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "relay": "#777777",
+          "verge high": "#0b6e4f", "verge middle": "#4a9c7d", "verge low": "#8fc7ae", "flink high": "#b3341f", "flink middle": "#d9785a",
+          "flink low": "#ebb09b"}
 FONT = 'font-family="DejaVu Sans, Verdana, sans-serif"'
 WIDTH = 860
 LEFT, RIGHT = 200, 110
@@ -68,7 +70,7 @@ def bars(title, subtitle, unit, groups):
 
 
 def percentiles(title, subtitle, unit, lines):
-    """Lines: (broker, [(name of the percentile, value)]). The value upwards, on a logarithmic scale."""
+    """Lines: (broker, [(name of the percentile, or of what else goes from left to right, value)]). The value upwards, on a logarithmic scale."""
     lines = [(broker, points) for broker, points in lines if points]
     if not lines:
         return None

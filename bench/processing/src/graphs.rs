@@ -1,6 +1,8 @@
 //! The graphs of figures 2.6 and 2.7, as `examples/graphs/` has them, with frames instead of single readings.
 
+use crate::busy;
 use contract::Span;
+use std::collections::BTreeMap;
 use stream::{
     ConsumerSpec, Element, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
     SupplierSpec, Value, Violation,
@@ -85,6 +87,16 @@ pub fn shared(terms: &Terms) -> GraphSpec {
 fn supplier(name: &str, period: Span, terms: &Terms) -> SupplierSpec {
     let payload = PayloadType::Array(Element::F32);
     SupplierSpec { name: name.to_owned(), payload, validity: period * terms.validity_periods, period }
+}
+
+/// Gives operators a stated cost instead of their work, by their names.
+pub fn take_costs(spec: &mut GraphSpec, costs_us: &BTreeMap<String, f64>) {
+    for operator in &mut spec.operators {
+        if let Some(cost) = costs_us.get(&operator.name) {
+            "busy".clone_into(&mut operator.kind);
+            operator.parameters = Parameters::from([(busy::COST.to_owned(), Value::Number(*cost))]);
+        }
+    }
 }
 
 /// As the configuration makes it when nothing else is said.

@@ -1,8 +1,9 @@
-//! The shipped kinds, and `track`: the shipped `ekf` once for each point of its inputs' frames.
+//! The shipped kinds, `busy`, and `track`: the shipped `ekf` once for each point of its inputs' frames.
 //!
 //! The source runs its filter on frames of hundreds of points. A reading of `ekf` has 8 numbers at most, so a frame is given
 //! to it point by point, and the result is the filtered frame.
 
+use crate::busy;
 use contract::Span;
 use stream::{Answer, Answers, Built, BuiltIn, Element, Factory, Fault, Input, Operator, PayloadType, Setup};
 
@@ -14,8 +15,10 @@ const ELEMENT_BYTES: usize = size_of::<f32>();
 
 impl Factory for Kinds {
     fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String> {
-        if kind != "track" {
-            return BuiltIn.build(kind, setup);
+        match kind {
+            "track" => {}
+            "busy" => return busy::build(setup),
+            _ => return BuiltIn.build(kind, setup),
         }
         let Built { operator: filter, .. } = BuiltIn.build("ekf", setup)?;
         let operator = Box::new(Track { filter, state: Vec::new() });

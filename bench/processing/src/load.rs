@@ -1,5 +1,6 @@
 //! Streams of readings through a graph, supplied on time.
 
+use crate::busy;
 use crate::graphs::{self, Terms};
 use crate::kinds::Kinds;
 use crate::process::{resident_kib, used};
@@ -39,6 +40,13 @@ pub struct Plan {
     drift: f64,
     mover_threads: bool,
     workers: usize,
+    /// Microseconds that operators take instead of their work, by their names.
+    #[serde(default)]
+    costs_us: BTreeMap<String, f64>,
+    /// How long results are awaited whose readings were created in time; the load goes on meanwhile. Else what counts is
+    /// what has come in time.
+    #[serde(default)]
+    drain: f64,
 }
 
 /// What came of it.
@@ -54,6 +62,8 @@ pub struct Report {
     stolen_share: f64,
     /// The longest time by which the data thread supplied late.
     supplied_late_ms: f64,
+    /// What a step of `busy` takes, if it is used.
+    step_ns: Option<f64>,
     /// Events dropped since too many waited.
     refused: u64,
     faults: u64,
@@ -112,8 +122,9 @@ struct Bench {
     outputs: Vec<usize>,
     faults: u64,
     late: Span,
-    /// Since when it counts.
+    /// Since when readings count, and until when.
     from: Time,
+    until: Time,
 }
 
 /// Runs it.
@@ -138,10 +149,18 @@ pub fn run(plan: &Plan) -> Report {
     let (before, counted_from) = (used(), now());
     bench.from = counted_from;
     bench.late = Span::ZERO;
-    bench.serve(counted_from + span(plan.seconds));
+    let end = counted_from + span(plan.seconds);
+    if plan.drain > 0.0 {
+        bench.until = end;
+    }
+    bench.serve(end);
     let (after, seconds) = (used(), now().since(counted_from).0 as f64 / 1e9);
     let (resident_kib, resident_highest_kib) = resident_kib();
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let supplied_late_ms = bench.late.as_millis_f64();
+    bench.serve(end + span(plan.drain));
+    // What was created in time is exactly that much; what came in time, as much as it took.
+    let counted = if plan.drain > 0.0 { plan.seconds } else { seconds };
     let switches = (after.waited + after.gave_way) - (before.waited + before.gave_way);
     Report {
         processor_share: (after.processor_ns - before.processor_ns) as f64 / 1e9 / seconds / processors,
@@ -149,11 +168,12 @@ pub fn run(plan: &Plan) -> Report {
         switches_per_ms: switches as f64 / seconds / 1e3,
         resident_kib,
         resident_highest_kib,
-        supplied_late_ms: bench.late.as_millis_f64(),
+        supplied_late_ms,
+        step_ns: (!plan.costs_us.is_empty()).then(busy::step_ns),
         refused: bench.router.refused() + bench.workers.refused(),
         faults: bench.faults,
         notes,
-        levels: bench.tallies.into_iter().map(|tally| (tally.name.clone(), tally.row(seconds))).collect(),
+        levels: bench.tallies.into_iter().map(|tally| (tally.name.clone(), tally.row(counted))).collect(),
     }
 }
 
@@ -171,6 +191,7 @@ fn specs(plan: &Plan) -> Vec<GraphSpec> {
     if !plan.prioritization {
         spec.consumers.iter_mut().for_each(|consumer| consumer.level = Level(0));
     }
+    graphs::take_costs(&mut spec, &plan.costs_us);
     let spec = if plan.sharing { spec } else { spec.unshared() };
     spec.components()
 }
@@ -191,6 +212,7 @@ impl Bench {
             faults: 0,
             late: Span::ZERO,
             from: Time::ZERO,
+            until: Time::NEVER,
         };
         let mut chance = fastrand::Rng::with_seed(plan.seed);
         if plan.shared_graph {
@@ -302,8 +324,8 @@ impl Bench {
             match product {
                 Product::Result(outlet, event) => {
                     let time = now();
-                    // Where events of the warm-up are left, they are not counted.
-                    if event.validity.begins < self.from {
+                    // Where events of the warm-up are left, they are not counted, and none from after the measurement.
+                    if event.validity.begins < self.from || event.validity.begins >= self.until {
                         continue;
                     }
                     let tally = &mut self.tallies[self.outputs[outlet.output as usize]];

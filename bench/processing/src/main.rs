@@ -4,6 +4,7 @@
 //! Everything is in one process as it is in a broker, without the broker: a data thread supplies readings on time and takes
 //! results, the shipped `Router` and `Workers` do the rest.
 
+mod busy;
 mod graphs;
 mod hand_over;
 mod kinds;

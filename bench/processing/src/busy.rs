@@ -1,0 +1,66 @@
+//! `busy`: an operator that takes a stated time of a processor, for measurements beside systems whose operators are written
+//! otherwise. Its result is the bytes of its inputs, one after another.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use stream::{Answer, Answers, Built, Element, Fault, Input, Operator, PayloadType, Setup, Value};
+
+/// Its parameter, in microseconds.
+pub const COST: &str = "cost_us";
+
+const WARM_UP: Duration = Duration::from_millis(300);
+const TRIES: usize = 200;
+const STEPS_OF_A_TRY: u64 = 100_000;
+
+struct Busy {
+    steps: u64,
+    state: u64,
+}
+
+pub fn build(setup: &Setup<'_>) -> Result<Built, String> {
+    let Some(Value::Number(cost_us)) = setup.parameters.get(COST) else {
+        return Err(format!("`busy` needs the number `{COST}`"));
+    };
+    let operator = Box::new(Busy { steps: (cost_us * 1e3 / step_ns()) as u64, state: 1 });
+    Ok(Built { operator, output: PayloadType::Array(Element::F32), answers: Answers::Always })
+}
+
+impl Operator for Busy {
+    fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        self.state = after(self.state, self.steps);
+        for input in inputs {
+            output.extend_from_slice(input.payload);
+        }
+        Ok(Answer::Result)
+    }
+}
+
+/// Steps each of which needs the one before, so that no processor and no compiler does them faster than one by one.
+#[inline(never)]
+fn after(mut state: u64, steps: u64) -> u64 {
+    for _ in 0..black_box(steps) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state)
+}
+
+/// Nanoseconds of a step: the least of many tries, since other programs only ever add to it.
+pub fn step_ns() -> f64 {
+    static MEASURED: OnceLock<f64> = OnceLock::new();
+    *MEASURED.get_or_init(|| {
+        // Until the processor has its highest clock.
+        let begin = Instant::now();
+        while begin.elapsed() < WARM_UP {
+            after(1, STEPS_OF_A_TRY / 100);
+        }
+        let tries = (0..TRIES).map(|_| {
+            let begin = Instant::now();
+            after(1, STEPS_OF_A_TRY);
+            begin.elapsed()
+        });
+        tries.min().map_or(0.0, |least| least.as_nanos() as f64) / STEPS_OF_A_TRY as f64
+    })
+}
