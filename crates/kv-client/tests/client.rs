@@ -103,7 +103,9 @@ fn releases_that_a_task_misses_are_counted_and_left_out() {
 
 #[test]
 fn refusals_name_the_key_and_the_remedy() {
-    let nobody = Client::attach(socket_path("nobody"), 0, &options(1)).unwrap_err().to_string();
+    let path = socket_path("nobody");
+    let nobody = Client::attach(&path, 0, &options(1)).unwrap_err().to_string();
+    std::fs::remove_dir(path.parent().unwrap()).unwrap();
     assert!(nobody.contains("kv.sock") && nobody.contains("is the node running"), "{nobody}");
     let house = House::start("refusals");
     let lane_one = Client::attach(&house.path, 1, &options(1)).unwrap_err().to_string();

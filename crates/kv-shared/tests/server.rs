@@ -219,6 +219,7 @@ fn a_socket_is_only_taken_over_from_the_dead() {
     server.stop();
     assert!(matches!(Server::start(&path, backend()), Err(ServerError::NotASocket(_))));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     let nowhere = Path::new("/nonexistent/kv.sock");
     let error = Server::start(nowhere, backend()).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/kv.sock") && error.contains("folder must exist"), "{error}");

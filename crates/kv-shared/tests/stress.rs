@@ -152,3 +152,35 @@ fn values_that_are_overwritten_while_they_are_read_are_never_torn() {
     println!("{found} found, {restless} gave up");
     assert_eq!(torn, 0);
 }
+
+/// What is published again under the same stamp after all was forgotten, in the same place: a reader that was overtaken finds the
+/// stamp that it had seen, but must not take the halves of two values for one.
+#[test]
+fn a_stamp_that_comes_back_does_not_hide_that_its_value_was_replaced() {
+    const LEN: usize = 64;
+    let setup = setup(Config { keys: vec![Key::named("k")], history: 1, value_bytes_max: LEN, ..config() });
+    let mut writer = StoreWriter::create(&setup, Node(0)).unwrap();
+    let store = writer.reader().unwrap();
+    let stop = AtomicBool::new(false);
+    let torn = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut life = 0_u8;
+            while !stop.load(Ordering::Relaxed) {
+                life = life.wrapping_add(1);
+                writer.clear();
+                writer.publish(KeyId(0), Time(1), &[life; LEN]);
+            }
+        });
+        let mut buffer = [0; LEN];
+        let (mut found, mut torn) = (0, 0);
+        while found < 1_000_000 {
+            if store.read(KeyId(0), Time::ZERO, Time::NEVER, &mut buffer).is_ok() {
+                found += 1;
+                torn += u32::from(buffer != [buffer[0]; LEN]);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        torn
+    });
+    assert_eq!(torn, 0);
+}

@@ -38,6 +38,7 @@ impl House {
         self.stop.store(true, Ordering::Relaxed);
         self.server.take().unwrap().stop();
         assert!(!self.path.exists(), "a server that stops removes its socket");
+        std::fs::remove_dir(self.path.parent().unwrap()).unwrap();
         self.jobs.take().unwrap().join().unwrap()
     }
 }
