@@ -5,7 +5,7 @@ use crate::report::Telling;
 use crate::wires::{Handover, Wires};
 use contract::{Span, Time};
 use kv::{BeginError, Lane, Step};
-use kv_shared::StoreWriter;
+use kv_shared::{State, StoreWriter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -35,6 +35,7 @@ impl Pulse {
             self.work(release);
             self.telling.tell(&self.lane);
         }
+        self.store.set_state(State::Ended);
     }
 
     /// Sleeps until the next release; `None` if the node is to end.
@@ -68,13 +69,13 @@ impl Pulse {
         while let Ok(handover) = self.handovers.try_recv() {
             self.wires.adopt(handover);
         }
+        // From here on, what clients write is of the next job; so this is said before their rings are emptied.
+        let job = self.lane.setup().job_at(release).unwrap_or(0);
+        self.store.begun(job);
         let now = host::now();
         self.clients.drain(&mut self.lane, now, &mut self.telling.facts.writes);
         match self.lane.begin(release, now) {
             Ok(()) => {
-                if let Some(job) = self.lane.setup().job_at(release) {
-                    self.store.begun(job);
-                }
                 if self.rounds(release) {
                     self.finish(release);
                 }
@@ -83,6 +84,8 @@ impl Pulse {
             Err(BeginError::Missed { .. } | BeginError::ClockWentBack(_)) => {}
             Err(error) => debug_assert!(false, "the release was asked for: {error}"),
         }
+        self.store.finished(job);
+        self.store.beat(host::now());
         (self.telling.facts.sends_to, self.telling.facts.hears) = self.wires.connected();
     }
 
@@ -120,9 +123,6 @@ impl Pulse {
     fn finish(&mut self, release: Time) {
         self.lane.fuse();
         let outcome = self.lane.publish(host::now(), &mut self.store);
-        let now = host::now();
-        self.store.finished(outcome.job);
-        self.store.beat(now);
-        self.telling.ended(outcome, release, now, release >= self.counts_from);
+        self.telling.ended(outcome, release, host::now(), release >= self.counts_from);
     }
 }
