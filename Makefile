@@ -84,3 +84,4 @@ fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_packet -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_tree -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_broker -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run kv_lane -- -max_total_time=60

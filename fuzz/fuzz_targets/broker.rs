@@ -55,6 +55,7 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
         prefers_to_reign: true,
         has_peer: true,
         policy: Default::default(),
+        replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
         costs: contract::admission::Costs { arrival: cost, dispatch: cost, replication: cost },

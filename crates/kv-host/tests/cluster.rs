@@ -320,3 +320,46 @@ fn a_node_whose_address_is_taken_says_so() {
     let error = Running::start(settings).thread.join().unwrap().unwrap_err();
     assert!(error.contains("is the node running already"), "{error}");
 }
+
+/// Answers greetings as a node whose clock is ahead by this, and goes no further.
+fn answer_ahead(listener: &TcpListener, key: &kv::LinkKey, ahead: Span, stop: &AtomicBool) {
+    use kv::hello::{Challenge, GREETING_BYTES};
+    listener.set_nonblocking(true).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        stream.set_nonblocking(false).unwrap();
+        let mut asked = [0; GREETING_BYTES];
+        if stream.read_exact(&mut asked).is_ok() {
+            let challenge = Challenge { fingerprint: 0, time: host::now() + ahead, nonce: [3; 16] };
+            drop(stream.write_all(&challenge.seal(&asked, key)));
+        }
+    }
+}
+
+#[test]
+fn a_node_does_not_begin_while_the_clocks_of_too_many_others_are_off() {
+    let held: Vec<TcpListener> = NAMES.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let mut settings = cluster(&config()).remove(0);
+    for (node, listener) in settings.nodes.iter_mut().zip(&held).skip(1) {
+        node.address = listener.local_addr().unwrap();
+    }
+    settings.start_wait = Span::secs(2);
+    let (stop, links) = (AtomicBool::new(false), settings.links.clone());
+    std::thread::scope(|scope| {
+        for (place, listener) in held.iter().enumerate().skip(1) {
+            // One clock may be off: that node counts as faulty. Two are too many.
+            let ahead = if place < 3 { Span::secs(1) } else { Span::ZERO };
+            let (key, stop) = (&links[place], &stop);
+            scope.spawn(move || answer_ahead(listener, key, ahead, stop));
+        }
+        let error = Running::start(settings).thread.join().unwrap().unwrap_err();
+        stop.store(true, Ordering::Relaxed);
+        for part in ["`b` (by 9", "`c` (by 9", "a tenth of a round", "PTP or chrony"] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(!error.contains("`d`"), "{error}");
+    });
+}
