@@ -30,11 +30,12 @@ trait Scenario {
 /// Makes a scenario ready for so many batches.
 type Prepare = fn(u64) -> Box<dyn Scenario>;
 
-const SCENARIOS: [(&str, Prepare); 7] = [
+const SCENARIOS: [(&str, Prepare); 8] = [
     ("decode", |batches| Box::new(decode::Frames::new(batches))),
     ("one-to-one", |batches| Box::new(native::Flow::new(batches, 1, false))),
     ("fan-out", |batches| Box::new(native::Flow::new(batches, 10, false))),
     ("replicated", |batches| Box::new(native::Flow::new(batches, 1, true))),
+    ("many-streams", |batches| Box::new(native::ManyStreams::new(batches))),
     ("mqtt-qos0", |batches| Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtMostOnce, 1))),
     ("mqtt-qos1", |batches| Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtLeastOnce, 1))),
     ("mqtt-fan-out", |batches| Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtMostOnce, 10))),

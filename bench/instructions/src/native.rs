@@ -29,6 +29,65 @@ pub(crate) fn publications(batches: u64) -> Vec<Vec<u8>> {
     (0..batches).map(batch).collect()
 }
 
+/// Topics of [`ManyStreams`], as in the largest workload of table 3.2.
+const TOPICS: u64 = 13_525;
+
+/// One message of each of many topics after the other, from one publisher to one subscriber.
+pub(crate) struct ManyStreams {
+    bench: Bench,
+    batches: Vec<Vec<u8>>,
+    carried: usize,
+}
+
+impl ManyStreams {
+    pub(crate) fn new(batches: u64) -> ManyStreams {
+        let mut bench = Bench::new(FIRST_SUBSCRIBER + 1, |node| node);
+        bench.enter(PUBLISHER, Protocol::Verge, &hello(PUBLISHER, Standing::Orphaned, "publisher"));
+        for stream in 0..TOPICS {
+            let topic = format!("plant/sensor/{stream}");
+            let contract = Contract::every(PERIOD * TOPICS).deadline(Span::millis(100 + stream as i64 % 400));
+            let contract = Some(contract.tolerate(3));
+            let register = Register { stream: stream as u32, incarnation: 1, contract, topic: &topic };
+            bench.feed(PUBLISHER, &bytes(&Frame::Register(register)));
+        }
+        let subscriber = LinkId(FIRST_SUBSCRIBER);
+        bench.enter(subscriber, Protocol::Verge, &hello(subscriber, Standing::Orphaned, "subscriber"));
+        bench.feed(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
+        let batch = |index: u64| {
+            let mut outbox = Outbox::default();
+            for position in 0..BATCH {
+                let number = index * BATCH + position;
+                let created = BEGIN + PERIOD * (index * BATCH) - PERIOD * (BATCH - 1 - position);
+                // Neighbours on the wire are no neighbours in memory.
+                let stream = (number % TOPICS * 7_919 % TOPICS) as u32;
+                let message = Message {
+                    stream,
+                    flags: MessageFlags::NONE,
+                    seq: number / TOPICS,
+                    created,
+                    payload: &PAYLOAD[..16],
+                };
+                outbox.push_message(MessageKind::Publish, &message);
+            }
+            outbox.unsent().to_vec()
+        };
+        ManyStreams { bench, batches: (0..batches).map(batch).collect(), carried: 0 }
+    }
+}
+
+impl Scenario for ManyStreams {
+    fn carry(&mut self) {
+        self.bench.turn(PUBLISHER, &self.batches[self.carried]);
+        self.carried += 1;
+        self.bench.pass();
+    }
+
+    fn check(&mut self, messages: u64) {
+        let counters = self.bench.counters();
+        assert_eq!([counters.arrived, counters.dispatched], [messages; 2], "arrived, dispatched");
+    }
+}
+
 /// Messages from one publisher to all subscribers.
 pub(crate) struct Flow {
     bench: Bench,

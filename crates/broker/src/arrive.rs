@@ -3,7 +3,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::lazy::Arrival;
-use crate::links::Link;
+use crate::links::{Link, NO_STREAM};
 use crate::queue::JobKind;
 use crate::ring::{Slot, SlotFlags};
 use crate::status::Stats;
@@ -11,6 +11,10 @@ use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
+/// The streams of a publisher that stay in the processor's cache anyway.
+const FEW_STREAMS: usize = 64;
+/// Messages whose streams are fetched at once.
+const LOOK_AHEAD: usize = 16;
 /// Jobs that run at once where a stream has no room.
 const JOBS_FOR_ROOM: usize = 64;
 /// The operator hears of the same trouble of the same stream at most this often.
@@ -26,7 +30,12 @@ impl Broker {
         // How a message came through another protocol is for brokers to say.
         let from_client = self.links.get(from).is_some_and(Link::is_client);
         let hidden = if from_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
-        for message in messages {
+        let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
+        let mut ahead = messages;
+        for (position, message) in messages.enumerate() {
+            if scattered && position % LOOK_AHEAD == 0 {
+                self.prefetch(from, &mut ahead);
+            }
             let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) else {
                 self.stats.unregistered += 1;
                 continue;
@@ -35,6 +44,17 @@ impl Broker {
             let flags = MessageFlags(message.flags.0 & !hidden.0);
             self.store(now, Some(from), index, &Message { flags, ..message }, out);
         }
+    }
+
+    /// Reads what the next messages will need of their streams. Of many streams none is in the processor's cache; since nothing
+    /// here waits for what is read, the processor fetches it for all of them at once.
+    fn prefetch(&self, from: LinkId, ahead: &mut Messages<'_>) {
+        let Some(link) = self.links.get(from) else { return };
+        let mut streams = [NO_STREAM; LOOK_AHEAD];
+        for (index, message) in streams.iter_mut().zip(ahead) {
+            *index = link.stream(message.stream).unwrap_or(NO_STREAM);
+        }
+        self.table.prefetch(&streams);
     }
 
     /// Whoever publishes faster than is dispatched waits for it: what the next message would overwrite has its turn before.

@@ -4,6 +4,7 @@
 //! recognised, so nobody needs to be told when a message is overwritten.
 
 use contract::{Mutant, Time};
+use std::hint::black_box;
 use wire::MessageFlags;
 
 /// What has happened to a message.
@@ -257,6 +258,13 @@ impl Ring {
     /// The message that the next one overwrites.
     pub(crate) fn oldest(&self) -> Option<&Slot> {
         self.slots.get(self.index(self.next_ticket)).filter(|slot| slot.used)
+    }
+
+    /// Reads a word of each cache line that the next message is written to.
+    pub(crate) fn prefetch(&self) {
+        let index = self.index(self.next_ticket);
+        black_box(self.slots.get(index).map(|slot| (slot.seq, slot.marked)));
+        black_box(self.payloads.get(index * self.payload_room).copied());
     }
 
     /// Every message that is there.

@@ -5,6 +5,7 @@ use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use wire::LinkId;
 
 #[derive(Clone)]
@@ -138,6 +139,29 @@ impl Table {
         let stream = self.streams.get_mut(stream as usize)?.as_mut()?;
         let topic = self.topics.get(stream.topic as usize)?.as_ref()?;
         Some((stream, topic))
+    }
+
+    /// Reads a word of each cache line that a message needs of these streams and their topics, and does nothing with it.
+    pub(crate) fn prefetch(&self, streams: &[u32]) {
+        let streams = || streams.iter().filter_map(|index| self.stream(*index));
+        for stream in streams() {
+            let Stream { ring, copying, next_seq, counters, topic, .. } = stream;
+            black_box((ring.next_ticket(), *copying, *next_seq, counters.latency_max, *topic));
+        }
+        for stream in streams() {
+            stream.ring.prefetch();
+            if let Some(Topic { plan, processing, subscribers, contract, class, .. }) =
+                self.topic(stream.topic)
+            {
+                black_box((
+                    plan.pseudo,
+                    processing.is_some(),
+                    contract.period,
+                    *class,
+                    subscribers.first().copied(),
+                ));
+            }
+        }
     }
 
     pub(crate) fn find_topic(&self, name: &str) -> Option<u32> {
