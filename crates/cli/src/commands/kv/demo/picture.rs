@@ -47,9 +47,11 @@ pub fn draw(with: &[f64], without: &[f64], phases: &[Phase]) -> Result<String, B
             .axis_style(INK)
             .label_style((FONT, 15).into_font().color(&INK))
             .axis_desc_style((FONT, 16).into_font().color(&INK))
-            .x_desc("seconds since the poles were let go")
+            .x_desc("seconds since the poles were let go; both are pushed at the same moments")
             .y_desc("angle from upright in degrees")
             .x_labels(19)
+            .x_label_formatter(&|seconds| format!("{seconds:.0}"))
+            .y_label_formatter(&|degrees| format!("{degrees:.0}"))
             .draw()?;
         for phase in phases {
             let middle = (phase.from + phase.until).0 as f64 / 2e9;

@@ -198,9 +198,8 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
     }
     line(&shown.to_string())?;
     line(&format!(
-        "angles are the greatest of each part; releases, reads and writes ({} values of {} keys measured, the rest computed) are those of \
-         replicas a, b and c",
-        FLOATS,
+        "angles are the greatest of each part; releases, reads and writes are those of replicas a, b and c, {FLOATS} values in each period: \
+         {} measured, the rest computed",
         MEASURED.len()
     ))?;
     let agreement = &report.agreement;
