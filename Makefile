@@ -8,12 +8,17 @@ SEEDS ?= 20000
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: demo test tools sim lint instructions bench bench-peers bench-flink fmt fuzz
+.PHONY: demo demo-kv test tools sim lint instructions bench bench-peers bench-flink fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
 	$(CARGO) build --release --bin verge
 	./target/release/verge demo $(if $(DATA),--data $(DATA)) $(DEMO_FLAGS)
+
+## Balance a pendulum with four replicas of its controller, make one of them a liar, and draw target/demo/pendulum.svg.
+demo-kv:
+	$(CARGO) build --release --bin verge
+	./target/release/verge kv demo $(DEMO_FLAGS)
 
 ## All tests. The first run fetches and builds what they need.
 test: tools

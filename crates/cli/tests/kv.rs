@@ -157,3 +157,41 @@ fn keys_of_links_are_made_once_and_for_the_owner_alone() {
     assert_eq!(exposed.code, Some(2));
     assert!(exposed.err.contains("verge kv secrets"), "{}", exposed.err);
 }
+
+#[test]
+fn a_pendulum_stands_although_one_of_four_replicas_lies_and_its_node_is_killed() {
+    let folder = Folder::new();
+    let (picture, temporary) = (folder.path("drawn/pendulum.svg"), folder.path("temporary"));
+    std::fs::create_dir(&temporary).unwrap();
+    let out = picture.display().to_string();
+    let words = ["kv", "demo", "--seconds", "6", "--period", "100ms", "--json", "--out", &out];
+    let ran = folder.run_with(words, &[("TMPDIR", &temporary.display().to_string())]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
+    // How far the pole leans depends on how busy this host is; what is read does not.
+    assert_eq!(report["agreement"]["disagreed"], 0, "{report}");
+    assert!(report["agreement"]["compared"].as_u64().unwrap() > 100, "{report}");
+    assert_eq!(ran.code, Some(i32::from(report["kept"] != true)), "{}", ran.err);
+    assert_eq!(report["parts"].as_array().unwrap().len(), 5);
+    for key in ["angle_with", "angle_without", "reads_percent", "writes_percent"] {
+        assert!(
+            report["parts"].as_array().unwrap().iter().all(|part| part[key].is_number()),
+            "{key}: {report}"
+        );
+    }
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("d lies"));
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "the demo leaves no folder behind");
+}
+
+#[test]
+fn a_demo_that_is_asked_to_end_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let mut command = support::program(["kv", "demo"]);
+    let temporary = folder.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    command.env("TMPDIR", &temporary);
+    let mut demo = Process::start(&mut command, folder.path("demo.log"));
+    wait_until("all replicas run", || demo.log().contains("with store"));
+    assert!(demo.terminate().is_some_and(|code| code == 2), "{}", demo.log());
+    assert!(demo.log().contains("asked to end"), "{}", demo.log());
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}

@@ -1,5 +1,6 @@
 //! What may be typed after `verge kv`.
 
+use crate::commands::kv::demo::Without;
 use clap::{Args, Subcommand};
 use contract::Span;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ Examples:
   verge kv get pendulum/angle        what is visible now
   verge kv watch 'pendulum/#'        whatever becomes visible
   verge kv status                    do the nodes agree, who is silent, who lies
+  verge kv demo                      four replicas balance a pendulum, and one of them lies
 
 docs/kv.md is the manual.";
 
@@ -76,6 +78,8 @@ pub enum KvCommand {
         #[arg(long, short = 'w')]
         watch: bool,
     },
+    /// Balance a pendulum with four replicas of its controller, one of which lies, with the store and without.
+    Demo(KvDemoArguments),
     /// Make the keys of all links: a file for each node, to be copied to its host.
     Secrets {
         /// The folder for the files.
@@ -95,4 +99,26 @@ pub struct AtArguments {
     /// The lane.
     #[arg(long, default_value_t = 0)]
     pub lane: u16,
+}
+
+#[derive(Args, Debug)]
+pub struct KvDemoArguments {
+    /// How long it runs.
+    #[arg(long, default_value_t = 18, value_name = "SECONDS")]
+    pub seconds: u32,
+    /// The period of controllers and store, 20ms to 100ms.
+    #[arg(long, default_value = "50ms", value_name = "SPAN")]
+    pub period: Span,
+    /// Draw the angles into this file.
+    #[arg(long, default_value = "target/demo/pendulum.svg", value_name = "FILE")]
+    pub out: PathBuf,
+    /// Without the store: what the actuator makes of the forces of four replicas.
+    #[arg(long, value_enum, default_value_t = Without::Mean)]
+    pub without: Without,
+    /// What makes the sensors' noise.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// The same as --format json.
+    #[arg(long)]
+    pub json: bool,
 }

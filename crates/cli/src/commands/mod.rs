@@ -8,7 +8,7 @@ pub mod demo;
 mod doctor;
 mod graph;
 mod handover;
-mod kv;
+pub mod kv;
 mod metrics;
 mod operator;
 mod publish;

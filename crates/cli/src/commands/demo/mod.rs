@@ -17,10 +17,11 @@ use crate::recording::{Options, Recording};
 use contract::Span;
 use host::realtime::{Wishes, ask};
 use indicatif::{ProgressBar, ProgressStyle};
-use processes::Process;
+pub(super) use processes::{Folder, Process};
 use report::{Report, Terms, compare, show, silence_around};
 use serde::Deserialize;
-use settings::{configuration, free_ports, table};
+pub(super) use settings::free_ports;
+use settings::{configuration, table};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,8 +53,9 @@ pub fn run(arguments: &DemoArguments, format: Format) -> Outcome {
     if !ask(&wishes).is_empty() {
         eprintln!("note: without real-time rights, other programs on this host may delay the demo's clients");
     }
-    let folder = Folder::new()?;
-    let report = perform(&folder, arguments).map_err(|trouble| folder.explain(&trouble))?;
+    let folder = Folder::new("verge-demo")?;
+    let report =
+        perform(&folder, arguments).map_err(|trouble| folder.explain(&trouble, &["a.log", "b.log"]))?;
     match format {
         Format::Json => json(&report)?,
         Format::Table => show(&report)?,
@@ -65,40 +67,6 @@ fn perform(folder: &Folder, arguments: &DemoArguments) -> Result<Report, Trouble
     let mut stage = Stage::set(folder, arguments)?;
     stage.play(arguments)?;
     stage.end(arguments)
-}
-
-/// A folder for logs and the configuration, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, Trouble> {
-        let path = std::env::temp_dir().join(format!("verge-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Folder(path))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// The trouble, and what the brokers last said.
-    fn explain(&self, trouble: &Trouble) -> Trouble {
-        const LINES: usize = 12;
-        let mut text = trouble.0.clone();
-        for name in ["a.log", "b.log"] {
-            let log = std::fs::read_to_string(self.file(name)).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(LINES)..];
-            let _ = write!(text, "\n\n{name}:\n{}", last.join("\n"));
-        }
-        Trouble(text)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Everything that takes part.

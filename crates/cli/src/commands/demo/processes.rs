@@ -1,7 +1,9 @@
-//! The demo's processes: this program again, in other roles.
+//! The demos' processes, this program again in other roles, and the folder with what they say.
 
 use crate::output::Trouble;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
+use std::fmt::Write;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -59,11 +61,16 @@ impl Process {
         Ok(())
     }
 
+    /// Sends a signal. A process that has ended does not need it.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(id, signal);
+        }
+    }
+
     /// SIGTERM, and waits for the end.
     pub fn terminate(&mut self, within: Duration) -> Result<bool, Trouble> {
-        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-        }
+        self.signal(Signal::TERM);
         let until = Instant::now() + within;
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait()? {
@@ -101,5 +108,39 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A folder for logs and the configuration, removed at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Result<Folder, Trouble> {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The trouble, and what these logs last say.
+    pub fn explain(&self, trouble: &Trouble, logs: &[&str]) -> Trouble {
+        const LINES: usize = 12;
+        let mut text = trouble.0.clone();
+        for name in logs {
+            let log = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LINES)..];
+            let _ = write!(text, "\n\n{name}:\n{}", last.join("\n"));
+        }
+        Trouble(text)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

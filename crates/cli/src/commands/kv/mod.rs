@@ -2,6 +2,7 @@
 
 mod check;
 mod costs;
+pub mod demo;
 mod node;
 mod secrets;
 mod status;
@@ -32,6 +33,7 @@ pub fn run(
         }
         KvCommand::Check { file } => check::run(&load(file.as_deref())?, format),
         KvCommand::Status { at, watch } => status::run(&talk::reach(at, load)?, *watch, format),
+        KvCommand::Demo(arguments) => demo::run(arguments, format),
         KvCommand::Secrets { folder } => secrets::run(&load(None)?, folder),
     }
 }

@@ -7,7 +7,7 @@ mod faults;
 mod hosts;
 mod names;
 mod own;
-mod picture;
+pub(super) mod picture;
 mod random;
 mod report;
 mod retyped;

@@ -5,7 +5,7 @@
 
 mod axes;
 mod legend;
-mod palette;
+pub mod palette;
 
 use crate::config::{Config, TopicFamily};
 use axes::Axes;
