@@ -34,13 +34,11 @@ def brief(report):
     if "failed" in report:
         return f"FAILED: {report['failed']}"
     weakest = lambda key: 100 * min(node[key] for node in report["nodes"])
-    return (f"reads {weakest('read_share'):.2f} %, writes {weakest('write_share'):.2f} %, "
-            f"coordination {worst(report, 'coordination_mean_ms'):.2f} mean, {worst(report, 'coordination_worst_ms'):.2f} ms worst, "
-            f"{report['differ']} of {report['compared']} differ")
-
-
-def worst(report, key):
-    return max((node.get(key, 0) for node in report["nodes"]), default=0)
+    words = [f"reads {weakest('read_share'):.2f} %, writes {weakest('write_share'):.2f} %"]
+    if "coordination_worst_ms" in report["nodes"][0]:
+        mean, worst = (max(node[f"coordination_{key}_ms"] for node in report["nodes"]) for key in ("mean", "worst"))
+        words.append(f"coordination {mean:.2f} mean, {worst:.2f} ms worst")
+    return ", ".join([*words, f"{report['differ']} of {report['compared']} differ"])
 
 
 class Page:
@@ -124,7 +122,7 @@ def over_links(page):
         for keys in dict.fromkeys(row["keys"] for row in rows):
             mine = {row["megabits"]: row for row in rows if (row["nodes"], row["faults"], row["keys"]) == (nodes, faults, keys)}
             took = lambda row: row.get("failed") or (f"{row['coordination_ms']:.2f}" if row["complete"] else "does not fit")
-            one = mine[100]
+            one = mine[1000000]
             sizes = f"{one['bytes'] / 1e3:,.1f}" if "bytes" in one else "-"
             rounds = f"{one['round_ms'] * (faults + 1):.1f}" if "round_ms" in one else "-"
             lines.append(f"| {nodes}, {faults} | {keys} | {sizes} | {took(mine[100])} | {took(mine[1000])} | {rounds} |")
@@ -173,7 +171,8 @@ def targets(page):
     if weakest:
         target(f"905 keys, 50 ms: every node at {TARGET_905['share']:.1%} or above (source: 44.8 %)", f"{100 * min(weakest):.2f} %",
                min(weakest) >= TARGET_905["share"])
-        target(f"905 keys: mean coordination under {TARGET_905['mean_ms']} ms", f"{max(mean):.2f} ms on the slowest node", max(mean) < TARGET_905["mean_ms"])
+        target(f"905 keys: mean coordination under {TARGET_905['mean_ms']} ms", f"{max(mean):.2f} ms on the slowest node",
+               max(mean) < TARGET_905["mean_ms"])
         target(f"905 keys: worst coordination under {TARGET_905['worst_ms']} ms", f"{max(slowest):.2f} ms", max(slowest) < TARGET_905["worst_ms"])
     memory = [run["report"]["shared_memory"]["p50_ns"] for run in good(part="reads") if "failed" not in run["report"]]
     if memory:
@@ -184,7 +183,8 @@ def targets(page):
         counts = [sum(report[key] for report in ours) for key in ("differ", "compared")]
         wrong, alarms = (int(sum(page.nodes(ours, key))) for key in ("wrong", "alarms"))
         target("correct nodes read the same, and nothing that no correct node wrote",
-               f"{counts[0]} of {counts[1]:,} releases differ, {wrong} values were wrong, {alarms} alarms", not counts[0] and not wrong and not alarms)
+               f"{counts[0]} of {counts[1]:,} releases differ, {wrong} values were wrong, {alarms} alarms",
+               not counts[0] and not wrong and not alarms)
     return lines + [""]
 
 
@@ -247,7 +247,8 @@ def text(page, drawn):
         "read the newest values they have not read the same.", "",
         "Redis has an instance for each node and lane; a task writes to its own, asks all, and takes what three of four say. etcd has one cluster "
         "with a member for each node, linearizable reads, keys that live 20 s, its log in memory. Both get all commands of an iteration at once "
-        "(a pipeline, a transaction). Replicas write over each other in etcd, so a liar is not masked there, and is not measured.", "",
+        "(a pipeline; a transaction, by the JSON gateway). Replicas write over each other in etcd, so a liar is not masked there, and is not "
+        "measured.", "",
         "## Targets", "", *targets(page),
         "## Control workload", "", "I controllers of inverted pendulums in each of C lanes, 19 numbers read and written in each period T. "
         "The source measured on four single-board computers.", "", *control(page), *picture("kv-reads.svg", "times of reads by store"),

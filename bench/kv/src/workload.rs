@@ -141,10 +141,11 @@ pub fn expected(at: usize, key: &Key, stamp: Time) -> Value {
     let mut hash = Hash::default();
     hash.add(&at.to_le_bytes());
     hash.add(&stamp.0.to_le_bytes());
-    let mut bytes = [0; VALUE_BYTES_MAX];
-    bytes[..8].copy_from_slice(&hash.0.to_le_bytes());
-    bytes[8..].copy_from_slice(&hash.0.rotate_left(29).to_le_bytes());
-    Value { bytes, len: key.bytes as u8 }
+    let mut value = Value { bytes: [0; VALUE_BYTES_MAX], len: key.bytes as u8 };
+    let digits = [hash.0.to_le_bytes(), hash.0.rotate_left(29).to_le_bytes()];
+    let places = value.bytes.iter_mut().take(key.bytes);
+    places.zip(digits.as_flattened()).for_each(|(place, digit)| *place = *digit);
+    value
 }
 
 /// FNV-1a, to compare what nodes have read.
@@ -161,6 +162,38 @@ impl Hash {
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_expected_is_what_comes_back_and_nothing_else() {
+        let workload = Workload::automotive(905, Span::millis(50));
+        for (at, key) in workload.keys.iter().enumerate() {
+            let value = expected(at, key, Time(1_000));
+            assert_eq!((value.as_bytes().len(), Value::of(value.as_bytes())), (key.bytes, Some(value)));
+            assert_ne!(value, value.twisted());
+        }
+        assert_eq!(Value::of(&[0; VALUE_BYTES_MAX + 1]), None);
+    }
+
+    #[test]
+    fn every_key_of_a_load_has_one_writer_and_is_read() {
+        for workload in [
+            Workload::control(4, Span::millis(50)),
+            Workload::automotive(905, Span::millis(50)),
+            Workload::uniform(300, Span::millis(50)),
+        ] {
+            for (at, key) in workload.keys.iter().enumerate() {
+                let writers: Vec<&Task> =
+                    workload.tasks.iter().filter(|task| task.writes.contains(&at)).collect();
+                assert!(writers.len() == 1 && writers[0].period == key.writer_period, "{key:?}");
+                assert!(workload.tasks.iter().any(|task| task.reads.contains(&at)), "{key:?}");
+            }
         }
     }
 }

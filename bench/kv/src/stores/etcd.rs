@@ -1,7 +1,7 @@
 //! etcd: one cluster of all nodes, a key for each key and publishing time, with leases. A task asks the member of its node; reads are
 //! linearizable, as is the default. What one iteration reads is one transaction, and so is what it writes.
 
-use super::{Found, Store};
+use super::{Found, Store, trouble};
 use crate::Outcome;
 use crate::http::Connection;
 use crate::workload::{Task, Value, Workload};
@@ -35,7 +35,7 @@ impl Member {
     fn ask(&mut self, path: &str, request: &Json, until: Time) -> Result<Json, String> {
         let left = std::time::Duration::from_nanos(until.since(now()).as_nanos_u64());
         let answer = self.connection.post(path, request.to_string().as_bytes(), left);
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = answer.map_err(|error| trouble(&error))?;
         serde_json::from_slice(&answer).map_err(|error| error.to_string())
     }
 

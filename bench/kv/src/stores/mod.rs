@@ -8,6 +8,7 @@ use crate::Outcome;
 use crate::arguments::{Kind, Tasks};
 use crate::workload::{Task, Value, Workload};
 use contract::Time;
+use std::io;
 
 /// What was read: a value and the instant from which on it is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,4 +43,12 @@ pub fn open(plan: &Tasks, workload: &Workload, task: &Task, number: usize) -> Ou
         Kind::Redis => Box::new(redis::Instances::open(server(lane)?, workload, task)?),
         Kind::Etcd => Box::new(etcd::Member::open(server(0)?, workload, task)?),
     })
+}
+
+/// Why a server was of no use, in words that are the same for all.
+fn trouble(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        _ => error.to_string(),
+    }
 }

@@ -2,7 +2,7 @@
 //! of its node and asks all of them; it takes the newest value on which all but the tolerated faulty ones agree. Commands of one
 //! iteration are sent together.
 
-use super::{Found, Store};
+use super::{Found, Store, trouble};
 use crate::Outcome;
 use crate::workload::{Task, Value, Workload};
 use contract::{Span, Time};
@@ -12,8 +12,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 use verge_kv::now;
 
-/// How many values of a key are kept, as in the store (I5).
+/// How many values of a key are kept, as in the store (I5), and after how many writes what is older is deleted.
 const HISTORY: i64 = 20;
+const DELETE_EVERY: u64 = 10;
 /// An instance answers within this, or is taken for dead until the next iteration.
 const ANSWER_MIN: Duration = Duration::from_millis(1);
 
@@ -23,6 +24,7 @@ pub struct Instances {
     connections: Vec<Option<BufReader<TcpStream>>>,
     keys: Vec<String>,
     command: Vec<u8>,
+    writes: u64,
     /// For each key that was asked for, what each instance has said.
     heard: Vec<BTreeMap<(Time, Vec<u8>), usize>>,
 }
@@ -34,7 +36,7 @@ impl Instances {
         let connect = |address: &String| connect(address).map(Some);
         let connections = addresses.iter().map(connect).collect::<io::Result<_>>()?;
         let keys = workload.keys.iter().map(|key| format!("{}:{}", task.lane, key.name)).collect();
-        Ok(Instances { addresses, connections, keys, command: Vec::new(), heard: Vec::new() })
+        Ok(Instances { addresses, connections, keys, command: Vec::new(), writes: 0, heard: Vec::new() })
     }
 
     /// Sends the commands to one instance; a lost connection is made again once in an iteration.
@@ -80,11 +82,11 @@ impl Store for Instances {
         }
         self.heard.iter_mut().for_each(BTreeMap::clear);
         self.heard.resize_with(wanted.len(), BTreeMap::new);
-        let mut trouble = Ok(());
+        let mut failed = Ok(());
         let mut fail = |instances: &mut Instances, at: usize, error: &io::Error| {
             // Answers that come later would be taken for others.
             instances.connections[at] = None;
-            trouble = Err(format!("{}: {error}", instances.addresses[at]));
+            failed = Err(trouble(error));
         };
         for at in 0..self.addresses.len() {
             if let Err(error) = self.send(at, until) {
@@ -107,29 +109,34 @@ impl Store for Instances {
         if found.iter().all(Option::is_some) {
             return Ok(());
         }
-        trouble.and(Err("too few instances agree".to_owned()))
+        failed.and(Err("too few instances agree".to_owned()))
     }
 
     fn write(&mut self, values: &[(usize, Value)], publishing: Time) -> Result<(), String> {
         let score = micros(publishing).to_string();
         let before = (-HISTORY - 1).to_string();
         self.command.clear();
+        self.writes += 1;
+        let deletes = self.writes.is_multiple_of(DELETE_EVERY);
         for (key, value) in values {
             // Values may be equal at two instants, members may not.
             let member = [publishing.0.to_string().as_bytes(), b":", value.as_bytes()].concat();
             let key = self.keys[*key].as_bytes();
             put(&mut self.command, &[b"ZADD", key, score.as_bytes(), &member]);
-            put(&mut self.command, &[b"ZREMRANGEBYRANK", key, b"0", before.as_bytes()]);
+            if deletes {
+                put(&mut self.command, &[b"ZREMRANGEBYRANK", key, b"0", before.as_bytes()]);
+            }
         }
         let mut answer = || {
             self.send(0, publishing)?;
             let Some(connection) = &mut self.connections[0] else { return Ok(()) };
-            (0..values.len() * 2).try_for_each(|_| number(connection, b':').map(drop))
+            (0..values.len() * (1 + usize::from(deletes)))
+                .try_for_each(|_| number(connection, b':').map(drop))
         };
         let answered: io::Result<()> = answer();
         answered.map_err(|error| {
             self.connections[0] = None;
-            format!("{}: {error}", self.addresses[0])
+            trouble(&error)
         })?;
         if now() < publishing { Ok(()) } else { Err("written after its publishing time".to_owned()) }
     }
