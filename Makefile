@@ -66,12 +66,14 @@ bench:
 	bench/replication.py
 	bench/mqtt.py
 
-## The same for other brokers beside Verge, which are installed if missing: load, and SIGKILL of a broker (RUNS=100 for the page).
+## The same for other brokers and stores beside Verge, which are installed if missing: load, SIGKILL of a broker (RUNS=100 for the page),
+## and control tasks on the key-value store, Redis and etcd.
 bench-peers:
 	bench/install-peers.sh target/peers
-	$(CARGO) build --release --bin verge --bin verge-bench-peers
+	$(CARGO) build --release --bin verge --bin verge-bench-peers --bin verge-bench-kv
 	bench/peers.py
 	bench/crash.py
+	bench/kv.py
 
 ## The graph of figure 2.6 in Verge and in Apache Flink, which Maven fetches (about 22 minutes; needs java and mvn).
 bench-flink:

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what bench/peers.py and bench/crash.py measure beside Verge: mosquitto, nats-server and redis-server from Debian where that
-# is allowed, and their Python clients below the folder that is given. What cannot be had is said, and is left out of the pages.
+# Installs what bench/peers.py, bench/crash.py and bench/kv.py measure beside Verge: mosquitto, nats-server, redis-server and etcd-server
+# from Debian where that is allowed, and Python clients below the folder that is given, if one is. What cannot be had is said, and is left
+# out of the pages.
 folder=$1
 
 # The services that these packages start by themselves would only take processor time from what is measured.
@@ -13,16 +14,17 @@ stop() {
     return 0
 }
 
-# Package, program.
+# Package, program, service if it has another name.
 install() {
     test -x "$2" && return
     { test "$(id -u)" = 0 && command -v apt-get >/dev/null \
-        && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -q --no-install-recommends "$1" && stop "$1"; } \
+        && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -q --no-install-recommends "$1" && stop "${3:-$1}"; } \
         || echo "no $1 (apt-get install $1): it is not measured"
 }
 install mosquitto /usr/sbin/mosquitto
 install nats-server /usr/sbin/nats-server
 install redis-server /usr/bin/redis-server
+install etcd-server /usr/bin/etcd etcd
 
 if test -n "$folder" && ! test -e "$folder/ready"; then
     { timeout 120 python3 -m venv "$folder" \

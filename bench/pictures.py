@@ -4,7 +4,8 @@ import math
 
 COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "relay": "#777777",
           "verge high": "#0b6e4f", "verge middle": "#4a9c7d", "verge low": "#8fc7ae", "flink high": "#b3341f", "flink middle": "#d9785a",
-          "flink low": "#ebb09b"}
+          "flink low": "#ebb09b", "etcd": "#c8553d", "(4,1) mean": "#0b6e4f", "(4,1) worst": "#8fc7ae", "(7,2) mean": "#3c6ca8",
+          "(7,2) worst": "#9db8d8"}
 FONT = 'font-family="DejaVu Sans, Verdana, sans-serif"'
 WIDTH = 860
 LEFT, RIGHT = 200, 110

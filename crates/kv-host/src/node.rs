@@ -223,7 +223,13 @@ impl Node {
         let mischief = switch.map(|switch| Mischief::new(switch, &settings.links, setup.frame_bytes_max()));
         let pulse = Pulse {
             lane,
-            wires: Wires::new(setup.nodes(), setup.frame_bytes_max(), mischief, self.bell.clone()),
+            wires: Wires::new(
+                settings.me,
+                setup.nodes(),
+                setup.frame_bytes_max(),
+                mischief,
+                self.bell.clone(),
+            ),
             handovers,
             clients,
             store,

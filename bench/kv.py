@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Control tasks on the key-value store, on Redis and on etcd, with all nodes on this host: iterations that succeed, what reads and writes
+take, and how long the store's nodes coordinate; with a dead and with a lying node, by number of keys, nodes and lanes; the workload of an
+engine controller; reads from shared memory; and the core on links of a stated speed. Writes bench/results/kv.md, kv.json and pictures.
+SECONDS is how long iterations count (10), ROUNDS how often everything is measured (1), `--quick` takes few cells and little time,
+`--part NAME` (several times: several) only these, `--page` writes the page again from results/kv.json. VERGE, KV, REDIS and ETCD are the
+programs; stores that are missing are left out."""
+
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import kv_page
+from common import commit, machine, said, scheduled, stolen
+from kv_stores import ETCD, REDIS, VERGE, Store
+
+KV = os.environ.get("KV", "./target/release/verge-bench-kv")
+QUICK = "--quick" in sys.argv
+PARTS = [sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word == "--part"]
+SECONDS = float(os.environ.get("SECONDS", "3" if QUICK else "10"))
+ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "1"))
+# What the source ignores.
+WARM_UP = 2.0
+# From starting the tasks until they have their places, and from the end until they have said what came of it.
+READY_SECONDS = 40
+REPORT_SECONDS = 20
+FAULT_AFTER = 1 / 3
+# Iterations, controllers in a lane, lanes.
+SHAPES = ((1, 1), (4, 1), (4, 3))
+PERIODS = (800, 400, 200, 100, 50)
+SOURCE_KEYS = (270, 363, 476, 573, 689, 744, 849, 905)
+SCALE_KEYS = (100, 300, 905, 2000, 5000)
+
+
+def cell(part, store, load, period, **more):
+    basis = {"nodes": 4, "faults": 1, "lanes": 1, "tasks": 1, "keys": 0, "fault": None}
+    return {"part": part, "store": store, "load": load, "period_ms": period, **basis, **more}
+
+
+def cells():
+    """All that are measured, in the order of the page."""
+    for tasks, lanes in SHAPES[1:2] if QUICK else SHAPES:
+        for period in (200, 50) if QUICK else PERIODS:
+            for store in ("verge", "redis", "etcd"):
+                if store == "verge" or period in (800, 200, 50):
+                    yield cell("control", store, "control", period, tasks=tasks, lanes=lanes)
+    for fault in ("dead", "liar"):
+        for store in ("verge", "redis", "etcd"):
+            # Replicas write over each other in etcd: there is nothing that a lie could be told from.
+            if (store, fault) != ("etcd", "liar"):
+                yield cell("faults", store, "control", 50, tasks=4, fault=fault)
+    for keys in (905,) if QUICK else SOURCE_KEYS:
+        for store in ("verge", "redis", "etcd"):
+            if store == "verge" or keys in (270, 905):
+                yield cell("automotive", store, "automotive", 50, keys=keys)
+    for fault in ("dead", "liar"):
+        yield cell("automotive", "verge", "automotive", 50, keys=905, fault=fault)
+    for nodes, faults in ((4, 1), (7, 2)):
+        for keys in (100, 905) if QUICK else SCALE_KEYS:
+            # Where two processors cannot carry a job of seven nodes in 50 ms, a longer period shows what it takes.
+            period = 50 if nodes == 4 and keys <= 905 else 200 if nodes == 4 or keys <= 905 else 1000
+            yield cell("keys", "verge", "uniform", period, nodes=nodes, faults=faults, keys=keys)
+    for lanes in (2,) if QUICK else (1, 2, 4):
+        yield cell("lanes", "verge", "uniform", 100, lanes=lanes, keys=300)
+    yield cell("reads", "verge", "automotive", 50, keys=905)
+
+
+class Tasks:
+    """The tasks of one node: a process that says when it is ready, and what came of it at the end."""
+
+    def __init__(self, plan, store, node):
+        words = [KV, "tasks", "--store", plan["store"], "--load", plan["load"], "--lanes", plan["lanes"], "--tasks", plan["tasks"],
+                 "--keys", plan["keys"], "--period", f"{plan['period_ms']}ms", "--warm-up", f"{int(WARM_UP * 1000)}ms",
+                 "--measure", f"{int(SECONDS * 1000)}ms", *(["--may-lie"] if lies(plan, node) else [])]
+        words += [word for server in store.servers(node) for word in ("--server", server)]
+        self.child = subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, preexec_fn=scheduled(0))
+        self.lines = queue.Queue()
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.child.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def line(self, until):
+        """What it says next."""
+        try:
+            line = self.lines.get(timeout=max(until - time.time(), 0.01))
+        except queue.Empty:
+            raise RuntimeError("tasks do not answer") from None
+        if line is None:
+            raise RuntimeError(f"tasks have ended: {self.child.stderr.read().strip()[-300:]}")
+        return line
+
+    def end(self):
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+        for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
+            try:
+                pipe.close()
+            except OSError:
+                pass
+
+
+def lies(plan, node):
+    """Whether a node's tasks lie; the nodes of the store do it themselves."""
+    return plan["fault"] == "liar" and plan["store"] != "verge" and node == plan["nodes"] - 1
+
+
+def measure(plan):
+    """What came of a cell, or why nothing did."""
+    store, tasks = None, []
+    try:
+        store = Store.of(plan)
+        store.start()
+        tasks = [Tasks(plan, store, node) for node in range(plan["nodes"])]
+        until = time.time() + READY_SECONDS
+        for one in tasks:
+            one.line(until)
+        for one in tasks:
+            one.child.stdin.write("begin\n")
+            one.child.stdin.flush()
+        return observe(plan, store, tasks, time.time() + WARM_UP)
+    except (RuntimeError, OSError) as error:
+        return {"failed": str(error), "log": store.told()[-500:] if store else ""}
+    finally:
+        for one in tasks:
+            one.end()
+        if store:
+            store.end()
+
+
+def sleep_until(moment):
+    time.sleep(max(moment - time.time(), 0))
+
+
+def observe(plan, store, tasks, begin):
+    """What a store and its tasks do from `begin` on, for SECONDS."""
+    sleep_until(begin)
+    before = {node: store.look(node) for node in range(plan["nodes"])}
+    correct = range(plan["nodes"] - bool(plan["fault"]))
+    report = {}
+    if plan["part"] == "reads":
+        report["shared_memory"] = json.loads(said([KV, "reads", "--socket", store.servers(0)[0]]))
+    if plan["fault"]:
+        sleep_until(begin + SECONDS * FAULT_AFTER)
+        if plan["fault"] == "dead":
+            store.kill(plan["nodes"] - 1)
+            tasks[-1].child.kill()
+        else:
+            store.lie(plan["nodes"] - 1)
+            if lies(plan, plan["nodes"] - 1):
+                tasks[-1].child.send_signal(signal.SIGUSR1)
+    sleep_until(begin + SECONDS)
+    after = {node: store.look(node) for node in correct}
+    until = time.time() + REPORT_SECONDS
+    reports = [json.loads(tasks[node].line(until)) for node in correct]
+    compared, differ = compare([one.pop("digests") for one in reports])
+    report["compared"], report["differ"] = compared, differ
+    report["nodes"] = [{**one, **window(before[node], after[node], plan)} for node, one in zip(correct, reports)]
+    return report
+
+
+def window(before, after, plan):
+    """What a node has used and done between two looks."""
+    seconds = after["at"] - before["at"]
+    jobs = seconds * 1000 / plan["period_ms"] * plan["lanes"]
+    found = {"cpu_ms_per_job": (after["cpu_ns"] - before["cpu_ns"]) / 1e6 / jobs, "cpu_share": (after["cpu_ns"] - before["cpu_ns"]) / 1e9 / seconds}
+    lanes = list(zip(before.get("lanes", []), after.get("lanes", [])))
+    if lanes:
+        sums = lambda lane: (lane["coordination_seconds"] or {"mean": 0})["mean"] * lane["jobs"]["counted"]
+        counted = lambda key: sum(new["jobs"][key] - old["jobs"][key] for old, new in lanes)
+        found |= {
+            "jobs": counted("counted"), "complete": counted("complete"), "skipped": counted("skipped"),
+            "disagreed": counted("disagreed"), "alarms": counted("alarms"),
+            "late_publish": sum(new["late_publish"] - old["late_publish"] for old, new in lanes),
+            "coordination_mean_ms": 1e3 * sum(sums(new) - sums(old) for old, new in lanes) / max(counted("counted"), 1),
+            # Since the lane began: histograms cannot be taken from each other by their largest value.
+            "coordination_p99_ms": 1e3 * max((new["coordination_seconds"] or {"p99": 0})["p99"] for _, new in lanes),
+            "coordination_worst_ms": 1e3 * max((new["coordination_seconds"] or {"worst": 0})["worst"] for _, new in lanes),
+        }
+    return found
+
+
+def compare(digests):
+    """Releases at which a task has read the newest values on two nodes or more, and those at which they were not the same."""
+    compared = differ = 0
+    for release in set().union(*digests):
+        said_by = [one[release] for one in digests if release in one]
+        compared += len(said_by) > 1
+        differ += len(set(said_by)) > 1
+    return compared, differ
+
+
+def links():
+    """The core on virtual time, over links of 100 and 1000 Mbit/s, and over some on which everything fits, to count the bytes."""
+    rows = []
+    for megabits in (100, 1000, 1000000):
+        for nodes, faults in ((4, 1), (7, 2)):
+            for keys in SCALE_KEYS:
+                words = ["--nodes", nodes, "--faults", faults, "--keys", keys, "--megabits", megabits, "--period", "50ms"]
+                told = said([KV, "links", *[str(word) for word in words]])
+                basis = {"nodes": nodes, "faults": faults, "keys": keys, "megabits": megabits}
+                rows.append(json.loads(told) if told.startswith("{") else {**basis, "failed": told})
+    return rows
+
+
+def missing():
+    """Programs that are not there, by store."""
+    programs = {"verge": VERGE, "redis": REDIS, "etcd": ETCD}
+    return {store: program for store, program in programs.items() if not shutil.which(program)}
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    folder = os.environ.get("RESULTS", "bench/results")
+    if "--page" in sys.argv:
+        with open(os.path.join(folder, "kv.json")) as file:
+            return kv_page.write(json.load(file), folder)
+    if not shutil.which(KV) or not shutil.which(VERGE):
+        sys.exit(f"there is no {KV} or no {VERGE}: cargo build --release --bin verge --bin verge-bench-kv")
+    absent = missing()
+    for store, program in absent.items():
+        print(f"left out: {store}, since there is no {program} (bench/install-peers.sh)", file=sys.stderr)
+    plan = [one for one in cells() if one["store"] not in absent and (not PARTS or one["part"] in PARTS)]
+    results, before = [], stolen()
+    for turn in range(ROUNDS):
+        for number, one in enumerate(plan):
+            results.append({**one, "round": turn, "report": measure(one)})
+            print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: {kv_page.brief(results[-1]['report'])}",
+                  file=sys.stderr, flush=True)
+    after = stolen()
+    found = {
+        "command": ["bench/kv.py", *sys.argv[1:]], "commit": commit(), "machine": machine(), "seconds": SECONDS, "rounds": ROUNDS,
+        "stolen": (after[0] - before[0]) / max(after[1] - before[1], 1), "absent": absent,
+        "versions": {"redis": said([REDIS, "--version"]), "etcd": said([ETCD, "--version"]).splitlines()[:1]},
+        "runs": results, "links": links() if not PARTS or "links" in PARTS else [],
+    }
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "kv.json"), "w") as file:
+        json.dump(found, file, indent=1)
+    kv_page.write(found, folder)
+
+
+if __name__ == "__main__":
+    main()
