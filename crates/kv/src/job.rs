@@ -248,13 +248,11 @@ impl Job {
         if round == 0 || round > self.setup.rounds() {
             return Err(Dropped::NoSuchRound(head.round));
         }
-        if head.job > self.number {
-            return Err(Dropped::TooEarly { job: head.job });
-        }
-        if head.job < self.number || round < self.round {
+        let is_ahead = head.job > self.number;
+        if head.job < self.number || (!is_ahead && round < self.round) {
             return Err(Dropped::Late { job: head.job, round: head.round });
         }
-        if self.heard[round - 1].contains(from) {
+        if !is_ahead && self.heard[round - 1].contains(from) {
             return Err(Dropped::Repeated);
         }
         if body.len() != head.body_len as usize || body.len() > self.setup.body_bytes_max(round) {
@@ -262,6 +260,10 @@ impl Job {
         }
         if !is_authentic(head_bytes, body, key) {
             return Err(Dropped::Forged);
+        }
+        // Only now: what is too early is kept by whoever reads, and nobody else shall make it wait.
+        if is_ahead {
+            return Err(Dropped::TooEarly { job: head.job });
         }
         self.check_body(round, from, body)?;
         self.keep(round, from, body);
