@@ -21,6 +21,8 @@ pub(crate) struct Terms {
     pub(crate) keys: Vec<(KeyKind, NodeSet)>,
     /// Who is faulty in a job, by its number from 0.
     pub(crate) faulty: Vec<NodeSet>,
+    /// Who lies in a job. Others may be silent, late or dead.
+    pub(crate) lying: Vec<NodeSet>,
     pub(crate) ever_faulty: NodeSet,
     /// Whether what is faulty is within what the guarantees assume.
     pub(crate) assumed: bool,
@@ -45,6 +47,7 @@ impl Terms {
             tuples_max: scenario.batch_tuples_max,
             keys: scenario.keys.iter().map(|key| (key.kind, key.writers.unwrap_or(all))).collect(),
             faulty: (0..=scenario.jobs + 1).map(|job| scenario.faulty(job)).collect(),
+            lying: (0..=scenario.jobs + 1).map(|job| scenario.lying(job)).collect(),
             ever_faulty: scenario.ever_faulty(),
             assumed: scenario.assumed,
             processor: scenario.wake_max() + scenario.cpu,
@@ -114,6 +117,9 @@ pub(crate) struct Found {
     pub(crate) writes: u64,
 }
 
+/// A vector, and the digest of what was made of it.
+pub(crate) type Agreed = (Vec<Vec<u8>>, u64);
+
 /// The facts of one lane.
 pub(crate) struct Ledger {
     pub(crate) terms: Terms,
@@ -121,7 +127,7 @@ pub(crate) struct Ledger {
     /// What each node put into each job.
     pub(crate) batches: BTreeMap<(u64, usize), Vec<u8>>,
     /// What each node agreed on and the digest of what it made of it, by job.
-    pub(crate) vectors: BTreeMap<u64, BTreeMap<usize, (Vec<Vec<u8>>, u64)>>,
+    pub(crate) vectors: BTreeMap<u64, BTreeMap<usize, Agreed>>,
     /// What nodes that were always right have published, and the first of them.
     pub(crate) truth: BTreeMap<(u16, Time), (Vec<u8>, usize)>,
     /// Frames that were changed after their codes were made.

@@ -116,7 +116,7 @@ impl Liar<'_> {
             let stamp = match random.u8(..10) {
                 0 => Time(random.u64(..)),
                 1 => release + self.setup.horizon() + Span(random.i64(0..=1)),
-                2 => release + Span(random.i64(0..=1)),
+                2 | 4 => release + Span(random.i64(0..=2)),
                 3 => beginning + self.scenario.period * random.u64(..20),
                 _ => beginning + self.scenario.period,
             };

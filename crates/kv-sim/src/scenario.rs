@@ -165,6 +165,8 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Whether what goes wrong is within what the guarantees assume.
     pub assumed: bool,
+    /// The only checker that is listened to; `None` for all.
+    pub only: Option<&'static str>,
 }
 
 impl Scenario {
@@ -226,6 +228,12 @@ impl Scenario {
     pub(crate) fn faulty(&self, job: u64) -> NodeSet {
         let felt = |fault: &&Fault| fault.touches(job, self.period);
         self.faults.iter().filter(felt).map(|fault| Node::at(fault.node)).collect()
+    }
+
+    /// The nodes that lie in a job, or whose lies before may still be felt in it.
+    pub(crate) fn lying(&self, job: u64) -> NodeSet {
+        let lies = |fault: &&Fault| matches!(fault.act, Act::Lie(..)) && fault.touches(job, self.period);
+        self.faults.iter().filter(lies).map(|fault| Node::at(fault.node)).collect()
     }
 
     /// The nodes that are faulty in some job.

@@ -33,7 +33,9 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
             });
         }
         for key in (1..search.best.keys.len()).rev() {
-            search.attempt(|scenario| drop(scenario.keys.remove(key)));
+            search.attempt(|scenario| {
+                scenario.keys.remove(key);
+            });
         }
         for keep in [1, 2, 4, 8, 16, 32] {
             search.attempt(|scenario| scenario.jobs = scenario.jobs.min(keep));

@@ -1,5 +1,6 @@
 //! What tasks write, and with which freshness they read: a pure function of the seed, so that replicas write the same.
 
+use crate::agenda::Place;
 use crate::hash;
 use crate::part::Write;
 use crate::scenario::{KeyKind, Scenario};
@@ -28,11 +29,14 @@ pub(crate) fn value(
 pub(crate) fn writes(
     scenario: &Scenario,
     seed: u64,
-    (task, node): (usize, usize),
+    (task, at): (usize, Place),
     release: Time,
     now: Time,
     random: &mut fastrand::Rng,
 ) -> Vec<Write> {
+    let Place { lane, node } = at;
+    // As soon as the next job may carry it, and sooner than it can.
+    let early = release + scenario.offset_of(lane) + Span(1);
     let mut all = Vec::new();
     let period = scenario.period * scenario.tasks[task].periods;
     for (key, spec) in scenario.keys.iter().enumerate().filter(|(_, spec)| spec.task == task) {
@@ -54,7 +58,7 @@ pub(crate) fn writes(
             0 => now,
             1 => now + Span(random.i64(-scenario.period.0..=0)),
             2 => release + scenario.period * 400,
-            3 => now + Span(1),
+            3 => early + Span(random.i64(0..=1)),
             _ => release + scenario.period,
         };
         let key = KeyId(random.u16(..=scenario.keys.len() as u16));

@@ -348,7 +348,7 @@ impl World<'_> {
         }
         let mut random = self.random(&[8, at.lane as u64, at.node as u64, task as u64, period]);
         let seed = hash::number(self.seed, at.lane as u64);
-        for write in tasks::writes(self.scenario, seed, (task, at.node), release, now, &mut random) {
+        for write in tasks::writes(self.scenario, seed, (task, at), release, now, &mut random) {
             if self.scenario.rings {
                 self.part_mut(at).ring.push(write);
             } else {
@@ -392,7 +392,9 @@ impl World<'_> {
         let Some(lane) = &parts[at.node].lane else { return };
         for key in 0..self.scenario.keys.len() as u16 {
             let (mut kept, mut before) = (Vec::new(), Time::NEVER);
-            while let Ok(value) = lane.read(KeyId(key), Time::ZERO, before) {
+            while let Ok(value) = lane.read(KeyId(key), Time::ZERO, before)
+                && value.stamp <= before
+            {
                 kept.push((value.stamp, value.bytes.to_vec()));
                 before = value.stamp - Span(1);
             }

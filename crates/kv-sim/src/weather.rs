@@ -35,6 +35,7 @@ pub fn with_a_liar_too_many(seed: u64) -> Scenario {
     clocks(&mut scenario, &mut random);
     let liar = |node| Fault { node, from: 1, until: scenario.jobs, act: Act::Lie(Lie::Batches, 100) };
     scenario.faults = vec![liar(2), liar(3)];
+    scenario.only = Some("agreement");
     scenario
 }
 
@@ -48,6 +49,7 @@ pub fn with_rounds_too_short(seed: u64, excess: Span) -> Scenario {
     tasks_and_keys(&mut scenario, &mut random);
     clocks(&mut scenario, &mut random);
     scenario.excess = excess;
+    scenario.only = Some("validity");
     scenario.faults =
         vec![Fault { node: 3, from: 0, until: scenario.jobs, act: Act::Silent(NodeSet::all(4)) }];
     scenario
@@ -103,6 +105,7 @@ fn cluster(random: &mut fastrand::Rng) -> Scenario {
         jobs: random.u64(20..=if nodes > 6 { 30 } else { 45 }),
         faults: Vec::new(),
         assumed: true,
+        only: None,
     }
 }
 

@@ -54,7 +54,7 @@ impl<'a> World<'a> {
         let strand = |lane| {
             let setup = Setup::new(scenario.config(lane)).expect("scenarios are proper configurations");
             let parts = scenario.clocks.iter().map(|ahead| Part::new(scenario.nodes, *ahead)).collect();
-            Strand { setup, parts, watch: Watch::new(Terms::of(scenario, lane)) }
+            Strand { setup, parts, watch: Watch::new(Terms::of(scenario, lane), scenario.only) }
         };
         let mut world = World {
             scenario,

@@ -1,4 +1,4 @@
-//! Nobody correct is missed, or called lying or forging; and what was changed after its code was made is never taken.
+//! Nobody correct is missed, or called lying or forging; silence is no lie; and what was changed after its code was made is never taken.
 
 use super::Ended;
 use crate::ledger::Ledger;
@@ -19,14 +19,16 @@ pub(super) fn ended(ledger: &Ledger, node: usize, job: u64, ended: &Ended) -> Re
     if !ledger.terms.is_right(node, job) {
         return Ok(());
     }
-    let right: NodeSet =
-        (0..ledger.terms.nodes).filter(|peer| ledger.terms.is_right(*peer, job)).map(Node::at).collect();
-    for (called, who) in [("lying", ended.outcome.liars), ("silent", ended.outcome.silent)] {
-        if let Some(peer) = who.iter().find(|peer| right.contains(*peer)) {
-            return Err(format!("in job {job}, {peer} is right and is called {called}"));
-        }
+    let terms = &ledger.terms;
+    let right: NodeSet = (0..terms.nodes).filter(|peer| terms.is_right(*peer, job)).map(Node::at).collect();
+    if let Some(peer) = ended.outcome.silent.iter().find(|peer| right.contains(*peer)) {
+        return Err(format!("in job {job}, {peer} is right and is called silent"));
     }
-    Ok(())
+    let lying = terms.lying.get(job as usize).copied().unwrap_or_default();
+    match ended.outcome.liars.without(lying).iter().next() {
+        Some(peer) => Err(format!("in job {job}, {peer} does not lie and is called a liar")),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn ends(ledger: &Ledger, node: usize, accused: impl Iterator<Item = Node>) -> Result<(), String> {

@@ -78,11 +78,12 @@ pub(crate) struct Ended {
 pub(crate) struct Watch {
     pub(crate) ledger: Ledger,
     violation: Option<(&'static str, usize, String)>,
+    only: Option<&'static str>,
 }
 
 impl Watch {
-    pub(crate) fn new(terms: Terms) -> Watch {
-        Watch { ledger: Ledger::new(terms), violation: None }
+    pub(crate) fn new(terms: Terms, only: Option<&'static str>) -> Watch {
+        Watch { ledger: Ledger::new(terms), violation: None, only }
     }
 
     /// What was broken first, if anything: the checker, the node, and what happened.
@@ -91,7 +92,9 @@ impl Watch {
     }
 
     fn note(&mut self, node: usize, name: &'static str, result: Result<(), String>) {
-        if let (Err(what), None) = (result, &self.violation) {
+        if let (Err(what), None) = (result, &self.violation)
+            && self.only.is_none_or(|only| only == name)
+        {
             self.violation = Some((name, node, what));
         }
     }
@@ -147,11 +150,11 @@ impl Watch {
             (single::NAME, single::published(ledger, node, ended)),
             (instants::NAME, instants::published(ledger, node, now, ended)),
             (termination::NAME, termination::ended(ledger, node, now)),
-            (evidence::NAME, evidence::ended(ledger, node, job, ended)),
             (agreement::NAME, agreement::ended(ledger, node, job, ended)),
             (validity::NAME, validity::ended(ledger, node, job, ended)),
             (votes::NAME, votes::ended(ledger, node, ended)),
             (alarm::NAME, alarm::ended(ledger, node, job, ended)),
+            (evidence::NAME, evidence::ended(ledger, node, job, ended)),
         ];
         for (name, result) in checks {
             self.note(node, name, result);
