@@ -4,6 +4,7 @@ mod check;
 mod costs;
 mod node;
 mod secrets;
+mod sim;
 mod status;
 mod talk;
 mod values;
@@ -33,6 +34,7 @@ pub fn run(
         KvCommand::Check { file } => check::run(&load(file.as_deref())?, format),
         KvCommand::Status { at, watch } => status::run(&talk::reach(at, load)?, *watch, format),
         KvCommand::Secrets { folder } => secrets::run(&load(None)?, folder),
+        KvCommand::Sim(arguments) => sim::run(arguments, format),
     }
 }
 
