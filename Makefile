@@ -41,6 +41,8 @@ sim:
 	$(CARGO) build --release --bin verge
 	./target/release/verge sim --random --twice --seeds $(SEEDS)
 	./target/release/verge sim --random --beyond --twice --seeds $(SEEDS)
+	./target/release/verge kv sim --twice --seeds $(SEEDS)
+	./target/release/verge kv sim --beyond --twice --seeds $(SEEDS)
 
 ## What CI checks besides the tests: formatting, lints, warnings, documentation.
 lint:

@@ -90,6 +90,42 @@ pub enum Mutant {
     ForgetKept,
     /// The wills of clients that are gone are not published.
     LeaveNoWill,
+    /// An agreement takes what the node itself has heard, and not what was passed on.
+    BelieveOwnEars,
+    /// A node does not repeat to itself what it was told.
+    ForgetOwnWord,
+    /// A round goes on although somebody has not been heard.
+    GoOnEarly,
+    /// A frame of the job before is taken for one of this job.
+    TakeOldFrames,
+    /// Codes of frames are not looked at.
+    IgnoreCodes,
+    /// A read sees what is to be visible later.
+    ShowEarly,
+    /// Values that come after their instant are not counted.
+    CountNothingLate,
+    /// A second value for an instant takes the place of the first.
+    Overwrite,
+    /// A round lasts twice as long.
+    WaitTwice,
+    /// A read gives what is too old.
+    ReadStale,
+    /// One stamp more is kept than configured.
+    KeepOneMore,
+    /// What is new makes way, and not what is oldest.
+    DropNewest,
+    /// A vote takes the first proposal.
+    TakeFirst,
+    /// Publishing times may be anything.
+    TakeAnyStamp,
+    /// Who is silent is called a liar.
+    CallSilenceLies,
+    /// A node that has rejoined writes what it has not seen.
+    WriteUnseen,
+    /// A write may be for a time that has passed.
+    WriteThePast,
+    /// Nobody is noticed to have published something else.
+    CompareNothing,
 }
 
 #[cfg(feature = "mutants")]

@@ -10,6 +10,7 @@
 use crate::job::Slot;
 use crate::resolve::same;
 use crate::{Layout, Node, NodeSet};
+use contract::Mutant;
 
 /// What a job has heard before it was resolved, and after.
 #[derive(Clone, Copy)]
@@ -38,7 +39,7 @@ impl Heard<'_> {
         // What `relayer` says that `source` said, if it says anything.
         let word = |source: Node, relayer: Node| {
             let word = self.second[layout.child(1, source.index(), relayer)];
-            (!word.is_nothing()).then_some(word)
+            (!word.is_nothing() || Mutant::CallSilenceLies.is_on()).then_some(word)
         };
         let differs = |word: Option<Slot>, from: Slot| word.is_some_and(|word| !same(self.arena, word, from));
         let but = |node| everybody.without([node].into_iter().collect());

@@ -19,7 +19,7 @@ use crate::evidence::Heard;
 use crate::frame::{BATCH_HEAD_BYTES, Batches, BodyHash, append_batch, is_authentic};
 use crate::resolve::{Counting, Vector, resolve};
 use crate::{Comparison, Dropped, Frame, HEAD_BYTES, Head, LinkKey, Node, NodeSet, PeerCounters, Setup};
-use contract::Time;
+use contract::{Mutant, Time};
 use std::sync::Arc;
 
 /// Where a batch is.
@@ -248,26 +248,31 @@ impl Job {
         if round == 0 || round > self.setup.rounds() {
             return Err(Dropped::NoSuchRound(head.round));
         }
-        if head.job > self.number {
-            return Err(Dropped::TooEarly { job: head.job });
-        }
-        if head.job < self.number || round < self.round {
+        let is_ahead = head.job > self.number;
+        let is_old = head.job < self.number && !Mutant::TakeOldFrames.is_on();
+        if is_old || (!is_ahead && round < self.round) {
             return Err(Dropped::Late { job: head.job, round: head.round });
         }
-        if self.heard[round - 1].contains(from) {
+        if !is_ahead && self.heard[round - 1].contains(from) {
             return Err(Dropped::Repeated);
         }
         if body.len() != head.body_len as usize || body.len() > self.setup.body_bytes_max(round) {
             return Err(Dropped::Length(bytes.len()));
         }
-        if !is_authentic(head_bytes, body, key) {
+        if !is_authentic(head_bytes, body, key) && !Mutant::IgnoreCodes.is_on() {
             return Err(Dropped::Forged);
+        }
+        // Only now: what is too early is kept by whoever reads, and nobody else shall make it wait.
+        if is_ahead {
+            return Err(Dropped::TooEarly { job: head.job });
         }
         self.check_body(round, from, body)?;
         self.keep(round, from, body);
         if let (1, Some(theirs), Some(ours)) = (round, head.digest, self.previous) {
             let side = if theirs == ours { &mut self.comparison.agree } else { &mut self.comparison.differ };
-            side.insert(from);
+            if !Mutant::CompareNothing.is_on() {
+                side.insert(from);
+            }
         }
         Ok(if round == self.round { Taken::InTime } else { Taken::Kept })
     }
@@ -314,8 +319,10 @@ impl Job {
         };
         let everybody = NodeSet::all(self.setup.nodes());
         let unheard = everybody.without(self.heard[round - 1]).without([self.me].into_iter().collect());
-        let (until, missing) = (self.release + self.setup.round() * round as u64, unheard.without(self.cut));
-        if now < until && !missing.is_empty() {
+        let rounds = if Mutant::WaitTwice.is_on() { 2 * round as u64 } else { round as u64 };
+        let (until, missing) = (self.release + self.setup.round() * rounds, unheard.without(self.cut));
+        let early = Mutant::GoOnEarly.is_on() && missing.len() == 1;
+        if now < until && !missing.is_empty() && !early {
             return Step::Wait { until, missing };
         }
         unheard.iter().for_each(|peer| self.peers[peer.index()].silent += 1);
@@ -335,7 +342,9 @@ impl Job {
         self.body_len = 0;
         for &m in layout.said(round, self.me) {
             let slot = above[round - 1][m as usize];
-            below[0][layout.child(round - 1, m as usize, self.me)] = slot;
+            if !Mutant::ForgetOwnWord.is_on() {
+                below[0][layout.child(round - 1, m as usize, self.me)] = slot;
+            }
             self.body_len = append_batch(&mut self.body, self.body_len, m, slot.bytes(&self.arena));
         }
         debug_assert!(self.body_len >= BATCH_HEAD_BYTES);

@@ -4,7 +4,7 @@ use crate::{
     Comparison, Dropped, Frame, Fuse, Fused, Inserted, Job, KeyId, LinkKey, Node, NodeSet, PeerCounters,
     Publish, Published, ReadError, Setup, Step, Taken, Tuple, Unpublished, Value,
 };
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use std::sync::Arc;
 
 /// How a node comes into its lane.
@@ -172,11 +172,12 @@ impl Lane {
         if !terms.writers.contains(self.me) {
             return Err(WriteError::NotAWriter);
         }
-        if publishing <= now {
+        let past = Mutant::WriteThePast.is_on();
+        if publishing <= now && !past {
             return Err(WriteError::PublishingTimePast(now.since(publishing)));
         }
         let release = self.next_release(now);
-        if publishing <= release {
+        if publishing <= release && !past {
             return Err(WriteError::PublishingTimeTooSoon(release.since(publishing)));
         }
         let (ahead, horizon) = (publishing.since(release), self.setup.horizon());
@@ -191,7 +192,8 @@ impl Lane {
             return Err(WriteError::NotANumber);
         }
         let alone = terms.writers == [self.me].into_iter().collect();
-        if now < self.cautious_until && self.published.is_empty(key) && !alone {
+        let cautious = now < self.cautious_until && !Mutant::WriteUnseen.is_on();
+        if cautious && self.published.is_empty(key) && !alone {
             return Err(WriteError::Rejoining);
         }
         let written = self.unpublished.push(&Tuple { key, stamp: publishing, value });
@@ -308,7 +310,7 @@ impl Lane {
             if self.published.insert(key, stamp, value) == Inserted::New {
                 others.publish(key, stamp, value);
                 outcome.published += 1;
-                outcome.late += u32::from(stamp <= now);
+                outcome.late += u32::from(stamp <= now && !Mutant::CountNothingLate.is_on());
             } else {
                 outcome.ignored += 1;
             }

@@ -1,7 +1,7 @@
 //! What all have agreed on, by key and publishing time.
 
 use crate::{KeyId, Setup};
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 
 /// For each key the newest stamps in ascending order (I5), with their values.
 ///
@@ -72,7 +72,8 @@ impl Publish for () {
 impl Published {
     /// Empty, with room for all keys of the configuration.
     pub fn new(setup: &Setup) -> Published {
-        let (keys, history) = (setup.keys(), setup.history());
+        let history = setup.history() + usize::from(Mutant::KeepOneMore.is_on());
+        let keys = setup.keys();
         let places = keys * history;
         Published {
             history,
@@ -94,10 +95,11 @@ impl Published {
         if freshness > now {
             return Err(ReadError::FreshnessInFuture(freshness.since(now)));
         }
+        let visible = if Mutant::ShowEarly.is_on() { now + Span::millis(1) } else { now };
         let newest =
-            self.places(key).rev().find(|&place| self.stamps[place] <= now).ok_or(ReadError::Nothing)?;
+            self.places(key).rev().find(|&place| self.stamps[place] <= visible).ok_or(ReadError::Nothing)?;
         let stamp = self.stamps[newest];
-        if stamp < freshness {
+        if stamp < freshness && !Mutant::ReadStale.is_on() {
             return Err(ReadError::Stale(freshness.since(stamp)));
         }
         let at = newest * self.value_bytes_max;
@@ -115,12 +117,19 @@ impl Published {
         let newer = self.places(key).rev().take_while(|&place| self.stamps[place] > stamp).count();
         let mut at = len - newer;
         if at > 0 && self.stamps[row + usize::from(self.order[row + at - 1])] == stamp {
+            if Mutant::Overwrite.is_on() {
+                let place = row + usize::from(self.order[row + at - 1]);
+                return self.put(place, stamp, value);
+            }
             return Inserted::Repeated;
         }
         let place = if len < self.history {
             self.lens[usize::from(key.0)] += 1;
             self.order.copy_within(row + at..row + len, row + at + 1);
             len as u8
+        } else if at == len && Mutant::DropNewest.is_on() {
+            at -= 1;
+            self.order[row + at]
         } else if at == 0 {
             return Inserted::TooOld;
         } else {
@@ -130,7 +139,10 @@ impl Published {
             oldest
         };
         self.order[row + at] = place;
-        let place = row + usize::from(place);
+        self.put(row + usize::from(place), stamp, value)
+    }
+
+    fn put(&mut self, place: usize, stamp: Time, value: &[u8]) -> Inserted {
         self.stamps[place] = stamp;
         self.value_lens[place] = value.len() as u16;
         let at = place * self.value_bytes_max;

@@ -15,6 +15,7 @@ Examples:
   verge kv watch 'pendulum/#'        whatever becomes visible
   verge kv status                    do the nodes agree, who is silent, who lies
   verge kv demo                      four replicas balance a pendulum, and one of them lies
+  verge kv sim --seeds 1000          1000 invented clusters with liars, in search of a broken promise
 
 docs/kv.md is the manual.";
 
@@ -85,6 +86,31 @@ pub enum KvCommand {
         /// The folder for the files.
         folder: PathBuf,
     },
+    /// Make up clusters and faults from seeds, and look for broken promises.
+    Sim(SimArguments),
+}
+
+/// Which clusters are made up.
+#[derive(Args, Debug, Clone)]
+pub struct SimArguments {
+    /// How many runs, each from a seed of its own [default: 100, and 1 with --trace].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
+    /// The first seed; the others follow.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// More faults than are tolerated, and frames that come late; only what holds whatever others do is demanded then.
+    #[arg(long)]
+    pub beyond: bool,
+    /// Run every seed twice; both runs must be the same, step by step.
+    #[arg(long)]
+    pub twice: bool,
+    /// Tell the story of one run; of one that breaks a promise, of the smallest that does.
+    #[arg(long)]
+    pub trace: bool,
+    /// Runs at a time [default: one per processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
 }
 
 /// Which node is asked.

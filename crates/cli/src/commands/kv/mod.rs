@@ -5,6 +5,7 @@ mod costs;
 pub mod demo;
 mod node;
 mod secrets;
+mod sim;
 mod status;
 mod talk;
 mod values;
@@ -35,6 +36,7 @@ pub fn run(
         KvCommand::Status { at, watch } => status::run(&talk::reach(at, load)?, *watch, format),
         KvCommand::Demo(arguments) => demo::run(arguments, format),
         KvCommand::Secrets { folder } => secrets::run(&load(None)?, folder),
+        KvCommand::Sim(arguments) => sim::run(arguments, format),
     }
 }
 

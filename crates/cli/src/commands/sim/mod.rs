@@ -9,9 +9,9 @@ mod names;
 mod own;
 pub(super) mod picture;
 mod random;
-mod report;
+pub mod report;
 mod retyped;
-mod runs;
+pub mod runs;
 mod script;
 mod tally;
 
@@ -25,7 +25,7 @@ const USUAL_RUNS: u64 = 100;
 
 /// Runs what was asked for.
 pub fn run(arguments: &SimArguments, config: Option<&Path>, set: &[String], format: Format) -> Outcome {
-    let count = count(arguments)?;
+    let count = count_of(arguments.seeds, arguments.trace)?;
     if arguments.random {
         random::run(arguments, count, format)
     } else {
@@ -34,13 +34,13 @@ pub fn run(arguments: &SimArguments, config: Option<&Path>, set: &[String], form
 }
 
 /// A story is told of one run only.
-fn count(arguments: &SimArguments) -> Result<u64, Trouble> {
-    match arguments.seeds {
-        Some(count) if arguments.trace && count > 1 => Err(Trouble(format!(
+pub fn count_of(seeds: Option<u64>, trace: bool) -> Result<u64, Trouble> {
+    match seeds {
+        Some(count) if trace && count > 1 => Err(Trouble(format!(
             "--trace tells the story of one run, and --seeds {count} asks for more: leave out --seeds"
         ))),
         Some(count) => Ok(count),
-        None if arguments.trace => Ok(1),
+        None if trace => Ok(1),
         None => Ok(USUAL_RUNS),
     }
 }

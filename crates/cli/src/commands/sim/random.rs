@@ -2,7 +2,7 @@
 
 use super::report::{Violation, number_of};
 use super::retyped;
-use super::runs::{self, Flaw, PANIC, Runs, guarded};
+use super::runs::{self, Checker, DIFFERS, Flaw, Runs, guarded};
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;
 use crate::output::{Outcome, Trouble, json, line, table, yes};
@@ -19,8 +19,6 @@ const BUILT_FROM: &str = match option_env!("VERGE_COMMIT") {
 };
 /// So many violating runs are described.
 const VIOLATIONS_SHOWN: usize = 5;
-/// The "checker" of two runs of one seed that were not the same.
-const DIFFERS: &str = "determinism";
 
 /// What one run came to.
 struct Played {
@@ -28,13 +26,6 @@ struct Played {
     lasted: Span,
     steps: u64,
     deaths: u64,
-}
-
-#[derive(Serialize)]
-struct Checker {
-    name: &'static str,
-    statement: &'static str,
-    violations: usize,
 }
 
 #[derive(Serialize)]
@@ -106,10 +97,6 @@ fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
 
 impl Report {
     fn new(arguments: &SimArguments, runs: &Runs) -> Report {
-        let panics = (PANIC, "no assertion of the product fails");
-        let differs = arguments.twice.then_some((DIFFERS, "the same seed always gives the same run"));
-        let known = CHECKERS.iter().copied().chain([panics]).chain(differs);
-        let checkers = known.map(|(name, statement)| Checker { name, statement, violations: 0 });
         Report {
             holds: true,
             version: BUILT_FROM,
@@ -122,7 +109,7 @@ impl Report {
             steps: 0,
             deaths: 0,
             lasted: Span::ZERO,
-            checkers: checkers.collect(),
+            checkers: Checker::all(CHECKERS, arguments.twice),
             violations: Vec::new(),
             story: Vec::new(),
         }
@@ -134,8 +121,7 @@ impl Report {
         self.steps += played.steps;
         self.deaths += played.deaths;
         let Some(flaw) = &played.flaw else { return false };
-        let checker = self.checkers.iter_mut().find(|checker| checker.name == flaw.checker);
-        checker.into_iter().for_each(|checker| checker.violations += 1);
+        Checker::count(&mut self.checkers, flaw);
         let replay = retyped::of_random(arguments.beyond, flaw.checker == DIFFERS, seed);
         self.violations.push(Violation::new(seed, flaw, replay));
         true

@@ -3,6 +3,7 @@
 use crate::output::Trouble;
 use contract::Span;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use sim::{Fault, Outcome, Scenario, StoryLine, When, World};
 use std::any::Any;
 use std::num::NonZero;
@@ -30,10 +31,39 @@ pub struct Flaw {
     pub cut_short: bool,
 }
 
+/// A property, and how many runs broke it.
+#[derive(Serialize)]
+pub struct Checker {
+    /// Its name.
+    pub name: &'static str,
+    /// What must hold.
+    pub statement: &'static str,
+    /// Runs in which it did not.
+    pub violations: usize,
+}
+
 /// The "checker" of a product that ended itself.
 pub const PANIC: &str = "panic";
+/// The "checker" of two runs of one seed that were not the same.
+pub const DIFFERS: &str = "determinism";
 /// The checkers that look only when a run is over.
 const AT_THE_END: [&str; 2] = ["losses", "handover"];
+
+impl Checker {
+    /// Those of a simulator, and those of running it: that nothing panics, and if runs are repeated, that both are the same.
+    pub fn all(known: &[(&'static str, &'static str)], twice: bool) -> Vec<Checker> {
+        let panics = (PANIC, "no assertion of the product fails");
+        let differs = twice.then_some((DIFFERS, "the same seed always gives the same run"));
+        let all = known.iter().copied().chain([panics]).chain(differs);
+        all.map(|(name, statement)| Checker { name, statement, violations: 0 }).collect()
+    }
+
+    /// Adds a flawed run to its checker.
+    pub fn count(all: &mut [Checker], flaw: &Flaw) {
+        let checker = all.iter_mut().find(|checker| checker.name == flaw.checker);
+        checker.into_iter().for_each(|checker| checker.violations += 1);
+    }
+}
 
 impl Runs {
     /// So many runs from this seed on. Without a number of jobs, as many at once as there are processors.
@@ -85,7 +115,7 @@ fn bar(length: u64) -> Result<ProgressBar, Trouble> {
 }
 
 /// Lets a run happen in which the product may end itself by an assertion; that is a flaw like any other.
-pub fn guarded(play: impl FnOnce() -> Outcome) -> Result<Outcome, Flaw> {
+pub fn guarded<T>(play: impl FnOnce() -> T) -> Result<T, Flaw> {
     catch_unwind(AssertUnwindSafe(play)).map_err(|reason| Flaw {
         checker: PANIC,
         what: format!("{PANIC}: {}", words(&*reason)),
@@ -177,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_run_in_which_the_product_ends_itself_is_a_flaw() {
-        let flaw = guarded(|| panic!("the ring is full")).unwrap_err();
+        let flaw = guarded(|| -> () { panic!("the ring is full") }).unwrap_err();
         assert_eq!((flaw.checker, flaw.what.as_str()), (PANIC, "panic: the ring is full"));
     }
 }

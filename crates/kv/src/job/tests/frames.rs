@@ -169,3 +169,16 @@ fn a_frame_replayed_in_a_later_job_is_late() {
     assert_eq!(jobs[0].take(Node(1), &renumbered), Err(Dropped::Forged));
     assert_eq!(jobs[0].release(), setup.release_of(NUMBER + 1));
 }
+
+#[test]
+fn a_frame_whose_job_was_changed_on_the_way_is_not_one_to_be_kept() {
+    let (_, mut jobs) = begun();
+    let honest = bytes(&jobs[1], 0);
+    for bit in 0..64 {
+        let mut frame = honest.clone();
+        frame[8 + bit / 8] ^= 1 << (bit % 8);
+        let dropped = jobs[0].take(Node(1), &frame).unwrap_err();
+        assert!(matches!(dropped, Dropped::Forged | Dropped::Late { .. }), "bit {bit}: {dropped}");
+    }
+    assert_eq!(jobs[0].take(Node(1), &honest), Ok(Taken::InTime));
+}

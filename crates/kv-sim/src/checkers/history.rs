@@ -1,0 +1,21 @@
+//! I5: of each key the newest stamps are kept, as many as are configured.
+
+use crate::ledger::Ledger;
+use contract::Time;
+
+pub(super) const NAME: &str = "history";
+pub(super) const STATEMENT: &str =
+    "the newest stamps of each key are kept, as many as configured, and no more (I5)";
+
+pub(super) fn kept(ledger: &Ledger, node: usize, key: u16, kept: &[(Time, Vec<u8>)]) -> Result<(), String> {
+    if kept.len() > ledger.terms.history {
+        let (count, most) = (kept.len(), ledger.terms.history);
+        return Err(format!("key {key} has {count} stamps, and {most} are configured"));
+    }
+    let stamps = ledger.nodes[node].store.get(&key);
+    let newest = stamps.into_iter().flatten().rev();
+    if !newest.eq(kept.iter().map(|(stamp, value)| (stamp, value))) {
+        return Err(format!("the stamps of key {key} are not the newest that were published"));
+    }
+    Ok(())
+}
