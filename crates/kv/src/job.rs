@@ -264,7 +264,12 @@ impl Job {
         }
         // Only now: what is too early is kept by whoever reads, and nobody else shall make it wait.
         if is_ahead {
-            return Err(Dropped::TooEarly { job: head.job });
+            let is_next = head.job - self.number == 1;
+            return Err(if is_next {
+                Dropped::TooEarly { job: head.job }
+            } else {
+                Dropped::FarAhead { job: head.job }
+            });
         }
         self.check_body(round, from, body)?;
         self.keep(round, from, body);

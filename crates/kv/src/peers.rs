@@ -48,9 +48,15 @@ pub enum Dropped {
         /// Its round.
         round: u8,
     },
-    /// Its job is not the next one.
+    /// Its job is the next one, for which it may be kept.
     #[error("a frame of job {job} before its time")]
     TooEarly {
+        /// Its job.
+        job: u64,
+    },
+    /// Its job is none that a correct clock could have begun. Whoever kept it would hear nothing behind it.
+    #[error("a frame of job {job}, which is far ahead")]
+    FarAhead {
         /// Its job.
         job: u64,
     },

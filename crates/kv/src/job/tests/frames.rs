@@ -75,13 +75,15 @@ fn a_frame_whose_round_is_over_changes_nothing() {
 fn a_frame_is_kept_for_a_job_that_has_not_begun_but_not_for_any_other() {
     let (_, mut jobs) = begun();
     let frame = bytes(&jobs[1], 0);
+    jobs[0].expect(NUMBER - 2, None);
+    assert_eq!(jobs[0].take(Node(1), &frame), Err(Dropped::FarAhead { job: NUMBER }));
     jobs[0].expect(NUMBER - 1, None);
     assert_eq!(jobs[0].take(Node(1), &frame), Err(Dropped::TooEarly { job: NUMBER }));
     jobs[0].expect(NUMBER, None);
     assert_eq!(jobs[0].take(Node(1), &frame), Ok(Taken::Kept));
     jobs[0].expect(NUMBER + 1, None);
     assert_eq!(jobs[0].take(Node(1), &frame), Err(Dropped::Late { job: NUMBER, round: 1 }));
-    assert_eq!((jobs[0].counters(Node(1)).wrong, jobs[0].counters(Node(1)).late), (1, 1));
+    assert_eq!((jobs[0].counters(Node(1)).wrong, jobs[0].counters(Node(1)).late), (2, 1));
 }
 
 #[test]
