@@ -215,6 +215,8 @@ impl Node {
         let lane = Lane::new(setup.clone(), settings.me, &settings.links, standing, now);
         let counts_from = setup.first_release(now);
         store.set_counts_from(counts_from);
+        // What is written before the first job is for that one.
+        store.begun(setup.job_at(setup.release_after(now)).unwrap_or(0).saturating_sub(1));
         let cautious = if standing == Standing::Rejoining { now + setup.horizon() } else { Time::ZERO };
         store.set_cautious_until(cautious);
         store.set_state(State::Running);

@@ -70,7 +70,8 @@ impl StoreWriter {
         self.set(field::CAUTIOUS_UNTIL, until.0);
     }
 
-    /// A job begins: what is written from now on goes to the next one. To be said before rings are drained.
+    /// A job begins: what is written from now on goes to the next one. To be said before rings are drained, and for the job
+    /// before the first one when the lane starts.
     pub fn begun(&self, job: u64) {
         self.set(field::BEGUN, job);
     }

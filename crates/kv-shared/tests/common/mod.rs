@@ -58,7 +58,9 @@ impl Node1 {
         let links = vec![LinkKey([0; 32]); setup.nodes()];
         let lane = Lane::new(setup.clone(), Node(0), &links, Standing::Founding, first);
         let writer = StoreWriter::create(setup, Node(0)).unwrap();
-        writer.set_counts_from(setup.release_after(first - Span(1)));
+        let release = setup.release_after(first - Span(1));
+        writer.set_counts_from(release);
+        writer.begun(setup.job_at(release).unwrap().saturating_sub(1));
         writer.set_state(State::Running);
         writer.beat(first);
         let rings = Rings { quotas: Quotas::new(setup.batch_tuples_max()), rings: BTreeMap::new() };
