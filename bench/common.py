@@ -1,11 +1,13 @@
 """What the runners share: ports, priorities, what the host is, processor time, medians and confidence intervals."""
 
+import contextlib
 import os
 import platform
 import resource
 import socket
 import statistics
 import subprocess
+import sys
 
 DESCRIPTORS = 20000
 
@@ -32,6 +34,22 @@ def scheduled(priority):
             except PermissionError:
                 pass
     return act
+
+
+@contextlib.contextmanager
+def awake():
+    """Meanwhile, processors that have nothing to do spin under SCHED_IDLE instead of halting. One that halts in a virtual machine may
+    be away for 20 ms before it is woken."""
+    def act():
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    spin = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    for _ in range(1 << 20): pass"
+    children = [subprocess.Popen([sys.executable, "-c", spin], preexec_fn=act) for _ in range(os.cpu_count())]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 def stolen():

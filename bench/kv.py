@@ -17,7 +17,7 @@ import threading
 import time
 
 import kv_page
-from common import commit, machine, said, scheduled, stolen
+from common import awake, commit, machine, said, scheduled, stolen
 from kv_stores import ETCD, REDIS, VERGE, Store
 
 KV = os.environ.get("KV", "./target/release/verge-bench-kv")
@@ -232,11 +232,12 @@ def main():
         print(f"left out: {store}, since there is no {program} (bench/install-peers.sh)", file=sys.stderr)
     plan = [one for one in cells() if one["store"] not in absent and (not PARTS or one["part"] in PARTS)]
     results, before = [], stolen()
-    for turn in range(ROUNDS):
-        for number, one in enumerate(plan):
-            results.append({**one, "round": turn, "report": measure(one)})
-            print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: {kv_page.brief(results[-1]['report'])}",
-                  file=sys.stderr, flush=True)
+    with awake():
+        for turn in range(ROUNDS):
+            for number, one in enumerate(plan):
+                results.append({**one, "round": turn, "report": measure(one)})
+                print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: "
+                      f"{kv_page.brief(results[-1]['report'])}", file=sys.stderr, flush=True)
     after = stolen()
     found = {
         "command": ["bench/kv.py", *sys.argv[1:]], "commit": commit(), "machine": machine(), "seconds": SECONDS, "rounds": ROUNDS,

@@ -240,7 +240,7 @@ def text(page, drawn):
         f"{found['machine']}, a shared virtual machine; the hypervisor took {100 * found['stolen']:.1f} % of its processors meanwhile.", "",
         f"{versions}.{absent} All nodes are processes on this host, on 127.0.0.1, with the tasks of each in a process of its own; they "
         "share its processors, and there is no network between them. Lanes and Redis have SCHED_FIFO priority 1, tasks 17 to 20; etcd, which "
-        "starves itself under SCHED_FIFO, has niceness -20. The first 2 s are ignored. Figures are medians (smallest … largest) over the "
+        "starves itself under SCHED_FIFO, has niceness -20. Processors are kept awake by programs of SCHED_IDLE. The first 2 s are ignored. Figures are medians (smallest … largest) over the "
         "correct nodes of all rounds. An iteration counts if all its reads (writes) succeeded; one that was released a period late or more "
         "counts as failed. *Coordination* is from the release of a job until its values are in the store, *worst* since the lane began, "
         "*CPU* is that of the node's process (lanes, connections, helpers). *Differ* is how many of the releases at which correct nodes have "
