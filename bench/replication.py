@@ -18,8 +18,6 @@ import sys
 import tempfile
 import time
 
-from common import awake
-
 PROGRAM = os.environ.get("VERGE", "./target/release/verge")
 QUICK = "--quick" in sys.argv
 CRASHES = 1 if QUICK else int(os.environ.get("CRASHES", "20"))
@@ -344,12 +342,11 @@ def main():
             if turn % every == 0:
                 plan.append((policy, TOPICS[turn // every % len(TOPICS)]))
     runs = []
-    with awake():
-        for number, (policy, topics) in enumerate(plan):
-            runs.append(once(policy, topics, module_path))
-            kept = all(row["kept"] == row["topics"] for row in runs[-1]["categories"].values())
-            print(f"run {number + 1} of {len(plan)}: {policy}, {topics}: {'kept' if kept else 'broken'}, "
-                  f"{runs[-1]['bytes_per_s'] / 1e3:.0f} kB/s", file=sys.stderr, flush=True)
+    for number, (policy, topics) in enumerate(plan):
+        runs.append(once(policy, topics, module_path))
+        kept = all(row["kept"] == row["topics"] for row in runs[-1]["categories"].values())
+        print(f"run {number + 1} of {len(plan)}: {policy}, {topics}: {'kept' if kept else 'broken'}, "
+              f"{runs[-1]['bytes_per_s'] / 1e3:.0f} kB/s", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     page(runs, rounds)
 
@@ -375,7 +372,7 @@ def page(runs, rounds):
         f"1600, since both brokers, the publisher and the subscriber share the processors. Payloads of {PAYLOAD_BYTES} bytes, all of",
         "category 5 published at once (the source's large group), the others ten at a time. Every message is processed in the",
         f"broker by a WebAssembly module that divides {rounds} times, about {WORK_US} us on an idle processor, and gives its input back; subscribers",
-        "take the results. Clients have priority over brokers, as if they had hosts of their own. Processors are kept awake by programs of SCHED_IDLE. The log of category 1 has a deadline of 1 s, where the source has none. `network.failover` is 30 ms, `detection.poll` 5 ms. Every run: 1 s to warm up, 2.5 to 3 s calm, SIGKILL of",
+        "take the results. Clients have priority over brokers, as if they had hosts of their own. The log of category 1 has a deadline of 1 s, where the source has none. `network.failover` is 30 ms, `detection.poll` 5 ms. Every run: 1 s to warm up, 2.5 to 3 s calm, SIGKILL of",
         "the primary, 1 s on the other broker. Median (smallest … largest) of the runs.",
         "",
         f"Lazy copies of all messages send {100 * min(ratios):.1f} to {100 * max(ratios):.1f} % fewer bytes than periodic ones at 25 ms "
