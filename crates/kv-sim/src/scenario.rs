@@ -247,8 +247,9 @@ impl Fault {
     pub(crate) fn shadow(&self, period: Span) -> u64 {
         let redial = (REDIAL.0 / period.0) as u64 + 3;
         match self.act {
-            Act::Clock(_) | Act::Lie(Lie::FarJob, _) => u64::MAX,
-            Act::Lie(Lie::Cut, _) => redial,
+            Act::Clock(_) => u64::MAX,
+            // Who reads it may have to give up the connection.
+            Act::Lie(Lie::Cut | Lie::Shape, _) => redial,
             Act::Crash(_) | Act::Lie(Lie::Job, _) => 2,
             Act::Silent(_) | Act::Deaf(_) | Act::Stall(_) | Act::Slow(_) | Act::Lie(..) => 0,
         }
