@@ -247,7 +247,8 @@ impl Fault {
     pub(crate) fn shadow(&self, period: Span) -> u64 {
         let redial = (REDIAL.0 / period.0) as u64 + 3;
         match self.act {
-            Act::Clock(_) => u64::MAX,
+            // A frame of a job ahead may come to be that of the next one, and is kept then.
+            Act::Clock(_) | Act::Lie(Lie::FarJob, _) => u64::MAX,
             // Who reads it may have to give up the connection.
             Act::Lie(Lie::Cut | Lie::Shape, _) => redial,
             Act::Crash(_) | Act::Lie(Lie::Job, _) => 2,
