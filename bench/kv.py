@@ -219,6 +219,11 @@ def missing():
     return {store: program for store, program in programs.items() if not shutil.which(program)}
 
 
+def share_stolen(before, after):
+    """Of all processor time between two looks, what the hypervisor took."""
+    return (after[0] - before[0]) / max(after[1] - before[1], 1)
+
+
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     folder = os.environ.get("RESULTS", "bench/results")
@@ -235,13 +240,15 @@ def main():
     with awake():
         for turn in range(ROUNDS):
             for number, one in enumerate(plan):
-                results.append({**one, "round": turn, "report": measure(one)})
-                print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: "
-                      f"{kv_page.brief(results[-1]['report'])}", file=sys.stderr, flush=True)
-    after = stolen()
+                since = stolen()
+                report = measure(one)
+                taken = share_stolen(since, stolen())
+                results.append({**one, "round": turn, "stolen": taken, "report": report})
+                print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: {kv_page.brief(report)}, "
+                      f"{100 * taken:.1f} % stolen", file=sys.stderr, flush=True)
     found = {
         "command": ["bench/kv.py", *sys.argv[1:]], "commit": commit(), "machine": machine(), "seconds": SECONDS, "rounds": ROUNDS,
-        "stolen": (after[0] - before[0]) / max(after[1] - before[1], 1), "absent": absent,
+        "stolen": share_stolen(before, stolen()), "absent": absent,
         "versions": {"redis": said([REDIS, "--version"]), "etcd": said([ETCD, "--version"]).splitlines()[:1]},
         "runs": results, "links": links() if not PARTS or "links" in PARTS else [],
     }
