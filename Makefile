@@ -73,6 +73,7 @@ bench:
 bench-peers:
 	bench/install-peers.sh target/peers
 	$(CARGO) build --release --bin verge --bin verge-bench-peers --bin verge-bench-kv
+	cd bench/zenoh && $(CARGO) build --release --locked || echo "no Zenoh: it is not measured"
 	bench/peers.py
 	bench/crash.py
 	bench/kv.py

@@ -2,7 +2,7 @@
 """`verge broker` beside other brokers and a bare relay, in turn: round trips, one to one, one to many, urgent messages beside bulk, the
 workload of the source's table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
 `--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind. PRIORITY=0 runs all processes with
-ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS and REDIS are the programs; brokers that are missing are left out."""
+ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
 
 import json
 import os
@@ -22,9 +22,13 @@ VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
+# The load and the router in one; it has dependencies of its own.
+ZENOH = os.environ.get("ZENOH", "./bench/zenoh/target/release/verge-bench-zenoh")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
-PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "redis": REDIS, "relay": PEERS}
-PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "redis": "redis", "relay": "relay"}
+PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS}
+PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay"}
+LOADS = {"zenoh": ZENOH}
+INSTALLERS = {"zenoh": "cargo build --release in bench/zenoh"}
 QUICK = "--quick" in sys.argv
 chosen = lambda word: [sys.argv[index + 1] for index, given in enumerate(sys.argv[:-1]) if given == word]
 BROKERS = chosen("--only") or list(PROGRAMS)
@@ -99,6 +103,9 @@ class Broker:
     def nats(self, _):
         return [NATS, "-c", self.settings("nats.conf", f'listen: "127.0.0.1:{self.port}"\n')]
 
+    def zenoh(self, _):
+        return [ZENOH, "router", "--config", os.path.join(CONFIG, "zenoh-router.json5"), "--listen", f"127.0.0.1:{self.port}"]
+
     def redis(self, _):
         return [REDIS, self.settings("redis.conf", f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\n")]
 
@@ -135,7 +142,7 @@ def measure(name, kind, words):
     broker = Broker(name, kind, words)
     try:
         seconds = URGENT_SECONDS if kind == "urgent" else SECONDS
-        order = [PEERS, kind, "--protocol", PROTOCOLS[name], "--broker", f"127.0.0.1:{broker.port}", "--pid", broker.child.pid,
+        order = [LOADS.get(name, PEERS), kind, "--protocol", PROTOCOLS[name], "--broker", f"127.0.0.1:{broker.port}", "--pid", broker.child.pid,
                  "--warm-up", WARM_UP, "--seconds", seconds, *words]
         try:
             done = subprocess.run([str(word) for word in order], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
@@ -223,8 +230,14 @@ def draw(results):
     return {name: picture for name, picture in pictures_of.items() if picture}
 
 
+def zenoh_version():
+    with open("bench/zenoh/Cargo.lock") as file:
+        lines = file.read().splitlines()
+    return "zenoh " + lines[lines.index('name = "zenoh"') + 1].split('"')[1]
+
+
 def page(results, taken, absent, drawn):
-    versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "redis": [said([REDIS, "--version"])]}
+    versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "zenoh": [zenoh_version()], "redis": [said([REDIS, "--version"])]}
     measured = list(dict.fromkeys(row["broker"] for row in results))
     shown = "; ".join(" ".join(versions[name]) for name in measured if name in versions)
     shown = f"{shown}. " if shown else ""
@@ -244,7 +257,7 @@ def page(results, taken, absent, drawn):
         f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile.",
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
-        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
+        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
         "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
         f"{scheduling}. Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
         "",
@@ -289,7 +302,7 @@ def page(results, taken, absent, drawn):
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     there = [name for name in BROKERS if shutil.which(PROGRAMS[name])]
-    absent = [f"{name}, since there is no {PROGRAMS[name]} (bench/install-peers.sh)" for name in BROKERS if name not in there]
+    absent = [f"{name}, since there is no {PROGRAMS[name]} ({INSTALLERS.get(name, 'bench/install-peers.sh')})" for name in BROKERS if name not in there]
     if not shutil.which(PEERS):
         sys.exit(f"there is no {PEERS}: cargo build --release --bin verge-bench-peers, or make bench-peers")
     for line in absent:

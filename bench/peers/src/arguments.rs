@@ -47,6 +47,8 @@ pub enum Protocol {
     Nats,
     /// Streams of Redis: XADD, XREAD.
     Redis,
+    /// The protocol of Zenoh, by its Rust client; see `bench/zenoh`.
+    Zenoh,
     /// Lengths and bytes.
     Relay,
 }
@@ -87,6 +89,7 @@ impl Common {
 /// Round trips.
 #[derive(Args)]
 pub struct Pingpong {
+    /// What every load has.
     #[command(flatten)]
     pub common: Common,
 }
@@ -94,6 +97,7 @@ pub struct Pingpong {
 /// As many as go.
 #[derive(Args)]
 pub struct Flood {
+    /// What every load has.
     #[command(flatten)]
     pub common: Common,
     /// Messages that may be on their way; 0: as many as the connection takes. By default 4 MiB of them, at most 65536.
@@ -104,6 +108,7 @@ pub struct Flood {
 /// To several subscribers.
 #[derive(Args)]
 pub struct Fanout {
+    /// What every load has.
     #[command(flatten)]
     pub common: Common,
     /// How many.
@@ -120,6 +125,7 @@ pub struct Fanout {
 /// Urgent beside bulk.
 #[derive(Args)]
 pub struct Urgent {
+    /// What every load has.
     #[command(flatten)]
     pub common: Common,
     /// Urgent topics.
@@ -142,6 +148,7 @@ pub struct Urgent {
 /// Table 3.2.
 #[derive(Args)]
 pub struct Frame {
+    /// What every load has.
     #[command(flatten)]
     pub common: Common,
     /// As near to this number as the table allows.
@@ -152,6 +159,7 @@ pub struct Frame {
 /// Every message of a few topics.
 #[derive(Args)]
 pub struct Crash {
+    /// What every load has.
     #[command(flatten)]
     pub common: Common,
     /// How many.

@@ -3,7 +3,7 @@
 
 use crate::account::Head;
 use crate::arguments::Crash;
-use crate::links::{self, Route};
+use crate::links::{self, Find, Route};
 use crate::observe::{Clock, troubles};
 use crate::pace::sleep_until;
 use serde::Serialize;
@@ -30,9 +30,9 @@ const ROOM: usize = 100_000;
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Prints `ready` when the first message is due, and the report at the end.
-pub fn run(plan: &Crash) -> io::Result<Report> {
+pub fn run(plan: &Crash, find: Find) -> io::Result<Report> {
     let common = &plan.common;
-    let peer = links::peer(common)?;
+    let peer = find(common)?;
     let period_ns = plan.period_ms * 1_000_000;
     let contract = Contract::every(Span::nanos(period_ns as i64)).tolerate(0).retain(RETAIN);
     let topics = links::named("c0", plan.topics, contract);

@@ -2,7 +2,7 @@
 
 use crate::account::{Account, Accounts, Class, Head};
 use crate::arguments::Frame;
-use crate::links::{self, Publisher, Route, Topic};
+use crate::links::{self, Find, Publisher, Route, Topic};
 use crate::observe::{Clock, Usage, troubles, watch};
 use crate::pace::{Awake, sleep_until};
 use crate::stream::wait_until_quiet;
@@ -94,10 +94,10 @@ fn plan(categories: &[Category], begin_ns: u64) -> BinaryHeap<Proxy> {
     proxies
 }
 
-pub fn run(arguments: &Frame) -> io::Result<Report> {
+pub fn run(arguments: &Frame, find: Find) -> io::Result<Report> {
     let common = &arguments.common;
     let _awake = Awake::start(common.awake);
-    let peer = links::peer(common)?;
+    let peer = find(common)?;
     let categories = categories(arguments.topics);
     let numbered = categories.iter().enumerate();
     let topics: Vec<Topic> = numbered

@@ -3,7 +3,7 @@
 
 use crate::account::Head;
 use crate::arguments::Pingpong;
-use crate::links::{self, Publisher, Route};
+use crate::links::{self, Find, Publisher, Route};
 use crate::observe::{Clock, Usage, trouble, troubles, watch};
 use crate::pace::{Awake, sleep_until};
 use serde::Serialize;
@@ -59,10 +59,10 @@ impl Pinger {
 /// A message that has not come back for so long is lost.
 const LOST_NS: u64 = 1_000_000_000;
 
-pub fn run(plan: &Pingpong) -> io::Result<Report> {
+pub fn run(plan: &Pingpong, find: Find) -> io::Result<Report> {
     let common = &plan.common;
     let _awake = Awake::start(common.awake);
-    let peer = links::peer(common)?;
+    let peer = find(common)?;
     let (pings, pongs) = (links::bulk("ping", 1), links::bulk("pong", 1));
     let filters = [[pings[0].name.clone()], [pongs[0].name.clone()]];
     let bytes = common.bytes();

@@ -3,7 +3,7 @@
 
 use crate::account::{Accounts, Class, Head};
 use crate::arguments::{Common, Fanout, Flood};
-use crate::links::{self, Publisher, Route};
+use crate::links::{self, Find, Publisher, Route};
 use crate::observe::{Clock, Usage, troubles, watch};
 use crate::pace::{Awake, sleep_until};
 use serde::Serialize;
@@ -54,15 +54,15 @@ const QUIET_NS: u64 = 500_000_000;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One to one.
-pub fn flood(plan: &Flood) -> io::Result<Report> {
+pub fn flood(plan: &Flood, find: Find) -> io::Result<Report> {
     let window = plan.window.unwrap_or_else(|| usual_window(plan.common.bytes()));
-    run(&plan.common, &Shape { subscribers: 1, rate: 0, window })
+    run(&plan.common, find, &Shape { subscribers: 1, rate: 0, window })
 }
 
 /// One to several.
-pub fn fan_out(plan: &Fanout) -> io::Result<Report> {
+pub fn fan_out(plan: &Fanout, find: Find) -> io::Result<Report> {
     let window = plan.window.unwrap_or_else(|| usual_window(plan.common.bytes()));
-    run(&plan.common, &Shape { subscribers: plan.subscribers.max(1), rate: plan.rate, window })
+    run(&plan.common, find, &Shape { subscribers: plan.subscribers.max(1), rate: plan.rate, window })
 }
 
 fn usual_window(bytes: usize) -> u64 {
@@ -74,9 +74,9 @@ pub fn batch_of(bytes: usize) -> usize {
     (BATCH_BYTES / (bytes + OVERHEAD_BYTES)).clamp(*BATCH_MESSAGES.start(), *BATCH_MESSAGES.end())
 }
 
-fn run(common: &Common, shape: &Shape) -> io::Result<Report> {
+fn run(common: &Common, find: Find, shape: &Shape) -> io::Result<Report> {
     let _awake = Awake::start(common.awake);
-    let peer = links::peer(common)?;
+    let peer = find(common)?;
     let topics = links::bulk("bulk", 1);
     let filters = [topics[0].name.clone()];
     let route =

@@ -3,7 +3,7 @@
 
 use crate::account::{Accounts, Class, Head};
 use crate::arguments::Urgent;
-use crate::links::{self, Peer, Publisher, Route};
+use crate::links::{self, Find, Peer, Publisher, Route};
 use crate::observe::{Clock, Usage, trouble, troubles, watch};
 use crate::pace::{Awake, go_first, sleep_until};
 use crate::stream::{Flow, wait_until_quiet};
@@ -33,10 +33,10 @@ pub struct Report {
 /// Urgent messages are late after this.
 const DEADLINE_MS: i64 = 10;
 
-pub fn run(plan: &Urgent) -> io::Result<Report> {
+pub fn run(plan: &Urgent, find: Find) -> io::Result<Report> {
     let common = &plan.common;
     let _awake = Awake::start(common.awake);
-    let peer = links::peer(common)?;
+    let peer = find(common)?;
     let clock = Clock::start(1.0 + common.warm_up, common.seconds);
     let (published, bulk) = (AtomicU64::new(0), Accounts::default());
     let (usage, urgent) = std::thread::scope(|scope| {

@@ -217,10 +217,12 @@ fn queues(rounds: usize, second: u8) -> Quantiles {
         let [urgent, other] = &mut queues.0[..] else { unreachable!("two levels") };
         let mut first = urgent.begin(now()).expect("invariant: it was supplied");
         let outcome = first.work();
+        // Within a level a worker reads the clock once; to another one it goes by way of its next look for work.
         let from = Instant::now();
-        urgent.end(now(), first, &outcome, &mut Nobody);
+        let time = now();
+        urgent.end(time, first, &outcome, &mut Nobody);
         let second = if second == 0 {
-            urgent.begin(now())
+            urgent.begin(time)
         } else {
             let (route, event) = urgent.hand_over().expect("invariant: its result goes to the other level");
             other.offer(route, event);

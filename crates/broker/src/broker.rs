@@ -1,6 +1,7 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
 use crate::events::Event;
+use crate::finished::Finished;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
 use crate::pair::{Decision, News, Pair};
@@ -131,6 +132,7 @@ pub struct Broker {
     pub(crate) sessions: Sessions,
     pub(crate) queue: Queue,
     pub(crate) lazy: LazyCopies,
+    pub(crate) finished: Finished,
     pub(crate) pair: Pair,
     pub(crate) stats: Stats,
     /// Bytes of all payloads in all rings.
@@ -171,6 +173,7 @@ impl Broker {
             sessions: Sessions::default(),
             queue: Queue::new(settings.limits.jobs),
             lazy: LazyCopies::new(replication),
+            finished: Finished::new(),
             pair,
             stats: Stats::new(&settings),
             stored_bytes: 0,
@@ -287,6 +290,9 @@ impl Broker {
             (_, Frame::Poll { number }) => {
                 self.pair.on_polled(now, from);
                 out.send(from, &Frame::PollReply { number });
+                if self.pair.is_backup(from) {
+                    self.tell_finished(out);
+                }
             }
             (_, Frame::StatusRequest { first_stream, rows }) => {
                 self.send_status(now, from, first_stream, rows, out);

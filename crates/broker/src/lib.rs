@@ -8,6 +8,7 @@ mod broker;
 mod classes;
 mod events;
 mod facts;
+mod finished;
 mod guard;
 mod housekeeping;
 mod lazy;

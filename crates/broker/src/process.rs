@@ -138,6 +138,7 @@ impl Broker {
         slot.clear(SlotFlags::PROCESSING);
         if slot.is_complete() {
             self.settle(receipt.stream, receipt.ticket, out);
+            self.finished.add(receipt.stream, receipt.ticket);
         }
     }
 

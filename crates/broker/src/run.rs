@@ -120,6 +120,9 @@ impl Broker {
             slot.set(SlotFlags::OFFERED);
             if offered.processing {
                 slot.set(SlotFlags::PROCESSING);
+                if Mutant::FinishEarly.is_on() {
+                    self.finished.add(job.stream, job.ticket);
+                }
             }
         }
         if offered.asks {

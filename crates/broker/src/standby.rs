@@ -138,11 +138,15 @@ impl Broker {
                 continue;
             };
             let Some(stream) = self.table.stream_mut(index) else { continue };
-            // A prune follows its copy on the same connection. A copy that is not here has been overwritten by newer ones.
-            let Some(ticket) = stream.ring.find(mark.seq) else { continue };
-            if let Some(slot) = stream.ring.slot_mut(ticket) {
-                slot.set(SlotFlags::DISPATCHED);
-                self.stats.pruned += 1;
+            // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
+            // overwritten it.
+            let copy = stream.ring.find(mark.seq).and_then(|ticket| stream.ring.slot_mut(ticket));
+            match copy {
+                Some(copy) => {
+                    copy.set(SlotFlags::DISPATCHED);
+                    self.stats.pruned += 1;
+                }
+                None => self.remember_finished(index, mark.seq),
             }
         }
     }

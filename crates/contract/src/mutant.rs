@@ -72,6 +72,8 @@ pub enum Mutant {
     KeepApart,
     /// A message counts as processed when it has been given to the operators.
     SettleUnprocessed,
+    /// A backup is told that operators are done with a message when it has been given to them.
+    FinishEarly,
     /// A new primary does not process what it has copies of.
     ForgetUnprocessed,
     /// A subscriber counts no losses.

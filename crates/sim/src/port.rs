@@ -67,8 +67,6 @@ pub(crate) struct Socket {
     pub(crate) closing: Option<Time>,
     /// The end of what is sent has been told.
     pub(crate) shut: bool,
-    /// The peer's numbers of streams, as they were last used here.
-    streams: Vec<u32>,
 }
 
 /// All connections of a node.
@@ -87,6 +85,8 @@ pub(crate) struct Port {
     pub(crate) spoken: Option<Vec<(LinkId, String)>>,
     /// Connections that the node asked to close.
     pub(crate) closed: Vec<LinkId>,
+    /// Which streams a broker's numbers stand for, as it last used them.
+    streams: Vec<u32>,
 }
 
 impl Port {
@@ -109,7 +109,6 @@ impl Port {
             congested: false,
             closing: None,
             shut: false,
-            streams: Vec::new(),
         });
         LinkId(link)
     }
@@ -166,19 +165,19 @@ impl Effects for Port {
     }
 
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        let head = message.payload.first_chunk::<PAYLOAD_HEAD>();
+        let stream = head.map_or(NO_STREAM, |head| u32::from_le_bytes([head[0], head[1], head[2], head[3]]));
+        let number = message.stream as usize;
+        if matches!(kind, MessageKind::Deliver | MessageKind::Replicate) {
+            if number >= self.streams.len() {
+                self.streams.resize(number + 1, NO_STREAM);
+            }
+            self.streams[number] = stream;
+        }
         let Some(socket) = self.touch(link) else { return };
         let before = socket.outbox.len();
         socket.outbox.push_message(kind, message);
         let joined = socket.outbox.len() - before == message.encoded_bytes();
-        let head = message.payload.first_chunk::<PAYLOAD_HEAD>();
-        let stream = head.map_or(NO_STREAM, |head| u32::from_le_bytes([head[0], head[1], head[2], head[3]]));
-        let number = message.stream as usize;
-        if kind == MessageKind::Replicate {
-            if number >= socket.streams.len() {
-                socket.streams.resize(number + 1, NO_STREAM);
-            }
-            socket.streams[number] = stream;
-        }
         let resent = message.flags.contains(wire::MessageFlags::RESEND);
         let what = Written::Message { kind, stamped: message.created, resent };
         let note = Note { what, stream, seq: message.seq };
@@ -187,6 +186,7 @@ impl Effects for Port {
     }
 
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        let known = self.streams.get(mark.stream as usize).copied();
         let Some(socket) = self.touch(link) else { return };
         let before = socket.outbox.len();
         socket.outbox.push_mark(kind, mark);
@@ -194,7 +194,7 @@ impl Effects for Port {
         if kind == MarkKind::Prune {
             socket.pass = socket.pass.max(Pass::Prunes);
         }
-        let stream = socket.streams.get(mark.stream as usize).copied().unwrap_or(NO_STREAM);
+        let stream = known.unwrap_or(NO_STREAM);
         let note = Note { what: Written::Mark { kind }, stream, seq: mark.seq };
         socket.note(note, joined);
         self.sent.push(Sent { link, note });

@@ -41,6 +41,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::KeepOutdated, "operators", Weather::Assumed, 60),
     (Mutant::KeepApart, "operators", Weather::Assumed, 60),
     (Mutant::SettleUnprocessed, "losses", Weather::Assumed, 600),
+    (Mutant::FinishEarly, "losses", Weather::Assumed, 600),
     (Mutant::ForgetUnprocessed, "losses", Weather::Assumed, 600),
     (Mutant::KeepBindings, "operators", Weather::Assumed, 20),
     (Mutant::EndEveryGraph, "losses", Weather::Assumed, 600),

@@ -86,7 +86,10 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.end();
+        // Its store did not get it back.
+        if let Some(home) = self.end() {
+            home.made.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -105,6 +108,10 @@ impl Deref for Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take() else { return };
+        // The usual case, seen by reading alone.
+        if Arc::strong_count(&body) > 1 {
+            return;
+        }
         // Where two last references go at the same instant, neither is alone; the body is then freed and not kept.
         if let Some(home) = Arc::get_mut(&mut body).and_then(Body::end) {
             home.keep(body);

@@ -131,18 +131,24 @@ impl LevelQueue {
         // Its routes are put back below; nothing in between can look at them.
         let routes = std::mem::take(&mut station.routes);
         let level = station.place.level;
-        for route in &routes {
-            if route.to.level == level {
-                self.offer(*route, event.clone());
-            } else {
-                self.entered += 1;
-                let rank = Reverse((route.to.level, self.entered));
-                self.moving.push(Moving { rank, route: *route, event: event.clone() });
-            }
+        // The last one takes this reference along.
+        if let Some((last, others)) = routes.split_last() {
+            others.iter().for_each(|route| self.pass_on(level, *route, event.clone()));
+            self.pass_on(level, *last, event);
         }
         if let Some(Some(station)) = self.stations.get_mut(index) {
             station.routes = routes;
         }
+    }
+
+    /// Gives a result to an operator, or lets it wait to be handed to another level.
+    fn pass_on(&mut self, level: u8, route: Route, event: Event) {
+        if route.to.level == level {
+            return self.offer(route, event);
+        }
+        self.entered += 1;
+        let rank = Reverse((route.to.level, self.entered));
+        self.moving.push(Moving { rank, route, event });
     }
 
     /// Takes out the next event for another level.

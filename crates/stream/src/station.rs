@@ -73,7 +73,6 @@ pub struct Station {
     deadline: Span,
     pub(crate) routes: Vec<Route>,
     pub(crate) outlets: Vec<Outlet>,
-    store: Arc<Store>,
     stats: Arc<Stats>,
     /// What a run needs; it is away while one is under way.
     kit: Option<Box<Kit>>,
@@ -84,6 +83,8 @@ pub struct Station {
 struct Kit {
     operator: Box<dyn Operator>,
     make: Maker,
+    /// Where its results are kept.
+    store: Arc<Store>,
     /// The events of the run, with their slots.
     inputs: Vec<(usize, Event)>,
 }
@@ -92,7 +93,6 @@ struct Kit {
 pub struct Run {
     pub(crate) place: Place,
     kit: Box<Kit>,
-    store: Arc<Store>,
     marks: Marks,
     validity: Validity,
     due: Time,
@@ -117,6 +117,7 @@ impl Station {
         let kit = Kit {
             operator: (siting.make)()?,
             make: siting.make,
+            store: Store::new(step.source.ring, None),
             inputs: Vec::with_capacity(step.inputs.len()),
         };
         let room = |_| VecDeque::with_capacity(2);
@@ -131,7 +132,6 @@ impl Station {
             deadline: step.source.deadline,
             routes: siting.routes,
             outlets: siting.outlets,
-            store: Store::new(step.source.ring, None),
             stats: siting.stats,
             kit: Some(Box::new(kit)),
             queued: false,
@@ -213,9 +213,8 @@ impl Station {
         if marks != Marks::NONE {
             count(&self.stats.marked);
         }
-        let store = Arc::clone(&self.store);
         let due = validity.begins + self.deadline;
-        Some(Run { place: self.place, kit, store, marks, validity, due, began: now, result: None })
+        Some(Run { place: self.place, kit, marks, validity, due, began: now, result: None })
     }
 
     /// The input whose first event is the oldest.
@@ -326,8 +325,8 @@ impl Run {
 
     /// Does the work. What it takes is up to the operator; everything else is held up as little as can be.
     pub fn work(&mut self) -> Result<Answer, Fault> {
-        let mut draft = self.store.draft(None);
-        let Kit { operator, make, inputs } = &mut *self.kit;
+        let Kit { operator, make, store, inputs } = &mut *self.kit;
+        let mut draft = store.draft(None);
         let body = draft.body();
         let mut given = [Input { slot: 0, payload: &[], created: Time::ZERO }; INPUTS_MAX];
         let given = &mut given[..inputs.len().min(INPUTS_MAX)];

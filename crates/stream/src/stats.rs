@@ -1,4 +1,5 @@
-//! Counts of one operator, written where it runs and read by whoever asks.
+//! Counts of one operator, written by whoever holds its level, one at a time, and read by anybody at any time. So adding is
+//! reading and writing, which takes a tenth of what it takes where several write.
 
 use contract::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -75,13 +76,17 @@ impl Stats {
 
     pub(crate) fn took(&self, span: Span) {
         let nanos = span.as_nanos_u64();
-        self.runs.fetch_add(1, Relaxed);
-        self.busy.fetch_add(nanos, Relaxed);
-        self.worst.fetch_max(nanos, Relaxed);
+        count(&self.runs);
+        add(&self.busy, nanos);
+        self.worst.store(nanos.max(self.worst.load(Relaxed)), Relaxed);
     }
 }
 
 /// One more.
 pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
+    add(counter, 1);
+}
+
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }

@@ -26,7 +26,7 @@ pub enum MessageKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum MarkKind {
-    /// Primary to backup: the copy is no longer needed.
+    /// Primary to backup: the copy is no longer needed. If there was none: the message is not to be processed again.
     Prune = 0x28,
     /// Subscriber to broker: the message has arrived.
     Confirm = 0x29,

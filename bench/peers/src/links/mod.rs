@@ -15,7 +15,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// A topic, and what is promised where the broker knows of promises.
 #[derive(Clone)]
 pub struct Topic {
+    /// Its name, in the words of MQTT.
     pub name: String,
+    /// The promise.
     pub contract: Contract,
 }
 
@@ -55,7 +57,13 @@ pub trait Peer: Sync {
     fn subscribe(&self, route: &Route<'_>, take: Taker) -> io::Result<Box<dyn Subscriber>>;
 }
 
+/// How the broker is found that is meant.
+pub type Find = fn(&Common) -> io::Result<Box<dyn Peer>>;
+
 /// The broker that is meant.
+///
+/// # Errors
+/// Where its address is none, or this program does not speak its protocol.
 pub fn peer(common: &Common) -> io::Result<Box<dyn Peer>> {
     let first = common.broker.split(',').next().unwrap_or_default();
     let address = || -> io::Result<SocketAddr> {
@@ -66,6 +74,7 @@ pub fn peer(common: &Common) -> io::Result<Box<dyn Peer>> {
         Protocol::Mqtt => Box::new(mqtt::Broker(address()?.port())),
         Protocol::Nats => Box::new(nats::Server(address()?)),
         Protocol::Redis => Box::new(redis::Server(address()?)),
+        Protocol::Zenoh => return Err(io::Error::other("Zenoh is spoken by verge-bench-zenoh (bench/zenoh)")),
         Protocol::Relay => Box::new(relay::Floor(address()?)),
     })
 }

@@ -167,3 +167,42 @@ fn streams_of_results_that_the_other_broker_ends_are_not_taken_for_those_that_co
         assert_eq!(carried, [topic.as_bytes()]);
     }
 }
+
+/// As when a primary tells a backup, and the publisher sends again after that has come to reign.
+#[test]
+fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    let index = stream(&mut broker, &mut out);
+    broker.remember_finished(index, 7);
+    let again = |broker: &mut Broker, out: &mut Alone, seq| {
+        let message =
+            Message { stream: index, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
+        broker.store(NOW, None, index, &message, out).is_some()
+    };
+    assert!(!again(&mut broker, &mut out, 7));
+    assert_eq!(broker.stats.duplicates, 1);
+    assert!(again(&mut broker, &mut out, 6), "it was not done with this one");
+    assert!(again(&mut broker, &mut out, 8));
+    // One message is retained, so nobody sends these again.
+    let before = ring(&mut broker, index).next_ticket();
+    (0..7).for_each(|seq| broker.remember_finished(index, seq));
+    assert_eq!(ring(&mut broker, index).next_ticket(), before);
+}
+
+#[test]
+fn what_is_finished_takes_no_place_of_a_copy_that_is_needed() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    let index = stream(&mut broker, &mut out);
+    let slots = ring(&mut broker, index).slots() as u64;
+    for seq in 0..slots {
+        ring(&mut broker, index).push(seq, NOW, b"copy", SlotFlags::COPY);
+        broker.table.stream_mut(index).unwrap().next_seq = seq + 1;
+    }
+    broker.remember_finished(index, slots);
+    assert!(ring(&mut broker, index).find(slots).is_none());
+    assert!(ring(&mut broker, index).find(0).is_some());
+    let oldest = ring(&mut broker, index).find(0).unwrap();
+    ring(&mut broker, index).slot_mut(oldest).unwrap().set(SlotFlags::DISPATCHED);
+    broker.remember_finished(index, slots);
+    assert!(ring(&mut broker, index).find(slots).is_some(), "the oldest one is not needed any more");
+}

@@ -202,23 +202,22 @@ impl Understanding {
     fn new(layers: Layers) -> Understanding {
         let mut this = Understanding { layers, values: BTreeMap::new(), effective: Vec::new() };
         this.fill_defaults();
-        let given = this.layers.values.clone();
-        for key in KEYS {
-            let of_key = given
-                .iter()
-                .filter(|(path, _)| schema::find(path).is_some_and(|known| known.path == key.path));
-            for (path, given) in of_key {
-                match understand(key.kind, &given.raw) {
-                    Ok(value) => {
-                        this.values.insert(path.clone(), value);
-                    }
-                    Err(message) => {
-                        this.problem(&given.source, format!("{path}: {message}"), key.doc.to_owned());
-                    }
+        let given = this.layers.values.clone().into_iter();
+        let mut given: Vec<_> =
+            given.filter_map(|(path, given)| Some((schema::place(&path)?, path, given))).collect();
+        // In the order of the reference, and by name where there are several.
+        given.sort_by_key(|(place, ..)| *place);
+        for (place, path, given) in given {
+            match understand(KEYS[place].kind, &given.raw) {
+                Ok(value) => {
+                    this.values.insert(path.clone(), value);
                 }
-                let origin = this.origin(&given.source);
-                this.effective.push((path.clone(), given.raw.to_string(), origin));
+                Err(message) => {
+                    this.problem(&given.source, format!("{path}: {message}"), KEYS[place].doc.to_owned());
+                }
             }
+            let origin = this.origin(&given.source);
+            this.effective.push((path, given.raw.to_string(), origin));
         }
         this
     }

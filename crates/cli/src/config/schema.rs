@@ -953,11 +953,19 @@ pub fn repeated(name: &str) -> Option<&'static Repeated> {
 
 /// The key for a path in which names stand in the place of `*`.
 pub fn find(path: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| matches(key.path, path))
+    place(path).map(|place| &KEYS[place])
+}
+
+/// Where that is among [`KEYS`].
+pub fn place(path: &str) -> Option<usize> {
+    KEYS.iter().position(|key| matches(key.path, path))
 }
 
 /// Whether a path is one of those that a pattern means.
 pub fn matches(pattern: &str, path: &str) -> bool {
+    if !pattern.contains('*') {
+        return pattern == path;
+    }
     let (mut wanted, mut given) = (pattern.split('.'), path.split('.'));
     loop {
         match (wanted.next(), given.next()) {

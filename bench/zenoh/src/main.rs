@@ -1,0 +1,57 @@
+//! Zenoh beside Verge: the load of `bench/peers` through Zenoh's own client, and the router that is loaded.
+//!
+//! `zenohd` is the library in the mode `router` with a loader of plugins around it; here it is the same library, in the same mode,
+//! without plugins.
+
+mod session;
+
+use clap::Parser;
+use std::io;
+use std::path::{Path, PathBuf};
+use verge_bench_peers::arguments::{Command, Common, Protocol};
+use verge_bench_peers::links::{self, Peer};
+use zenoh::{Config, Wait};
+
+/// Loads a router of Zenoh, or is one.
+#[derive(Parser)]
+#[command(version)]
+enum Words {
+    /// The router; it ends with its process.
+    Router {
+        /// Its settings (JSON5).
+        #[arg(long)]
+        config: PathBuf,
+        /// Where it listens: address and port.
+        #[arg(long)]
+        listen: String,
+    },
+    #[command(flatten)]
+    Load(Command),
+}
+
+fn main() {
+    let done = match Words::parse() {
+        Words::Router { config, listen } => route(&config, &listen),
+        Words::Load(command) => verge_bench_peers::execute(&command, find),
+    };
+    if let Err(error) = done {
+        eprintln!("verge-bench-zenoh: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn find(common: &Common) -> io::Result<Box<dyn Peer>> {
+    match common.protocol {
+        Protocol::Zenoh => Ok(Box::new(session::Router(common.broker.clone()))),
+        _ => links::peer(common),
+    }
+}
+
+fn route(settings: &Path, listen: &str) -> io::Result<()> {
+    let mut config = Config::from_file(settings).map_err(io::Error::other)?;
+    config.insert_json5("listen/endpoints", &format!("[\"tcp/{listen}\"]")).map_err(io::Error::other)?;
+    let _session = zenoh::open(config).wait().map_err(io::Error::other)?;
+    loop {
+        std::thread::park();
+    }
+}
