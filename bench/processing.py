@@ -3,6 +3,7 @@
 operator to operator, and who hands over between levels. Writes bench/results/processing.md and processing.json. ROUNDS is how
 often each setting is measured; the settings of a part are interleaved. `--quick`: once."""
 
+import contextlib
 import json
 import os
 import platform
@@ -22,11 +23,35 @@ MIDDLE = [3, 6, 9, 12, 15]
 FRAMES = [512, 1024, 2048]
 # Frame lengths whose spectra are computed equally well.
 LENGTHS = [6, 8, 9, 10, 12, 15, 16, 18, 20, 24]
-# Of all processors. At 95 % Linux takes real-time threads' processors away for 50 ms of each second.
-FULL = 0.96
+# Of all processors.
+FULL = 0.97
+# From so many streams on nothing keeps processors awake: they are, and to what would Linux gives 50 ms of each second.
+BUSY_FROM = 12
+# What Linux comes with.
+LIMITED = "950000"
+THROTTLE = "/proc/sys/kernel/sched_rt_runtime_us"
 COPIES = [4, 8, 12, 16]
 SHED_COPIES = [8, 12, 16, 20]
 RELATIVE_MS = [5.5, 7.0, 8.5, 10.0]
+
+
+@contextlib.contextmanager
+def throttle(value):
+    """Meanwhile, real-time threads may have so many microseconds of each second; -1: all of them, as `verge doctor` advises. Says how
+    many they may have, since not every host lets it be changed."""
+    with open(THROTTLE) as file:
+        before = file.read().strip()
+    def write(to):
+        try:
+            with open(THROTTLE, "w") as file:
+                file.write(to)
+        except OSError:
+            return before
+        return to
+    try:
+        yield write(value)
+    finally:
+        write(before)
 
 
 def order(name, plan):
@@ -49,7 +74,9 @@ def measure(part, settings, rounds):
     for turn in range(rounds):
         print(f"{part}: round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
         for name, changes in settings.items():
-            reports[name].append(load(seed=turn + 1, **changes))
+            calm = changes.get("copies", [0, 0, 0])[1] < BUSY_FROM
+            with awake() if calm else contextlib.nullcontext():
+                reports[name].append(load(seed=turn + 1, **changes))
     return reports
 
 
@@ -78,11 +105,17 @@ def levels(points):
         for prioritization in (True, False):
             settings[f"{streams} {'on' if prioritization else 'off'}"] = {
                 "copies": [HIGH, streams, LOW], "points": [512, points, 2048], "prioritization": prioritization}
-    return measure("levels", settings, ROUNDS)
+    found = measure("levels", settings, ROUNDS)
+    with throttle(LIMITED) as value:
+        if value == LIMITED:
+            found |= {f"{name}, limited": some
+                      for name, some in measure("levels, limited", {f"{MIDDLE[-1]} on": settings[f"{MIDDLE[-1]} on"]}, ROUNDS).items()}
+    return found
 
 
 def memory():
-    return {str(streams): [load(copies=[HIGH, streams, LOW])] for streams in MIDDLE}
+    with awake():
+        return {str(streams): [load(copies=[HIGH, streams, LOW])] for streams in MIDDLE}
 
 
 def sharing():
@@ -119,7 +152,13 @@ def hand_over():
             for name, realtime in (("a thread for each level", True), ("one thread for all", False))}
 
 
-def head(points):
+def limit_text(limit):
+    if limit == "-1":
+        return "`kernel.sched_rt_runtime_us` is -1, as `verge doctor` advises; *limited*: 950000, as Linux comes."
+    return f"Real-time threads may have {limit} us of each second; where they take all, the rest is in p99."
+
+
+def head(points, limit):
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
     return [
         "# Event processing on the shipped threads",
@@ -132,9 +171,9 @@ def head(points):
         "the instant at which the latest reading of a result was due to be supplied until the data thread has the result, so a late",
         "supplier counts. Median (smallest … largest) of the rounds. The graphs are those of `examples/graphs/`; points are `f32`, four",
         "times the bytes of the source, and the filter (`ekf`) runs once for each point of a frame. The suppliers of a stream begin",
-        "within 1 ms of each other and are valid for two periods where nothing else is said, streams anywhere in their periods. The kernel leaves 50 ms of each second to ordinary programs if",
-        "they get nothing else; where such programs run and real-time threads take all, those 50 ms are in p99. Processors are kept",
-        "awake by programs of SCHED_IDLE.",
+        f"within 1 ms of each other and are valid for two periods where nothing else is said, streams anywhere in their periods. {limit_text(limit)}",
+        f"Below {BUSY_FROM} middle streams processors are kept awake by programs of SCHED_IDLE. Where ordinary programs run and real-time threads",
+        "take all, Linux gives them 50 ms of each second, which are in p99.",
         "",
         "## Levels",
         "",
@@ -150,7 +189,7 @@ def head(points):
 
 def level_rows(reports):
     for name, some in reports.items():
-        streams, on = name.split()
+        streams, on = name.split(maxsplit=1)
         came = "/".join(f"{100 * statistics.median(r['levels'][level]['results'] / r['levels'][level]['expected'] for r in some):.0f}"
                         for level in ("high", "middle", "low"))
         yield (f"| {streams} | {on} | {spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'high', 'p50_ms'))} | "
@@ -160,7 +199,7 @@ def level_rows(reports):
 
 
 def page(data):
-    found, lines = data["levels"], head(data["points"])
+    found, lines = data["levels"], head(data["points"], data["limit"])
     lines += level_rows(found)
     ratio = lambda on: [later["levels"]["high"]["p99_ms"] / first["levels"]["high"]["p99_ms"]
                         for first, later in zip(found[f"3 {on}"], found[f"15 {on}"])]
@@ -237,7 +276,7 @@ def page(data):
         "## From operator to operator",
         "",
         "Nanoseconds, medians of the rounds. *Queue alone*: end of a run to beginning of the next in `LevelQueue`, with the clock readings",
-        "of a worker. *Threads*: the same in `Workers`, one message at a time, to operators that do nothing; between levels a silent",
+        "of a worker and without those of the measurement. *Threads*: the same in `Workers`, one message at a time, to operators that do nothing; between levels a silent",
         "operator of the upper level runs in between, and with a thread for each level the kernel wakes and switches to the lower one.",
         "*One more step*: what an operator more with its result takes of a thread that always has something to do.",
         "",
@@ -246,7 +285,8 @@ def page(data):
     ]
     for name, some in data["hand_over"].items():
         keys = ("queue_within", "queue_between", "threads_within", "threads_between", "step_within", "step_between")
-        lines.append(f"| {name} | {' | '.join(spread((r[key]['p50'] for r in some), 0) for key in keys)} |")
+        around = lambda r, key: r["clock"]["p50"] if key.startswith("queue") else 0
+        lines.append(f"| {name} | {' | '.join(spread((r[key]['p50'] - around(r, key) for r in some), 0) for key in keys)} |")
     lines += [
         "",
         "## Who hands over",
@@ -275,13 +315,14 @@ def page(data):
 
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    with awake():
-        points = middle_frame()
+    with throttle("-1") as limit:
+        with awake():
+            points = middle_frame()
         print(f"middle frames: {points} points", file=sys.stderr, flush=True)
-        found = {"points": points, "levels": levels(points), "memory": memory(), "sharing": sharing(), "absolute": absolute(),
-                 "relative": relative(points), "movers": movers()}
-    # One thread that is busy all of the time; a program that spins on a processor of the same core would slow it down.
-    found["hand_over"] = hand_over()
+        found = {"points": points, "limit": limit, "levels": levels(points), "memory": memory(), "sharing": sharing(),
+                 "absolute": absolute(), "relative": relative(points), "movers": movers()}
+        # One thread that is busy all of the time; a program that spins on a processor of the same core would slow it down.
+        found["hand_over"] = hand_over()
     page(found)
 
 
