@@ -1,10 +1,16 @@
 //! A connection is a session of its own, as with the other brokers.
 
 use std::io;
+use std::time::{Duration, Instant};
 use verge_bench_peers::links::{Peer, Publisher, Route, Subscriber, Taker};
 use zenoh::pubsub::Publisher as Declared;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::{Config, Session, Wait};
+
+/// How long the router may need to hear of a subscription.
+const SETTLING: Duration = Duration::from_millis(200);
+/// After so long it is taken that a topic has no subscriber yet.
+const UNWANTED: Duration = Duration::from_millis(500);
 
 /// Where it listens: address and port.
 pub struct Router(pub String);
@@ -29,15 +35,21 @@ impl Peer for Router {
             .map(|topic| {
                 // What has no deadline is bulk.
                 let urgent = !topic.contract.deadline.is_forever();
+                // Not `express`: messages that are published together would leave one by one, each with a call of its own.
                 session
                     .declare_publisher(topic.name.clone())
                     .congestion_control(CongestionControl::Block)
                     .priority(if urgent { Priority::RealTime } else { Priority::Data })
-                    .express(std::env::var_os("EXPRESS").is_some() && urgent)
                     .wait()
                     .map_err(io::Error::other)
             })
             .collect::<io::Result<Vec<_>>>()?;
+        // A publisher drops what nobody is known to want, and hears of subscribers only some time after it was declared.
+        let begun = Instant::now();
+        let matched = |topic: &Declared<'_>| topic.matching_status().wait().is_ok_and(|status| status.matching());
+        while !topics.iter().all(matched) && begun.elapsed() < UNWANTED {
+            std::thread::sleep(SETTLING / 10);
+        }
         Ok(Box::new(Connection { topics, waiting: Vec::new(), _session: session }))
     }
 
@@ -57,6 +69,8 @@ impl Peer for Router {
                 .wait()
                 .map_err(io::Error::other)?;
         }
+        // Nothing says when the router knows of it.
+        std::thread::sleep(SETTLING);
         Ok(Box::new(Listening { session: Some(session) }))
     }
 }
