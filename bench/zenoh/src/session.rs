@@ -8,9 +8,9 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::{Config, Session, Wait};
 
 /// How long the router may need to hear of a subscription.
-const SETTLING: Duration = Duration::from_millis(200);
+const SETTLING: Duration = Duration::from_millis(20);
 /// After so long it is taken that a topic has no subscriber yet.
-const UNWANTED: Duration = Duration::from_millis(500);
+const UNWANTED: Duration = Duration::from_millis(200);
 
 /// Where it listens: address and port.
 pub struct Router(pub String);
@@ -46,9 +46,10 @@ impl Peer for Router {
             .collect::<io::Result<Vec<_>>>()?;
         // A publisher drops what nobody is known to want, and hears of subscribers only some time after it was declared.
         let begun = Instant::now();
-        let matched = |topic: &Declared<'_>| topic.matching_status().wait().is_ok_and(|status| status.matching());
+        let matched =
+            |topic: &Declared<'_>| topic.matching_status().wait().is_ok_and(|status| status.matching());
         while !topics.iter().all(matched) && begun.elapsed() < UNWANTED {
-            std::thread::sleep(SETTLING / 10);
+            std::thread::sleep(SETTLING);
         }
         Ok(Box::new(Connection { topics, waiting: Vec::new(), _session: session }))
     }

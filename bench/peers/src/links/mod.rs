@@ -74,7 +74,9 @@ pub fn peer(common: &Common) -> io::Result<Box<dyn Peer>> {
         Protocol::Mqtt => Box::new(mqtt::Broker(address()?.port())),
         Protocol::Nats => Box::new(nats::Server(address()?)),
         Protocol::Redis => Box::new(redis::Server(address()?)),
-        Protocol::Zenoh => return Err(io::Error::other("Zenoh is spoken by verge-bench-zenoh (bench/zenoh)")),
+        Protocol::Zenoh => {
+            return Err(io::Error::other("Zenoh is spoken by verge-bench-zenoh (bench/zenoh)"));
+        }
         Protocol::Relay => Box::new(relay::Floor(address()?)),
     })
 }
