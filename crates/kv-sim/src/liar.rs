@@ -1,10 +1,10 @@
 //! What a faulty node sends in place of a frame. It has its own keys and nobody else's, so what it says as itself has proper codes.
 
-use crate::hash;
 use crate::scenario::{KeyKind, Lie, Scenario};
 use contract::{Span, Time};
 use kv::frame::{BATCH_HEAD_BYTES, Batches, BodyHash, append_batch};
 use kv::{HEAD_BYTES, Head, KeyId, LinkKey, Node, Setup, Tuple};
+use simulation::hash;
 
 /// What leaves.
 pub(crate) struct Utterance {

@@ -1,9 +1,8 @@
 #![doc = include_str!("../README.md")]
 
-mod agenda;
 mod checkers;
 mod describe;
-mod hash;
+mod happening;
 mod ledger;
 mod liar;
 mod part;

@@ -20,6 +20,13 @@ pub struct Outcome {
     pub story: Vec<String>,
 }
 
+impl Outcome {
+    /// Whether this checker noticed something.
+    pub fn breaks(&self, checker: &str) -> bool {
+        self.violation.as_ref().is_some_and(|violation| violation.checker == checker)
+    }
+}
+
 /// How often things happened, at all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Findings {

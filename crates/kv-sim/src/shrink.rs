@@ -4,6 +4,7 @@ use crate::report::Outcome;
 use crate::scenario::{Act, Scenario};
 use crate::world::play;
 use contract::Span;
+use simulation::Search;
 
 /// Runs that may be spent on it.
 const RUNS_MAX: usize = 300;
@@ -13,10 +14,10 @@ const RUNS_MAX: usize = 300;
 pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
     let outcome = play(scenario, seed);
     let Some(violation) = &outcome.violation else { return (scenario.clone(), outcome) };
-    let mut search = Search { seed, checker: violation.checker, runs: 0, best: scenario.clone(), outcome };
-    loop {
-        let before = search.best.clone();
-        for fault in (0..search.best.faults.len()).rev() {
+    let checker = violation.checker;
+    let breaks = |candidate: &Scenario| Some(play(candidate, seed)).filter(|outcome| outcome.breaks(checker));
+    Search::new(scenario.clone(), outcome, RUNS_MAX, breaks).until_nothing_helps(|search| {
+        for fault in (0..search.best().faults.len()).rev() {
             search.attempt(|scenario| {
                 let gone = scenario.faults.remove(fault);
                 if matches!(gone.act, Act::Clock(_)) {
@@ -24,7 +25,7 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
                 }
             });
         }
-        for fault in 0..search.best.faults.len() {
+        for fault in 0..search.best().faults.len() {
             // A crash needs time to come back.
             search.attempt(|scenario| {
                 let one = &mut scenario.faults[fault];
@@ -32,7 +33,7 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
                 one.until = one.until.min(one.from + least.max((one.until - one.from) / 2));
             });
         }
-        for key in (1..search.best.keys.len()).rev() {
+        for key in (1..search.best().keys.len()).rev() {
             search.attempt(|scenario| {
                 scenario.keys.remove(key);
             });
@@ -41,10 +42,7 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> (Scenario, Outcome) {
             search.attempt(|scenario| scenario.jobs = scenario.jobs.min(keep));
         }
         SIMPLER.iter().for_each(|simplify| search.attempt(simplify));
-        if search.best == before || search.runs >= RUNS_MAX {
-            return (search.best, search.outcome);
-        }
-    }
+    })
 }
 
 /// Ways to make a scenario more usual.
@@ -60,27 +58,3 @@ const SIMPLER: &[fn(&mut Scenario)] = &[
     },
     |scenario| scenario.tasks.iter_mut().for_each(|task| task.cost = Span::ZERO),
 ];
-
-struct Search {
-    seed: u64,
-    checker: &'static str,
-    runs: usize,
-    best: Scenario,
-    outcome: Outcome,
-}
-
-impl Search {
-    /// Keeps a change if the same property is still broken.
-    fn attempt(&mut self, change: impl Fn(&mut Scenario)) {
-        let mut candidate = self.best.clone();
-        change(&mut candidate);
-        if candidate == self.best || self.runs >= RUNS_MAX {
-            return;
-        }
-        self.runs += 1;
-        let outcome = play(&candidate, self.seed);
-        if outcome.violation.as_ref().is_some_and(|violation| violation.checker == self.checker) {
-            (self.best, self.outcome) = (candidate, outcome);
-        }
-    }
-}

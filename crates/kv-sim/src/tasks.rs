@@ -1,11 +1,11 @@
 //! What tasks write, and with which freshness they read: a pure function of the seed, so that replicas write the same.
 
-use crate::agenda::Place;
-use crate::hash;
+use crate::happening::Place;
 use crate::part::Write;
 use crate::scenario::{KeyKind, Scenario};
 use contract::{Span, Time};
 use kv::{KeyId, Node};
+use simulation::hash;
 
 /// The value of a key at an instant: the same at all nodes, or near it where numbers are voted on.
 pub(crate) fn value(

@@ -1,9 +1,8 @@
 //! What the thread of a lane does, in the order in which `kv-host` does it: wakes for a release, takes new connections, empties the
 //! rings, begins, sends, hears, waits, and publishes.
 
-use crate::agenda::{Happening, Place};
 use crate::checkers::{Ended, Publication};
-use crate::hash;
+use crate::happening::{Happening, Place};
 use crate::ledger::Read;
 use crate::liar::{Liar, Utterance};
 use crate::part::{Broken, Next, Write};
@@ -12,6 +11,7 @@ use crate::tasks;
 use crate::world::{Strand, World, edge};
 use contract::{Span, Time};
 use kv::{BeginError, Dropped, KeyId, Node, Publish, Step};
+use simulation::hash;
 
 /// Reads from one peer before the others are heard, as in `kv-host`.
 const READS_MAX: usize = 16;
@@ -187,7 +187,8 @@ impl World<'_> {
                 let when = *arrives;
                 let there = Place { lane: at.lane, node: to };
                 let what = Happening::Arrive { at: there, from: at.node, line, bytes: utterance.bytes };
-                self.agenda.push(when, what);
+                // Bytes come in before anybody looks.
+                self.agenda.push_first(when, what);
             }
             let sent = &mut self.part_mut(at).sent[to];
             if sent.len() == REMEMBERED {

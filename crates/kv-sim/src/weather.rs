@@ -15,7 +15,7 @@ pub enum Weather {
 
 /// The scenario of a seed.
 pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
-    let mut random = fastrand::Rng::with_seed(crate::hash::number(seed, weather as u64));
+    let mut random = fastrand::Rng::with_seed(simulation::hash::number(seed, weather as u64));
     let mut scenario = cluster(&mut random);
     tasks_and_keys(&mut scenario, &mut random);
     clocks(&mut scenario, &mut random);

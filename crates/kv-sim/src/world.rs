@@ -1,14 +1,14 @@
 //! Invented time, links and processes around the lanes of a cluster. What a lane is called with, and when, is as `kv-host` does it.
 
-use crate::agenda::{Agenda, Happening, Place};
 use crate::checkers::{Violation, Watch};
-use crate::hash;
+use crate::happening::{Happening, Place};
 use crate::ledger::Terms;
 use crate::part::{Part, Wire};
 use crate::report::{Findings, Outcome};
 use crate::scenario::{Act, REDIAL, START, Scenario};
 use contract::{Span, Time};
 use kv::{Lane, LinkKey, Node, Setup, Standing};
+use simulation::{Agenda, hash};
 use std::sync::Arc;
 
 /// A run that takes more steps than this is not getting anywhere.
@@ -28,7 +28,7 @@ pub struct World<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) seed: u64,
     pub(crate) now: Time,
-    pub(crate) agenda: Agenda,
+    pub(crate) agenda: Agenda<Happening>,
     pub(crate) strands: Vec<Strand>,
     pub(crate) lines: u32,
     pub(crate) findings: Findings,
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
                     [self.part(at).outgoing[peer], self.part(at).offered_out[peer]].into_iter().flatten()
                 {
                     let when = self.part(at).arrives[peer].max(self.now);
-                    self.agenda.push(when, Happening::HangUp { at: there, from: node, line });
+                    self.agenda.push_first(when, Happening::HangUp { at: there, from: node, line });
                 }
                 let ends = [&self.part(at).incoming[peer], &self.part(at).offered_in[peer]];
                 for line in ends.into_iter().flatten().map(|wire| wire.line).collect::<Vec<_>>() {

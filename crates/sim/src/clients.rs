@@ -1,7 +1,7 @@
 //! What clients do: publishers publish, subscribers subscribe, and both take note of what they hear.
 
-use crate::agenda::Happening;
 use crate::clock::Clock;
+use crate::happening::Happening;
 use crate::node::{Heard, Host, Program};
 use crate::scenario::{Pace, PublisherSpec, SubscriberSpec};
 use crate::scene;

@@ -1,8 +1,8 @@
 //! What devices do, in the world: they publish, and what they hear is told to the checkers.
 
-use crate::agenda::Happening;
 use crate::clients::Role;
 use crate::device::Word;
+use crate::happening::Happening;
 use crate::node::{Host, Program};
 use crate::scenario::DeviceSpec;
 use crate::world::World;

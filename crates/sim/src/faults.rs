@@ -1,8 +1,8 @@
 //! What goes wrong, and when; and how far a run has come.
 
-use crate::agenda::Happening;
 use crate::checkers::{Left, Strike};
 use crate::device::Device;
+use crate::happening::Happening;
 use crate::node::{Host, Program};
 use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod agenda;
 mod checkers;
 mod clients;
 mod clock;
@@ -8,7 +7,7 @@ mod describe;
 mod device;
 mod devices;
 mod faults;
-mod hash;
+mod happening;
 mod ledger;
 pub mod model;
 mod network;

@@ -10,7 +10,6 @@
 //! The premise of lemma 1 is kept by force: a message is published only when the one that it pushes out of the publisher's
 //! retention has left the primary, as a copy or to its subscriber. Without that, losses are to be expected, and found.
 
-use crate::hash;
 use crate::node::{App, Ear, Program};
 use crate::port::{Pass, Port, Written};
 use crate::scene;
@@ -18,6 +17,7 @@ use broker::Settings;
 use contract::admission::Costs;
 use contract::{Contract, NodeId, Span, Supply, Time};
 use engine::{BrokerNode, ClientNode, NoOperators, Node};
+use simulation::hash;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, PeerIndex, Protocol};
 

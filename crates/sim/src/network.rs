@@ -1,7 +1,7 @@
 //! Connections between hosts. Each keeps its order; what two of them carry may overtake each other. Bytes that a
 //! process has written are its kernel's, and live or die with the host.
 
-use crate::agenda::Happening;
+use crate::happening::Happening;
 use crate::node::{Host, News, Program};
 use crate::port::{Note, Pass};
 use crate::world::World;
@@ -440,7 +440,7 @@ impl World {
     }
 
     fn hand_over(&mut self, host: usize, link: LinkId, bytes: &[u8], spent: Span) {
-        let hash = crate::hash::bytes(self.hash, bytes);
+        let hash = simulation::hash::bytes(self.hash, bytes);
         self.hash = hash;
         let local = self.hosts[host].clock.local(self.now + spent);
         let Host { program, port, .. } = &mut self.hosts[host];

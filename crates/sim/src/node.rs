@@ -250,7 +250,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(name: &str, clock: Clock, latency: Latency, seed: u64) -> Host {
         Host {
-            random: fastrand::Rng::with_seed(crate::hash::bytes(seed, name.as_bytes())),
+            random: fastrand::Rng::with_seed(simulation::hash::bytes(seed, name.as_bytes())),
             name: name.to_owned(),
             program: Program::Dead,
             life: 0,

@@ -26,6 +26,13 @@ pub struct Outcome {
     pub story: Vec<StoryLine>,
 }
 
+impl Outcome {
+    /// Whether this checker noticed something.
+    pub fn breaks(&self, checker: &str) -> bool {
+        self.violation.as_ref().is_some_and(|violation| violation.checker == checker)
+    }
+}
+
 /// A run that takes more steps than this for every second of its time is not getting anywhere.
 const STEPS_PER_SECOND_MAX: u64 = 2_000_000;
 /// Lines of the story that are kept.

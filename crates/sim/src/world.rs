@@ -4,13 +4,12 @@
 //! something, runs a portion of its work after each, then some more, looks at the clock, and writes at the end. A turn takes
 //! as long as what was done in it costs; what comes meanwhile waits.
 
-use crate::agenda::{Agenda, Happening};
 use crate::checkers::{Watch, is_of_device};
 use crate::clients::Role;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::faults::{Partition, Progress};
-use crate::hash;
+use crate::happening::Happening;
 use crate::network::{Conn, Dial, Notes};
 use crate::node::{App, Ear, Heard, Host, News, Program, Told};
 use crate::operators::{Kinds, LEVELS, UNDER_WAY_MAX, Workers};
@@ -21,6 +20,7 @@ use broker::Settings;
 use contract::{NodeId, Span, Time};
 use engine::driving::PORTIONS_PER_TURN;
 use engine::{BrokerNode, Node, Processor};
+use simulation::{Agenda, hash};
 use std::sync::Arc;
 use stream::GraphSpec;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
@@ -38,7 +38,7 @@ pub struct World {
     /// Chance in what goes wrong.
     pub(crate) random: fastrand::Rng,
     pub(crate) now: Time,
-    pub(crate) agenda: Agenda,
+    pub(crate) agenda: Agenda<Happening>,
     /// The brokers, then the publishers, then the subscribers.
     pub(crate) hosts: Vec<Host>,
     pub(crate) roles: Vec<Role>,

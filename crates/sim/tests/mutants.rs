@@ -52,28 +52,12 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
 ];
 
-/// The first seed at which the checker notices the fault.
-fn noticed(mutant: Mutant, checker: &str, weather: Weather, seeds: u64) -> Option<u64> {
-    Mutant::switch(Some(mutant));
-    let notices = |seed: &u64| {
-        let outcome = World::play(&scenario_of(*seed, weather), *seed);
-        outcome.violation.is_some_and(|violation| violation.checker == checker)
-    };
-    let first = (0..seeds).find(notices);
-    Mutant::switch(None);
-    first
-}
-
 #[test]
 fn every_mutant_is_noticed_by_its_checker() {
-    let missed: Vec<String> = MUTANTS
-        .iter()
-        .filter_map(|(mutant, checker, weather, seeds)| {
-            let first = noticed(*mutant, checker, *weather, *seeds);
-            println!("{mutant:?}: {checker} at seed {first:?}");
-            first.is_none().then(|| format!("{checker} did not notice {mutant:?} within {seeds} seeds"))
-        })
-        .collect();
+    let broken = |seed, weather| {
+        World::play(&scenario_of(seed, weather), seed).violation.map(|violation| violation.checker)
+    };
+    let missed = simulation::unnoticed(MUTANTS, Mutant::switch, broken);
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 

@@ -5,6 +5,7 @@ mod costing;
 mod deployment;
 mod faults;
 mod hosts;
+pub(super) mod made_up;
 mod names;
 mod own;
 pub(super) mod picture;

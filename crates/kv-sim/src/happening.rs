@@ -1,9 +1,6 @@
-//! What is going to happen, in order of time. At one time, bytes come in before anybody looks; apart from that, in the order in which
-//! it was put down.
+//! What can be on the agenda.
 
 use contract::Time;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
 
 /// A node's part in a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,47 +34,4 @@ pub(crate) enum Happening {
     Crash { node: usize },
     /// It is started again.
     Restart { node: usize },
-}
-
-struct Entry {
-    key: (Time, bool, u64),
-    what: Happening,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for Entry {}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Agenda {
-    heap: BinaryHeap<Reverse<Entry>>,
-    count: u64,
-}
-
-impl Agenda {
-    pub(crate) fn push(&mut self, at: Time, what: Happening) {
-        self.count += 1;
-        let comes = matches!(what, Happening::Arrive { .. } | Happening::HangUp { .. });
-        self.heap.push(Reverse(Entry { key: (at, !comes, self.count), what }));
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<(Time, Happening)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.key.0, entry.what))
-    }
 }

@@ -1,16 +1,16 @@
-//! A fingerprint of a run: equal runs have equal ones.
+//! A fingerprint of a run, and numbers that look random: equal runs have equal ones.
 
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 const MASK: u64 = 0xA076_1D64_78BD_642F;
 
 /// Mixes a number into a fingerprint.
 #[inline]
-pub(crate) fn number(hash: u64, value: u64) -> u64 {
+pub fn number(hash: u64, value: u64) -> u64 {
     fold(hash ^ value, FACTOR) ^ hash.rotate_left(23)
 }
 
 /// Mixes bytes into a fingerprint.
-pub(crate) fn bytes(hash: u64, bytes: &[u8]) -> u64 {
+pub fn bytes(hash: u64, bytes: &[u8]) -> u64 {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
     let (words, rest) = bytes.as_chunks::<8>();
     let (pairs, single) = words.as_chunks::<2>();

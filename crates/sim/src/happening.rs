@@ -1,8 +1,4 @@
-//! What is going to happen, in order of time; at one time, in the order in which it was put down.
-
-use contract::Time;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+//! What can be on the agenda.
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,40 +43,4 @@ pub(crate) enum Happening {
     Fault { number: u32 },
     /// The simulator looks around.
     Look,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Entry {
-    at: Time,
-    order: u64,
-    what: Happening,
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-#[derive(Clone, Default)]
-pub(crate) struct Agenda {
-    heap: BinaryHeap<Reverse<Entry>>,
-    order: u64,
-}
-
-impl Agenda {
-    pub(crate) fn push(&mut self, at: Time, what: Happening) {
-        self.order += 1;
-        self.heap.push(Reverse(Entry { at, order: self.order, what }));
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<(Time, Happening)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.what))
-    }
 }
