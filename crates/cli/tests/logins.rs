@@ -205,9 +205,9 @@ fn commands_log_in_and_say_what_is_wrong() {
     let configured = ["--set", "client.user=ann", "--set", "client.password_file=right", "status"];
     plant.site.run(&configured).must(YES, &["protected"]);
 
-    // The operator hears who it was, where from, and never the password.
+    // The operator hears who it was, where from, and never the password. Who is refused for the same cause within a second is counted.
     let log = plant.log(0) + &plant.log(1);
-    assert!(log.contains("as `nobody` from 127.0.0.1: there is no such user"), "{log}");
+    assert!(log.contains("as `line` from 127.0.0.1: there is no such user"), "{log}");
     assert!(!log.contains("wrong,") && !log.contains(RIGHT), "{log}");
 }
 
@@ -444,6 +444,6 @@ fn clients_of_mqtt_are_the_same_users() {
     let (_, said) = subscribe("line", "plant/#");
     assert!(said.contains("denied") && !said.contains("hello"), "{said}");
     wait_until("a word in the log", || {
-        plant.log(0).contains("as `nobody` from 127.0.0.1: there is no such user")
+        plant.log(0).contains("as `line` from 127.0.0.1: there is no such user")
     });
 }
