@@ -13,6 +13,10 @@ mod process;
 
 use serde::{Deserialize, Serialize};
 
+/// As in `verge`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What is to be measured.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod allocator;
 mod arguments;
 mod commands;
 mod config;

@@ -7,7 +7,8 @@
 //! this: shed, replaced, failed and delivered events all end the same way.
 //!
 //! The last reference may go on a thread of any priority, and another thread may be interrupted in the middle of the same.
-//! So nobody ever waits here: what cannot be had at once is made anew, and what cannot be kept at once is given up.
+//! So nobody ever waits here: what cannot be had at once is made anew, and what cannot be kept at once is given up. The program's
+//! allocator must not wait either (`cli/allocator.rs`).
 
 use crate::validity::Validity;
 use contract::Time;
