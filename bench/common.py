@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 DESCRIPTORS = 20000
+THROTTLE = "/proc/sys/kernel/sched_rt_runtime_us"
 
 
 def free_ports(count):
@@ -57,6 +58,37 @@ def stolen():
     with open("/proc/stat") as file:
         fields = [int(word) for word in file.readline().split()[1:]]
     return fields[7], sum(fields[:8])
+
+
+@contextlib.contextmanager
+def throttle(value):
+    """Meanwhile, real-time threads may have so many microseconds of each second; -1: all of them, as `verge doctor` advises. Says how
+    many they may have, since not every host lets it be changed."""
+    with open(THROTTLE) as file:
+        before = file.read().strip()
+    def write(to):
+        try:
+            with open(THROTTLE, "w") as file:
+                file.write(to)
+        except OSError:
+            return before
+        return to
+    try:
+        yield write(value)
+    finally:
+        write(before)
+
+
+def realtime_limit():
+    """A sentence: what Linux leaves real-time threads of each second."""
+    try:
+        with open(THROTTLE) as file:
+            limit = file.read().strip()
+    except OSError:
+        return "How much of each second Linux leaves real-time threads is not known."
+    if limit == "-1":
+        return "`kernel.sched_rt_runtime_us` is -1, as `verge doctor` advises."
+    return f"Linux leaves real-time threads {limit} us of each second (`kernel.sched_rt_runtime_us`; `verge doctor` advises -1)."
 
 
 def machine():

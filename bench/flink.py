@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 import pictures
-from common import awake, commit, machine, said, spread, stolen
+from common import awake, commit, machine, realtime_limit, said, spread, stolen, throttle
 
 PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
 JAVA = os.environ.get("JAVA", "java")
@@ -85,15 +85,6 @@ def build():
             return None
     print(done.stdout[-3000:], file=sys.stderr)
     return "Maven could not build it, see above; the first time it needs the network"
-
-
-def throttle():
-    """What Linux leaves real-time threads of each second, in microseconds; -1 is all."""
-    try:
-        with open("/proc/sys/kernel/sched_rt_runtime_us") as file:
-            return file.read().strip()
-    except OSError:
-        return "unknown"
 
 
 def processor_share(streams):
@@ -297,7 +288,7 @@ def page(runs, best, tried, taken):
         f"its local runtime in one virtual machine, job manager included, checkpoints off, object reuse on, network memory 16 MiB, managed memory "
         f"1 MiB, timer slack 1 ns; {told(best)}, which were the best of the settings tried below.",
         "",
-        f"Below {BUSY_FROM} middle streams, idle processors are kept awake by programs of SCHED_IDLE. `kernel.sched_rt_runtime_us`: {throttle()} (`verge doctor` advises -1).",
+        f"Below {BUSY_FROM} middle streams, idle processors are kept awake by programs of SCHED_IDLE. {realtime_limit()}",
         "",
         "![p99 of each level by load](flink.svg)",
         "",
@@ -380,4 +371,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with throttle("-1"):
+        main()

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import pictures
-from common import commit, free_ports, machine, said, scheduled, spread, stolen
+from common import commit, free_ports, machine, realtime_limit, said, scheduled, spread, stolen, throttle
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
@@ -259,7 +259,7 @@ def page(results, taken, absent, drawn):
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
         "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
         "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
-        f"{scheduling}. Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
+        f"{scheduling}. {realtime_limit()} Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
         "",
         *[f"Left out: {line}." for line in absent], *([""] if absent else []),
         "*Missing* are messages, of all that were sent in a run, that had not come when nothing came any more.",
@@ -338,4 +338,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with throttle("-1"):
+        main()

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from common import awake
+from common import awake, throttle
 
 PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
 QUICK = "--quick" in sys.argv
@@ -29,29 +29,9 @@ FULL = 0.97
 BUSY_FROM = 12
 # What Linux comes with.
 LIMITED = "950000"
-THROTTLE = "/proc/sys/kernel/sched_rt_runtime_us"
 COPIES = [4, 8, 12, 16]
 SHED_COPIES = [8, 12, 16, 20]
 RELATIVE_MS = [5.5, 7.0, 8.5, 10.0]
-
-
-@contextlib.contextmanager
-def throttle(value):
-    """Meanwhile, real-time threads may have so many microseconds of each second; -1: all of them, as `verge doctor` advises. Says how
-    many they may have, since not every host lets it be changed."""
-    with open(THROTTLE) as file:
-        before = file.read().strip()
-    def write(to):
-        try:
-            with open(THROTTLE, "w") as file:
-                file.write(to)
-        except OSError:
-            return before
-        return to
-    try:
-        yield write(value)
-    finally:
-        write(before)
 
 
 def order(name, plan):

@@ -2,7 +2,8 @@
 //!
 //! Threads of different priorities share it, and the system's allocator has locks: a less urgent thread that is interrupted while it
 //! holds one holds up the data thread, for as long as the threads between the two have work. In mimalloc every thread has memory of
-//! its own, and gives that of others back with atomic operations, so nobody waits.
+//! its own, and gives that of others back with atomic operations, so nobody waits. Without huge pages: they would take three times
+//! the memory.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
