@@ -17,10 +17,6 @@ const UNLIMITED: u64 = u64::MAX;
 /// The highest SCHED_FIFO priority that the data thread is expected to ask for.
 const WANTED_PRIORITY: u64 = 50;
 
-/// Below this, mlockall is expected to fail: it counts the whole address space,
-/// with the stacks of all threads.
-const WANTED_LOCKED: u64 = 512 << 20;
-
 /// The connections that a broker is built to hold at once.
 const WANTED_CONNECTIONS: u64 = 10_000;
 
@@ -130,13 +126,9 @@ fn judge_locked_memory(limit: Limit, identity: Identity) -> Finding {
         return Finding::good(NAME, format!("{who} may lock all memory"));
     }
     let state = format!("{who} may lock {} (RLIMIT_MEMLOCK)", size(limit.soft));
-    if limit.soft >= WANTED_LOCKED {
-        let cost = format!("a broker that grows beyond {} cannot allocate memory", size(limit.soft));
-        Finding::fair(NAME, state, cost, REMEDY)
-    } else {
-        let cost = "mlockall is likely to fail, and then a page fault in the data thread may wait for a disk";
-        Finding::poor(NAME, state, cost, REMEDY)
-    }
+    let cost =
+        "a broker locks nothing under a limit, and a page fault in its data thread may wait for a disk";
+    Finding::poor(NAME, state, cost, REMEDY)
 }
 
 fn judge_open_files(limit: Limit) -> Finding {
@@ -275,7 +267,7 @@ mod tests {
         let finding = judge_locked_memory(limit(8 << 20), NOBODY);
         assert_eq!(finding.health, Health::Poor);
         assert!(finding.state.contains("8 MiB"));
-        assert_eq!(judge_locked_memory(limit(1 << 30), NOBODY).health, Health::Fair);
+        assert_eq!(judge_locked_memory(limit(1 << 40), NOBODY).health, Health::Poor);
         assert_eq!(judge_locked_memory(limit(UNLIMITED), NOBODY).health, Health::Good);
     }
 
