@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from common import awake, throttle
+from common import awake, realtime_limit, throttle
 
 PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
 QUICK = "--quick" in sys.argv
@@ -132,13 +132,7 @@ def hand_over():
             for name, realtime in (("a thread for each level", True), ("one thread for all", False))}
 
 
-def limit_text(limit):
-    if limit == "-1":
-        return "`kernel.sched_rt_runtime_us` is -1, as `verge doctor` advises; *limited*: 950000, as Linux comes."
-    return f"Real-time threads may have {limit} us of each second; where they take all, the rest is in p99."
-
-
-def head(points, limit):
+def head(points):
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
     return [
         "# Event processing on the shipped threads",
@@ -151,7 +145,8 @@ def head(points, limit):
         "the instant at which the latest reading of a result was due to be supplied until the data thread has the result, so a late",
         "supplier counts. Median (smallest … largest) of the rounds. The graphs are those of `examples/graphs/`; points are `f32`, four",
         "times the bytes of the source, and the filter (`ekf`) runs once for each point of a frame. The suppliers of a stream begin",
-        f"within 1 ms of each other and are valid for two periods where nothing else is said, streams anywhere in their periods. {limit_text(limit)}",
+        f"within 1 ms of each other and are valid for two periods where nothing else is said, streams anywhere in their periods. {realtime_limit()} "
+        f"*Limited*: {LIMITED}, as Linux comes.",
         f"Below {BUSY_FROM} middle streams processors are kept awake by programs of SCHED_IDLE. Where ordinary programs run and real-time threads",
         "take all, Linux gives them 50 ms of each second, which are in p99.",
         "",
@@ -179,7 +174,7 @@ def level_rows(reports):
 
 
 def page(data):
-    found, lines = data["levels"], head(data["points"], data["limit"])
+    found, lines = data["levels"], head(data["points"])
     lines += level_rows(found)
     ratio = lambda on: [later["levels"]["high"]["p99_ms"] / first["levels"]["high"]["p99_ms"]
                         for first, later in zip(found[f"3 {on}"], found[f"15 {on}"])]
@@ -295,15 +290,15 @@ def page(data):
 
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    with throttle("-1") as limit:
+    with throttle("-1"):
         with awake():
             points = middle_frame()
         print(f"middle frames: {points} points", file=sys.stderr, flush=True)
-        found = {"points": points, "limit": limit, "levels": levels(points), "memory": memory(), "sharing": sharing(),
+        found = {"points": points, "levels": levels(points), "memory": memory(), "sharing": sharing(),
                  "absolute": absolute(), "relative": relative(points), "movers": movers()}
         # One thread that is busy all of the time; a program that spins on a processor of the same core would slow it down.
         found["hand_over"] = hand_over()
-    page(found)
+        page(found)
 
 
 if __name__ == "__main__":
