@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 import pictures
-from common import awake, commit, machine, realtime_limit, said, spread, stolen, throttle
+from common import REPEATS, awake, commit, disturbances, machine, realtime_limit, said, spread, stolen, throttle, undisturbed
 
 PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
 JAVA = os.environ.get("JAVA", "java")
@@ -235,7 +235,7 @@ def resources(runs):
                       spread([100 * r["processor_share"] for r in reports], 1),
                       spread([sum(row["results"] for row in r["levels"].values()) / SECONDS for r in reports]),
                       spread([sum(row["expected"] - row["results"] for row in r["levels"].values()) for r in reports]),
-                      spread([r["supplied_late_ms"] for r in reports], 1)]
+                      spread([r["supplied_late_ms"] for r in reports], 1), spread([100 * r["stolen_share"] for r in reports], 1)]
         ratios = pairs(runs, streams, lambda report: report["resident_highest_kib"])
         yield f"| {streams} | {' | '.join(cells)} | {spread(ratios, 1)} | {verdict(ratios, SMALLER)} |"
 
@@ -270,7 +270,7 @@ def page(runs, best, tried, taken):
         "",
         f"Command: `bench/flink.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} STREAMS=\"{' '.join(map(str, STREAMS))}\"`). "
         f"Commit {commit()}. Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors "
-        f"meanwhile. {versions}.",
+        f"meanwhile. {disturbances(run['report'] for run in runs)} {versions}.",
         "",
         f"Figure 2.6 with {HIGH} high streams (2 suppliers, {POINTS['high']} points, 5 ms), {min(STREAMS)} to {max(STREAMS)} middle ones (4 suppliers, "
         f"{POINTS['middle']} points, 10 ms) and {LOW} low ones (2 suppliers, {POINTS['low']} points, 20 ms), four bytes a point. Operators take a "
@@ -304,9 +304,9 @@ def page(runs, best, tried, taken):
         "",
         f"Target: Flink's highest resident memory at least {SMALLER} times Verge's. *Late*: the longest by which a source supplied late.",
         "",
-        "| middle streams | Verge highest MiB | MiB at the end | processors % | results/s | unfinished | late ms "
-        "| Flink highest MiB | MiB at the end | processors % | results/s | unfinished | late ms | highest, Flink/Verge | target |",
-        "|---" * 15 + "|",
+        "| middle streams | Verge highest MiB | MiB at the end | processors % | results/s | unfinished | late ms | stolen % "
+        "| Flink highest MiB | MiB at the end | processors % | results/s | unfinished | late ms | stolen % | highest, Flink/Verge | target |",
+        "|---" * 17 + "|",
         *resources(runs),
         "",
         "## Flink's settings",
@@ -341,7 +341,8 @@ def measured(best):
             both = [("verge", lambda: verge(streams, number + 1)), ("flink", lambda: flink(best, streams, number + 1))]
             with awake() if processor_share(streams) < BUSY else contextlib.nullcontext():
                 for system, measure in both[::-1] if number % 2 else both:
-                    runs.append({"round": number, "streams": streams, "system": system, "report": measure()})
+                    runs.append({"round": number, "streams": streams, "system": system,
+                                 "report": undisturbed(measure, 0 if QUICK else REPEATS)})
     return runs
 
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import pictures
-from common import commit, free_ports, machine, realtime_limit, said, scheduled, spread, stolen, throttle
+from common import REPEATS, commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, spread, stolen, throttle, undisturbed
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
@@ -254,7 +254,8 @@ def page(results, taken, absent, drawn):
         "# Verge beside other brokers",
         "",
         f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {commit()}. "
-        f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile.",
+        f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile. "
+        f"{disturbances(row['report'] for row in results)}",
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
         "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
@@ -318,7 +319,8 @@ def main():
             turn = there[number % len(there):] + there[:number % len(there)]
             for name in turn:
                 if name not in without:
-                    results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": measure(name, kind, words)})
+                    report = undisturbed(lambda: measure(name, kind, words), 0 if QUICK else REPEATS)
+                    results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
     # Rows are shown in one order, whoever began.
     results.sort(key=lambda row: there.index(row["broker"]))
