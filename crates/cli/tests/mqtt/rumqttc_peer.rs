@@ -153,7 +153,7 @@ pub const REQUESTS: usize = 100;
 macro_rules! api {
     ($module:ident, { $($import:item)* }, $stay:expr, $will:expr, $message:expr) => {
         pub mod $module {
-            use super::{Api, LOOK, Message, REQUESTS, Said, Who};
+            use super::{Api, LOOK, Message, REQUESTS, Said, WATCHDOG, Who};
             use std::sync::Arc;
             use std::sync::atomic::{AtomicBool, Ordering};
             use rumqttc::{TlsConfiguration, Transport};
@@ -202,14 +202,19 @@ macro_rules! api {
 
             fn poll(mut connection: Connection, say: &Sender<Said>, killed: &AtomicBool) {
                 let message: fn(Publish) -> Message = $message;
+                // Whoever looks away while it connects begins anew, and the broker knows it already.
+                let mut patience = WATCHDOG;
                 while !killed.load(Ordering::Relaxed) {
-                    let said = match connection.recv_timeout(LOOK) {
+                    let said = match connection.recv_timeout(patience) {
                         Err(RecvTimeoutError::Timeout) => continue,
                         Err(RecvTimeoutError::Disconnected) => Said::Ended("no client".to_owned()),
                         Ok(Err(error)) => Said::Ended(error.to_string()),
                         Ok(Ok(Event::Outgoing(_))) => continue,
                         Ok(Ok(Event::Incoming(packet))) => match packet {
-                            Packet::ConnAck(answer) => Said::Connected { session: answer.session_present },
+                            Packet::ConnAck(answer) => {
+                                patience = LOOK;
+                                Said::Connected { session: answer.session_present }
+                            }
                             Packet::SubAck(_) => Said::Subscribed,
                             Packet::PubAck(_) | Packet::PubComp(_) => Said::Answered,
                             Packet::Publish(publish) => Said::Message(message(publish)),
