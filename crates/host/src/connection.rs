@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) pass: Pass,
     pub(crate) waits_to_write: bool,
     pub(crate) congested: bool,
+    /// Its last read brought so much that more is likely to wait.
+    pub(crate) floods: bool,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.

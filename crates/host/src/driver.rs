@@ -170,13 +170,18 @@ impl<N: Node> Driver<N> {
 
     /// One turn of the loop, for what has become ready.
     pub fn turn(&mut self, ready: &[Ready]) {
+        let mut floods = false;
         for event in ready {
             match event.token {
                 // Whoever is done is looked for in every turn.
                 LOBBY.. => {}
                 LISTENERS.. => self.accept((event.token - LISTENERS) as usize),
+                token if self.network.floods(token as u32) => floods = true,
                 token => self.serve(token as u32, event),
             }
+        }
+        if floods {
+            self.serve_floods(ready);
         }
         self.settle_guests();
         let mut portions = 0;
@@ -234,6 +239,16 @@ impl<N: Node> Driver<N> {
             self.node.run(now(), &mut self.network);
         }
         self.tell_news();
+    }
+
+    /// Connections that bring much at a time. What the others brought leaves before, so that it need not wait.
+    fn serve_floods(&mut self, ready: &[Ready]) {
+        self.network.flush();
+        for event in ready.iter().filter(|event| event.token < LISTENERS) {
+            if self.network.floods(event.token as u32) {
+                self.serve(event.token as u32, event);
+            }
+        }
     }
 
     fn tell_news(&mut self) {

@@ -20,6 +20,9 @@ use wire::{
 mod arrivals;
 mod shelled;
 
+/// A connection that brings so much with one read has its turn after others.
+const FLOOD_BYTES: usize = 32 << 10;
+
 /// All connections of one node.
 pub struct Network {
     pub(crate) poller: Arc<Poller>,
@@ -130,12 +133,18 @@ impl Network {
             pass: Pass::First,
             waits_to_write: false,
             congested: false,
+            floods: false,
         });
         Ok(LinkId(index))
     }
 
     fn get(&mut self, index: u32) -> Option<&mut Connection> {
         self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Whether a connection is served after others, since it brings much at a time.
+    pub(crate) fn floods(&self, index: u32) -> bool {
+        self.slots.get(index as usize).and_then(Option::as_ref).is_some_and(|connection| connection.floods)
     }
 
     /// Reads once and hands over what is there; `handle` returns how much of it was consumed.
@@ -157,6 +166,7 @@ impl Network {
                 match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
                     Ok((_, 0)) => self.drop_connection(index),
                     Ok((_, read)) => {
+                        connection.floods = read >= FLOOD_BYTES;
                         let bytes = &scratch[..kept + read];
                         let used = handle(bytes, self);
                         self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));

@@ -1,6 +1,6 @@
 //! Connections whose bytes are not those of their nodes: TLS, WebSocket.
 
-use super::Network;
+use super::{FLOOD_BYTES, Network};
 use crate::shell::End;
 use engine::driving::READ_BYTES;
 use rustix::net::{self, SendFlags};
@@ -20,6 +20,7 @@ impl Network {
             let room = &mut scratch[kept..kept + READ_BYTES];
             let shell = connection.shell.as_mut()?;
             let came = shell.read(&connection.socket, room, &mut sealed);
+            connection.floods = came.bytes >= FLOOD_BYTES;
             Some((came, shell.wants_to_send()))
         });
         self.sealed = sealed;
