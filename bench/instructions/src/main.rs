@@ -3,6 +3,9 @@
 //!
 //! What arrives is encoded before that, and the first messages, while buffers still grow, are not counted. What is counted is
 //! what a node does from bytes to bytes; the calls to the kernel around it are not there.
+//!
+//! `time SCENARIO MESSAGES PAUSE_US` tells how long a batch takes instead, with a pause before each: after one, neither
+//! code nor data are where the processor finds them at once. Instructions do not say that.
 
 mod decode;
 mod gateway;
@@ -10,6 +13,7 @@ mod native;
 mod node;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Messages that arrive with one read.
 const BATCH: u64 = 16;
@@ -48,11 +52,19 @@ fn main() -> ExitCode {
         SCENARIOS.iter().for_each(|(name, _)| println!("{name}"));
         return ExitCode::SUCCESS;
     }
-    match order(&words) {
+    let pause = match words.split_first() {
+        Some((&"time", rest)) if rest.len() == 3 => rest[2].parse().ok().map(Duration::from_micros),
+        _ => None,
+    };
+    let words = if pause.is_some() { &words[1..3] } else { &words };
+    match order(words) {
         Ok((prepare, batches)) => {
             let mut scenario = prepare(WARM_UP + batches);
             (0..WARM_UP).for_each(|_| scenario.carry());
-            measured(&mut *scenario, batches);
+            match pause {
+                Some(pause) => timed(&mut *scenario, batches, pause),
+                None => measured(&mut *scenario, batches),
+            }
             scenario.check((WARM_UP + batches) * BATCH);
             ExitCode::SUCCESS
         }
@@ -66,7 +78,9 @@ fn main() -> ExitCode {
 /// The scenario and the batches that were asked for.
 fn order(words: &[&str]) -> Result<(Prepare, u64), String> {
     let &[name, messages] = words else {
-        return Err("say `list`, or a scenario and a number of messages: `one-to-one 20000`".to_owned());
+        return Err("say `list`, a scenario and a number of messages (`one-to-one 20000`), or `time`, these and a pause in \
+                    microseconds (`time one-to-one 20000 370`)"
+            .to_owned());
     };
     let Some((_, prepare)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
         return Err(format!("there is no scenario `{name}`; `list` names them"));
@@ -87,4 +101,21 @@ fn measured(scenario: &mut dyn Scenario, batches: u64) {
     for _ in 0..batches {
         scenario.carry();
     }
+}
+
+/// Says what share of the batches took how long.
+fn timed(scenario: &mut dyn Scenario, batches: u64, pause: Duration) {
+    let mut took: Vec<u128> = (0..batches)
+        .map(|_| {
+            if !pause.is_zero() {
+                std::thread::sleep(pause);
+            }
+            let from = Instant::now();
+            scenario.carry();
+            from.elapsed().as_nanos() / u128::from(BATCH)
+        })
+        .collect();
+    took.sort_unstable();
+    let at = |percent| took[took.len() * percent / 100];
+    println!("ns a message: p10 {}, p50 {}, p90 {}", at(10), at(50), at(90));
 }

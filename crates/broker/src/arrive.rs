@@ -13,7 +13,7 @@ use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
 const FEW_STREAMS: usize = 64;
-/// Messages whose streams are fetched at once.
+/// Messages whose streams are fetched at once, while as many before them are stored.
 const LOOK_AHEAD: usize = 16;
 /// Jobs that run at once where a stream has no room.
 const JOBS_FOR_ROOM: usize = 64;
@@ -31,7 +31,10 @@ impl Broker {
         let from_client = self.links.get(from).is_some_and(Link::is_client);
         let hidden = if from_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
         let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
-        let mut ahead = messages;
+        let mut ahead = Ahead { messages, streams: [NO_STREAM; LOOK_AHEAD], count: 0 };
+        if scattered {
+            self.prefetch(from, &mut ahead);
+        }
         for (position, message) in messages.enumerate() {
             if scattered && position % LOOK_AHEAD == 0 {
                 self.prefetch(from, &mut ahead);
@@ -46,15 +49,18 @@ impl Broker {
         }
     }
 
-    /// Reads what the next messages will need of their streams. Of many streams none is in the processor's cache; since nothing
-    /// here waits for what is read, the processor fetches it for all of them at once.
-    fn prefetch(&self, from: LinkId, ahead: &mut Messages<'_>) {
+    /// Fetches the streams of the next messages; of many, none is in the processor's cache. They come while the messages before
+    /// are stored, and then the rest of what theirs need can be fetched.
+    fn prefetch(&self, from: LinkId, ahead: &mut Ahead<'_>) {
+        let Ahead { messages, streams, count } = ahead;
+        streams.iter().take(*count).for_each(|stream| self.table.prefetch_rest(*stream));
+        *count = 0;
         let Some(link) = self.links.get(from) else { return };
-        let mut streams = [NO_STREAM; LOOK_AHEAD];
-        for (index, message) in streams.iter_mut().zip(ahead) {
+        for (index, message) in streams.iter_mut().zip(messages) {
             *index = link.stream(message.stream).unwrap_or(NO_STREAM);
+            self.table.prefetch(*index);
+            *count += 1;
         }
-        self.table.prefetch(&streams);
     }
 
     /// Whoever publishes faster than is dispatched waits for it: what the next message would overwrite has its turn before.
@@ -63,6 +69,7 @@ impl Broker {
     }
 
     /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
+    #[inline]
     pub(crate) fn is_crowded(&self, index: u32) -> bool {
         let Some(stream) = self.table.stream(index) else { return false };
         let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::FORWARDED);
@@ -194,6 +201,13 @@ impl Broker {
     }
 }
 
+/// The messages of a frame from the first that was not looked at, and the streams of those that were looked at last.
+struct Ahead<'a> {
+    messages: Messages<'a>,
+    streams: [u32; LOOK_AHEAD],
+    count: usize,
+}
+
 /// From when a message's deadlines are counted.
 struct Release {
     at: Time,
@@ -204,6 +218,7 @@ struct Release {
 
 impl Stream {
     /// Keeps the account of what has arrived and what is missing.
+    #[inline]
     fn count_arrival(
         &mut self,
         now: Time,
@@ -231,6 +246,7 @@ impl Stream {
     /// deadline has passed) counts as the nearest that it could. And messages that follow each other faster than the
     /// period are served as if they kept it. Messages sent again after a failover are exempt from both: they are late
     /// through no fault of their publisher, and the oldest go first.
+    #[inline]
     fn release(&mut self, now: Time, created: Time, resend: bool, topic: &Topic, delays: &Delays) -> Release {
         if resend {
             return Release { at: created.min(now), too_fast: false, step: None };

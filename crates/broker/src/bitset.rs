@@ -4,22 +4,24 @@
 pub(crate) struct BitSet(Vec<u64>);
 
 impl BitSet {
+    #[inline]
     pub(crate) fn contains(&self, number: u32) -> bool {
         let word = self.0.get(number as usize / 64).copied().unwrap_or(0);
         word >> (number % 64) & 1 == 1
     }
 
     /// Adds the number; says whether it is new.
+    #[inline]
     pub(crate) fn insert(&mut self, number: u32) -> bool {
+        if self.contains(number) {
+            return false;
+        }
         let index = number as usize / 64;
         if index >= self.0.len() {
             self.0.resize(index + 1, 0);
         }
-        let word = &mut self.0[index];
-        let bit = 1 << (number % 64);
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
+        self.0[index] |= 1 << (number % 64);
+        true
     }
 
     pub(crate) fn remove(&mut self, number: u32) {

@@ -12,7 +12,7 @@ use crate::reign::Leaving;
 use crate::sessions::{Session, Sessions};
 use crate::settings::{Policy, Replication, Settings};
 use crate::status::{Stats, Survey};
-use crate::table::Table;
+use crate::table::{Stream, Table};
 use contract::{Admission, Reign, Time};
 use std::ops::Range;
 use wire::{
@@ -138,6 +138,8 @@ pub struct Broker {
     /// Bytes of all payloads in all rings.
     pub(crate) stored_bytes: usize,
     pub(crate) housekeeping_at: Time,
+    /// The stream with which it goes on.
+    pub(crate) next_look: usize,
     pub(crate) leaving: Leaving,
     /// Who asked for the handover that is under way.
     pub(crate) handover_asker: Option<LinkId>,
@@ -178,6 +180,7 @@ impl Broker {
             stats: Stats::new(&settings),
             stored_bytes: 0,
             housekeeping_at: now,
+            next_look: 0,
             leaving: Leaving::No,
             handover_asker: None,
             forwarded_after_poll: None,
@@ -564,7 +567,7 @@ impl Broker {
     pub(crate) fn announce(&mut self, link: LinkId, index: u32, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.table.pair(index) else { return };
         let Some(state) = self.links.get_mut(link) else { return };
-        crate::register::announce(state, link, index, stream, topic, stream.next_seq, out);
+        crate::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }
 

@@ -41,6 +41,7 @@ pub struct ClassCounts {
 }
 
 impl ClassCounts {
+    #[inline]
     pub(crate) fn record(&mut self, latency: Span) {
         let bucket = LATENCY_BUCKETS.partition_point(|end| *end < latency);
         if let Some(count) = self.latency.get_mut(bucket) {

@@ -13,6 +13,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::register;
 use crate::ring::{Slot, SlotFlags};
+use crate::table::Stream;
 use contract::{Mutant, Time};
 use wire::{Mark, MarkKind};
 
@@ -55,7 +56,7 @@ impl Broker {
             if !is_retained(seq, stream.next_seq, topic.contract.retain) {
                 continue;
             }
-            register::announce(state, partner, index, stream, topic, stream.next_seq, out);
+            register::announce(state, partner, index, stream, topic, Stream::next_seq, out);
             out.send_mark(partner, MarkKind::Prune, Mark { stream: index, seq });
             if let Some(slot) = stream.ring.slot_mut(ticket) {
                 slot.set(SlotFlags::PRUNED);

@@ -10,6 +10,9 @@ use wire::{FarewellReason, LinkId};
 const INTERVAL: Span = Span::millis(100);
 /// A look that comes so much too late was not delayed by work: the clock has jumped, or the process has slept.
 const JUMP: Span = Span::secs(1);
+/// Streams that one look visits; the next goes on behind them. A look at all of many would hold up messages, and leave nothing of
+/// what they need in the processor's cache.
+const STREAMS_PER_LOOK: usize = 1_024;
 
 impl Broker {
     pub(crate) fn keep_house(&mut self, now: Time, out: &mut impl Outputs) {
@@ -92,12 +95,14 @@ impl Broker {
         let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.stream_linger);
         let left: Vec<u32> = self
             .table
-            .streams()
+            .streams_from(self.next_look, STREAMS_PER_LOOK)
             .filter(|(_, stream)| reigns || !stream.admitted)
             .filter(|(_, stream)| stream.made_of.is_none())
             .filter(|(_, stream)| stream.source.is_none() && now > stream.silent_since + linger)
             .map(|(index, _)| index)
             .collect();
+        let next = self.next_look + STREAMS_PER_LOOK;
+        self.next_look = if next < self.table.streams.len() { next } else { 0 };
         left.into_iter().for_each(|index| self.retire(now, index, out));
     }
 }

@@ -15,6 +15,7 @@ mod lazy;
 mod links;
 mod pair;
 mod posting;
+mod prefetch;
 mod process;
 mod queue;
 mod register;

@@ -74,6 +74,7 @@ impl Link {
     }
 
     /// Our stream for the peer's number.
+    #[inline]
     pub(crate) fn stream(&self, number: u32) -> Option<u32> {
         self.numbers.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
     }
@@ -131,10 +132,12 @@ impl Links {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: LinkId) -> Option<&Link> {
         self.slots.get(id.0 as usize)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
         self.slots.get_mut(id.0 as usize)?.as_mut()
     }

@@ -8,7 +8,7 @@ use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
 use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
-use crate::table::{Counters, Stream, Topic};
+use crate::table::{Counters, Stream, Subscribers, Topic};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -19,10 +19,11 @@ pub(crate) fn announce(
     index: u32,
     stream: &Stream,
     topic: &Topic,
-    next_seq: u64,
+    next_seq: impl FnOnce(&Stream) -> u64,
     out: &mut impl Effects,
 ) {
     if state.announced.insert(index) {
+        let next_seq = next_seq(stream);
         out.send(
             link,
             &Frame::Announce(Announce {
@@ -355,7 +356,7 @@ impl Broker {
     ) -> Result<u32, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
         let wanting = self.sessions.iter().filter(|(_, session)| session.wants(topic));
-        let subscribers: Vec<u32> = wanting.map(|(index, _)| index).collect();
+        let subscribers: Subscribers = wanting.map(|(index, _)| index).collect();
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
             return Err(Denial::from(format!(
                 "`{topic}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",

@@ -1,10 +1,11 @@
-//! The messages of one stream: a ring of slots, and their payloads side by side in one piece of memory.
+//! The messages of one stream: a ring of slots. A short payload lies beside its slot, so that a message of a sensor is two
+//! neighbouring cache lines; longer ones lie side by side in another piece of memory.
 //!
 //! A slot is named by its ticket, which counts all messages of the stream. A ticket whose slot has been used again is
 //! recognised, so nobody needs to be told when a message is overwritten.
 
+use crate::prefetch::fetch;
 use contract::{Mutant, Time};
-use std::hint::black_box;
 use wire::MessageFlags;
 
 /// What has happened to a message.
@@ -92,6 +93,7 @@ impl Slot {
     }
 
     /// What is to be released, once.
+    #[inline]
     pub(crate) fn take_lineage(&mut self) -> Option<u32> {
         let lineage = std::mem::replace(&mut self.lineage, NO_LINEAGE);
         (lineage != NO_LINEAGE).then_some(lineage)
@@ -117,32 +119,45 @@ impl Slot {
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct Ring {
-    slots: Box<[Slot]>,
-    payloads: Vec<u8>,
-    /// Room for each slot's payload; grows to the largest seen.
-    payload_room: usize,
-    next_ticket: u32,
+/// Payloads of up to so many bytes lie beside their slots.
+const NEAR_BYTES: usize = 80;
+
+/// A slot with its payload, if that is short. Two cache lines, which processors fetch as a pair.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct Cell {
+    slot: Slot,
+    near: [u8; NEAR_BYTES],
 }
 
-/// Room for a payload at first; sensor values fit.
-const PAYLOAD_ROOM_MIN: usize = 16;
+impl Cell {
+    const EMPTY: Cell = Cell { slot: Slot::EMPTY, near: [0; NEAR_BYTES] };
+}
+
+#[derive(Clone)]
+pub(crate) struct Ring {
+    cells: Box<[Cell]>,
+    /// Payloads that are too long to lie beside their slots.
+    far: Box<[u8]>,
+    /// Room for each of those: none until there is one, then that of the longest seen.
+    far_room: usize,
+    next_ticket: u32,
+}
 
 impl Ring {
     /// A ring of at least so many slots. The number is rounded up to a power of two, so that tickets may wrap around.
     pub(crate) fn new(slots: usize) -> Ring {
         let slots = slots.max(2).next_power_of_two();
         Ring {
-            slots: vec![Slot::EMPTY; slots].into_boxed_slice(),
-            payloads: Vec::new(),
-            payload_room: 0,
+            cells: vec![Cell::EMPTY; slots].into_boxed_slice(),
+            far: Box::default(),
+            far_room: 0,
             next_ticket: 0,
         }
     }
 
     pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
+        self.cells.len()
     }
 
     /// A ring that goes on counting tickets where another stopped, so that whoever still holds one of the old tickets
@@ -153,29 +168,29 @@ impl Ring {
 
     /// The bytes that it would take with at least so many slots.
     pub(crate) fn grown_bytes(&self, slots: usize) -> usize {
-        (self.payload_room + size_of::<Slot>()) * slots.max(2).next_power_of_two()
+        (self.far_room + size_of::<Cell>()) * slots.max(2).next_power_of_two()
     }
 
     /// Makes it one of at least so many slots. What is there stays, under its tickets.
     pub(crate) fn grow(&mut self, slots: usize) {
         let larger = Ring::continuing(slots, self.next_ticket);
-        if larger.slots.len() <= self.slots.len() {
+        if larger.cells.len() <= self.cells.len() {
             return;
         }
         let old = std::mem::replace(self, larger);
-        self.payload_room = old.payload_room;
-        self.payloads = vec![0; self.payload_room * self.slots.len()];
-        for slot in old.slots.iter().filter(|slot| slot.used) {
-            let (from, to) = (old.index(slot.ticket) * old.payload_room, self.index(slot.ticket));
-            let (at, length) = (to * self.payload_room, slot.length as usize);
-            self.payloads[at..at + length].copy_from_slice(&old.payloads[from..from + length]);
-            self.slots[to] = *slot;
+        self.far_room = old.far_room;
+        self.far = vec![0; self.far_room * self.cells.len()].into_boxed_slice();
+        for (from, cell) in old.cells.iter().enumerate().filter(|(_, cell)| cell.slot.used) {
+            let to = self.index(cell.slot.ticket);
+            self.cells[to] = *cell;
+            self.far[to * self.far_room..][..self.far_room]
+                .copy_from_slice(&old.far[from * old.far_room..][..old.far_room]);
         }
     }
 
     /// The bytes that the slots of a new ring would take.
     pub(crate) fn new_bytes(slots: usize) -> usize {
-        slots.max(2).next_power_of_two() * size_of::<Slot>()
+        slots.max(2).next_power_of_two() * size_of::<Cell>()
     }
 
     /// The next ticket.
@@ -184,20 +199,18 @@ impl Ring {
     }
 
     /// How many more bytes a payload of this length would take.
+    #[inline]
     pub(crate) fn growth(&self, length: usize) -> usize {
-        if length <= self.payload_room {
-            0
-        } else {
-            (room_for(length) - self.payload_room) * self.slots.len()
-        }
+        if self.fits(length) { 0 } else { (length.next_power_of_two() - self.far_room) * self.cells.len() }
     }
 
     /// The bytes that slots and payloads take.
     pub(crate) fn bytes(&self) -> usize {
-        (self.payload_room + size_of::<Slot>()) * self.slots.len()
+        (self.far_room + size_of::<Cell>()) * self.cells.len()
     }
 
     /// Stores a message and returns its ticket, and the slot that it overwrote.
+    #[inline]
     pub(crate) fn push(
         &mut self,
         seq: u64,
@@ -205,36 +218,44 @@ impl Ring {
         payload: &[u8],
         flags: SlotFlags,
     ) -> (u32, Option<Slot>) {
-        if payload.len() > self.payload_room {
+        if !self.fits(payload.len()) {
             self.make_room(payload.len());
         }
         let ticket = self.next_ticket;
         self.next_ticket = ticket.wrapping_add(1);
         let index = self.index(ticket);
-        let at = if Mutant::MixPayloads.is_on() { 0 } else { index * self.payload_room };
-        self.payloads[at..at + payload.len()].copy_from_slice(payload);
+        let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
+        match self.cells[at].near.get_mut(..payload.len()) {
+            Some(near) => near.copy_from_slice(payload),
+            None => self.far[at * self.far_room..][..payload.len()].copy_from_slice(payload),
+        }
         let length = payload.len() as u32;
         let slot = Slot { seq, created, ticket, length, flags, used: true, ..Slot::EMPTY };
-        let old = std::mem::replace(&mut self.slots[index], slot);
+        let old = std::mem::replace(&mut self.cells[index].slot, slot);
         (ticket, old.used.then_some(old))
     }
 
     /// The slot of a ticket, unless it has been overwritten.
+    #[inline]
     pub(crate) fn slot(&self, ticket: u32) -> Option<&Slot> {
-        self.slots.get(self.index(ticket)).filter(|slot| slot.used && slot.ticket == ticket)
+        Some(&self.cell(ticket)?.slot)
     }
 
     /// The same, to be changed.
+    #[inline]
     pub(crate) fn slot_mut(&mut self, ticket: u32) -> Option<&mut Slot> {
         let index = self.index(ticket);
-        self.slots.get_mut(index).filter(|slot| slot.used && slot.ticket == ticket)
+        let slot = &mut self.cells.get_mut(index)?.slot;
+        (slot.used && slot.ticket == ticket).then_some(slot)
     }
 
     /// The slot of a ticket with its payload.
+    #[inline]
     pub(crate) fn message(&self, ticket: u32) -> Option<(&Slot, &[u8])> {
-        let slot = self.slot(ticket)?;
-        let at = self.index(ticket) * self.payload_room;
-        Some((slot, &self.payloads[at..at + slot.length as usize]))
+        let Cell { slot, near } = self.cell(ticket)?;
+        let length = slot.length as usize;
+        let payload = near.get(..length);
+        Some((slot, payload.unwrap_or_else(|| &self.far[self.index(ticket) * self.far_room..][..length])))
     }
 
     /// The ticket of a message by its number, the newest first.
@@ -244,51 +265,64 @@ impl Ring {
 
     /// All tickets that may still be there, the oldest first.
     pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
-        let (count, next) = (self.slots.len() as u32, self.next_ticket);
+        let (count, next) = (self.cells.len() as u32, self.next_ticket);
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
     }
 
     /// The tickets from this one on that may still be there, the oldest first.
     pub(crate) fn tickets_from(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
         let next = self.next_ticket;
-        let count = next.wrapping_sub(first).min(self.slots.len() as u32);
+        let count = next.wrapping_sub(first).min(self.cells.len() as u32);
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
     }
 
     /// The message that the next one overwrites.
+    #[inline]
     pub(crate) fn oldest(&self) -> Option<&Slot> {
-        self.slots.get(self.index(self.next_ticket)).filter(|slot| slot.used)
+        self.cells.get(self.index(self.next_ticket)).map(|cell| &cell.slot).filter(|slot| slot.used)
     }
 
-    /// Reads a word of each cache line that the next message is written to.
+    /// Fetches what the next message is written to.
     pub(crate) fn prefetch(&self) {
         let index = self.index(self.next_ticket);
-        black_box(self.slots.get(index).map(|slot| (slot.seq, slot.marked)));
-        black_box(self.payloads.get(index * self.payload_room).copied());
+        if let Some(cell) = self.cells.get(index) {
+            fetch::<2, _>(cell);
+        }
+        if let Some(far) = self.far.get(index * self.far_room) {
+            fetch::<1, _>(far);
+        }
     }
 
     /// Every message that is there.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.slots.iter_mut().filter(|slot| slot.used)
+        self.cells.iter_mut().map(|cell| &mut cell.slot).filter(|slot| slot.used)
     }
 
+    #[inline]
+    fn cell(&self, ticket: u32) -> Option<&Cell> {
+        let found = self.cells.get(self.index(ticket));
+        found.filter(|Cell { slot, .. }| slot.used && slot.ticket == ticket)
+    }
+
+    /// Whether there is room for a payload of this length.
+    #[inline]
+    fn fits(&self, length: usize) -> bool {
+        length <= NEAR_BYTES.max(self.far_room)
+    }
+
+    #[inline]
     fn index(&self, ticket: u32) -> usize {
-        ticket as usize & (self.slots.len() - 1)
+        ticket as usize & (self.cells.len() - 1)
     }
 
     fn make_room(&mut self, length: usize) {
-        let room = room_for(length);
-        let mut payloads = vec![0; room * self.slots.len()];
-        for (index, slot) in self.slots.iter().enumerate() {
-            let (from, to, length) = (index * self.payload_room, index * room, slot.length as usize);
-            payloads[to..to + length].copy_from_slice(&self.payloads[from..from + length]);
+        let (old, room) = (self.far_room, length.next_power_of_two());
+        let mut far = vec![0; room * self.cells.len()].into_boxed_slice();
+        for index in 0..self.cells.len() {
+            far[index * room..][..old].copy_from_slice(&self.far[index * old..][..old]);
         }
-        (self.payloads, self.payload_room) = (payloads, room);
+        (self.far, self.far_room) = (far, room);
     }
-}
-
-fn room_for(length: usize) -> usize {
-    length.next_power_of_two().max(PAYLOAD_ROOM_MIN)
 }
 
 #[cfg(test)]
@@ -321,36 +355,42 @@ mod tests {
 
     #[test]
     fn a_ring_that_grows_keeps_what_it_has_under_its_tickets() {
-        let mut ring = Ring::new(4);
-        ring.next_ticket = u32::MAX - 5;
-        for seq in 0..9 {
-            ring.push(seq, Time(seq), &[seq as u8; 20], SlotFlags::NONE);
+        for length in [20, NEAR_BYTES + 20] {
+            let mut ring = Ring::new(4);
+            ring.next_ticket = u32::MAX - 5;
+            for seq in 0..9 {
+                ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE);
+            }
+            let before: Vec<u32> = ring.tickets().collect();
+            let expected = ring.grown_bytes(9);
+            ring.grow(9);
+            assert_eq!((ring.slots(), ring.bytes()), (16, expected));
+            for (ticket, seq) in before.iter().zip(5..9_u8) {
+                assert_eq!(ring.message(*ticket).unwrap().1, vec![seq; length], "across the wrap");
+            }
+            assert_eq!(ring.tickets().filter(|ticket| ring.slot(*ticket).is_some()).count(), 4);
+            let overwritten =
+                (9..22).filter(|seq| ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE).1.is_some());
+            assert_eq!(overwritten.count(), 1, "the first after sixteen");
+            ring.grow(4);
+            assert_eq!(ring.slots(), 16, "it never shrinks");
         }
-        let before: Vec<u32> = ring.tickets().collect();
-        let expected = ring.grown_bytes(9);
-        ring.grow(9);
-        assert_eq!((ring.slots(), ring.bytes()), (16, expected));
-        for (ticket, seq) in before.iter().zip(5..9_u8) {
-            assert_eq!(ring.message(*ticket).unwrap().1, [seq; 20], "across the wrap");
-        }
-        assert_eq!(ring.tickets().filter(|ticket| ring.slot(*ticket).is_some()).count(), 4);
-        let overwritten =
-            (9..22).filter(|seq| ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE).1.is_some());
-        assert_eq!(overwritten.count(), 1, "the first after sixteen");
-        ring.grow(4);
-        assert_eq!(ring.slots(), 16, "it never shrinks");
     }
 
     #[test]
     fn larger_payloads_make_room_and_keep_the_smaller_ones() {
         let mut ring = Ring::new(2);
         let (small, _) = ring.push(0, Time(0), b"small", SlotFlags::NONE);
-        assert_eq!(ring.growth(5), 0);
+        assert_eq!([ring.growth(5), ring.growth(NEAR_BYTES)], [0; 2]);
         let grown = ring.growth(100);
         let before = ring.bytes();
         let (large, _) = ring.push(1, Time(1), &[7; 100], SlotFlags::NONE);
         assert_eq!(ring.bytes(), before + grown);
         assert_eq!(ring.message(small).unwrap().1, b"small");
         assert_eq!(ring.message(large).unwrap().1, [7; 100]);
+        let (larger, _) = ring.push(2, Time(2), &[8; 1000], SlotFlags::NONE);
+        assert_eq!(ring.message(large).unwrap().1, [7; 100]);
+        assert_eq!(ring.message(larger).unwrap().1, [8; 1000]);
+        assert_eq!(size_of::<Cell>(), 128, "two cache lines");
     }
 }

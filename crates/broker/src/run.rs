@@ -5,9 +5,10 @@ use crate::events::Event;
 use crate::posting::{Origin, Routed};
 use crate::queue::{Job, JobKind};
 use crate::register;
-use crate::ring::SlotFlags;
+use crate::ring::{Slot, SlotFlags};
 use crate::sessions::{Deferred, Session};
-use crate::table::Topic;
+use crate::status::Stats;
+use crate::table::{Stream, Topic};
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -68,7 +69,7 @@ impl Broker {
             let open = session.open_link(out, settings.limits.subscriber_backlog_bytes);
             let state = open.and_then(|link| links.get_mut(link)).filter(|state| !state.closing);
             if let (Some(link), Some(state)) = (open, state) {
-                let expected = if session.began <= stream.registered { stream.first } else { seq };
+                let expected = |stream: &Stream| session.expects(stream, seq);
                 register::announce(state, link, job.stream, stream, topic, expected, out);
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
@@ -103,17 +104,22 @@ impl Broker {
             stream.count_dispatch(now, created, deadline, topic, stats, out);
         }
         let offered = Offered { missing: topic.missing(owed), processing: given == Some(true), asks };
-        self.account(now, &job, &offered, out);
+        if offered.missing == 0
+            && !offered.processing
+            && let Some(slot) = stream.ring.slot_mut(job.ticket)
+        {
+            let backup = self.pair.backup().filter(|_| settings.policy.coordinates());
+            slot.settle(job.stream, backup.map(|partner| partner.link), stats, out);
+        } else {
+            self.account(now, &job, &offered, out);
+        }
         for (session, message) in dropped {
             self.write_off(session, message, out);
         }
     }
 
-    /// A message has been offered to all: it is settled, or waits for those who have not got it.
+    /// A message has been offered to all, and waits for those who have not got it.
     fn account(&mut self, now: Time, job: &Job, offered: &Offered, out: &mut impl Outputs) {
-        if offered.missing == 0 && !offered.processing {
-            return self.settle(job.stream, job.ticket, out);
-        }
         let slot = self.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
         if let Some(slot) = slot {
             slot.unconfirmed = offered.missing;
@@ -145,25 +151,10 @@ impl Broker {
 
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
-        let backup = self.pair.backup();
-        let coordinates = self.settings.policy.coordinates();
-        let Some(stream) = self.table.stream_mut(index) else { return };
-        let Some(slot) = stream.ring.slot_mut(ticket) else { return };
-        slot.set(SlotFlags::DISPATCHED);
-        if let Some(lineage) = slot.take_lineage() {
-            out.release(lineage);
-        }
-        if slot.take(SlotFlags::ASKED) {
-            out.covered(index, slot.seq);
-        }
-        let copied = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
-        if let Some(partner) = backup
-            && copied
-            && coordinates
-        {
-            slot.set(SlotFlags::PRUNED);
-            self.stats.pruned += 1;
-            out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq: slot.seq });
+        let backup = self.pair.backup().filter(|_| self.settings.policy.coordinates());
+        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        if let Some(slot) = slot {
+            slot.settle(index, backup.map(|partner| partner.link), &mut self.stats, out);
         }
     }
 
@@ -180,8 +171,7 @@ impl Broker {
             return false;
         }
         let Some(state) = links.get_mut(partner.link) else { return false };
-        let next = stream.next_seq;
-        register::announce(state, partner.link, index, stream, topic, next, out);
+        register::announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
         let (seq, created) = (slot.seq, slot.created);
         let flags = slot.marks.only(MessageFlags::TRUTHS);
         let copy = Message { stream: index, flags, seq, created, payload };
@@ -275,7 +265,7 @@ impl Broker {
                 stats.dropped += 1;
                 continue;
             };
-            let expected = if session.began <= stream.registered { stream.first } else { slot.seq };
+            let expected = |stream: &Stream| session.expects(stream, slot.seq);
             register::announce(state, link, waiting.stream, stream, topic, expected, out);
             let flags = heard(slot.marks).with(asking(topic.contract.confirm));
             let (payload, _) = wire::trailer(slot.marks, payload);
@@ -302,6 +292,25 @@ impl Broker {
     }
 }
 
+impl Slot {
+    /// The message of this stream counts as dispatched. A backup is told where it is to forget its copy.
+    fn settle(&mut self, stream: u32, backup: Option<LinkId>, stats: &mut Stats, out: &mut impl Outputs) {
+        self.set(SlotFlags::DISPATCHED);
+        if let Some(lineage) = self.take_lineage() {
+            out.release(lineage);
+        }
+        if self.take(SlotFlags::ASKED) {
+            out.covered(stream, self.seq);
+        }
+        let copied = self.flags.has(SlotFlags::REPLICATED) && !self.flags.has(SlotFlags::PRUNED);
+        if let Some(backup) = backup.filter(|_| copied) {
+            self.set(SlotFlags::PRUNED);
+            stats.pruned += 1;
+            out.send_mark(backup, MarkKind::Prune, Mark { stream, seq: self.seq });
+        }
+    }
+}
+
 /// A message that has been offered to all.
 struct Offered {
     /// Those who have not got it, by their bits.
@@ -315,6 +324,7 @@ struct Offered {
 impl Topic {
     /// Whom a message waits for, of those that were owed it. It counts as dispatched when all have it. Where no copy could be
     /// kept for those that do not, it counts at once: nothing would be gained by waiting.
+    #[inline]
     fn missing(&self, owed: u64) -> u64 {
         let count = self.subscribers.len().min(u64::BITS as usize) as u32;
         let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
@@ -341,6 +351,11 @@ impl Session {
     fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
         let link = self.link?;
         (self.deferred.is_empty() && out.backlog(link) < backlog_max).then_some(link)
+    }
+
+    /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes.
+    fn expects(&self, stream: &Stream, seq: u64) -> u64 {
+        if self.began <= stream.registered { stream.first } else { seq }
     }
 
     /// Whether a copy should be kept for it: it is there and slow, or has just lost its connection. One that stays away

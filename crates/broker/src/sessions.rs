@@ -81,6 +81,7 @@ impl Sessions {
         self.slots.get(index as usize)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Session> {
         self.slots.get_mut(index as usize)?.as_mut()
     }

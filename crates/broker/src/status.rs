@@ -81,6 +81,7 @@ impl Stats {
         }
     }
 
+    #[inline]
     pub(crate) fn record_latency(&mut self, latency: Span) {
         self.latency.saturating_record(latency.as_nanos_u64() / 1_000);
     }

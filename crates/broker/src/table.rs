@@ -1,32 +1,38 @@
 //! Topics and their streams.
 
 use crate::lazy::Copying;
+use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::hint::black_box;
 use wire::LinkId;
 
+/// Its fields are in the order of use: every message needs the first three cache lines, and no others.
 #[derive(Clone)]
+#[repr(C, align(64))]
 pub(crate) struct Topic {
-    pub(crate) name: TopicName,
     pub(crate) contract: Contract,
-    pub(crate) plan: Plan,
-    pub(crate) streams: Vec<u32>,
-    /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
-    pub(crate) subscribers: Vec<u32>,
-    /// How operators take its messages, if they do.
-    pub(crate) processing: Option<Processing>,
-    /// Whether its messages are results of an operator.
-    pub(crate) made: bool,
     /// The class of contract that it is counted in.
     pub(crate) class: u32,
     /// Under which number subscribers of other protocols are given its messages.
     pub(crate) route: Option<u32>,
-    /// How many those are.
+    /// Whether its messages are results of an operator.
+    pub(crate) made: bool,
+    pub(crate) plan: Plan,
+    /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
+    pub(crate) subscribers: Subscribers,
+    /// How operators take its messages, if they do.
+    pub(crate) processing: Option<Processing>,
+    pub(crate) name: TopicName,
+    pub(crate) streams: Vec<u32>,
+    /// How many subscribers of other protocols it has.
     pub(crate) others: u32,
 }
+
+/// The first of them lie in the topic itself.
+pub(crate) type Subscribers = SmallVec<[u32; 4]>;
 
 impl Topic {
     /// How many subscribers a message is dispatched to, as admission counts them.
@@ -35,10 +41,22 @@ impl Topic {
     }
 }
 
-/// The messages of one topic from one publisher.
+/// The messages of one topic from one publisher. Its fields are in the order of use: every message needs the first two cache
+/// lines, which end behind the first three counters, and no others.
 #[derive(Clone)]
+#[repr(C, align(128))]
 pub(crate) struct Stream {
+    pub(crate) ring: Ring,
+    /// The number after the highest that has arrived.
+    pub(crate) next_seq: u64,
     pub(crate) topic: u32,
+    /// Whether `next_seq` is a guess: a backup does not see the messages that need no copy.
+    pub(crate) next_seq_unknown: bool,
+    /// The creation time that deadlines were last counted from, and the true one.
+    pub(crate) released: Time,
+    pub(crate) created: Time,
+    pub(crate) copying: Copying,
+    pub(crate) counters: Counters,
     pub(crate) publisher: Box<str>,
     pub(crate) incarnation: u64,
     pub(crate) registered: Time,
@@ -50,15 +68,6 @@ pub(crate) struct Stream {
     pub(crate) silent_since: Time,
     /// Whether admission has counted it: by us as primary, or by the primary from which we copied it.
     pub(crate) admitted: bool,
-    pub(crate) ring: Ring,
-    /// The number after the highest that has arrived.
-    pub(crate) next_seq: u64,
-    /// Whether `next_seq` is a guess: a backup does not see the messages that need no copy.
-    pub(crate) next_seq_unknown: bool,
-    /// The creation time that deadlines were last counted from, and the true one.
-    pub(crate) released: Time,
-    pub(crate) created: Time,
-    pub(crate) counters: Counters,
     /// Whether a number that never comes is a loss.
     pub(crate) gapless: bool,
     /// The first number of its present life.
@@ -67,18 +76,25 @@ pub(crate) struct Stream {
     pub(crate) results: Vec<ResultStream>,
     /// For results: the stream of the messages that they stand for.
     pub(crate) made_of: Option<u32>,
-    pub(crate) copying: Copying,
+}
+
+impl Stream {
+    /// The number after the highest that has arrived.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
 }
 
 /// What happened to a stream since it was registered.
 #[derive(Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Counters {
     pub(crate) arrived: u64,
+    pub(crate) latency_last: Span,
+    pub(crate) latency_max: Span,
     pub(crate) lost: u64,
     pub(crate) longest_run: u32,
     pub(crate) late: u64,
-    pub(crate) latency_last: Span,
-    pub(crate) latency_max: Span,
     /// When the contract was last seen to be broken, or endangered.
     pub(crate) broken_at: Time,
     pub(crate) endangered_at: Time,
@@ -112,6 +128,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    #[inline]
     pub(crate) fn topic(&self, index: u32) -> Option<&Topic> {
         self.topics.get(index as usize)?.as_ref()
     }
@@ -120,6 +137,7 @@ impl Table {
         self.topics.get_mut(index as usize)?.as_mut()
     }
 
+    #[inline]
     pub(crate) fn stream(&self, index: u32) -> Option<&Stream> {
         self.streams.get(index as usize)?.as_ref()
     }
@@ -135,32 +153,28 @@ impl Table {
     }
 
     /// A stream to be changed, with its topic.
+    #[inline]
     pub(crate) fn pair_mut(&mut self, stream: u32) -> Option<(&mut Stream, &Topic)> {
         let stream = self.streams.get_mut(stream as usize)?.as_mut()?;
         let topic = self.topics.get(stream.topic as usize)?.as_ref()?;
         Some((stream, topic))
     }
 
-    /// Reads a word of each cache line that a message needs of these streams and their topics, and does nothing with it.
-    pub(crate) fn prefetch(&self, streams: &[u32]) {
-        let streams = || streams.iter().filter_map(|index| self.stream(*index));
-        for stream in streams() {
-            let Stream { ring, copying, next_seq, counters, topic, .. } = stream;
-            black_box((ring.next_ticket(), *copying, *next_seq, counters.latency_max, *topic));
+    /// Fetches what a message needs of a stream itself.
+    #[inline]
+    pub(crate) fn prefetch(&self, stream: u32) {
+        if let Some(stream) = self.streams.get(stream as usize) {
+            fetch::<2, _>(stream);
         }
-        for stream in streams() {
-            stream.ring.prefetch();
-            if let Some(Topic { plan, processing, subscribers, contract, class, .. }) =
-                self.topic(stream.topic)
-            {
-                black_box((
-                    plan.pseudo,
-                    processing.is_some(),
-                    contract.period,
-                    *class,
-                    subscribers.first().copied(),
-                ));
-            }
+    }
+
+    /// Fetches what the next message needs besides: its slot, and what it needs of the topic. The stream should have come by now.
+    #[inline]
+    pub(crate) fn prefetch_rest(&self, stream: u32) {
+        let Some(stream) = self.stream(stream) else { return };
+        stream.ring.prefetch();
+        if let Some(topic) = self.topics.get(stream.topic as usize) {
+            fetch::<3, _>(topic);
         }
     }
 
@@ -248,8 +262,29 @@ impl Table {
         streams.filter_map(|(index, stream)| stream.as_ref().map(|stream| (index as u32, stream)))
     }
 
+    /// Those at so many places from this one on.
+    pub(crate) fn streams_from(&self, first: usize, count: usize) -> impl Iterator<Item = (u32, &Stream)> {
+        let places = self.streams.iter().enumerate().skip(first).take(count);
+        places.filter_map(|(index, stream)| stream.as_ref().map(|stream| (index as u32, stream)))
+    }
+
     pub(crate) fn topics(&self) -> impl Iterator<Item = (u32, &Topic)> {
         let topics = self.topics.iter().enumerate();
         topics.filter_map(|(index, topic)| topic.as_ref().map(|topic| (index as u32, topic)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn what_every_message_needs_lies_in_the_first_cache_lines() {
+        let ends = offset_of!(Stream, counters) + offset_of!(Counters, lost);
+        assert!(ends <= 128, "a stream's first two end at {ends}");
+        let ends = offset_of!(Topic, name);
+        assert!(ends <= 192, "a topic's first three end at {ends}");
+        assert_eq!([size_of::<Option<Stream>>() - size_of::<Stream>(), size_of::<Subscribers>()], [0, 24]);
     }
 }

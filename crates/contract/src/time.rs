@@ -77,6 +77,7 @@ impl Span {
     }
 
     /// The length in nanoseconds, zero where it is negative.
+    #[inline]
     pub fn as_nanos_u64(self) -> u64 {
         self.0.max(0).unsigned_abs()
     }

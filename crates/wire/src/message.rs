@@ -97,6 +97,7 @@ pub struct Message<'a> {
 /// Cuts the trailer off a payload, where the flags say that it has one: what it carries, and the trailer. The trailer is for
 /// whoever serves another protocol; its last two bytes are its length without them. One that is not as it should be counts as
 /// payload.
+#[inline]
 pub fn trailer(flags: MessageFlags, payload: &[u8]) -> (&[u8], &[u8]) {
     let cut = || {
         let (rest, length) = payload.split_last_chunk::<2>()?;
@@ -128,6 +129,7 @@ impl<'a> Message<'a> {
         size_of::<MessageHead>() + self.payload.len()
     }
 
+    #[inline]
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(self.payload.len() <= PAYLOAD_BYTES_MAX);
         let head = MessageHead {
@@ -140,6 +142,7 @@ impl<'a> Message<'a> {
         out.extend_from_slice(self.payload);
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>) -> Result<Message<'a>, WireError> {
         let head = reader.head::<MessageHead>()?;
         let length_and_flags = head.length_and_flags.get();
@@ -174,6 +177,7 @@ impl<'a> Messages<'a> {
 impl<'a> Iterator for Messages<'a> {
     type Item = Message<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Message<'a>> {
         let mut reader = Reader(self.0);
         let message = Message::read(&mut reader).ok()?;

@@ -37,6 +37,7 @@ impl Outbox {
     }
 
     /// Appends a message, to the last frame where that is a growing batch of the same kind.
+    #[inline]
     pub fn push_message(&mut self, kind: MessageKind, message: &Message<'_>) {
         self.begin(kind as u8, message.encoded_bytes());
         message.write(&mut self.bytes);
@@ -79,6 +80,7 @@ impl Outbox {
     }
 
     /// Goes on with the open batch if it is of this kind and has room for so many bytes, or begins another.
+    #[inline]
     fn begin(&mut self, kind: u8, bytes: usize) {
         let grown = |open: &OpenBatch| self.bytes.len() - open.at + bytes;
         let fits = |open: &OpenBatch| open.kind == kind && grown(open) <= BATCH_BYTES_TARGET;
@@ -89,6 +91,7 @@ impl Outbox {
     }
 
     /// Writes the batch's length into its head.
+    #[inline]
     fn grow(&mut self) {
         let Some(open) = &self.open else { return };
         let length = (self.bytes.len() - open.at - FRAME_HEAD_BYTES) as u32;

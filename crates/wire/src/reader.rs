@@ -10,6 +10,7 @@ pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
     /// A fixed head, in place.
+    #[inline]
     pub(crate) fn head<T>(&mut self) -> Result<&'a T, WireError>
     where
         T: FromBytes + KnownLayout + Immutable + Unaligned,
@@ -19,6 +20,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    #[inline]
     pub(crate) fn bytes(&mut self, length: usize) -> Result<&'a [u8], WireError> {
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(WireError::Truncated)?;
         self.0 = rest;
@@ -41,6 +43,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends a fixed head.
+#[inline]
 pub(crate) fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, head: &T) {
     out.extend_from_slice(head.as_bytes());
 }
