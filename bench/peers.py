@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`verge broker` beside other brokers and a bare relay, in turn: round trips, one to one, one to many, urgent messages beside bulk, the
 workload of the source's table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
-`--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind. PRIORITY=0 runs all processes with
+`--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind, `--keep` leaves on the page what it has of
+other kinds. PRIORITY=0 runs all processes with
 ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
 
 import json
@@ -236,7 +237,14 @@ def zenoh_version():
     return "zenoh " + lines[lines.index('name = "zenoh"') + 1].split('"')[1]
 
 
-def page(results, taken, absent, drawn):
+def kept_of(folder, measured):
+    """What was measured before of other kinds, and by which commit."""
+    with open(os.path.join(folder, "peers.json")) as file:
+        before = json.load(file)
+    return {"commit": before["commit"], "runs": [row for row in before["runs"] if row["kind"] not in measured]}
+
+
+def page(results, taken, absent, drawn, kept):
     versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "zenoh": [zenoh_version()], "redis": [said([REDIS, "--version"])]}
     measured = list(dict.fromkeys(row["broker"] for row in results))
     shown = "; ".join(" ".join(versions[name]) for name in measured if name in versions)
@@ -255,7 +263,8 @@ def page(results, taken, absent, drawn):
         "",
         f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {commit()}. "
         f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile. "
-        f"{disturbances(row['report'] for row in results)}",
+        f"{disturbances(row['report'] for row in results)}"
+        + (f" Kept from commit {kept['commit']}: {', '.join(dict.fromkeys(row['kind'] for row in kept['runs']))}." if kept else ""),
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
         "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
@@ -322,12 +331,15 @@ def main():
                     report = undisturbed(lambda: measure(name, kind, words), 0 if QUICK else REPEATS)
                     results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
+    folder = os.environ.get("RESULTS", "bench/results")
+    kept = kept_of(folder, {row["kind"] for row in results}) if "--keep" in sys.argv else None
+    if kept:
+        results += kept["runs"]
     # Rows are shown in one order, whoever began.
     results.sort(key=lambda row: there.index(row["broker"]))
     after = stolen()
     drawn = draw(results)
-    text = page(results, (after[0] - before[0]) / max(after[1] - before[1], 1), absent, drawn)
-    folder = os.environ.get("RESULTS", "bench/results")
+    text = page(results, (after[0] - before[0]) / max(after[1] - before[1], 1), absent, drawn, kept)
     os.makedirs(folder, exist_ok=True)
     for name, picture in drawn.items():
         with open(os.path.join(folder, name), "w") as file:
