@@ -244,7 +244,7 @@ def kept_of(folder, measured):
     return {"commit": before["commit"], "runs": [row for row in before["runs"] if row["kind"] not in measured]}
 
 
-def page(results, taken, absent, drawn, kept):
+def page(results, taken, absent, drawn, kept, by):
     versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "zenoh": [zenoh_version()], "redis": [said([REDIS, "--version"])]}
     measured = list(dict.fromkeys(row["broker"] for row in results))
     shown = "; ".join(" ".join(versions[name]) for name in measured if name in versions)
@@ -261,7 +261,7 @@ def page(results, taken, absent, drawn, kept):
     lines = [
         "# Verge beside other brokers",
         "",
-        f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {commit()}. "
+        f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {by}. "
         f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile. "
         f"{disturbances(row['report'] for row in results)}"
         + (f" Kept from commit {kept['commit']}: {', '.join(dict.fromkeys(row['kind'] for row in kept['runs']))}." if kept else ""),
@@ -319,7 +319,7 @@ def main():
         print(f"left out: {line}", file=sys.stderr)
     if not there:
         sys.exit("nothing is there to be measured")
-    results = []
+    results, by = [], commit()
     before = stolen()
     plan = [case for case in cases() if not KINDS or case[0] in KINDS]
     for number in range(ROUNDS):
@@ -339,7 +339,7 @@ def main():
     results.sort(key=lambda row: there.index(row["broker"]))
     after = stolen()
     drawn = draw(results)
-    text = page(results, (after[0] - before[0]) / max(after[1] - before[1], 1), absent, drawn, kept)
+    text = page(results, (after[0] - before[0]) / max(after[1] - before[1], 1), absent, drawn, kept, by)
     os.makedirs(folder, exist_ok=True)
     for name, picture in drawn.items():
         with open(os.path.join(folder, name), "w") as file:
@@ -347,7 +347,7 @@ def main():
     with open(os.path.join(folder, "peers.md"), "w") as file:
         file.write(text)
     with open(os.path.join(folder, "peers.json"), "w") as file:
-        json.dump({"command": sys.argv, "commit": commit(), "machine": machine(), "runs": results}, file, indent=1)
+        json.dump({"command": sys.argv, "commit": by, "machine": machine(), "runs": results}, file, indent=1)
     print(text)
 
 
