@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import resource
+import signal
 import socket
 import statistics
 import subprocess
@@ -98,6 +99,8 @@ def throttle(value):
         except OSError:
             return before
         return to
+    # Who is asked to end puts it back as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         yield write(value)
     finally:
