@@ -61,25 +61,31 @@ def stolen():
     return fields[7], sum(fields[:8])
 
 
+def share_stolen(before, after):
+    """Of all processor time between two looks, what the hypervisor took."""
+    return (after[0] - before[0]) / max(after[1] - before[1], 1)
+
+
 # A measurement during which the hypervisor takes more of the processors than this is made again, at most so many times.
-TAKEN_MOST, REPEATS = 0.01, 2
+STOLEN_MOST, REPEATS = 0.01, 0 if "--quick" in sys.argv else 2
 
 
-def undisturbed(measure, repeats=REPEATS):
+def undisturbed(measure):
     """The report of the try during which the hypervisor took least, with what it took and the tries that were made."""
     tries = []
-    while not tries or (tries[-1][0] > TAKEN_MOST and len(tries) <= repeats):
+    while not tries or (tries[-1][0] > STOLEN_MOST and len(tries) <= REPEATS):
         before = stolen()
         report = measure()
-        after = stolen()
-        tries.append(((after[0] - before[0]) / max(after[1] - before[1], 1), report))
+        tries.append((share_stolen(before, stolen()), report))
     taken, report = min(tries, key=lambda one: one[0])
     return report | {"stolen_share": taken, "tries": len(tries)}
 
 
 def disturbances(reports):
     """A sentence about the repetitions."""
-    reports, share = list(reports), f"{100 * TAKEN_MOST:g} %"
+    if not REPEATS:
+        return "Nothing was measured again."
+    reports, share = list(reports), f"{100 * STOLEN_MOST:g} %"
     again = sum(report["tries"] > 1 for report in reports)
     worst = max((report["stolen_share"] for report in reports), default=0)
     return (f"Whatever was measured while it took more than {share} was measured again, at most {REPEATS} times, and the try with the least "

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import pictures
-from common import commit, free_ports, machine, said, scheduled, spread, stolen
+from common import commit, free_ports, machine, said, scheduled, share_stolen, spread, stolen
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
@@ -305,7 +305,7 @@ def main():
             print(f"run {number + 1} of {RUNS}: {name}: silence {run['silence_ms'] or 0:.1f} ms, {run['lost']} of {run['sent']} lost",
                   file=sys.stderr, flush=True)
     after = stolen()
-    text = page(by, (after[0] - before[0]) / max(after[1] - before[1], 1), absent)
+    text = page(by, share_stolen(before, after), absent)
     folder = os.environ.get("RESULTS", "bench/results")
     os.makedirs(folder, exist_ok=True)
     picture = draw(by)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 import pictures
-from common import REPEATS, awake, commit, disturbances, machine, realtime_limit, said, spread, stolen, throttle, undisturbed
+from common import awake, commit, disturbances, machine, realtime_limit, said, share_stolen, spread, stolen, throttle, undisturbed
 
 PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
 JAVA = os.environ.get("JAVA", "java")
@@ -341,8 +341,7 @@ def measured(best):
             both = [("verge", lambda: verge(streams, number + 1)), ("flink", lambda: flink(best, streams, number + 1))]
             with awake() if processor_share(streams) < BUSY else contextlib.nullcontext():
                 for system, measure in both[::-1] if number % 2 else both:
-                    runs.append({"round": number, "streams": streams, "system": system,
-                                 "report": undisturbed(measure, 0 if QUICK else REPEATS)})
+                    runs.append({"round": number, "streams": streams, "system": system, "report": undisturbed(measure)})
     return runs
 
 
@@ -359,7 +358,7 @@ def main():
         best, tried = best_settings()
     runs = measured(best)
     after = stolen()
-    text, drawn = page(runs, best, tried, (after[0] - before[0]) / max(after[1] - before[1], 1)), draw(runs)
+    text, drawn = page(runs, best, tried, share_stolen(before, after)), draw(runs)
     folder = os.environ.get("RESULTS", "bench/results")
     os.makedirs(folder, exist_ok=True)
     data = {"command": sys.argv, "commit": commit(), "machine": machine(), "java": said([JAVA, "-version"]), "settings": best,

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from common import commit, machine, stolen
+from common import commit, machine, share_stolen, stolen
 import frame_page
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
@@ -125,7 +125,7 @@ class Measuring:
 
     def save(self):
         after = stolen()
-        share = (after[0] - self.before[0]) / max(after[1] - self.before[1], 1)
+        share = share_stolen(self.before, after)
         head = {"command": " ".join(["bench/frame.py", *(["--quick"] if QUICK else [])]), "runs_each": RUNS, "seconds": SECONDS,
                 "topics": TOPICS, "policies": POLICIES, "commit": self.commit, "machine": machine(), "processors": os.cpu_count(),
                 "stolen": 100 * share, "took_s": time.monotonic() - self.began}

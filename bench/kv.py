@@ -17,7 +17,7 @@ import threading
 import time
 
 import kv_page
-from common import awake, commit, machine, said, scheduled, stolen
+from common import awake, commit, machine, said, scheduled, share_stolen, stolen
 from kv_stores import ETCD, REDIS, VERGE, Store
 
 KV = os.environ.get("KV", "./target/release/verge-bench-kv")
@@ -217,11 +217,6 @@ def missing():
     """Programs that are not there, by store."""
     programs = {"verge": VERGE, "redis": REDIS, "etcd": ETCD}
     return {store: program for store, program in programs.items() if not shutil.which(program)}
-
-
-def share_stolen(before, after):
-    """Of all processor time between two looks, what the hypervisor took."""
-    return (after[0] - before[0]) / max(after[1] - before[1], 1)
 
 
 def main():

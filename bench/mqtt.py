@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from common import free_ports, scheduled, spread, stolen
+from common import free_ports, scheduled, share_stolen, spread, stolen
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 LOAD = os.environ.get("LOAD", "./target/release/verge-bench-mqtt")
@@ -195,7 +195,7 @@ def main():
                 results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": measure(name, order)})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
     after = stolen()
-    page(results, (after[0] - before[0]) / max(after[1] - before[1], 1))
+    page(results, share_stolen(before, after))
 
 
 if __name__ == "__main__":

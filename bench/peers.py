@@ -17,7 +17,7 @@ import tempfile
 import time
 
 import pictures
-from common import REPEATS, commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, spread, stolen, throttle, undisturbed
+from common import commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, undisturbed
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
@@ -328,7 +328,7 @@ def main():
             turn = there[number % len(there):] + there[:number % len(there)]
             for name in turn:
                 if name not in without:
-                    report = undisturbed(lambda: measure(name, kind, words), 0 if QUICK else REPEATS)
+                    report = undisturbed(lambda: measure(name, kind, words))
                     results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
     folder = os.environ.get("RESULTS", "bench/results")
@@ -339,7 +339,7 @@ def main():
     results.sort(key=lambda row: there.index(row["broker"]))
     after = stolen()
     drawn = draw(results)
-    text = page(results, (after[0] - before[0]) / max(after[1] - before[1], 1), absent, drawn, kept, by)
+    text = page(results, share_stolen(before, after), absent, drawn, kept, by)
     os.makedirs(folder, exist_ok=True)
     for name, picture in drawn.items():
         with open(os.path.join(folder, name), "w") as file:

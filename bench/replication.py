@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+from common import share_stolen, stolen
+
 PROGRAM = os.environ.get("VERGE", "./target/release/verge")
 QUICK = "--quick" in sys.argv
 CRASHES = 1 if QUICK else int(os.environ.get("CRASHES", "20"))
@@ -201,12 +203,6 @@ def processor_ns(pid):
     return used
 
 
-def stolen():
-    with open("/proc/stat") as file:
-        fields = [int(word) for word in file.readline().split()[1:]]
-    return fields[7], sum(fields[:8])
-
-
 def once(policy, topics, module_path):
     """One crash; what subscribers saw."""
     folder = tempfile.mkdtemp(prefix="verge-bench-")
@@ -271,7 +267,7 @@ def once(policy, topics, module_path):
             "backup": share(1 - index, lambda name: True),
             "promotions": last["counters"]["promotions"] if last else 0,
             "outage_ms": max(sent["outages_ms"], default=None), "behind_ms": sent["behind_ms"],
-            "stolen": (stolen_after[0] - stolen_before[0]) / max(stolen_after[1] - stolen_before[1], 1),
+            "stolen": share_stolen(stolen_before, stolen_after),
         }
     finally:
         for process in processes:
