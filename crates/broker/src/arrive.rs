@@ -3,7 +3,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::lazy::Arrival;
-use crate::links::{Link, NO_STREAM};
+use crate::links::NO_STREAM;
 use crate::queue::JobKind;
 use crate::ring::{Slot, SlotFlags};
 use crate::status::Stats;
@@ -28,9 +28,9 @@ impl Broker {
     /// Messages from a publisher, or forwarded by a broker which does not reign.
     pub(crate) fn arrive(&mut self, now: Time, from: LinkId, messages: Messages<'_>, out: &mut impl Outputs) {
         // How a message came through another protocol is for brokers to say.
-        let from_client = self.links.get(from).is_some_and(Link::is_client);
-        let hidden = if from_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
-        let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
+        let Some(link) = self.links.get(from) else { return };
+        let hidden = if link.is_client() { MessageFlags::TRUTHS } else { MessageFlags::NONE };
+        let scattered = link.numbers.len() > FEW_STREAMS;
         let mut ahead = Ahead { messages, streams: [NO_STREAM; LOOK_AHEAD], count: 0 };
         if scattered {
             self.prefetch(from, &mut ahead);

@@ -320,7 +320,7 @@ impl Topic {
         &self,
         now: Time,
         receipt: Receipt,
-        incarnation: u64,
+        stream: &Stream,
         again: bool,
         message: &Message<'_>,
         out: &mut impl Outputs,
@@ -331,7 +331,8 @@ impl Topic {
         }
         // What comes from the future is as new as anything can be. (It has been counted when it arrived.)
         let message = &Message { created: message.created.min(now + CLOCK_AHEAD_MAX), ..*message };
-        let given = out.process(processing.handle, &Processed { receipt, incarnation, message });
+        let processed = Processed { receipt, incarnation: stream.incarnation, message };
+        let given = out.process(processing.handle, &processed);
         Some(given && !Mutant::SettleUnprocessed.is_on())
     }
 }

@@ -5,7 +5,7 @@
 //! the sake of few.
 //!
 //! Messages come in batches, and mostly nothing waits when one comes. Its jobs are only noted, and sorted when the first of them
-//! is asked for: that is half of the work of a heap. What comes while sorted jobs still wait goes to a heap beside them.
+//! is asked for, which is less work than a heap. What comes while sorted jobs still wait goes to a heap beside them.
 
 use contract::{Mutant, Time};
 use std::cmp::{Ordering, Reverse};

@@ -92,7 +92,7 @@ impl Broker {
                 Routed { origin, created, again, contract: &topic.contract, truths, trailer, payload };
             out.deliver(now, route, &routed);
         }
-        let given = topic.process(now, receipt, stream.incarnation, again, &message, out);
+        let given = topic.process(now, receipt, stream, again, &message, out);
         if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
             stats.unprocessed += 1;
             stream.lose(now, 1, topic, stats, out);

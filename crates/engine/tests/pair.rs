@@ -7,7 +7,7 @@ mod world;
 use contract::{Contract, Span, TopicFilter};
 use endpoint::PublicationState;
 use wire::Frame;
-use world::run::{replicated, run, run_with, urgent};
+use world::run::{Run, replicated, run, run_with, urgent};
 use world::{Who, World};
 
 #[test]
@@ -483,6 +483,26 @@ fn a_stream_whose_publisher_is_gone_is_forgotten_after_a_while() {
     let answer = run.world.seen(run.subscriber).answers.join("\n");
     assert!(answer.contains("utilisation_ppm: 0,"), "{answer}");
     run.assert_nothing_missing();
+}
+
+#[test]
+fn of_many_streams_without_their_publisher_some_are_forgotten_at_a_time() {
+    const STREAMS: usize = 2_500;
+    let contracts = vec![Contract::every(Span::secs(10)).best_effort(); STREAMS];
+    let mut run = run_with(|settings| settings.limits.stream_linger = Span::secs(1), &contracts);
+    let slots = |run: &Run| run.world.broker(0).slots();
+    let of_one = slots(&run) / STREAMS;
+    assert!(of_one > 0);
+    run.world.wall(run.publisher, 0, true);
+    run.world.break_link(run.publisher, 0);
+    let mut left = vec![slots(&run)];
+    for _ in 0..15 {
+        run.world.run_for(Span::millis(100));
+        left.push(slots(&run));
+    }
+    assert_eq!(left.last(), Some(&0), "{left:?}");
+    let most = left.windows(2).map(|pair| pair[0] - pair[1]).max();
+    assert!(most <= Some(1_100 * of_one), "{left:?}");
 }
 
 #[test]
