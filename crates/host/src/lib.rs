@@ -4,6 +4,7 @@ mod breath;
 mod calibrate;
 mod clock;
 mod connection;
+mod descriptors;
 mod doors;
 mod driver;
 mod error;
@@ -23,6 +24,7 @@ mod workers;
 
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{fill_random, now, random_number};
+pub use descriptors::prepare_descriptors;
 pub use doors::{Door, DoorLimits};
 pub use driver::Driver;
 pub use error::HostError;

@@ -1,7 +1,7 @@
 //! Real-time scheduling for the calling thread, where the host allows it, and a plain sentence where it does not.
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use thread_priority::unix::{
     RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
@@ -65,14 +65,6 @@ pub(crate) fn try_priority(priority: Option<u8>, who: &str) -> Vec<String> {
         )
     };
     set_fifo(priority).err().map(sentence).into_iter().collect()
-}
-
-/// Raises the number of descriptors to what the host allows, since every connection needs one. Returns how many there
-/// are now, if there is a limit.
-pub fn raise_descriptor_limit() -> Option<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
 /// Keeps all memory resident. Not under a limit: once it were reached, the next allocation would fail and end the broker.

@@ -489,6 +489,11 @@ impl Load {
         self.thread.take().unwrap().join().unwrap()
     }
 
+    /// How often the publisher has heard of a primary since it began.
+    pub fn moves(&self) -> usize {
+        self.reigns.lock().unwrap().len()
+    }
+
     /// How long after this moment the publisher had a primary in this broker.
     pub fn failover(&self, since: Instant, to: usize) -> Duration {
         wait_for("the publisher's new primary", || {

@@ -15,8 +15,8 @@ use around::Around;
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
-use host::realtime::{Wishes, ask, raise_descriptor_limit};
-use host::{Door, Notifier, Serving, Troubles, calibrate, now, random_number, serve};
+use host::realtime::{Wishes, ask};
+use host::{Door, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve};
 use reload::{LogTaker, Taker};
 use security::{Certificates, check_exposure};
 use std::os::fd::OwnedFd;
@@ -44,6 +44,8 @@ pub fn run(
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     check_exposure(config, own, insecure)?;
+    let wanted = config.limits.links as u64 + DESCRIPTORS_KEPT;
+    let descriptors = prepare_descriptors(wanted);
     let (lines, printer) = log::write_in_background(&own.name, config.log)?;
     // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
@@ -69,9 +71,7 @@ pub fn run(
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
-    if let Some(descriptors) =
-        raise_descriptor_limit().filter(|n| *n < config.limits.links as u64 + DESCRIPTORS_KEPT)
-    {
+    if let Some(descriptors) = descriptors.filter(|allowed| *allowed < wanted) {
         lines.say(&format!(
             "note: the host allows {descriptors} descriptors, too few for limits.connections = {}: raise LimitNOFILE",
             config.limits.links
