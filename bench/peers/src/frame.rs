@@ -151,25 +151,29 @@ fn publish(
 ) -> io::Result<Times> {
     let mut late = Times::new();
     let mut payload = vec![0; bytes];
-    while let Some(mut proxy) = proxies.pop() {
-        let due_ns = proxy.due_ns.0;
-        if due_ns >= clock.to_ns {
-            break;
-        }
-        sleep_until(due_ns);
-        if due_ns >= clock.from_ns {
-            late.note(now_ns().saturating_sub(due_ns));
-        }
-        for (topic, sent) in sent.iter_mut().enumerate().skip(proxy.first).take(proxy.count) {
-            Head { due_ns, topic: topic as u32, seq: proxy.round }.put(&mut payload);
-            publisher.put(topic, &payload);
-            *sent += 1;
+    while let Some(first) = proxies.peek().map(|proxy| proxy.due_ns.0).filter(|due_ns| *due_ns < clock.to_ns)
+    {
+        sleep_until(first);
+        // What is due by now leaves in one piece. Otherwise how many turns it costs a broker would depend on how fast the load
+        // makes the next batch.
+        let by_ns = now_ns().min(clock.to_ns - 1);
+        let mut count = 0;
+        while let Some(mut proxy) = proxies.peek_mut().filter(|proxy| proxy.due_ns.0 <= by_ns) {
+            let due_ns = proxy.due_ns.0;
+            if due_ns >= clock.from_ns {
+                late.note(now_ns().saturating_sub(due_ns));
+            }
+            for (topic, sent) in sent.iter_mut().enumerate().skip(proxy.first).take(proxy.count) {
+                Head { due_ns, topic: topic as u32, seq: proxy.round }.put(&mut payload);
+                publisher.put(topic, &payload);
+                *sent += 1;
+            }
+            count += proxy.count as u64;
+            proxy.round += 1;
+            proxy.due_ns.0 += proxy.period_ns;
         }
         publisher.send()?;
-        published.fetch_add(proxy.count as u64, Ordering::Relaxed);
-        proxy.round += 1;
-        proxy.due_ns.0 += proxy.period_ns;
-        proxies.push(proxy);
+        published.fetch_add(count, Ordering::Relaxed);
     }
     Ok(late)
 }
@@ -220,5 +224,41 @@ mod tests {
             }
             assert_eq!(count, per_second);
         }
+    }
+
+    /// What was put, and how often it was sent.
+    #[derive(Default)]
+    struct Recorder {
+        heads: Vec<Head>,
+        sends: usize,
+    }
+
+    impl Publisher for Recorder {
+        fn put(&mut self, topic: usize, payload: &[u8]) {
+            let head = Head::of(payload).unwrap();
+            assert_eq!(head.topic as usize, topic);
+            self.heads.push(head);
+        }
+
+        fn send(&mut self) -> io::Result<()> {
+            self.sends += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_due_leaves_in_one_piece_and_in_order() {
+        let (second, to_ns) = (1_000_000_000, now_ns());
+        let begin_ns = to_ns - second;
+        let mut proxies = plan(&categories(1525), begin_ns);
+        let mut recorder = Recorder::default();
+        let mut sent = vec![0; 1525];
+        let published = AtomicU64::new(0);
+        let clock = Clock { begin_ns, from_ns: begin_ns + second / 2, to_ns };
+        let late = publish(&mut recorder, &mut proxies, &mut sent, 64, &clock, &published).unwrap();
+        assert_eq!((recorder.sends, recorder.heads.len()), (1, 15_410));
+        assert!(recorder.heads.is_sorted_by_key(|head| head.due_ns));
+        assert_eq!((published.into_inner(), sent.iter().sum::<u32>()), (15_410, 15_410));
+        assert!(late.count() > 0);
     }
 }
