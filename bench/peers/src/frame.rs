@@ -4,7 +4,7 @@ use crate::account::{Account, Accounts, Class, Head};
 use crate::arguments::Frame;
 use crate::links::{self, Find, Publisher, Route, Topic};
 use crate::observe::{Clock, Usage, troubles, watch};
-use crate::pace::{Awake, sleep_until};
+use crate::pace::{awake, sleep_until};
 use crate::stream::wait_until_quiet;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -96,7 +96,7 @@ fn plan(categories: &[Category], begin_ns: u64) -> BinaryHeap<Proxy> {
 
 pub fn run(arguments: &Frame, find: Find) -> io::Result<Report> {
     let common = &arguments.common;
-    let _awake = Awake::start(common.awake);
+    let _awake = awake(common.awake);
     let peer = find(common)?;
     let categories = categories(arguments.topics);
     let numbered = categories.iter().enumerate();

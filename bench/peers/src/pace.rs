@@ -1,13 +1,9 @@
 //! Time: waiting for it, keeping processors awake, and going first.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use host::Awake;
 use std::time::Duration;
 use thread_priority::unix::{
-    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
+    RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 use verge_bench_mqtt::poller::now_ns;
@@ -20,50 +16,13 @@ pub fn sleep_until(until_ns: u64) {
     }
 }
 
-/// Threads that run when nothing else does, one on each processor, until this is dropped. A processor that sleeps takes tens of
-/// microseconds to wake, on a virtual machine more.
-pub struct Awake {
-    over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Awake {
-    /// None if it is not wanted.
-    pub fn start(wanted: bool) -> Awake {
-        let over = Arc::new(AtomicBool::new(false));
-        let all = if wanted { sched_getaffinity(None).unwrap_or_default() } else { CpuSet::new() };
-        let mine = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu));
-        let spin = |cpu: usize| {
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || {
-                let mut only = CpuSet::new();
-                only.set(cpu);
-                let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-                let lowest = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
-                if let (Err(error), _) | (_, Err(error)) = (
-                    sched_setaffinity(None, &only).map_err(|error| error.to_string()),
-                    lowest.map_err(|error| error.to_string()),
-                ) {
-                    return crate::observe::trouble(format!("a processor is not kept awake: {error}"));
-                }
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-        };
-        let threads = mine.map(spin).collect();
-        Awake { over, threads }
+/// Keeps processors awake until this is dropped, if that is wanted. Where one cannot be, it says so.
+pub fn awake(wanted: bool) -> Option<Awake> {
+    if !wanted {
+        return None;
     }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // It only ends.
-            let _ = thread.join();
-        }
-    }
+    let trouble = |error| crate::observe::trouble(format!("not all processors are kept awake: {error}"));
+    Awake::start(&[]).map_err(trouble).ok()
 }
 
 /// Gives this thread and those that it starts a priority under SCHED_FIFO; 0 changes nothing.

@@ -5,7 +5,7 @@ use crate::account::Head;
 use crate::arguments::Pingpong;
 use crate::links::{self, Find, Publisher, Route};
 use crate::observe::{Clock, Usage, trouble, troubles, watch};
-use crate::pace::{Awake, sleep_until};
+use crate::pace::{awake, sleep_until};
 use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ const LOST_NS: u64 = 1_000_000_000;
 
 pub fn run(plan: &Pingpong, find: Find) -> io::Result<Report> {
     let common = &plan.common;
-    let _awake = Awake::start(common.awake);
+    let _awake = awake(common.awake);
     let peer = find(common)?;
     let (pings, pongs) = (links::bulk("ping", 1), links::bulk("pong", 1));
     let filters = [[pings[0].name.clone()], [pongs[0].name.clone()]];

@@ -5,7 +5,7 @@ use crate::account::{Accounts, Class, Head};
 use crate::arguments::{Common, Fanout, Flood};
 use crate::links::{self, Find, Publisher, Route};
 use crate::observe::{Clock, Usage, troubles, watch};
-use crate::pace::{Awake, sleep_until};
+use crate::pace::{awake, sleep_until};
 use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,7 @@ pub fn batch_of(bytes: usize) -> usize {
 }
 
 fn run(common: &Common, find: Find, shape: &Shape) -> io::Result<Report> {
-    let _awake = Awake::start(common.awake);
+    let _awake = awake(common.awake);
     let peer = find(common)?;
     let topics = links::bulk("bulk", 1);
     let filters = [topics[0].name.clone()];

@@ -5,7 +5,7 @@ use crate::account::{Accounts, Class, Head};
 use crate::arguments::Urgent;
 use crate::links::{self, Find, Peer, Publisher, Route};
 use crate::observe::{Clock, Usage, trouble, troubles, watch};
-use crate::pace::{Awake, go_first, sleep_until};
+use crate::pace::{awake, go_first, sleep_until};
 use crate::stream::{Flow, wait_until_quiet};
 use serde::Serialize;
 use std::io;
@@ -35,7 +35,7 @@ const DEADLINE_MS: i64 = 10;
 
 pub fn run(plan: &Urgent, find: Find) -> io::Result<Report> {
     let common = &plan.common;
-    let _awake = Awake::start(common.awake);
+    let _awake = awake(common.awake);
     let peer = find(common)?;
     let clock = Clock::start(1.0 + common.warm_up, common.seconds);
     let (published, bulk) = (AtomicU64::new(0), Accounts::default());

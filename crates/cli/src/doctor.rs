@@ -104,6 +104,12 @@ pub fn examine(root: &Path) -> Vec<Finding> {
     findings
 }
 
+/// How many processors the control group of this process grants, if it grants a part only and that can be found out.
+#[must_use]
+pub fn granted_processors() -> Option<f64> {
+    cgroup::granted(&Host { root: Path::new("/") })
+}
+
 /// Examines whether brokers can listen on `addresses`, one finding for each.
 ///
 /// Each port is opened for TCP and closed again at once: only the attempt

@@ -337,3 +337,27 @@ fn a_service_manager_that_is_not_there_is_no_reason_not_to_run() {
     assert_eq!(first_answer(&process, http[0], "/healthz").0, 200);
     assert!(process.log().contains("NOTIFY_SOCKET cannot be told"), "{}", process.log());
 }
+
+#[test]
+fn a_broker_keeps_processors_awake_where_that_is_wanted_and_does_no_harm() {
+    let site = Site::new("");
+    let spinners = |id: u32| {
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("awake-")).count()
+    };
+    for (wanted, says) in [("false", ""), ("true", "processors are kept awake")] {
+        let mut broker = site.start_with(0, &[("VERGE_REALTIME__AWAKE", wanted.to_owned())]);
+        wait_until("the start", || broker.log().contains("clients at"));
+        // Under a quota of processor time, spinning would use it up.
+        let awake = broker.log().contains(says) && wanted == "true";
+        assert!(
+            awake || wanted == "false" || broker.log().contains("lift its CPU quota"),
+            "{}",
+            broker.log()
+        );
+        assert_eq!(spinners(broker.id()) > 0, awake, "{}", broker.log());
+        assert_eq!(broker.terminate(), Some(0));
+        std::fs::remove_file(site.folder.path("a.log")).unwrap();
+    }
+}

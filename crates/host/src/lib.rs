@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod awake;
 mod breath;
 mod calibrate;
 mod clock;
@@ -22,6 +23,7 @@ mod verifier;
 mod websocket;
 mod workers;
 
+pub use awake::Awake;
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{fill_random, now, random_number};
 pub use descriptors::prepare_descriptors;

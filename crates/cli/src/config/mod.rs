@@ -67,6 +67,7 @@ pub struct RealtimeConfig {
     pub priority: Option<u8>,
     pub processors: Vec<usize>,
     pub lock_memory: Option<bool>,
+    pub awake: bool,
 }
 
 /// Where records are kept across restarts.
@@ -457,6 +458,7 @@ impl Understanding {
                 Some(Value::Switch(switch)) => Some(*switch),
                 _ => None,
             },
+            awake: matches!(self.values.get("realtime.awake"), Some(Value::Switch(true))),
         }
     }
 

@@ -74,7 +74,17 @@ fn find_group(host: &Host) -> Result<Group, Unknown> {
     Ok(Group { version: membership.version, folders })
 }
 
+/// How many processors the groups of this process grant, if they grant a part only and that can be found out.
+pub(super) fn granted(host: &Host) -> Option<f64> {
+    let tightest = tightest(host, &find_group(host).ok()?).ok()??;
+    Some(tightest.cpus()).filter(|cpus| cpus.is_finite())
+}
+
 fn quota(host: &Host, group: &Group) -> Result<Finding, Unknown> {
+    Ok(judge_quota(group.version, tightest(host, group)?))
+}
+
+fn tightest(host: &Host, group: &Group) -> Result<Option<Quota>, Unknown> {
     let mut tightest: Option<Quota> = None;
     for folder in &group.folders {
         let Some(quota) = read_quota(host, group.version, folder)? else {
@@ -84,7 +94,7 @@ fn quota(host: &Host, group: &Group) -> Result<Finding, Unknown> {
             tightest = Some(quota);
         }
     }
-    Ok(judge_quota(group.version, tightest))
+    Ok(tightest)
 }
 
 fn read_quota(host: &Host, version: Version, folder: &str) -> Result<Option<Quota>, Unknown> {
@@ -251,6 +261,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].health, Health::Poor);
         assert_eq!(findings[0].state, "cgroup v2 grants 0.50 CPUs (50 ms in every 100 ms)");
+        assert_eq!(granted(&fixture.host()), Some(0.5));
     }
 
     #[test]
@@ -260,6 +271,9 @@ mod tests {
         fixture.write("/sys/fs/cgroup/cgroup.controllers", "cpu\n");
         let findings = examine(&fixture.host());
         assert_eq!(findings[0], Finding::good("CPU quota", "cgroup v2 sets no CPU quota"));
+        assert_eq!(granted(&fixture.host()), None);
+        fixture.write("/sys/fs/cgroup/cpu.max", "max 100000\n");
+        assert_eq!(granted(&fixture.host()), None);
     }
 
     #[test]

@@ -126,9 +126,11 @@ fn judge_hypervisor(present: bool, stolen: Option<f64>) -> Finding {
         }
         None => "a virtual machine".to_owned(),
     };
-    let cost = "the hypervisor may take the CPU away at any moment, for longer than a deadline";
+    let cost = "the hypervisor may take the CPU away at any moment, for longer than a deadline, above all when it halts \
+                because it has nothing to do";
     let remedy = "give the virtual CPUs physical ones of their own (on the hypervisor: \
-                  virsh vcpupin DOMAIN VCPU CPU), or run the broker on bare metal";
+                  virsh vcpupin DOMAIN VCPU CPU), or run the broker on bare metal; where neither can be, keep them from \
+                  halting (realtime.awake = true)";
     if stolen.is_some_and(|share| share > 0.01) {
         Finding::poor(NAME, state, cost, remedy)
     } else {
@@ -285,6 +287,8 @@ mod tests {
         assert_eq!(judge_hypervisor(false, None).health, Health::Good);
         assert_eq!(judge_hypervisor(true, None).health, Health::Fair);
         assert_eq!(judge_hypervisor(true, Some(0.001)).health, Health::Fair);
-        assert_eq!(judge_hypervisor(true, Some(0.05)).health, Health::Poor);
+        let poor = judge_hypervisor(true, Some(0.05));
+        assert_eq!(poor.health, Health::Poor);
+        assert!(poor.remedy.contains("realtime.awake = true"));
     }
 }

@@ -9,14 +9,17 @@ mod processing;
 mod reload;
 mod security;
 
-use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems};
+use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
+use crate::doctor;
 use crate::output::{Outcome, Trouble, yes};
 use around::Around;
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
 use host::realtime::{Wishes, ask};
-use host::{Door, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve};
+use host::{
+    Awake, Door, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve,
+};
 use reload::{LogTaker, Taker};
 use security::{Certificates, check_exposure};
 use std::os::fd::OwnedFd;
@@ -68,6 +71,7 @@ pub fn run(
     reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
     let watched = observe::start(config, own, &notifier)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
+    let _awake = keep_awake(&config.realtime, &lines);
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
@@ -178,6 +182,28 @@ fn find<'a>(
         }
     };
     Ok((own, config.brokers.iter().find(|broker| broker.name != own.name)))
+}
+
+/// Keeps processors from halting, if that is wanted and does no harm.
+fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
+    if !config.awake {
+        return None;
+    }
+    if let Some(granted) = doctor::granted_processors() {
+        lines.warn(&format!(
+            "note: processors are not kept awake, since that would use up the {granted:.2} that the control group grants: lift \
+             its CPU quota, or set realtime.awake = false"
+        ));
+        return None;
+    }
+    let refused = |reason| {
+        lines.warn(&format!(
+            "note: processors are not kept awake ({reason}): one that halts may delay messages. Check realtime.processors"
+        ));
+    };
+    let awake = Awake::start(&config.processors).map_err(refused).ok()?;
+    lines.say("processors are kept awake");
+    Some(awake)
 }
 
 fn wishes(config: &Config) -> Wishes {
