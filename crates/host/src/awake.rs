@@ -1,7 +1,7 @@
 //! Keeping processors from halting.
 
+use crate::realtime::reason;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -67,12 +67,7 @@ fn keep(cpu: usize, told: Sender<Result<(), String>>, over: &AtomicBool) {
 /// The calling thread stays on this processor, and runs there when nobody else wants to.
 fn withdraw_to(cpu: usize) -> Result<(), String> {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).map_err(
-        |error| match error {
-            thread_priority::Error::OS(code) => io::Error::from_raw_os_error(code).to_string(),
-            other => format!("{other:?}"),
-        },
-    )?;
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).map_err(|e| reason(&e))?;
     let mut only = CpuSet::new();
     only.set(cpu);
     sched_setaffinity(None, &only).map_err(|error| error.to_string())

@@ -80,10 +80,15 @@ fn lock_memory() -> Result<(), String> {
 fn set_fifo(priority: u8) -> Result<(), String> {
     let value = ThreadPriorityValue::try_from(priority).map_err(|error| error.to_string())?;
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(value), policy).map_err(
-        |error| match error {
-            thread_priority::Error::OS(code) => std::io::Error::from_raw_os_error(code).to_string(),
-            other => format!("{other:?}"),
-        },
-    )
+    let set =
+        set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(value), policy);
+    set.map_err(|error| reason(&error))
+}
+
+/// Why a policy was not set, in the system's words.
+pub(crate) fn reason(error: &thread_priority::Error) -> String {
+    match error {
+        thread_priority::Error::OS(code) => std::io::Error::from_raw_os_error(*code).to_string(),
+        other => format!("{other:?}"),
+    }
 }
