@@ -75,7 +75,8 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
 
     let mut ready = Vec::new();
     let mut asked = 0;
-    while !driver.node().has_left(now()) && asked < 2 {
+    // Nobody leaves unasked, and to look whether it has left takes its time.
+    while asked == 0 || (asked < 2 && !driver.node().has_left(now())) {
         driver.wait_and_turn(&mut ready)?;
         if !ready.iter().any(Ready::is_waker) {
             continue;
