@@ -358,7 +358,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "Whether idle processors (those of realtime.processors, if there are any) spin at the lowest priority instead of halting. For virtual \
-         machines; it costs power.",
+         machines; it costs power, and counts as processor time of the broker.",
     ),
     key("mqtt.sessions", Kind::Integer(1, 10_000_000), "65536", "Sessions of one broker, connected or not."),
     key("mqtt.packet", Kind::Bytes, "\"256KiB\"", "The largest packet that is taken, up to 1000000 bytes."),
