@@ -2,8 +2,7 @@
 """`verge broker` beside other brokers and a bare relay, in turn: round trips, one to one, one to many, urgent messages beside bulk, the
 workload of the source's table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
 `--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind, `--keep` leaves on the page what it has of
-other kinds. PRIORITY=0 runs all processes with
-ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
+other kinds, `--page` writes page and pictures anew from peers.json. PRIORITY=0 runs all processes with ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
 
 import json
 import os
@@ -207,10 +206,17 @@ def groups(results, kind, of, wanted=lambda case: True):
     return list(found.items())
 
 
+def rounds_of(results, *kinds):
+    """How many rounds these kinds have, in words."""
+    counts = sorted({1 + max(row["round"] for row in results if row["kind"] == kind) for kind in {row["kind"] for row in results} & set(kinds)})
+    if not counts or counts[-1] == 1:
+        return "One round"
+    return f"Median of {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} rounds"
+
+
 def draw(results):
     """File name and picture."""
     cpu = lambda run: run["broker_us_per_delivered"]
-    each = ROUNDS > 1 and f"Median of {ROUNDS} rounds" or "One round"
     lines = []
     for case, name, good, _ in rows_of(results, "urgent"):
         if good and case == "bulk of 64 B":
@@ -219,13 +225,14 @@ def draw(results):
                                  (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("max", "max_us"))]))
     pictures_of = {
         "peers-urgent.svg": pictures.percentiles(
-            "Urgent messages while bulk saturates the broker", f"10 topics at 10 Hz beside one publisher of 64 B without pause. {each}.",
+            "Urgent messages while bulk saturates the broker", f"10 topics at 10 Hz beside one publisher of 64 B without pause. {rounds_of(results, 'urgent')}.",
             "us, from due to arrival", lines),
         "peers-cpu.svg": pictures.bars(
-            "Processor time of the broker per message", f"Flood and the workload of table 3.2. {each}, line: smallest to largest.",
+            "Processor time of the broker per message",
+            f"Flood and the workload of table 3.2. {rounds_of(results, 'flood', 'frame')}, line: smallest to largest.",
             "us per message", [(f"flood, {case}", rows) for case, rows in groups(results, "flood", cpu)] + groups(results, "frame", cpu)),
         "peers-flood.svg": pictures.bars(
-            "Messages per second, one publisher to one subscriber", f"As many as go, on shared processors. {each}, line: smallest to largest.",
+            "Messages per second, one publisher to one subscriber", f"As many as go, on shared processors. {rounds_of(results, 'flood')}, line: smallest to largest.",
             "messages per second", groups(results, "flood", lambda run: run["delivered_per_s"])),
     }
     return {name: picture for name, picture in pictures_of.items() if picture}
@@ -237,14 +244,24 @@ def zenoh_version():
     return "zenoh " + lines[lines.index('name = "zenoh"') + 1].split('"')[1]
 
 
-def kept_of(folder, measured):
-    """What was measured before of other kinds, and by which commit."""
+def read(folder):
+    """What was measured last, and what was kept then."""
     with open(os.path.join(folder, "peers.json")) as file:
-        before = json.load(file)
-    return {"commit": before["commit"], "runs": [row for row in before["runs"] if row["kind"] not in measured]}
+        return json.load(file)
 
 
-def page(results, taken, absent, drawn, kept, by):
+def told_of_kept(data):
+    """Kinds that were measured before this command, by commit."""
+    kept = {}
+    for row in data["runs"]:
+        if row["commit"] != data["commit"]:
+            kept.setdefault((row["commit"], 1 + max(other["round"] for other in data["runs"] if other["kind"] == row["kind"])), set()).add(row["kind"])
+    return "".join(f" Kept from commit {commit} ({count} {'round' if count == 1 else 'rounds'}): {', '.join(sorted(kinds))}."
+                   for (commit, count), kinds in sorted(kept.items()))
+
+
+def page(data, drawn):
+    results, absent = data["runs"], data["absent"]
     versions = {"mosquitto": said([MOSQUITTO, "-h"]).splitlines()[:1], "nats": [said([NATS, "--version"])], "zenoh": [zenoh_version()], "redis": [said([REDIS, "--version"])]}
     measured = list(dict.fromkeys(row["broker"] for row in results))
     shown = "; ".join(" ".join(versions[name]) for name in measured if name in versions)
@@ -261,15 +278,14 @@ def page(results, taken, absent, drawn, kept, by):
     lines = [
         "# Verge beside other brokers",
         "",
-        f"Command: `bench/peers.py{''.join(' ' + word for word in sys.argv[1:])}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {by}. "
-        f"Machine: {machine()}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile. "
-        f"{disturbances(row['report'] for row in results)}"
-        + (f" Kept from commit {kept['commit']}: {', '.join(dict.fromkeys(row['kind'] for row in kept['runs']))}." if kept else ""),
+        f"Command: `bench/peers.py{''.join(' ' + word for word in data['command'][1:])}` (`ROUNDS={data['rounds']} PRIORITY={PRIORITY}`). Commit {data['commit']}. "
+        f"Machine: {data['machine']}, a shared virtual machine; the hypervisor took {100 * data['stolen']:.1f} % of its processors meanwhile. "
+        f"{disturbances(row['report'] for row in results)}{told_of_kept(data)}",
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
         "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
         "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
-        f"{scheduling}. {realtime_limit()} Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
+        f"{scheduling}. {data['realtime_limit']} Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
         "",
         *[f"Left out: {line}." for line in absent], *([""] if absent else []),
         "*Missing* are messages, of all that were sent in a run, that had not come when nothing came any more.",
@@ -310,8 +326,8 @@ def page(results, taken, absent, drawn, kept, by):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+def measured():
+    """Everything that was asked for."""
     there = [name for name in BROKERS if shutil.which(PROGRAMS[name])]
     absent = [f"{name}, since there is no {PROGRAMS[name]} ({INSTALLERS.get(name, 'bench/install-peers.sh')})" for name in BROKERS if name not in there]
     if not shutil.which(PEERS):
@@ -330,25 +346,30 @@ def main():
             for name in turn:
                 if name not in without:
                     report = undisturbed(lambda: measure(name, kind, words))
-                    results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": report})
+                    results.append({"round": number, "kind": kind, "case": case, "broker": name, "commit": by, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
+    return {"command": sys.argv, "rounds": ROUNDS, "commit": by, "machine": machine(), "stolen": share_stolen(before, stolen()),
+            "realtime_limit": realtime_limit(), "absent": absent, "runs": results}
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     folder = os.environ.get("RESULTS", "bench/results")
-    kept = kept_of(folder, {row["kind"] for row in results}) if "--keep" in sys.argv else None
-    if kept:
-        results += kept["runs"]
+    if "--page" in sys.argv:
+        data = read(folder)
+    else:
+        data = measured()
+        if "--keep" in sys.argv:
+            kinds = {row["kind"] for row in data["runs"]}
+            data["runs"] += [row for row in read(folder)["runs"] if row["kind"] not in kinds]
     # Rows are shown in one order, whoever began.
-    results.sort(key=lambda row: there.index(row["broker"]))
-    after = stolen()
-    drawn = draw(results)
-    text = page(results, share_stolen(before, after), absent, drawn, kept, by)
+    data["runs"].sort(key=lambda row: list(PROGRAMS).index(row["broker"]))
+    drawn = draw(data["runs"])
+    text = page(data, drawn)
     os.makedirs(folder, exist_ok=True)
-    for name, picture in drawn.items():
+    for name, picture in (drawn | {"peers.md": text, "peers.json": json.dumps(data, indent=1)}).items():
         with open(os.path.join(folder, name), "w") as file:
             file.write(picture)
-    with open(os.path.join(folder, "peers.md"), "w") as file:
-        file.write(text)
-    with open(os.path.join(folder, "peers.json"), "w") as file:
-        json.dump({"command": sys.argv, "commit": by, "machine": machine(), "runs": results}, file, indent=1)
     print(text)
 
 
