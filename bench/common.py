@@ -82,14 +82,14 @@ def undisturbed(measure):
 
 
 def disturbances(reports):
-    """A sentence about the repetitions."""
-    if not REPEATS:
-        return "Nothing was measured again."
-    reports, share = list(reports), f"{100 * STOLEN_MOST:g} %"
-    again = sum(report["tries"] > 1 for report in reports)
+    """A sentence about the repetitions, from the reports alone, since another command may have made them."""
+    reports = list(reports)
+    again = [report["tries"] - 1 for report in reports if report["tries"] > 1]
     worst = max((report["stolen_share"] for report in reports), default=0)
-    return (f"Whatever was measured while it took more than {share} was measured again, at most {REPEATS} times, and the try with the least "
-            f"counts: {again} of {len(reports)} measurements, after which it had taken up to {100 * worst:.1f} % of one.")
+    if not again:
+        return f"None of {len(reports)} measurements was made again; it took up to {100 * worst:.1f} % of one."
+    return (f"{len(again)} of {len(reports)} measurements, during which it took more than {100 * STOLEN_MOST:g} %, were made again, at most "
+            f"{['once', 'twice'][max(again) - 1]}, and the try with the least counts; after that it had taken up to {100 * worst:.1f} % of one.")
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The graph of figure 2.6 in Verge and in Apache Flink, in turn, at five loads. Flink's settings are tried first, and the best are used.
 Writes bench/results/flink.md, flink.json and flink.svg, or where RESULTS says. ROUNDS is how often everything is measured, `--quick`
-once and shortly, STREAMS the numbers of middle streams, FULL what 15 of them take of the processors (0.75: what is
-handed over comes on top), FLINK settings that are not tried but given; `--page` writes page and picture anew from flink.json. BENCH, JAVA and MVN are the programs; without Java or Maven it says SKIPPED."""
+once and shortly, STREAMS the numbers of middle streams, FULL what 15 of them take of the processors (0.75: what is handed over comes on
+top), FLINK settings that are not tried but given; `--page` writes page and picture anew from flink.json. BENCH, JAVA and MVN are the
+programs; without Java or Maven it says SKIPPED."""
 
 import contextlib
 import ctypes
@@ -392,6 +393,7 @@ def main():
         if not shutil.which(PROGRAM):
             sys.exit(f"there is no {PROGRAM}: cargo build --release --bin verge-bench-processing, or make bench-flink")
         data = measure_all()
+    ideal.check()
     text, drawn = page(data), draw(data["runs"])
     os.makedirs(folder, exist_ok=True)
     for name, words in (("flink.md", text), ("flink.json", json.dumps(data, indent=1)), ("flink.svg", drawn)):

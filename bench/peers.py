@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """`verge broker` beside other brokers and a bare relay, in turn: round trips, one to one, one to many, urgent messages beside bulk, the
 workload of the source's table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
-`--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind, `--keep` leaves on the page what it has of
-other kinds, `--page` writes page and pictures anew from peers.json. PRIORITY=0 runs all processes with ordinary scheduling. VERGE, PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
+`--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind, `--keep` leaves on the page what it
+has of other kinds, `--page` writes page and pictures anew from peers.json. PRIORITY=0 runs all processes with ordinary scheduling. VERGE,
+PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
 
 import json
 import os
@@ -206,12 +207,22 @@ def groups(results, kind, of, wanted=lambda case: True):
     return list(found.items())
 
 
+def origins(results):
+    """By kind: its commit, and how many rounds it has."""
+    found = {}
+    for row in results:
+        _, rounds = found.get(row["kind"], ("", 0))
+        found[row["kind"]] = row["commit"], max(rounds, 1 + row["round"])
+    return found
+
+
 def rounds_of(results, *kinds):
     """How many rounds these kinds have, in words."""
-    counts = sorted({1 + max(row["round"] for row in results if row["kind"] == kind) for kind in {row["kind"] for row in results} & set(kinds)})
-    if not counts or counts[-1] == 1:
+    counts = {rounds for kind, (_, rounds) in origins(results).items() if kind in kinds} or {1}
+    few, many = min(counts), max(counts)
+    if many == 1:
         return "One round"
-    return f"Median of {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} rounds"
+    return f"Median of {many} rounds" if few == many else f"Median of {few} to {many} rounds"
 
 
 def draw(results):
@@ -251,13 +262,13 @@ def read(folder):
 
 
 def told_of_kept(data):
-    """Kinds that were measured before this command, by commit."""
+    """Kinds that were measured by another commit, or in other rounds, than the command says."""
     kept = {}
-    for row in data["runs"]:
-        if row["commit"] != data["commit"]:
-            kept.setdefault((row["commit"], 1 + max(other["round"] for other in data["runs"] if other["kind"] == row["kind"])), set()).add(row["kind"])
-    return "".join(f" Kept from commit {commit} ({count} {'round' if count == 1 else 'rounds'}): {', '.join(sorted(kinds))}."
-                   for (commit, count), kinds in sorted(kept.items()))
+    for kind, origin in origins(data["runs"]).items():
+        if origin != (data["commit"], data["rounds"]):
+            kept.setdefault(origin, []).append(kind)
+    return "".join(f" Kept from commit {commit} ({rounds} {'round' if rounds == 1 else 'rounds'}): {', '.join(sorted(kinds))}."
+                   for (commit, rounds), kinds in sorted(kept.items()))
 
 
 def page(data, drawn):

@@ -298,21 +298,19 @@ fn whoever_speaks_another_version_is_sent_away_and_others_are_served() {
 
 #[test]
 fn ten_thousand_idle_connections_disturb_nobody() {
+    const WANTED: u64 = 10_000;
+    const RESERVED: u64 = 200;
+    let limit = getrlimit(Resource::Nofile);
+    let maximum = limit.maximum.unwrap_or(u64::MAX).min(WANTED + RESERVED + 1_000);
+    if limit.current.is_some_and(|current| current < maximum) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(maximum), maximum: limit.maximum }).unwrap();
+    }
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let count = WANTED.min(allowed.saturating_sub(RESERVED)) as usize;
+    if count < WANTED as usize {
+        eprintln!("{allowed} descriptors are allowed, so {count} connections are tried instead of {WANTED}");
+    }
     nothing_is_missing(|| {
-        const WANTED: u64 = 10_000;
-        const RESERVED: u64 = 200;
-        let limit = getrlimit(Resource::Nofile);
-        let maximum = limit.maximum.unwrap_or(u64::MAX).min(WANTED + RESERVED + 1_000);
-        if limit.current.is_some_and(|current| current < maximum) {
-            setrlimit(Resource::Nofile, Rlimit { current: Some(maximum), maximum: limit.maximum }).unwrap();
-        }
-        let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let count = WANTED.min(allowed.saturating_sub(RESERVED)) as usize;
-        if count < WANTED as usize {
-            eprintln!(
-                "{allowed} descriptors are allowed, so {count} connections are tried instead of {WANTED}"
-            );
-        }
         let mut pair = Pair::start(&format!("{PATIENT}[limits]\ngreeting = \"60s\"\n"));
         let receiver = Receiver::start(&pair.site, "#");
         let mut load = Load::start(&pair.site, &Family::patient());
