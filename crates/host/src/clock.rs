@@ -1,12 +1,14 @@
 //! The only places where time and chance come from.
 
 use contract::Time;
-use std::time::{SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The host's clock. It may be stepped; nothing here or in the cores breaks when it is.
 pub fn now() -> Time {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX))
+    let since_epoch = clock_gettime(ClockId::Realtime);
+    // Before the epoch it is the epoch, which nobody who is alive sees.
+    let (seconds, nanos) = (since_epoch.tv_sec.max(0) as u64, since_epoch.tv_nsec as u64);
+    Time(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 /// Fills a key with bytes that nobody can guess; waits until the kernel has them.

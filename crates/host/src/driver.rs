@@ -170,6 +170,8 @@ impl<N: Node> Driver<N> {
 
     /// One turn of the loop, for what has become ready.
     pub fn turn(&mut self, ready: &[Ready]) {
+        // Something may have made work, until the node has been asked.
+        self.busy = true;
         let mut floods = false;
         for event in ready {
             match event.token {
@@ -185,21 +187,24 @@ impl<N: Node> Driver<N> {
         }
         self.settle_guests();
         let mut portions = 0;
-        self.busy = true;
         while self.busy && portions < PORTIONS_PER_TURN {
             self.busy = self.node.run(now(), &mut self.network);
             portions += 1;
         }
+        let left = self.busy;
+        // What was done leaves before all that nobody waits for.
+        self.network.flush();
         let time = now();
         self.network.expire(time);
-        self.tell_news();
+        let told = self.tell_news();
         // When the clock has gone back, what was due soon seems far away, and only the node can put that right.
         let went_back = time < std::mem::replace(&mut self.last_turn, time);
-        if went_back || self.node.next_deadline() <= time {
+        let timed = went_back || self.node.next_deadline() <= time;
+        if timed {
             self.node.handle_timeout(time, &mut self.network);
         }
         // What was just told may have made work, and nothing else would wake us for it.
-        self.busy |= self.node.run(now(), &mut self.network);
+        self.busy = left | ((told || timed) && self.node.run(now(), &mut self.network));
         for (peer, within) in std::mem::take(&mut self.network.dials) {
             self.network.connect(time, peer, within);
         }
@@ -236,7 +241,7 @@ impl<N: Node> Driver<N> {
         if event.readable {
             self.read(index);
             // The first portion of the work at once: what is urgent should not wait for the other sockets.
-            self.node.run(now(), &mut self.network);
+            self.busy = self.node.run(now(), &mut self.network);
         }
         self.tell_news();
     }
@@ -251,7 +256,10 @@ impl<N: Node> Driver<N> {
         }
     }
 
-    fn tell_news(&mut self) {
+    /// Tells the node what has happened to its connections. `false`: nothing.
+    fn tell_news(&mut self) -> bool {
+        let some = self.has_news();
+        self.busy |= some;
         // Telling may make more news.
         while !self.network.news.is_empty() {
             for news in std::mem::take(&mut self.network.news) {
@@ -273,6 +281,7 @@ impl<N: Node> Driver<N> {
                 }
             }
         }
+        some
     }
 
     fn accept(&mut self, listener: usize) {
@@ -353,6 +362,7 @@ impl<N: Node> Driver<N> {
         protocol: Protocol,
         transport: Transport,
     ) {
+        self.busy = true;
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
         self.node.handle_transport(link, transport);
         if let Some(from) = from {
@@ -361,6 +371,7 @@ impl<N: Node> Driver<N> {
     }
 
     fn read(&mut self, index: u32) {
+        self.busy = true;
         let node = &mut self.node;
         self.network.read(index, |bytes, network| node.handle_bytes(now(), LinkId(index), bytes, network));
     }

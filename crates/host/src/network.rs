@@ -238,6 +238,9 @@ impl Network {
 
     /// Sends what the node has written, one write per connection.
     pub(crate) fn flush(&mut self) {
+        if self.dirty.is_empty() {
+            return;
+        }
         // A prune says that a message has been dispatched, so it leaves after the deliveries of the same turn: were the
         // process killed in between, the backup would otherwise forget what nobody has received. An answer to a publisher
         // says that its message is covered, so it leaves after the copies, and waits where they could not leave.
@@ -278,8 +281,8 @@ impl Network {
     }
 
     fn flush_one(&mut self, index: u32) {
-        let poller = Arc::clone(&self.poller);
-        let Some(connection) = self.get(index) else { return };
+        let Network { slots, poller, .. } = self;
+        let Some(connection) = slots.get_mut(index as usize).and_then(Option::as_mut) else { return };
         // Whoever stopped writing because of so much must be told when it has left, even if that is now.
         connection.congested |= connection.waiting() > DRAINED_BYTES;
         if connection.shell.is_some() {

@@ -74,6 +74,10 @@ pub struct Workers {
     ends: Vec<DataEnd>,
     /// The level whose results are taken next.
     turn: usize,
+    /// There may be results, since the last look found some or somebody has called.
+    results: bool,
+    /// The same of what the watchdog reports.
+    reports: bool,
     threads: Vec<JoinHandle<()>>,
     /// `None` only while this is being dropped.
     watchdog: Option<Watchdog>,
@@ -162,6 +166,8 @@ impl Workers {
             shared: Arc::clone(&shared),
             ends,
             turn: 0,
+            results: true,
+            reports: true,
             threads: Vec::new(),
             watchdog: None,
             refusals,
@@ -332,6 +338,10 @@ impl Crew for Workers {
         if self.shared.rung.load(SeqCst) {
             self.shared.rung.store(false, SeqCst);
             fence(SeqCst);
+            (self.results, self.reports) = (true, true);
+        }
+        if !self.results {
+            return None;
         }
         for _ in 0..self.ends.len() {
             let end = &mut self.ends[self.turn];
@@ -343,7 +353,15 @@ impl Crew for Workers {
             }
             self.turn = (self.turn + 1) % self.ends.len();
         }
+        // What did not fit into an inbox is tried again without a call.
+        self.results = self.ends.iter().any(|end| !end.waiting.is_empty());
         None
+    }
+
+    fn overdue(&mut self) -> Option<Overdue> {
+        let report = if self.reports { self.watchdog.as_mut()?.next_report() } else { None };
+        self.reports = report.is_some();
+        report
     }
 
     fn is_idle(&self) -> bool {
@@ -351,10 +369,6 @@ impl Crew for Workers {
         let empty =
             |end: &DataEnd| end.inbox.slots() == end.inbox.buffer().capacity() && end.results.is_empty();
         self.shared.awake.load(SeqCst) == 0 && self.ends.iter().all(empty)
-    }
-
-    fn overdue(&mut self) -> Option<Overdue> {
-        self.watchdog.as_mut()?.next_report()
     }
 
     fn strain(&self, level: u8) -> Strain {
@@ -372,6 +386,7 @@ impl Workers {
         let end = &mut self.ends[level];
         end.waiting.push_back(item);
         end.settle();
+        self.results = true;
         self.shared.workers_of(level).wake(&self.shared.awake);
     }
 }

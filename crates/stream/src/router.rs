@@ -349,7 +349,7 @@ impl Router {
 
     /// The next message that has been processed.
     pub fn processed(&mut self) -> Option<Receipt> {
-        if self.done.is_empty() {
+        if self.done.is_empty() && self.under_way() > 0 {
             let Router { permits, under_way, free, done, .. } = self;
             permits.collect(|permit| {
                 free.push(permit);
