@@ -33,6 +33,8 @@ pub struct Serving {
     pub lobby: Option<Lobby>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
     pub wakers: Vec<OwnedFd>,
+    /// For so long the data thread looks for work before it sleeps; see [`Driver::spin`].
+    pub spin: Span,
 }
 
 /// The other broker of the pair.
@@ -70,6 +72,7 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
     }
+    driver.spin(serving.spin);
     driver.breathe();
     listening(&doors);
 

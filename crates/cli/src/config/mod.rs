@@ -68,6 +68,7 @@ pub struct RealtimeConfig {
     pub processors: Vec<usize>,
     pub lock_memory: Option<bool>,
     pub awake: bool,
+    pub spin: Span,
 }
 
 /// Where records are kept across restarts.
@@ -146,6 +147,8 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
 
 /// What waits to be written is at least so much.
 const STORE_QUEUE_MIN: usize = 1 << 20;
+/// The data thread looks for messages at most for so long before it sleeps.
+const SPIN_MAX: Span = Span::millis(1);
 
 impl Config {
     /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
@@ -459,6 +462,7 @@ impl Understanding {
                 _ => None,
             },
             awake: matches!(self.values.get("realtime.awake"), Some(Value::Switch(true))),
+            spin: self.span("realtime.spin"),
         }
     }
 
@@ -619,6 +623,12 @@ impl Understanding {
             let source = self.source("replication.period");
             let message = "replication.period is below 1ms".to_owned();
             self.problem(&source, message, "copy in rounds at least 1ms apart".to_owned());
+        }
+        let spin = config.realtime.spin;
+        if spin > SPIN_MAX {
+            let source = self.source("realtime.spin");
+            let message = format!("realtime.spin is {spin}, and nothing of less priority runs meanwhile");
+            self.problem(&source, message, format!("give it at most {SPIN_MAX}"));
         }
         let queue = config.store.queue_bytes_max;
         if queue < STORE_QUEUE_MIN {

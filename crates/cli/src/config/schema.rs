@@ -360,6 +360,13 @@ pub const KEYS: &[Key] = &[
         "Whether idle processors (those of realtime.processors, if there are any) spin at the lowest priority instead of halting. For virtual \
          machines; it costs power, and counts as processor time of the broker.",
     ),
+    key(
+        "realtime.spin",
+        Kind::Duration,
+        "\"0s\"",
+        "For so long the data thread goes on looking for messages before it sleeps, up to 1ms. It saves the time of waking it, and takes its \
+         processor from operators and all else that is less urgent, so only where there is a processor to spare.",
+    ),
     key("mqtt.sessions", Kind::Integer(1, 10_000_000), "65536", "Sessions of one broker, connected or not."),
     key("mqtt.packet", Kind::Bytes, "\"256KiB\"", "The largest packet that is taken, up to 1000000 bytes."),
     key(

@@ -55,6 +55,16 @@ fn a_store_is_kept_only_where_a_folder_is_named() {
     assert!(report.contains("store.queue is 1000 bytes") && report.contains("verge.toml:2"), "{report}");
 }
 
+#[test]
+fn the_data_thread_spins_only_if_asked_and_not_for_long() {
+    let spin = |text: &str| Scratch::new("spin", text).load(&[], &[]).map(|config| config.realtime.spin);
+    assert_eq!(spin(""), Ok(Span::ZERO));
+    assert_eq!(spin("[realtime]\nspin = \"1ms\"\n"), Ok(Span::millis(1)));
+    let report = spin("[realtime]\nspin = \"1001us\"\n").unwrap_err();
+    assert!(report.contains("realtime.spin is 1.001ms") && report.contains("verge.toml:2"), "{report}");
+    assert!(report.contains("give it at most 1ms"), "{report}");
+}
+
 trait RevCopied<T> {
     fn rev_copied(self) -> Vec<T>;
 }

@@ -94,6 +94,7 @@ pub fn run(
         partner: security::partner(partner)?,
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
+        spin: spin(&config.realtime, &lines),
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
     let mut node = BrokerNode::with_operators(settings, around, operators);
@@ -189,11 +190,7 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
     if !config.awake {
         return None;
     }
-    if let Some(granted) = doctor::granted_processors() {
-        lines.warn(&format!(
-            "note: processors are not kept awake, since that would use up the {granted:.2} that the control group grants: lift \
-             its CPU quota, or set realtime.awake = false"
-        ));
+    if is_rationed("processors are not kept awake", "realtime.awake = false", lines) {
         return None;
     }
     let refused = |reason| {
@@ -204,6 +201,23 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
     let awake = Awake::start(&config.processors).map_err(refused).ok()?;
     lines.say("processors are kept awake");
     Some(awake)
+}
+
+/// How long the data thread looks for messages before it sleeps, if that does no harm.
+fn spin(config: &RealtimeConfig, lines: &log::Lines) -> Span {
+    let rationed = config.spin > Span::ZERO
+        && is_rationed("the data thread sleeps at once", "realtime.spin = \"0s\"", lines);
+    if rationed { Span::ZERO } else { config.spin }
+}
+
+/// Whether spinning would use up processor time of which only a part is granted; says so.
+fn is_rationed(consequence: &str, otherwise: &str, lines: &log::Lines) -> bool {
+    let Some(granted) = doctor::granted_processors() else { return false };
+    lines.warn(&format!(
+        "note: {consequence}, since spinning would use up the {granted:.2} processors that the control group grants: lift its \
+         CPU quota, or set {otherwise}"
+    ));
+    true
 }
 
 fn wishes(config: &Config) -> Wishes {
