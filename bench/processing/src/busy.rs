@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use stream::{Answer, Answers, Built, Element, Fault, Input, Operator, PayloadType, Setup, Value};
 
@@ -26,9 +27,28 @@ pub fn build(setup: &Setup<'_>) -> Result<Built, String> {
     Ok(Built { operator, output: PayloadType::Array(Element::F32), answers: Answers::Always })
 }
 
+/// Runs by what they took, in percent of their stated cost; the last: so much or more.
+static TOOK: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
+
+/// What runs took so far at the median, by their stated cost. Those that were interrupted are among the longer ones.
+pub fn took() -> Option<f64> {
+    let counts: Vec<u64> = TOOK.iter().map(|count| count.load(Relaxed)).collect();
+    let half = counts.iter().sum::<u64>() / 2;
+    let mut passed = 0;
+    let median = counts.iter().position(|count| {
+        passed += count;
+        passed > half
+    });
+    // The middle of what counts as this percentage.
+    median.map(|percent| (percent as f64 + 0.5) / 100.0)
+}
+
 impl Operator for Busy {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        let begin = Instant::now();
         self.state = after(self.state, self.steps);
+        let percent = begin.elapsed().as_nanos() as f64 * 100.0 / (self.steps as f64 * step_ns());
+        TOOK[(percent as usize).min(TOOK.len() - 1)].fetch_add(1, Relaxed);
         for input in inputs {
             output.extend_from_slice(input.payload);
         }

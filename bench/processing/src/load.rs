@@ -64,6 +64,8 @@ pub struct Report {
     supplied_late_ms: f64,
     /// What a step of `busy` takes, if it is used.
     step_ns: Option<f64>,
+    /// What its runs took at the median, by their stated cost.
+    took: Option<f64>,
     /// Events dropped since too many waited.
     refused: u64,
     faults: u64,
@@ -170,6 +172,7 @@ pub fn run(plan: &Plan) -> Report {
         resident_highest_kib,
         supplied_late_ms,
         step_ns: (!plan.costs_us.is_empty()).then(busy::step_ns),
+        took: busy::took(),
         refused: bench.router.refused() + bench.workers.refused(),
         faults: bench.faults,
         notes,

@@ -206,8 +206,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         let more = self.take_results(now, net);
         let (broker, mut wired) = self.wired(net);
         let more = broker.run(now, budget, &mut wired) | more;
-        self.settle(now, net);
-        more
+        self.settle(now, net) | more
     }
 
     /// Begins to end; see [`Broker::leave`].

@@ -160,8 +160,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     }
 
     /// After anything has happened: what the broker and the gateway have to tell each other, and what is to be remembered.
-    pub(crate) fn settle(&mut self, now: Time, net: &mut impl Effects) {
-        let Some(gateway) = self.gateway.as_deref_mut() else { return };
+    /// Returns whether that has made work.
+    pub(crate) fn settle(&mut self, now: Time, net: &mut impl Effects) -> bool {
+        let Some(gateway) = self.gateway.as_deref_mut() else { return false };
         let reigns = self.broker.is_primary();
         if gateway.reigns() != reigns {
             if reigns {
@@ -176,10 +177,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         while let Some(login) = gateway.next_login() {
             self.reporter.login(login);
         }
+        let mut posted = false;
         while let Some(draft) = self.gateway.as_deref_mut().and_then(mqtt::Gateway::next_draft) {
             self.post_draft(now, &draft, net);
+            posted = true;
         }
-        let Some(gateway) = self.gateway.as_deref_mut() else { return };
+        let Some(gateway) = self.gateway.as_deref_mut() else { return posted };
         let mut alarm = String::new();
         while self.reporter.next_alarm(&mut alarm) {
             gateway.announce(now, ALARMS, &alarm, net);
@@ -195,6 +198,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             gateway.give_back(records);
         }
         gateway.record(backup.is_some() || self.reporter.keeps());
+        posted
     }
 }
 

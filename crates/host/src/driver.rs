@@ -148,6 +148,12 @@ impl<N: Node> Driver<N> {
         act(&mut self.node, &mut self.network)
     }
 
+    /// The same where the node may have got work by it, with which the next turn begins at once.
+    pub fn with_work<T>(&mut self, act: impl FnOnce(&mut N, &mut Network) -> T) -> T {
+        self.busy = true;
+        self.with(act)
+    }
+
     /// Whether something has happened to a connection of which the node has not been told; the next turn tells it.
     pub fn has_news(&self) -> bool {
         !self.network.news.is_empty()

@@ -84,7 +84,7 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
         if !ready.iter().any(Ready::is_waker) {
             continue;
         }
-        driver.with(&mut woken);
+        driver.with_work(&mut woken);
         let mut bytes = [0; 16];
         let came = signals.read(&mut bytes).unwrap_or(0);
         if came > 0 && asked == 0 {
