@@ -58,6 +58,7 @@ impl Stream {
     }
 
     /// A message has been dispatched, for the first time.
+    #[inline]
     pub(crate) fn count_dispatch(
         &mut self,
         now: Time,
@@ -68,8 +69,7 @@ impl Stream {
         out: &mut impl Outputs,
     ) {
         let latency = now.since(created).max(Span::ZERO);
-        stats.record_latency(latency);
-        stats.classes.count(topic.class, |class| class.record(latency));
+        stats.record_latency(topic.class, latency);
         self.counters.latency_last = latency;
         self.counters.latency_max = self.counters.latency_max.max(latency);
         if let Some(deadline) = deadline.filter(|deadline| now > *deadline) {

@@ -5,7 +5,7 @@ use crate::events::Event;
 use crate::lazy::Arrival;
 use crate::links::NO_STREAM;
 use crate::queue::JobKind;
-use crate::ring::{Slot, SlotFlags};
+use crate::ring::{Overwritten, SlotFlags};
 use crate::status::Stats;
 use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
@@ -53,7 +53,8 @@ impl Broker {
     /// are stored, and then the rest of what theirs need can be fetched.
     fn prefetch(&self, from: LinkId, ahead: &mut Ahead<'_>) {
         let Ahead { messages, streams, count } = ahead;
-        streams.iter().take(*count).for_each(|stream| self.table.prefetch_rest(*stream));
+        let copied = self.pair.backup().is_some();
+        streams.iter().take(*count).for_each(|stream| self.table.prefetch_rest(*stream, copied));
         *count = 0;
         let Some(link) = self.links.get(from) else { return };
         for (index, message) in streams.iter_mut().zip(messages) {
@@ -117,13 +118,10 @@ impl Broker {
             self.stats.rate_violations += 1;
         }
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
-        let (ticket, overwritten) = stream.ring.push(message.seq, message.created, message.payload, flags);
-        // What was offered to all waits for one subscriber only, and is that one's loss.
-        let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::COPY).or(SlotFlags::FORWARDED);
-        if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.marks = message.flags.only(MessageFlags::TRUTHS);
-        }
-        if overwritten.is_some_and(|old| !old.flags.has(sent)) {
+        let marks = message.flags.only(MessageFlags::TRUTHS);
+        let (ticket, overwritten) =
+            stream.ring.push(message.seq, message.created, message.payload, flags, marks);
+        if overwritten.is_some_and(|old| !old.was_sent()) {
             self.stats.overrun += 1;
             stream.lose(now, 1, topic, &mut self.stats, out);
         }
@@ -133,7 +131,8 @@ impl Broker {
         }
 
         let priority = topic.contract.priority;
-        let plan = topic.plan.pseudo;
+        // Not copied: the deadline of replication is in the cache only where messages are copied.
+        let plan = &topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
             self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
             let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
@@ -161,7 +160,7 @@ impl Broker {
 
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
-    fn prune_overwritten(&mut self, index: u32, old: &Slot, out: &mut impl Outputs) {
+    fn prune_overwritten(&mut self, index: u32, old: &Overwritten, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup() else { return };
         let copied = old.flags.has(SlotFlags::REPLICATED) && !old.flags.has(SlotFlags::PRUNED);
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);

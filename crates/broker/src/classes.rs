@@ -41,13 +41,13 @@ pub struct ClassCounts {
 }
 
 impl ClassCounts {
-    #[inline]
-    pub(crate) fn record(&mut self, latency: Span) {
+    /// So many messages took about so long, and all together exactly so long.
+    pub(crate) fn record(&mut self, latency: Span, messages: u32, nanos: u64) {
         let bucket = LATENCY_BUCKETS.partition_point(|end| *end < latency);
         if let Some(count) = self.latency.get_mut(bucket) {
-            *count += 1;
+            *count += u64::from(messages);
         }
-        self.latency_nanos = self.latency_nanos.saturating_add(latency.as_nanos_u64());
+        self.latency_nanos = self.latency_nanos.saturating_add(nanos);
     }
 
     pub(crate) fn lose(&mut self, run: u64) {
@@ -139,13 +139,13 @@ mod tests {
         let mut counts = ClassCounts::default();
         let at = |span: Span| {
             let mut counts = ClassCounts::default();
-            counts.record(span);
+            counts.record(span, 1, 0);
             counts.latency.iter().position(|count| *count == 1).unwrap()
         };
         assert_eq!([at(Span::ZERO), at(Span::micros(50)), at(Span(50_001))], [0, 0, 1]);
         assert_eq!([at(Span::secs(1)), at(Span(1_000_000_001)), at(Span::secs(90))], [13, 14, 14]);
-        counts.record(Span::millis(3));
-        counts.record(Span::millis(4));
-        assert_eq!(counts.latency_nanos, 7_000_000);
+        counts.record(Span::millis(3), 2, 5_999_999);
+        counts.record(Span::millis(4), 1, 4_000_000);
+        assert_eq!((counts.latency[6], counts.latency_nanos), (3, 9_999_999));
     }
 }

@@ -15,7 +15,7 @@ use crate::register;
 use crate::ring::{Slot, SlotFlags};
 use crate::table::Stream;
 use contract::{Mutant, Time};
-use wire::{Mark, MarkKind};
+use wire::{Mark, MarkKind, MessageFlags};
 
 /// Messages that may wait to be told; more are not told.
 const UNTOLD_MAX: usize = 4_096;
@@ -77,7 +77,7 @@ impl Broker {
             return;
         }
         stream.next_seq = stream.next_seq.max(seq + 1);
-        stream.ring.push(seq, Time::ZERO, &[], SlotFlags::DISPATCHED);
+        stream.ring.push(seq, Time::ZERO, &[], SlotFlags::DISPATCHED, MessageFlags::NONE);
     }
 }
 

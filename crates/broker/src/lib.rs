@@ -11,6 +11,7 @@ mod facts;
 mod finished;
 mod guard;
 mod housekeeping;
+mod latencies;
 mod lazy;
 mod links;
 mod pair;

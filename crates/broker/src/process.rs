@@ -110,16 +110,16 @@ impl Broker {
         stream.counters.arrived += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, overwritten) =
-            stream.ring.push(result.seq, result.created, result.payload, SlotFlags::NONE);
+            stream.ring.push(result.seq, result.created, result.payload, SlotFlags::NONE, result.flags);
         if let Some(slot) = stream.ring.slot_mut(ticket) {
-            (slot.lineage, slot.marks) = (result.lineage, result.flags);
+            slot.lineage = result.lineage;
         }
-        if let Some(mut old) = overwritten {
+        if let Some(old) = overwritten {
             if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
                 self.stats.overrun += 1;
                 stream.lose(now, 1, topic, &mut self.stats, out);
             }
-            if let Some(lineage) = old.take_lineage() {
+            if let Some(lineage) = old.lineage() {
                 out.release(lineage);
             }
         }

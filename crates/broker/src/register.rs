@@ -13,6 +13,7 @@ use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
+#[inline]
 pub(crate) fn announce(
     state: &mut Link,
     link: LinkId,

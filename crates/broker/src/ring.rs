@@ -119,6 +119,27 @@ impl Slot {
     }
 }
 
+/// What is left to know of a message whose slot is used again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overwritten {
+    pub(crate) seq: u64,
+    pub(crate) flags: SlotFlags,
+    lineage: u32,
+}
+
+impl Overwritten {
+    /// Whether it is no loss. What was offered to all waits for one subscriber only, and is that one's loss.
+    pub(crate) fn was_sent(&self) -> bool {
+        let offered = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED);
+        self.flags.has(offered.or(SlotFlags::COPY).or(SlotFlags::FORWARDED))
+    }
+
+    /// What is to be released.
+    pub(crate) fn lineage(&self) -> Option<u32> {
+        (self.lineage != NO_LINEAGE).then_some(self.lineage)
+    }
+}
+
 /// Payloads of up to so many bytes lie beside their slots.
 const NEAR_BYTES: usize = 80;
 
@@ -209,7 +230,7 @@ impl Ring {
         (self.far_room + size_of::<Cell>()) * self.cells.len()
     }
 
-    /// Stores a message and returns its ticket, and the slot that it overwrote.
+    /// Stores a message and returns its ticket, and what it overwrote.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -217,7 +238,8 @@ impl Ring {
         created: Time,
         payload: &[u8],
         flags: SlotFlags,
-    ) -> (u32, Option<Slot>) {
+        marks: MessageFlags,
+    ) -> (u32, Option<Overwritten>) {
         if !self.fits(payload.len()) {
             self.make_room(payload.len());
         }
@@ -230,9 +252,11 @@ impl Ring {
             None => self.far[at * self.far_room..][..payload.len()].copy_from_slice(payload),
         }
         let length = payload.len() as u32;
-        let slot = Slot { seq, created, ticket, length, flags, used: true, ..Slot::EMPTY };
-        let old = std::mem::replace(&mut self.cells[index].slot, slot);
-        (ticket, old.used.then_some(old))
+        let slot = &mut self.cells[index].slot;
+        let old = Overwritten { seq: slot.seq, flags: slot.flags, lineage: slot.lineage };
+        let old = slot.used.then_some(old);
+        *slot = Slot { seq, created, ticket, length, flags, used: true, marks, ..Slot::EMPTY };
+        (ticket, old)
     }
 
     /// The slot of a ticket, unless it has been overwritten.
@@ -332,8 +356,9 @@ mod tests {
     #[test]
     fn a_ticket_is_stale_once_its_slot_is_used_again() {
         let mut ring = Ring::new(4);
-        let tickets: Vec<_> =
-            (0..5).map(|seq| ring.push(seq, Time(seq), &[seq as u8], SlotFlags::NONE)).collect();
+        let tickets: Vec<_> = (0..5)
+            .map(|seq| ring.push(seq, Time(seq), &[seq as u8], SlotFlags::NONE, MessageFlags::NONE))
+            .collect();
         assert!(tickets[3].1.is_none());
         assert_eq!(tickets[4].1.unwrap().seq, 0, "the fifth message overwrites the first");
         assert!(ring.slot(tickets[0].0).is_none());
@@ -347,7 +372,8 @@ mod tests {
     fn tickets_wrap_around() {
         let mut ring = Ring::new(4);
         ring.next_ticket = u32::MAX - 1;
-        let tickets: Vec<_> = (0..4).map(|seq| ring.push(seq, Time(seq), &[], SlotFlags::NONE).0).collect();
+        let tickets: Vec<_> =
+            (0..4).map(|seq| ring.push(seq, Time(seq), &[], SlotFlags::NONE, MessageFlags::NONE).0).collect();
         assert_eq!(tickets, [u32::MAX - 1, u32::MAX, 0, 1]);
         let seen: Vec<_> = ring.tickets().filter_map(|t| ring.slot(t)).map(|slot| slot.seq).collect();
         assert_eq!(seen, [0, 1, 2, 3], "oldest first, across the wrap");
@@ -359,7 +385,7 @@ mod tests {
             let mut ring = Ring::new(4);
             ring.next_ticket = u32::MAX - 5;
             for seq in 0..9 {
-                ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE);
+                ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE, MessageFlags::NONE);
             }
             let before: Vec<u32> = ring.tickets().collect();
             let expected = ring.grown_bytes(9);
@@ -369,8 +395,9 @@ mod tests {
                 assert_eq!(ring.message(*ticket).unwrap().1, vec![seq; length], "across the wrap");
             }
             assert_eq!(ring.tickets().filter(|ticket| ring.slot(*ticket).is_some()).count(), 4);
-            let overwritten =
-                (9..22).filter(|seq| ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE).1.is_some());
+            let overwritten = (9..22).filter(|seq| {
+                ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE, MessageFlags::NONE).1.is_some()
+            });
             assert_eq!(overwritten.count(), 1, "the first after sixteen");
             ring.grow(4);
             assert_eq!(ring.slots(), 16, "it never shrinks");
@@ -380,15 +407,15 @@ mod tests {
     #[test]
     fn larger_payloads_make_room_and_keep_the_smaller_ones() {
         let mut ring = Ring::new(2);
-        let (small, _) = ring.push(0, Time(0), b"small", SlotFlags::NONE);
+        let (small, _) = ring.push(0, Time(0), b"small", SlotFlags::NONE, MessageFlags::NONE);
         assert_eq!([ring.growth(5), ring.growth(NEAR_BYTES)], [0; 2]);
         let grown = ring.growth(100);
         let before = ring.bytes();
-        let (large, _) = ring.push(1, Time(1), &[7; 100], SlotFlags::NONE);
+        let (large, _) = ring.push(1, Time(1), &[7; 100], SlotFlags::NONE, MessageFlags::NONE);
         assert_eq!(ring.bytes(), before + grown);
         assert_eq!(ring.message(small).unwrap().1, b"small");
         assert_eq!(ring.message(large).unwrap().1, [7; 100]);
-        let (larger, _) = ring.push(2, Time(2), &[8; 1000], SlotFlags::NONE);
+        let (larger, _) = ring.push(2, Time(2), &[8; 1000], SlotFlags::NONE, MessageFlags::NONE);
         assert_eq!(ring.message(large).unwrap().1, [7; 100]);
         assert_eq!(ring.message(larger).unwrap().1, [8; 1000]);
         assert_eq!(size_of::<Cell>(), 128, "two cache lines");

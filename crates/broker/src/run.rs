@@ -37,10 +37,12 @@ impl Broker {
                 _ => {}
             }
             if Mutant::LeaveJobs.is_on() {
-                return false;
+                break;
             }
         }
-        !self.queue.is_empty() || (reigns && self.next_copy() <= now)
+        self.stats.count_alike();
+        let waiting = !self.queue.is_empty() || (reigns && self.next_copy() <= now);
+        waiting && !Mutant::LeaveJobs.is_on()
     }
 
     /// Pushes a message to all subscribers of its topic.
@@ -294,6 +296,7 @@ impl Broker {
 
 impl Slot {
     /// The message of this stream counts as dispatched. A backup is told where it is to forget its copy.
+    #[inline]
     fn settle(&mut self, stream: u32, backup: Option<LinkId>, stats: &mut Stats, out: &mut impl Outputs) {
         self.set(SlotFlags::DISPATCHED);
         if let Some(lineage) = self.take_lineage() {

@@ -3,10 +3,10 @@
 use crate::accounts::Telling;
 use crate::broker::{Broker, Outputs};
 use crate::classes::Classes;
+use crate::latencies::Latencies;
 use crate::settings::Settings;
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
-use hdrhistogram::Histogram;
 use wire::{
     FarewellReason, Frame, LevelStatuses, LinkId, NodeStatus, OperatorStatuses, StreamStatus, StreamStatuses,
     TopicState,
@@ -41,18 +41,11 @@ pub(crate) struct Stats {
     /// The same by class of contract.
     pub(crate) classes: Classes,
     pub(crate) telling: Telling,
-    /// From creation to dispatch, in microseconds.
-    latency: Histogram<u32>,
+    latencies: Latencies,
 }
-
-/// The largest latency that is told from larger ones.
-const LATENCY_MAX: Span = Span::secs(60);
 
 impl Stats {
     pub(crate) fn new(settings: &Settings) -> Stats {
-        let highest = LATENCY_MAX.as_nanos_u64() / 1_000;
-        let latency =
-            Histogram::new_with_bounds(1, highest, 2).expect("invariant: constant bounds are valid");
         Stats {
             arrived: 0,
             dispatched: 0,
@@ -77,23 +70,19 @@ impl Stats {
             unprocessed: 0,
             classes: Classes::new(&settings.topics, settings.limits.classes),
             telling: Telling::default(),
-            latency,
+            latencies: Latencies::default(),
         }
     }
 
+    /// A message of this class took so long. Nothing is told of it before [`Stats::count_alike`].
     #[inline]
-    pub(crate) fn record_latency(&mut self, latency: Span) {
-        self.latency.saturating_record(latency.as_nanos_u64() / 1_000);
+    pub(crate) fn record_latency(&mut self, class: u32, latency: Span) {
+        self.latencies.record(class, latency, &mut self.classes);
     }
 
-    fn latency(&self) -> [Span; 3] {
-        let micros = |value: u64| Span::micros(value as i64);
-        let quantile = |q| micros(self.latency.value_at_quantile(q));
-        if self.latency.is_empty() {
-            [Span::ZERO; 3]
-        } else {
-            [quantile(0.5), quantile(0.99), micros(self.latency.max())]
-        }
+    /// Counts what was recorded. To be called before anybody asks.
+    pub(crate) fn count_alike(&mut self) {
+        self.latencies.count_alike(&mut self.classes);
     }
 }
 
@@ -190,7 +179,7 @@ impl Broker {
             results_refused: stats.results_refused,
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
-            latency: stats.latency(),
+            latency: stats.latencies.summary(),
         }
     }
 

@@ -9,11 +9,16 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use wire::LinkId;
 
-/// Its fields are in the order of use: every message needs the first three cache lines, and no others.
+/// Its fields are in the order of use: every message needs the first two cache lines, which end in the plan behind the deadline of
+/// dispatch; one that is copied needs the next as well.
 #[derive(Clone)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Topic {
     pub(crate) contract: Contract,
+    /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
+    pub(crate) subscribers: Subscribers,
+    /// How operators take its messages, if they do.
+    pub(crate) processing: Option<Processing>,
     /// The class of contract that it is counted in.
     pub(crate) class: u32,
     /// Under which number subscribers of other protocols are given its messages.
@@ -21,10 +26,6 @@ pub(crate) struct Topic {
     /// Whether its messages are results of an operator.
     pub(crate) made: bool,
     pub(crate) plan: Plan,
-    /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
-    pub(crate) subscribers: Subscribers,
-    /// How operators take its messages, if they do.
-    pub(crate) processing: Option<Processing>,
     pub(crate) name: TopicName,
     pub(crate) streams: Vec<u32>,
     /// How many subscribers of other protocols it has.
@@ -168,13 +169,16 @@ impl Table {
         }
     }
 
-    /// Fetches what the next message needs besides: its slot, and what it needs of the topic. The stream should have come by now.
+    /// Fetches what the next message needs besides: its slot, and what it needs of the topic; more of that where it may be copied.
+    /// The stream should have come by now.
     #[inline]
-    pub(crate) fn prefetch_rest(&self, stream: u32) {
+    pub(crate) fn prefetch_rest(&self, stream: u32, copied: bool) {
         let Some(stream) = self.stream(stream) else { return };
         stream.ring.prefetch();
-        if let Some(topic) = self.topics.get(stream.topic as usize) {
-            fetch::<3, _>(topic);
+        match self.topics.get(stream.topic as usize) {
+            Some(topic) if copied => fetch::<3, _>(topic),
+            Some(topic) => fetch::<2, _>(topic),
+            None => {}
         }
     }
 
@@ -277,14 +281,18 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::timing::PseudoDeadlines;
     use std::mem::offset_of;
 
     #[test]
     fn what_every_message_needs_lies_in_the_first_cache_lines() {
         let ends = offset_of!(Stream, counters) + offset_of!(Counters, lost);
         assert!(ends <= 128, "a stream's first two end at {ends}");
-        let ends = offset_of!(Topic, name);
-        assert!(ends <= 192, "a topic's first three end at {ends}");
+        let of_pseudo = offset_of!(PseudoDeadlines, replication);
+        let ends = offset_of!(Topic, plan) + offset_of!(Plan, pseudo) + of_pseudo;
+        assert!(ends <= 128, "a topic's first two end at {ends}");
+        let ends = offset_of!(Topic, plan) + size_of::<Plan>();
+        assert!(ends <= 192, "what a copy needs ends at {ends}");
         assert_eq!([size_of::<Option<Stream>>() - size_of::<Stream>(), size_of::<Subscribers>()], [0, 24]);
     }
 }

@@ -22,19 +22,20 @@ pub struct Costs {
     pub replication: Span,
 }
 
-/// What admission concluded for one topic; the broker plans every message by it.
+/// What admission concluded for one topic; the broker plans every message by it. What every message needs comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Plan {
-    /// `D^d`, with the configured worst `ΔPB`.
-    pub dispatch: Span,
-    /// `D^r`, with the configured worst `ΔPB`; forever for best effort. Of every `M`-th message where copies are lazy.
-    pub replication: Span,
-    /// The deadlines that a message's creation time is added to (F6, F7).
-    pub pseudo: timing::PseudoDeadlines,
     /// Whether the topic's messages need a copy on the backup (F3).
     pub replicate: bool,
     /// Whether operators process the messages.
     pub processed: bool,
+    /// The deadlines that a message's creation time is added to (F6, F7).
+    pub pseudo: timing::PseudoDeadlines,
+    /// `D^d`, with the configured worst `ΔPB`.
+    pub dispatch: Span,
+    /// `D^r`, with the configured worst `ΔPB`; forever for best effort. Of every `M`-th message where copies are lazy.
+    pub replication: Span,
     /// Which of them, and when, if copies are lazy and needed; `None` where each copy is planned on arrival.
     pub lazy: Option<LazyPlan>,
 }

@@ -153,13 +153,15 @@ pub fn smallest_period(contract: &Contract, publisher_to_broker: Span, delays: &
     (messages > 0).then(|| Span(needed.as_nanos_u64().div_ceil(messages).min(i64::MAX as u64) as i64))
 }
 
-/// The numbers that are stored per topic at registration, so that an arrival costs two additions.
+/// The numbers that are stored per topic at registration, so that an arrival costs two additions. What every message needs comes
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct PseudoDeadlines {
-    /// `D^r' = (N + L)·T − ΔBB − x`.
-    pub replication: Span,
     /// `D^d' = D − ΔBS`.
     pub dispatch: Span,
+    /// `D^r' = (N + L)·T − ΔBB − x`.
+    pub replication: Span,
 }
 
 /// **F6**, section 3.4.1: the deadlines without `ΔPB`, which is known only when a message arrives.

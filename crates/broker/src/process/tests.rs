@@ -83,7 +83,7 @@ fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut broker, &mut out);
     assert_eq!(ring(&mut broker, index).slots(), 16);
-    let (ticket, _) = ring(&mut broker, index).push(7, NOW, b"there", SlotFlags::NONE);
+    let (ticket, _) = ring(&mut broker, index).push(7, NOW, b"there", SlotFlags::NONE, MessageFlags::NONE);
     broker.stored_bytes = ring(&mut broker, index).bytes();
     for (within, slots) in [(1, 64), (20, 64), (90, 128), (10_000, 128)] {
         out.within = Some(Span::millis(within));
@@ -195,7 +195,7 @@ fn what_is_finished_takes_no_place_of_a_copy_that_is_needed() {
     let index = stream(&mut broker, &mut out);
     let slots = ring(&mut broker, index).slots() as u64;
     for seq in 0..slots {
-        ring(&mut broker, index).push(seq, NOW, b"copy", SlotFlags::COPY);
+        ring(&mut broker, index).push(seq, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
         broker.table.stream_mut(index).unwrap().next_seq = seq + 1;
     }
     broker.remember_finished(index, slots);
