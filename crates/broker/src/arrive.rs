@@ -127,7 +127,7 @@ impl Broker {
         }
         if overwritten.is_some_and(|old| old.flags.has(SlotFlags::PROCESSING)) {
             // Operators still have it, but nothing covers it any more.
-            stream.counters.endangered_at = now;
+            stream.record.troubles.endangered_at = now;
         }
 
         let priority = topic.contract.priority;
@@ -235,7 +235,7 @@ impl Stream {
             self.next_seq = seq.saturating_add(1);
         } else if !self.next_seq_unknown {
             // A message that was counted as missing has come after all.
-            self.counters.lost = self.counters.lost.saturating_sub(1);
+            self.record.troubles.lost = self.record.troubles.lost.saturating_sub(1);
         }
         self.next_seq_unknown = false;
     }
@@ -262,7 +262,7 @@ impl Stream {
             self.released = at;
             return Release { at, too_fast, step: None };
         }
-        self.counters.endangered_at = now;
+        self.record.troubles.endangered_at = now;
         let furthest = now + contract.period * self.ring.slots() as u64;
         let at = at.max(self.released + contract.period).min(furthest);
         self.released = at;

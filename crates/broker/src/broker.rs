@@ -524,8 +524,10 @@ impl Broker {
             }
             Party::Client { session } => {
                 for stream in gone.numbers {
-                    if let Some(stream) = self.table.stream_mut(stream).filter(|s| s.source == Some(link)) {
-                        (stream.source, stream.silent_since) = (None, now);
+                    if let Some(stream) =
+                        self.table.stream_mut(stream).filter(|s| s.record.source == Some(link))
+                    {
+                        (stream.record.source, stream.record.silent_since) = (None, now);
                     }
                 }
                 if let Some(session) = session.and_then(|index| self.sessions.get_mut(index))

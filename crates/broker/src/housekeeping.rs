@@ -96,9 +96,9 @@ impl Broker {
         let left: Vec<u32> = self
             .table
             .streams_from(self.next_look, STREAMS_PER_LOOK)
-            .filter(|(_, stream)| reigns || !stream.admitted)
-            .filter(|(_, stream)| stream.made_of.is_none())
-            .filter(|(_, stream)| stream.source.is_none() && now > stream.silent_since + linger)
+            .filter(|(_, stream)| reigns || !stream.record.admitted)
+            .filter(|(_, stream)| stream.record.made_of.is_none())
+            .filter(|(_, stream)| stream.record.source.is_none() && now > stream.record.silent_since + linger)
             .map(|(index, _)| index)
             .collect();
         let next = self.next_look + STREAMS_PER_LOOK;

@@ -120,7 +120,7 @@ impl Broker {
             return Err(Unposted::Crowded);
         }
         let Some(stream) = self.table.stream_mut(index) else { return Err(Unposted::Full) };
-        stream.silent_since = now;
+        stream.record.silent_since = now;
         let seq = stream.next_seq.max(first);
         // A jump to the numbers of this reign is no loss.
         stream.next_seq = seq;
@@ -136,7 +136,9 @@ impl Broker {
 
     fn is_stream_of(&self, index: u32, posting: &Posting<'_>) -> bool {
         self.table.pair(index).is_some_and(|(stream, topic)| {
-            &*stream.publisher == posting.publisher && topic.name.as_str() == posting.topic && stream.admitted
+            &*stream.record.publisher == posting.publisher
+                && topic.name.as_str() == posting.topic
+                && stream.record.admitted
         })
     }
 
@@ -162,8 +164,9 @@ impl Broker {
             return Err(Denial::made(topic));
         }
         let stream = known.and_then(|index| self.table.find_stream(index, name));
-        let incarnation =
-            stream.and_then(|index| self.table.stream(index)).map_or(now.0, |stream| stream.incarnation);
+        let incarnation = stream
+            .and_then(|index| self.table.stream(index))
+            .map_or(now.0, |stream| stream.record.incarnation);
         let publisher = Publisher { name, incarnation, link: None, made: None, gapless: false };
         self.take_stream(now, topic, contract, &publisher, true, out)
     }

@@ -168,15 +168,15 @@ impl Broker {
         let streams: Vec<u32> = self.table.streams().map(|(index, _)| index).collect();
         for origin in streams {
             let Some(stream) = self.table.stream_mut(origin) else { continue };
-            let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut stream.results)
+            let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut stream.record.results)
                 .into_iter()
                 .partition(|known| out.has_output(known.output));
-            stream.results = kept;
+            stream.record.results = kept;
             for made in lost.into_iter().filter_map(|known| known.stream) {
-                let made_of = self.table.stream(made).and_then(|stream| stream.made_of);
+                let made_of = self.table.stream(made).and_then(|stream| stream.record.made_of);
                 if made_of == Some(origin) {
                     if let Some(made) = self.table.stream_mut(made) {
-                        made.made_of = None;
+                        made.record.made_of = None;
                     }
                     self.retire(now, made, out);
                 }
@@ -228,8 +228,10 @@ impl Broker {
         let Some(topic) = self.table.topic(index) else { return };
         let old = topic.plan;
         let (contract, subscribers) = (topic.contract, topic.receivers());
-        let admitted =
-            topic.streams.iter().filter(|index| self.table.stream(**index).is_some_and(|s| s.admitted));
+        let admitted = topic
+            .streams
+            .iter()
+            .filter(|index| self.table.stream(**index).is_some_and(|s| s.record.admitted));
         for _ in 0..admitted.count() {
             self.admission.uncount(&old, &contract, subscribers);
             self.admission.count(&new, &contract, subscribers);
@@ -242,20 +244,20 @@ impl Broker {
     /// The stream of these results, made if need be.
     fn result_stream(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> Option<u32> {
         let (origin, topic) = self.table.pair(result.stream)?;
-        if origin.incarnation != result.incarnation {
+        if origin.record.incarnation != result.incarnation {
             return None;
         }
-        let known = origin.results.iter().find(|known| known.output == result.output);
+        let known = origin.record.results.iter().find(|known| known.output == result.output);
         if let Some(known) = known {
             let there = known.stream.and_then(|index| self.table.stream(index));
-            let is_its = |stream: &Stream| stream.made_of == Some(result.stream);
+            let is_its = |stream: &Stream| stream.record.made_of == Some(result.stream);
             match there.filter(|stream| is_its(stream)) {
-                Some(stream) if stream.incarnation == result.incarnation => return known.stream,
+                Some(stream) if stream.record.incarnation == result.incarnation => return known.stream,
                 None if now < known.ask_again => return None,
                 _ => {}
             }
         }
-        let name = result_publisher(topic.name.as_str(), &origin.publisher);
+        let name = result_publisher(topic.name.as_str(), &origin.record.publisher);
         let contract = self.result_contract(result, &topic.contract);
         let publisher = Publisher {
             name: &name,
@@ -271,10 +273,10 @@ impl Broker {
         let stream = taken.ok();
         let entry = ResultStream { output: result.output, stream, ask_again: now + ASK_AGAIN };
         let origin = self.table.stream_mut(result.stream)?;
-        origin.results.retain(|known| known.output != result.output);
-        origin.results.push(entry);
+        origin.record.results.retain(|known| known.output != result.output);
+        origin.record.results.push(entry);
         let made = self.table.stream_mut(stream?)?;
-        made.made_of = Some(result.stream);
+        made.record.made_of = Some(result.stream);
         stream
     }
 
@@ -331,7 +333,7 @@ impl Topic {
         }
         // What comes from the future is as new as anything can be. (It has been counted when it arrived.)
         let message = &Message { created: message.created.min(now + CLOCK_AHEAD_MAX), ..*message };
-        let processed = Processed { receipt, incarnation: stream.incarnation, message };
+        let processed = Processed { receipt, incarnation: stream.record.incarnation, message };
         let given = out.process(processing.handle, &processed);
         Some(given && !Mutant::SettleUnprocessed.is_on())
     }

@@ -8,7 +8,7 @@ use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
 use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
-use crate::table::{Counters, Stream, Subscribers, Topic};
+use crate::table::{Counters, Record, Stream, Subscribers, Topic};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -29,12 +29,12 @@ pub(crate) fn announce(
             link,
             &Frame::Announce(Announce {
                 stream: index,
-                incarnation: stream.incarnation,
+                incarnation: stream.record.incarnation,
                 next_seq,
                 contract: topic.contract,
-                gapless: stream.gapless,
+                gapless: stream.record.gapless,
                 topic: topic.name.as_str(),
-                publisher: &stream.publisher,
+                publisher: &stream.record.publisher,
             }),
         );
     }
@@ -128,7 +128,7 @@ impl Broker {
                     link.bind(register.stream, index);
                 }
                 if let Some(stream) = self.table.stream_mut(index) {
-                    stream.source_number = register.stream;
+                    stream.record.source_number = register.stream;
                 }
                 if admitted {
                     self.send_verdict(from, register.stream, index, contract, out);
@@ -216,16 +216,16 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
         let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
-        if publisher.incarnation < stream.incarnation {
+        if publisher.incarnation < stream.record.incarnation {
             return Err(Denial::from(format!(
                 "another publisher of the name {} has started later: give every publisher a name of its own",
                 publisher.name
             )));
         }
         if let Some(link) = publisher.link {
-            stream.source = Some(link);
+            stream.record.source = Some(link);
         }
-        if publisher.incarnation == stream.incarnation {
+        if publisher.incarnation == stream.record.incarnation {
             return Ok(());
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
@@ -233,9 +233,10 @@ impl Broker {
         let ring = Ring::continuing(stream.ring.slots(), stream.ring.next_ticket());
         self.stored_bytes = self.stored_bytes + ring.bytes() - stream.ring.bytes();
         stream.ring = ring;
-        (stream.incarnation, stream.next_seq, stream.next_seq_unknown) = (publisher.incarnation, 0, false);
-        (stream.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
-        stream.first = publisher.made.unwrap_or(0);
+        (stream.record.incarnation, stream.next_seq, stream.next_seq_unknown) =
+            (publisher.incarnation, 0, false);
+        (stream.record.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
+        stream.record.first = publisher.made.unwrap_or(0);
         stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
         let partner = self.pair.backup().map(|partner| partner.link);
@@ -320,8 +321,7 @@ impl Broker {
         };
         let ring = Ring::continuing(slots, self.table.next_ticket());
         self.stored_bytes += ring.bytes();
-        let stream = Stream {
-            topic,
+        let record = Record {
             publisher: publisher.name.into(),
             incarnation: publisher.incarnation,
             registered: now,
@@ -329,17 +329,22 @@ impl Broker {
             source_number: 0,
             silent_since: now,
             admitted: false,
-            ring,
-            next_seq: 0,
-            next_seq_unknown: false,
-            released: Time::ZERO,
-            created: Time::ZERO,
-            counters: Counters::default(),
             gapless: publisher.gapless,
             first: publisher.made.unwrap_or(0),
             results: Vec::new(),
             made_of: None,
+            troubles: Default::default(),
+        };
+        let stream = Stream {
+            ring,
+            next_seq: 0,
+            topic,
+            next_seq_unknown: false,
+            released: Time::ZERO,
+            created: Time::ZERO,
             copying: Default::default(),
+            counters: Counters::default(),
+            record: Box::new(record),
         };
         let index = self.table.insert_stream(stream);
         self.lazy.expect(self.table.len());
@@ -390,7 +395,7 @@ impl Broker {
         let trusting = self.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
-        if stream.admitted {
+        if stream.record.admitted {
             return Ok(());
         }
         let subscribers = topic.receivers();
@@ -399,7 +404,7 @@ impl Broker {
         } else {
             self.admission.admit_plan(&topic.plan, &topic.contract, subscribers)?;
         }
-        stream.admitted = true;
+        stream.record.admitted = true;
         Ok(())
     }
 
@@ -492,13 +497,17 @@ impl Broker {
 
     /// After a promotion: streams that this broker only took note of are admitted now, or refused.
     pub(crate) fn judge_provisional_streams(&mut self, out: &mut impl Outputs) {
-        let waiting: Vec<u32> =
-            self.table.streams().filter(|(_, stream)| !stream.admitted).map(|(index, _)| index).collect();
+        let waiting: Vec<u32> = self
+            .table
+            .streams()
+            .filter(|(_, stream)| !stream.record.admitted)
+            .map(|(index, _)| index)
+            .collect();
         for index in waiting {
             let result = self.admit_stream(index);
             let Some((stream, topic)) = self.table.pair(index) else { continue };
-            let (source, contract) = (stream.source, topic.contract);
-            let number = Some(stream.source_number);
+            let (source, contract) = (stream.record.source, topic.contract);
+            let number = Some(stream.record.source_number);
             match (result, source.zip(number)) {
                 (Ok(()), Some((link, number))) => self.send_verdict(link, number, index, contract, out),
                 (Ok(()), None) => {}
@@ -519,8 +528,8 @@ impl Broker {
     pub(crate) fn retire(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
-        stream.source = None;
-        stream.silent_since = Time::ZERO;
+        stream.record.source = None;
+        stream.record.silent_since = Time::ZERO;
         let pending = |slot: &mut Slot| {
             let sent =
                 SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::COPY).or(SlotFlags::FORWARDED);
@@ -537,7 +546,7 @@ impl Broker {
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: u32, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.table.pair(index) else { return };
-        if stream.admitted {
+        if stream.record.admitted {
             let subscribers = topic.receivers();
             self.admission.uncount(&topic.plan, &topic.contract, subscribers);
         }
@@ -567,15 +576,15 @@ impl Broker {
     fn forget_results(&mut self, index: u32, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream_mut(index) else { return };
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
-        let results = std::mem::take(&mut stream.results);
-        if let Some(origin) = stream.made_of.and_then(|origin| self.table.stream_mut(origin)) {
-            origin.results.retain(|known| known.stream != Some(index));
+        let results = std::mem::take(&mut stream.record.results);
+        if let Some(origin) = stream.record.made_of.and_then(|origin| self.table.stream_mut(origin)) {
+            origin.record.results.retain(|known| known.stream != Some(index));
         }
         for results in results {
             let made = results.stream.and_then(|made| self.table.stream_mut(made));
             // Housekeeping retires it when its last messages have been dispatched.
-            if let Some(made) = made.filter(|made| made.made_of == Some(index)) {
-                (made.made_of, made.silent_since) = (None, Time::ZERO);
+            if let Some(made) = made.filter(|made| made.record.made_of == Some(index)) {
+                (made.record.made_of, made.record.silent_since) = (None, Time::ZERO);
             }
         }
     }
@@ -592,7 +601,8 @@ impl Broker {
             let refused = topic.made && publisher.link.is_some();
             return if refused { Err(Denial::made(topic.name.as_str())) } else { Ok(()) };
         }
-        let published = |index: &u32| self.table.stream(*index).is_some_and(|stream| stream.source.is_some());
+        let published =
+            |index: &u32| self.table.stream(*index).is_some_and(|stream| stream.record.source.is_some());
         if topic.streams.iter().any(published) {
             return Err(Denial::from(format!(
                 "`{}` has publishers of its own: give the operator another output",
@@ -644,7 +654,7 @@ impl Broker {
         let mut taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
         while from_primary && taken.as_ref().is_err_and(|denial| denial.full) {
             // What clients asked for here, and nobody has admitted, gives way to what the primary carries.
-            let provisional = self.table.streams().find(|(_, stream)| !stream.admitted);
+            let provisional = self.table.streams().find(|(_, stream)| !stream.record.admitted);
             let Some((provisional, _)) = provisional else { break };
             self.drop_stream(provisional, out);
             taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
@@ -658,10 +668,10 @@ impl Broker {
         }
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
         stream.next_seq = stream.next_seq.max(announce.next_seq);
-        if from_primary && !stream.admitted {
+        if from_primary && !stream.record.admitted {
             // Subscribers are told the true first number; that this broker has just heard of the stream means nothing.
-            stream.registered = Time::ZERO;
-            stream.admitted = true;
+            stream.record.registered = Time::ZERO;
+            stream.record.admitted = true;
             self.admission.count(&topic.plan, &topic.contract, topic.receivers());
         }
     }
@@ -670,7 +680,8 @@ impl Broker {
     /// its publisher's clock.
     fn drop_other_life(&mut self, publisher: &Publisher<'_>, topic: Option<u32>, out: &mut impl Outputs) {
         let stream = topic.and_then(|topic| self.table.find_stream(topic, publisher.name));
-        let other = |stream: &Stream| !stream.admitted && stream.incarnation > publisher.incarnation;
+        let other =
+            |stream: &Stream| !stream.record.admitted && stream.record.incarnation > publisher.incarnation;
         if let Some(index) = stream.filter(|index| self.table.stream(*index).is_some_and(other)) {
             self.drop_stream(index, out);
         }
@@ -692,7 +703,8 @@ impl Broker {
         let everything = self.copies_everything();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
         let copied = topic.plan.replicate || everything;
-        let never = self.settings.replication == Replication::RetransmissionOnly || stream.made_of.is_some();
+        let never =
+            self.settings.replication == Replication::RetransmissionOnly || stream.record.made_of.is_some();
         if !copied || never {
             return;
         }

@@ -160,8 +160,8 @@ pub(crate) struct Ring {
     cells: Box<[Cell]>,
     /// Payloads that are too long to lie beside their slots.
     far: Box<[u8]>,
-    /// Room for each of those: none until there is one, then that of the longest seen.
-    far_room: usize,
+    /// The bytes of room for each of those: none until there is one, then that of the longest seen.
+    room: u32,
     next_ticket: u32,
 }
 
@@ -172,7 +172,7 @@ impl Ring {
         Ring {
             cells: vec![Cell::EMPTY; slots].into_boxed_slice(),
             far: Box::default(),
-            far_room: 0,
+            room: 0,
             next_ticket: 0,
         }
     }
@@ -189,7 +189,7 @@ impl Ring {
 
     /// The bytes that it would take with at least so many slots.
     pub(crate) fn grown_bytes(&self, slots: usize) -> usize {
-        (self.far_room + size_of::<Cell>()) * slots.max(2).next_power_of_two()
+        (self.far_room() + size_of::<Cell>()) * slots.max(2).next_power_of_two()
     }
 
     /// Makes it one of at least so many slots. What is there stays, under its tickets.
@@ -199,13 +199,13 @@ impl Ring {
             return;
         }
         let old = std::mem::replace(self, larger);
-        self.far_room = old.far_room;
-        self.far = vec![0; self.far_room * self.cells.len()].into_boxed_slice();
+        self.room = old.room;
+        let room = self.far_room();
+        self.far = vec![0; room * self.cells.len()].into_boxed_slice();
         for (from, cell) in old.cells.iter().enumerate().filter(|(_, cell)| cell.slot.used) {
             let to = self.index(cell.slot.ticket);
             self.cells[to] = *cell;
-            self.far[to * self.far_room..][..self.far_room]
-                .copy_from_slice(&old.far[from * old.far_room..][..old.far_room]);
+            self.far[to * room..][..room].copy_from_slice(&old.far[from * room..][..room]);
         }
     }
 
@@ -222,12 +222,12 @@ impl Ring {
     /// How many more bytes a payload of this length would take.
     #[inline]
     pub(crate) fn growth(&self, length: usize) -> usize {
-        if self.fits(length) { 0 } else { (length.next_power_of_two() - self.far_room) * self.cells.len() }
+        if self.fits(length) { 0 } else { (length.next_power_of_two() - self.far_room()) * self.cells.len() }
     }
 
     /// The bytes that slots and payloads take.
     pub(crate) fn bytes(&self) -> usize {
-        (self.far_room + size_of::<Cell>()) * self.cells.len()
+        (self.far_room() + size_of::<Cell>()) * self.cells.len()
     }
 
     /// Stores a message and returns its ticket, and what it overwrote.
@@ -247,9 +247,10 @@ impl Ring {
         self.next_ticket = ticket.wrapping_add(1);
         let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
+        let room = self.far_room();
         match self.cells[at].near.get_mut(..payload.len()) {
             Some(near) => near.copy_from_slice(payload),
-            None => self.far[at * self.far_room..][..payload.len()].copy_from_slice(payload),
+            None => self.far[at * room..][..payload.len()].copy_from_slice(payload),
         }
         let length = payload.len() as u32;
         let slot = &mut self.cells[index].slot;
@@ -279,7 +280,7 @@ impl Ring {
         let Cell { slot, near } = self.cell(ticket)?;
         let length = slot.length as usize;
         let payload = near.get(..length);
-        Some((slot, payload.unwrap_or_else(|| &self.far[self.index(ticket) * self.far_room..][..length])))
+        Some((slot, payload.unwrap_or_else(|| &self.far[self.index(ticket) * self.far_room()..][..length])))
     }
 
     /// The ticket of a message by its number, the newest first.
@@ -312,7 +313,7 @@ impl Ring {
         if let Some(cell) = self.cells.get(index) {
             fetch::<2, _>(cell);
         }
-        if let Some(far) = self.far.get(index * self.far_room) {
+        if let Some(far) = self.far.get(index * self.far_room()) {
             fetch::<1, _>(far);
         }
     }
@@ -331,7 +332,13 @@ impl Ring {
     /// Whether there is room for a payload of this length.
     #[inline]
     fn fits(&self, length: usize) -> bool {
-        length <= NEAR_BYTES.max(self.far_room)
+        length <= NEAR_BYTES.max(self.far_room())
+    }
+
+    /// The bytes between two payloads that do not lie beside their slots.
+    #[inline]
+    fn far_room(&self) -> usize {
+        self.room as usize
     }
 
     #[inline]
@@ -340,12 +347,12 @@ impl Ring {
     }
 
     fn make_room(&mut self, length: usize) {
-        let (old, room) = (self.far_room, length.next_power_of_two());
+        let (old, room) = (self.far_room(), length.next_power_of_two());
         let mut far = vec![0; room * self.cells.len()].into_boxed_slice();
         for index in 0..self.cells.len() {
             far[index * room..][..old].copy_from_slice(&self.far[index * old..][..old]);
         }
-        (self.far, self.far_room) = (far, room);
+        (self.far, self.room) = (far, room as u32);
     }
 }
 

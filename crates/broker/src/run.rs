@@ -89,7 +89,8 @@ impl Broker {
         }
 
         if let Some(route) = topic.route {
-            let origin = Origin { publisher: &stream.publisher, incarnation: stream.incarnation, seq };
+            let origin =
+                Origin { publisher: &stream.record.publisher, incarnation: stream.record.incarnation, seq };
             let routed =
                 Routed { origin, created, again, contract: &topic.contract, truths, trailer, payload };
             out.deliver(now, route, &routed);
@@ -169,7 +170,7 @@ impl Broker {
         let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
         let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && coordinates;
         // Results are covered by the messages that they are made of.
-        if dispatched || slot.flags.has(SlotFlags::REPLICATED) || stream.made_of.is_some() {
+        if dispatched || slot.flags.has(SlotFlags::REPLICATED) || stream.record.made_of.is_some() {
             return false;
         }
         let Some(state) = links.get_mut(partner.link) else { return false };
@@ -182,7 +183,7 @@ impl Broker {
         stats.replicated_bytes += payload.len() as u64;
         if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.replication {
             stats.late_replications += 1;
-            stream.counters.endangered_at = now;
+            stream.record.troubles.endangered_at = now;
         }
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::REPLICATED);
@@ -212,7 +213,7 @@ impl Broker {
         let Some(slot) = stream.ring.slot(ticket) else { return };
         // A result is made again where the messages go that it is made of.
         if slot.flags.has(SlotFlags::DISPATCHED)
-            || stream.made_of.is_some()
+            || stream.record.made_of.is_some()
             || slot.flags.has(SlotFlags::FORWARDED)
             || Mutant::DropStrays.is_on()
         {
@@ -358,7 +359,7 @@ impl Session {
 
     /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes.
     fn expects(&self, stream: &Stream, seq: u64) -> u64 {
-        if self.began <= stream.registered { stream.first } else { seq }
+        if self.began <= stream.record.registered { stream.record.first } else { seq }
     }
 
     /// Whether a copy should be kept for it: it is there and slow, or has just lost its connection. One that stays away

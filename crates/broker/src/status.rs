@@ -185,12 +185,12 @@ impl Broker {
 
     /// Whether a stream's contract is being kept.
     pub(crate) fn state(&self, now: Time, stream: &Stream, topic: &Topic) -> TopicState {
-        let counters = &stream.counters;
+        let troubles = &stream.record.troubles;
         let recent = |at: Time| at != Time::ZERO && now < at + MEMORY;
         let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
-        if recent(counters.broken_at) {
+        if recent(troubles.broken_at) {
             TopicState::Broken
-        } else if exposed || recent(counters.endangered_at) {
+        } else if exposed || recent(troubles.endangered_at) {
             TopicState::AtRisk
         } else {
             TopicState::Met
@@ -198,19 +198,19 @@ impl Broker {
     }
 
     fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
-        let counters = &stream.counters;
+        let (counters, troubles) = (&stream.counters, &stream.record.troubles);
         StreamStatus {
             stream: index,
             topic: topic.name.as_str(),
-            publisher: &stream.publisher,
+            publisher: &stream.record.publisher,
             contract: topic.contract,
             replicate: topic.plan.replicate,
             state: self.state(now, stream, topic),
             subscribers: topic.subscribers.len() as u32,
             arrived: counters.arrived,
-            lost: counters.lost,
-            longest_run: counters.longest_run,
-            late: counters.late,
+            lost: troubles.lost,
+            longest_run: troubles.longest_run,
+            late: troubles.late,
             latency: [counters.latency_last, counters.latency_max],
         }
     }

@@ -209,8 +209,11 @@ impl Broker {
     pub(crate) fn change_subscribers(&mut self, topic: u32, change: impl FnOnce(&mut Topic)) {
         let Some(entry) = self.table.topic(topic) else { return };
         let (plan, contract, before) = (entry.plan, entry.contract, entry.receivers());
-        let admitted =
-            entry.streams.iter().filter(|s| self.table.stream(**s).is_some_and(|s| s.admitted)).count();
+        let admitted = entry
+            .streams
+            .iter()
+            .filter(|s| self.table.stream(**s).is_some_and(|s| s.record.admitted))
+            .count();
         let Some(entry) = self.table.topic_mut(topic) else { return };
         change(entry);
         let after = entry.receivers();
