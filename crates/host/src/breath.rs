@@ -1,10 +1,13 @@
 //! Rests that the data thread takes when it never waits.
 //!
 //! Linux takes the processor away from real-time threads that use more than their share of it (95 % of each second, unless it is
-//! told otherwise), and holds them up for all that is left of the second: 50 ms. A thread that rests a little, often, never
-//! reaches the share, and the longest time for which anything waits because of it is one rest.
+//! told otherwise), and holds them up for all that is left of the second: 50 ms. The fair server of Linux 6.12 and later does the
+//! same where other threads starve, whatever it is told of the share. A thread that rests a little, often, never reaches the share,
+//! nobody starves, and the longest time for which anything waits because of it is one rest.
 
+use crate::fair_server::FairServer;
 use contract::{Span, Time};
+use std::path::Path;
 use std::time::Duration;
 
 /// A rest, if one is due, after so long.
@@ -28,7 +31,8 @@ impl Breath {
         let policy = thread_priority::unix::thread_schedule_policy().ok()?;
         let is_urgent = matches!(policy, thread_priority::unix::ThreadSchedulePolicy::Realtime(_));
         let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<i64>().ok();
-        let limited = number(RUNTIME).zip(number(PERIOD)).is_some_and(|(most, of)| most >= 0 && most < of);
+        let throttled = number(RUNTIME).zip(number(PERIOD)).is_some_and(|(most, of)| most >= 0 && most < of);
+        let limited = throttled || FairServer::of(Path::new("/")).may_act();
         (is_urgent && limited).then_some(Breath { since: now, rested: Span::ZERO })
     }
 

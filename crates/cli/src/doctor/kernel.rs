@@ -2,6 +2,7 @@
 //! how much of a CPU it leaves to real-time threads.
 
 use super::{Finding, Host, Unknown, chosen, number, settle};
+use host::FairServer;
 
 const VERSION: &str = "/proc/version";
 const COMMAND_LINE: &str = "/proc/cmdline";
@@ -12,7 +13,11 @@ const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 
 /// Examines how the kernel schedules.
 pub(super) fn examine(host: &Host) -> Vec<Finding> {
-    vec![settle("kernel preemption", preemption(host)), settle("real-time throttling", throttling(host))]
+    vec![
+        settle("kernel preemption", preemption(host)),
+        settle("real-time throttling", throttling(host)),
+        judge_fair_server(FairServer::of(host.root)),
+    ]
 }
 
 /// When the kernel lets a woken thread interrupt its own work.
@@ -89,8 +94,7 @@ fn judge_preemption(preemption: Preemption) -> Finding {
 fn judge_throttling(runtime_us: i64, period_us: i64) -> Finding {
     const NAME: &str = "real-time throttling";
     const REMEDY: &str = "put `kernel.sched_rt_runtime_us = -1` into /etc/sysctl.d/90-verge.conf, then \
-                          sudo sysctl --system (kernel 6.12 and later also: echo 0 into each \
-                          /sys/kernel/debug/sched/fair_server/cpu*/runtime)";
+                          sudo sysctl --system";
     if runtime_us < 0 || (runtime_us >= period_us && period_us > 0) {
         return Finding::good(NAME, "real-time threads may use all of a CPU");
     }
@@ -106,6 +110,30 @@ fn judge_throttling(runtime_us: i64, period_us: i64) -> Finding {
         Finding::fair(NAME, state, cost, REMEDY)
     } else {
         Finding::poor(NAME, state, cost, REMEDY)
+    }
+}
+
+fn judge_fair_server(server: FairServer) -> Finding {
+    const NAME: &str = "fair server";
+    const COST: &str = "where operators, or other real-time threads, want more than the CPUs give, the data thread stands still for \
+                        50 ms of each second";
+    const REMEDY: &str = "at every boot: echo 0 | sudo tee /sys/kernel/debug/sched/fair_server/cpu*/runtime";
+    match server {
+        FairServer::Absent => Finding::good(NAME, "Linux has none before 6.12"),
+        FairServer::Off => Finding::good(NAME, "it is turned off on all CPUs"),
+        FairServer::On(nanos) => {
+            let most = milliseconds(i64::try_from(nanos / 1_000).unwrap_or(i64::MAX));
+            let state = format!(
+                "other threads get {most} ms of each second of a CPU that real-time threads keep busy"
+            );
+            Finding::fair(NAME, state, COST, REMEDY)
+        }
+        FairServer::Hidden => Finding::fair(
+            NAME,
+            "unknown: /sys/kernel/debug/sched/fair_server could not be read; Linux has one since 6.12",
+            COST,
+            REMEDY,
+        ),
     }
 }
 
@@ -222,6 +250,17 @@ mod tests {
     fn throttling_that_withholds_nothing_is_good() {
         assert_eq!(judge_throttling(-1, 1_000_000).health, Health::Good);
         assert_eq!(judge_throttling(1_000_000, 1_000_000).health, Health::Good);
+    }
+
+    #[test]
+    fn a_fair_server_that_may_act_is_told_of() {
+        let on = judge_fair_server(FairServer::On(50_000_000));
+        assert_eq!(on.health, Health::Fair);
+        assert!(on.state.contains("get 50 ms of each second"), "{on:?}");
+        assert_eq!(judge_fair_server(FairServer::Hidden).health, Health::Fair);
+        assert_eq!(judge_fair_server(FairServer::On(u64::MAX)).health, Health::Fair);
+        assert_eq!(judge_fair_server(FairServer::Off).health, Health::Good);
+        assert_eq!(judge_fair_server(FairServer::Absent).health, Health::Good);
     }
 
     #[test]

@@ -56,6 +56,7 @@ const WELL: &[(&str, &str)] = &[
     ("/proc/sys/net/core/somaxconn", "4096\n"),
     ("/sys/kernel/realtime", "1\n"),
     ("/sys/kernel/debug/sched/preempt", "none voluntary (full)\n"),
+    ("/sys/kernel/debug/sched/fair_server/cpu0/runtime", "0\n"),
     ("/sys/fs/cgroup/verge/cpu.max", "max 100000\n"),
     ("/sys/devices/system/cpu/online", "0-3\n"),
     ("/sys/devices/system/cpu/isolated", "3\n"),
@@ -81,7 +82,7 @@ fn a_host_that_is_well_set_up_is_good_throughout() {
         fixture.write(path, content);
     }
     let findings = examine_files(&fixture);
-    assert_eq!(findings.len(), 15);
+    assert_eq!(findings.len(), 16);
     for finding in findings {
         assert_eq!(finding.health, Health::Good, "{finding:?}");
         assert!(finding.cost.is_empty() && finding.remedy.is_empty(), "{finding:?}");
