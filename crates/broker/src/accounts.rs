@@ -45,13 +45,14 @@ impl Stream {
         out: &mut impl Outputs,
     ) {
         let loss = topic.contract.loss;
-        self.record.troubles.lose(now, run, &topic.contract);
+        let troubles = &mut self.record.troubles;
+        troubles.lose(now, run, &topic.contract);
         stats.classes.count(topic.class, |class| class.lose(run));
         if let Loss::AtMost(tolerated) = loss
             && !loss.tolerates(run)
-            && stats.telling.allows(now, self.record.troubles.told_lost_at)
+            && stats.telling.allows(now, troubles.told_lost_at)
         {
-            self.record.troubles.told_lost_at = now;
+            troubles.told_lost_at = now;
             let (topic, publisher) = (topic.name.as_str(), &*self.record.publisher);
             out.report(&Event::LossRun { topic, publisher, run, tolerated });
         }
@@ -81,12 +82,12 @@ impl Stream {
     fn miss(&mut self, now: Time, by: Span, topic: &Topic, stats: &mut Stats, out: &mut impl Outputs) {
         stats.late += 1;
         stats.classes.count(topic.class, |class| class.missed += 1);
-        self.record.troubles.late += 1;
-        self.record.troubles.broken_at = now;
-        if stats.telling.allows(now, self.record.troubles.told_late_at) {
-            self.record.troubles.told_late_at = now;
-            let missed = self.record.troubles.late
-                - std::mem::replace(&mut self.record.troubles.told_late, self.record.troubles.late);
+        let troubles = &mut self.record.troubles;
+        troubles.late += 1;
+        troubles.broken_at = now;
+        if stats.telling.allows(now, troubles.told_late_at) {
+            troubles.told_late_at = now;
+            let missed = troubles.late - std::mem::replace(&mut troubles.told_late, troubles.late);
             let (topic, publisher) = (topic.name.as_str(), &*self.record.publisher);
             out.report(&Event::DeadlineMissed { topic, publisher, by, missed });
         }
