@@ -1,5 +1,8 @@
 //! Keeping processors from halting.
 
+mod starvation;
+
+use self::starvation::Starvation;
 use crate::realtime::reason;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
@@ -15,7 +18,8 @@ use thread_priority::unix::{
 ///
 /// A processor that has nothing to do halts. On a virtual machine the hypervisor then gives it to another guest, and whoever is to
 /// run there next waits until it is given back: 18 ms at the 99th percentile where it is 0.4 ms with processors awake. What they take
-/// is power, and time from other guests; others of this guest hardly notice them.
+/// is power, and time from other guests; others of this guest hardly notice them. Where others keep a processor, its thread stays
+/// away until there is idle time again.
 pub struct Awake {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -59,8 +63,14 @@ fn keep(cpu: usize, told: Sender<Result<(), String>>, over: &AtomicBool) {
     let _ = told.send(placed);
     // Who started us waits until nobody can tell anything any more.
     drop(told);
+    let mut starvation = Starvation::of_this_thread();
     while spins && !over.load(Ordering::Relaxed) {
         std::hint::spin_loop();
+        if let Some(starvation) = &mut starvation
+            && starvation.is_seen()
+        {
+            starvation.wait_for_idle_time(cpu, over);
+        }
     }
 }
 

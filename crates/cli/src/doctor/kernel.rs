@@ -116,7 +116,7 @@ fn judge_throttling(runtime_us: i64, period_us: i64) -> Finding {
 fn judge_fair_server(server: FairServer) -> Finding {
     const NAME: &str = "fair server";
     const COST: &str = "where operators, or other real-time threads, want more than the CPUs give, the data thread stands still for \
-                        50 ms of each second";
+                        up to 50 ms of each second";
     const REMEDY: &str = "at every boot: echo 0 | sudo tee /sys/kernel/debug/sched/fair_server/cpu*/runtime";
     match server {
         FairServer::Absent => Finding::good(NAME, "Linux has none before 6.12"),
