@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use verge::{Client, Contract, NodeReport, Publisher, Reigning, Span, Standing};
 
 /// How long a condition may take before the test is given up.
-pub const WATCHDOG: Duration = Duration::from_secs(20);
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 /// The time between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(5);
 
