@@ -57,6 +57,10 @@ pub struct Arguments {
     #[arg(long, short = 'o', global = true, value_enum, default_value_t)]
     pub format: Format,
 
+    /// End as by SIGTERM when standard input ends, for processes that shall not outlive who started them.
+    #[arg(long, global = true, hide = true)]
+    pub while_input: bool,
+
     #[command(subcommand)]
     pub command: Command,
 }

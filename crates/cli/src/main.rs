@@ -11,15 +11,28 @@ mod recording;
 mod users;
 
 use clap::Parser;
+use output::Trouble;
+use rustix::process::{Signal, getpid, kill_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
-    match commands::run(arguments) {
+    let watched = if arguments.while_input { end_with_input() } else { Ok(()) };
+    match watched.and_then(|()| commands::run(arguments)) {
         Ok(code) => code,
         Err(trouble) => {
             eprintln!("{trouble}");
             ExitCode::from(output::TROUBLE)
         }
     }
+}
+
+/// Sends SIGTERM to this process when standard input ends.
+fn end_with_input() -> Result<(), Trouble> {
+    let watch = || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = kill_process(getpid(), Signal::TERM);
+    };
+    std::thread::Builder::new().name("input".to_owned()).spawn(watch)?;
+    Ok(())
 }

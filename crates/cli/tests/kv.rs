@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Folder, Process, Ran, free_ports, wait_until};
 
@@ -195,4 +195,26 @@ fn a_demo_that_is_asked_to_end_leaves_nothing_behind() {
     assert!(demo.terminate().is_some_and(|code| code == 2), "{}", demo.log());
     assert!(demo.log().contains("asked to end"), "{}", demo.log());
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn a_demo_that_is_killed_leaves_no_process_behind() {
+    let folder = Folder::new();
+    let mut command = support::program(["kv", "demo"]);
+    let temporary = folder.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    command.env("TMPDIR", &temporary);
+    let mut demo = Process::start(&mut command, folder.path("demo.log"));
+    wait_until("all replicas run", || demo.log().contains("with store"));
+    assert!(processes_naming(&temporary) >= 4, "each node is told where its configuration is");
+    demo.kill();
+    wait_until("all have ended", || processes_naming(&temporary) == 0);
+}
+
+/// How many processes have this path in an argument.
+fn processes_naming(path: &Path) -> usize {
+    let path = path.display().to_string();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let words = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    words.filter(|words| String::from_utf8_lossy(words).contains(&path)).count()
 }

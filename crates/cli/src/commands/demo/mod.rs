@@ -303,7 +303,7 @@ fn owned(words: &[&str]) -> Vec<String> {
 
 fn start_broker(config: &Path, index: usize, logs: &[PathBuf; 2]) -> Result<Process, Trouble> {
     let config = config.display().to_string();
-    Process::start(&owned(&["--config", &config, "broker", ["a", "b"][index]]), &logs[index])
+    Process::start(&owned(&["--config", &config, "--while-input", "broker", ["a", "b"][index]]), &logs[index])
 }
 
 fn reports(watcher: &Client) -> Result<Vec<NodeReport>, Trouble> {

@@ -34,7 +34,7 @@ impl<'a> Cluster<'a> {
     pub fn begin(&mut self, place: usize) -> Result<(), Trouble> {
         let config = self.folder.file(CONFIG).display().to_string();
         let mut words: Vec<String> =
-            ["--config", &config, "kv", "node", NAMES[place]].map(str::to_owned).into();
+            ["--config", &config, "--while-input", "kv", "node", NAMES[place]].map(str::to_owned).into();
         if place == LIAR {
             words.push("--may-lie".to_owned());
         }
