@@ -183,15 +183,21 @@ fn a_pendulum_stands_although_one_of_four_replicas_lies_and_its_node_is_killed()
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "the demo leaves no folder behind");
 }
 
+/// A demo whose replicas run, and the folder in which it makes its own.
+fn start_demo(folder: &Folder) -> (Process, PathBuf) {
+    let temporary = folder.path("temporary");
+    std::fs::create_dir(&temporary).expect("the folder is empty");
+    let mut command = support::program(["kv", "demo"]);
+    command.env("TMPDIR", &temporary);
+    let demo = Process::start(&mut command, folder.path("demo.log"));
+    wait_until("all replicas run", || demo.log().contains("with store"));
+    (demo, temporary)
+}
+
 #[test]
 fn a_demo_that_is_asked_to_end_leaves_nothing_behind() {
     let folder = Folder::new();
-    let mut command = support::program(["kv", "demo"]);
-    let temporary = folder.path("temporary");
-    std::fs::create_dir(&temporary).unwrap();
-    command.env("TMPDIR", &temporary);
-    let mut demo = Process::start(&mut command, folder.path("demo.log"));
-    wait_until("all replicas run", || demo.log().contains("with store"));
+    let (mut demo, temporary) = start_demo(&folder);
     assert!(demo.terminate().is_some_and(|code| code == 2), "{}", demo.log());
     assert!(demo.log().contains("asked to end"), "{}", demo.log());
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
@@ -200,12 +206,7 @@ fn a_demo_that_is_asked_to_end_leaves_nothing_behind() {
 #[test]
 fn a_demo_that_is_killed_leaves_no_process_behind() {
     let folder = Folder::new();
-    let mut command = support::program(["kv", "demo"]);
-    let temporary = folder.path("temporary");
-    std::fs::create_dir(&temporary).unwrap();
-    command.env("TMPDIR", &temporary);
-    let mut demo = Process::start(&mut command, folder.path("demo.log"));
-    wait_until("all replicas run", || demo.log().contains("with store"));
+    let (mut demo, temporary) = start_demo(&folder);
     assert!(processes_naming(&temporary) >= 4, "each node is told where its configuration is");
     demo.kill();
     wait_until("all have ended", || processes_naming(&temporary) == 0);

@@ -95,7 +95,9 @@ fn where_others_keep_a_processor_its_thread_stays_away_until_it_idles() {
             let mut only = rustix::thread::CpuSet::new();
             only.set(cpu);
             rustix::thread::sched_setaffinity(None, &only).unwrap();
-            while kept.load(Ordering::Relaxed) {
+            // A test that fails ends it as well.
+            let until = Instant::now() + 2 * PATIENCE;
+            while kept.load(Ordering::Relaxed) && Instant::now() < until {
                 std::hint::spin_loop();
             }
         });
