@@ -62,7 +62,7 @@ instructions:
 
 ## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing, MQTT.
 bench:
-	$(CARGO) build --release --bin verge --bin verge-bench-processing --bin verge-bench-mqtt
+	$(CARGO) build --release --bin verge --bin verge-bench-awake --bin verge-bench-processing --bin verge-bench-mqtt
 	bench/sim.py
 	bench/frame.py
 	bench/processing.py
@@ -73,7 +73,7 @@ bench:
 ## and control tasks on the key-value store, Redis and etcd.
 bench-peers:
 	bench/install-peers.sh target/peers
-	$(CARGO) build --release --bin verge --bin verge-bench-peers --bin verge-bench-kv
+	$(CARGO) build --release --bin verge --bin verge-bench-awake --bin verge-bench-peers --bin verge-bench-kv
 	cd bench/zenoh && $(CARGO) build --release --locked || echo "no Zenoh: it is not measured"
 	bench/peers.py
 	bench/crash.py
@@ -81,7 +81,7 @@ bench-peers:
 
 ## The graph of figure 2.6 in Verge and in Apache Flink, which Maven fetches (about 22 minutes; needs java and mvn).
 bench-flink:
-	$(CARGO) build --release --bin verge-bench-processing
+	$(CARGO) build --release --bin verge-bench-awake --bin verge-bench-processing
 	bench/flink.py
 
 ## Put all code into the common form.

@@ -11,6 +11,11 @@ import subprocess
 import sys
 
 DESCRIPTORS = 20000
+TARGET = os.environ.get("CARGO_TARGET_DIR", "./target")
+AWAKE = os.environ.get("AWAKE", f"{TARGET}/release/verge-bench-awake")
+# For the pages. See crates/host/src/awake.rs.
+KEPT_AWAKE = ("Processors are kept awake as by `realtime.awake`: the kernel polls instead of halting them, or, where it cannot, threads of "
+              "SCHED_IDLE spin.")
 THROTTLE = "/proc/sys/kernel/sched_rt_runtime_us"
 
 
@@ -40,18 +45,16 @@ def scheduled(priority):
 
 @contextlib.contextmanager
 def awake():
-    """Meanwhile, processors that have nothing to do spin under SCHED_IDLE instead of halting. One that halts in a virtual machine may
-    be away for 20 ms before it is woken."""
-    def act():
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    spin = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    for _ in range(1 << 20): pass"
-    children = [subprocess.Popen([sys.executable, "-c", spin], preexec_fn=act) for _ in range(os.cpu_count())]
+    """Meanwhile, processors that have nothing to do are kept from halting. One that halts in a virtual machine may be away for 20 ms
+    before it is woken."""
+    child = subprocess.Popen([AWAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
+        if not child.stdout.readline():
+            sys.exit(f"{AWAKE} keeps no processors awake, and what is measured depends on it")
         yield
     finally:
-        for child in children:
-            child.kill()
-            child.wait()
+        child.stdin.close()
+        child.wait()
 
 
 def stolen():

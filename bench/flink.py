@@ -18,7 +18,7 @@ import sys
 
 import ideal
 import pictures
-from common import awake, commit, disturbances, machine, realtime_limit, said, share_stolen, spread, stolen, throttle, undisturbed
+from common import KEPT_AWAKE, awake, commit, disturbances, machine, realtime_limit, said, share_stolen, spread, stolen, throttle, undisturbed
 
 PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
 JAVA = os.environ.get("JAVA", "java")
@@ -38,8 +38,6 @@ PATIENCE_SECONDS = 120
 PROCESSORS = os.cpu_count()
 HIGH, LOW = 3, 12
 STREAMS = [int(word) for word in os.environ.get("STREAMS", "3 6 9 12 15").split()]
-# From this share on nothing keeps processors awake: they are, and to what would Linux gives 50 ms of each second.
-BUSY = 0.85
 TRIAL_STREAMS = sorted(STREAMS)[len(STREAMS) // 2]
 # Four bytes each.
 POINTS = {"high": 512, "middle": 1024, "low": 2048}
@@ -308,7 +306,7 @@ def page(data):
         f"its local runtime in one virtual machine, job manager included, checkpoints off, object reuse on, network memory 16 MiB, managed memory "
         f"1 MiB, timer slack 1 ns; {told(best)}, which were the best of the settings tried below.",
         "",
-        f"Below a load of {100 * BUSY:.0f} %, idle processors are kept awake by programs of SCHED_IDLE. {data['realtime_limit']}",
+        f"{KEPT_AWAKE} {data['realtime_limit']}",
         "",
         "![p99 of each level by load](flink.svg)",
         "",
@@ -364,7 +362,7 @@ def measured(best):
         for streams in STREAMS:
             print(f"round {number + 1} of {ROUNDS}: {streams} middle streams", file=sys.stderr, flush=True)
             both = [("verge", lambda: verge(streams, number + 1)), ("flink", lambda: flink(best, streams, number + 1))]
-            with awake() if processor_share(streams) < BUSY else contextlib.nullcontext():
+            with awake():
                 for system, measure in both[::-1] if number % 2 else both:
                     runs.append({"round": number, "streams": streams, "system": system, "report": undisturbed(measure)})
     return runs

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 import pictures
-from common import commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, undisturbed
+from common import KEPT_AWAKE, commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, undisturbed
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
@@ -314,8 +314,7 @@ def page(data, drawn):
                  [("delivered per second", lambda r: r["delivered_per_s"], 0), cost, percent, load, resident, missing]),
         *picture("peers-cpu.svg", "processor time per message by broker"),
         *section(results, "pingpong", "Round trips, us",
-                 "One message there, its answer back, then the next: four sockets, the broker twice. Processors are kept awake by threads of "
-                 "SCHED_IDLE.", [],
+                 f"One message there, its answer back, then the next: four sockets, the broker twice. {KEPT_AWAKE}", [],
                  [("p50", latency("p50_us", "round_trip"), 1), ("p99", latency("p99_us", "round_trip"), 1),
                   ("p99.9", latency("p999_us", "round_trip"), 1), ("max", latency("max_us", "round_trip"), 0), missing]),
         *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],
@@ -324,8 +323,7 @@ def page(data, drawn):
                   ("delivered per second", lambda r: r["delivered_per_s"], 0), missing]),
         *section(results, "frame", "The workload of table 3.2, us",
                  "Six categories with periods of 50, 100 and 500 ms, published in batches of 1 to 50 topics by one connection, 64 bytes each, "
-                 "to one subscriber. Batches that are due at the same moment leave in one piece. Processors are kept awake by threads of "
-                 "SCHED_IDLE. *Urgent* are the two categories of 50 ms. *In time* is within the period.", [],
+                 f"to one subscriber. Batches that are due at the same moment leave in one piece. {KEPT_AWAKE} *Urgent* are the two categories of 50 ms. *In time* is within the period.", [],
                  [("messages per second", lambda r: r["published_per_s"], 0), ("p50", latency("p50_us"), 0), ("p99", latency("p99_us"), 0),
                   ("p99.9", latency("p999_us"), 0), ("urgent p99", latency("p99_us", "urgent"), 0),
                   ("in time %", lambda r: 100 * r["in_time"], 3), cost, resident, ("load late p99", latency("p99_us", "load_late"), 0),

@@ -8,10 +8,16 @@ use contract::{Receipt, Span, Time};
 use hdrhistogram::Histogram;
 use host::realtime::{Wishes, ask};
 use host::{Movers, Staffing, Workers, now};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use stream::{Crew, GraphSpec, Level, Marks, Number, Product, Router, Supply, Violation};
 
@@ -122,11 +128,46 @@ struct Bench {
     tallies: Vec<Tally>,
     /// By output: its tally.
     outputs: Vec<usize>,
+    calls: Calls,
     faults: u64,
     late: Span,
     /// Since when readings count, and until when.
     from: Time,
     until: Time,
+}
+
+/// What wakes the data thread: each ring of the workers' bell, as in a broker, and the next reading that is due.
+struct Calls {
+    epoll: OwnedFd,
+    /// Set once for each time, so that a ring does not set it anew.
+    timer: OwnedFd,
+    set: Time,
+}
+
+impl Calls {
+    fn of(workers: &Workers) -> Result<Calls, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC)?;
+        let each = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, workers.bell(), epoll::EventData::new_u64(0), each)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(1), each)?;
+        Ok(Calls { epoll, timer, set: Time::ZERO })
+    }
+
+    /// Waits until somebody calls, or until this time.
+    fn wait(&mut self, until: Time) {
+        if self.set != until {
+            let at = Timespec {
+                tv_sec: (until.0 / 1_000_000_000) as i64,
+                tv_nsec: (until.0 % 1_000_000_000) as i64,
+            };
+            let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
+                .expect("invariant: the time is valid");
+            self.set = until;
+        }
+        let _ = epoll::wait(&self.epoll, &mut [MaybeUninit::<epoll::Event>::uninit(); 2], None);
+    }
 }
 
 /// Runs it.
@@ -205,9 +246,11 @@ impl Bench {
         if let Err(errors) = router.change(specs(plan)) {
             panic!("the graphs are wrong: {errors:?}");
         }
+        let calls = Calls::of(&workers).expect("there are descriptors");
         let mut bench = Bench {
             router,
             workers,
+            calls,
             suppliers: Vec::new(),
             agenda: BinaryHeap::new(),
             tallies: Vec::new(),
@@ -303,12 +346,7 @@ impl Bench {
             }
             self.collect();
             let next = self.agenda.peek().map_or(until, |next| next.0.0).min(until);
-            let wait = next.since(now()).max(Span::ZERO).0;
-            let timeout = Timespec { tv_sec: wait / 1_000_000_000, tv_nsec: wait % 1_000_000_000 };
-            let bell = self.workers.bell();
-            let _ = poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&timeout));
-            // A broker is woken by each ring; here the bell is silenced by reading it.
-            let _ = rustix::io::read(bell, &mut [0; 8]);
+            self.calls.wait(next);
         }
     }
 

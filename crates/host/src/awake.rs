@@ -1,7 +1,9 @@
 //! Keeping processors from halting.
 
+mod polling;
 mod starvation;
 
+use self::polling::Polling;
 use self::starvation::Starvation;
 use crate::realtime::reason;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -14,13 +16,17 @@ use thread_priority::unix::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Threads of `SCHED_IDLE`, one on each processor, which spin whenever nobody else wants to run there, until this is dropped.
+/// Keeps processors from halting until this is dropped.
 ///
 /// A processor that has nothing to do halts. On a virtual machine the hypervisor then gives it to another guest, and whoever is to
-/// run there next waits until it is given back: 18 ms at the 99th percentile where it is 0.4 ms with processors awake. What they take
-/// is power, and time from other guests; others of this guest hardly notice them. Where others keep a processor, its thread stays
-/// away until there is idle time again.
+/// run there next waits until it is given back: 18 ms at the 99th percentile where it is 0.4 ms with processors awake. What this takes
+/// is power, and time from other guests.
+///
+/// The kernel's idle loop does it where it can and we may ask it to (`awake/polling.rs`). Else it is done by threads of `SCHED_IDLE`, one
+/// on each processor, which spin whenever nobody else wants to run there; others of this machine hardly notice them. Where others
+/// keep a processor, its thread stays away until there is idle time again.
 pub struct Awake {
+    _polling: Option<Polling>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -28,22 +34,37 @@ pub struct Awake {
 impl Awake {
     /// Keeps these processors awake; all that this process may use if none are named. An error says why one is not.
     pub fn start(processors: &[usize]) -> Result<Awake, String> {
-        let all = sched_getaffinity(None).map_err(|error| error.to_string())?;
-        let named = |cpu: &usize| processors.is_empty() || processors.contains(cpu);
+        Awake::by_kernel(processors).map_or_else(|| Awake::by_threads(processors), Ok)
+    }
+
+    /// The kernel keeps them awake, which takes no processor time of ours. `None` where it cannot, where it would do the same to
+    /// processors that are not meant, and where it may not be asked.
+    pub fn by_kernel(processors: &[usize]) -> Option<Awake> {
+        let polling = Polling::ask(&usable(processors).ok()?)?;
+        Some(Awake { _polling: Some(polling), over: Arc::default(), threads: Vec::new() })
+    }
+
+    /// Threads keep them awake.
+    pub fn by_threads(processors: &[usize]) -> Result<Awake, String> {
         let (told, heard) = channel();
-        let mut awake = Awake { over: Arc::default(), threads: Vec::new() };
-        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).filter(named) {
+        let mut awake = Awake { _polling: None, over: Arc::default(), threads: Vec::new() };
+        for cpu in usable(processors)? {
             let (over, told) = (Arc::clone(&awake.over), told.clone());
             let thread = Builder::new().name(format!("awake-{cpu}")).spawn(move || keep(cpu, told, &over));
             awake.threads.push(thread.map_err(|error| error.to_string())?);
         }
         drop(told);
         heard.iter().collect::<Result<(), String>>()?;
-        if awake.threads.is_empty() {
-            return Err(format!("of processors {processors:?}, none may be used"));
-        }
         Ok(awake)
     }
+}
+
+/// Of the processors that this process may use, those that are named; all if none are.
+fn usable(named: &[usize]) -> Result<Vec<usize>, String> {
+    let all = sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let wanted = |cpu: &usize| all.is_set(*cpu) && (named.is_empty() || named.contains(cpu));
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(wanted).collect();
+    if cpus.is_empty() { Err(format!("of processors {named:?}, none may be used")) } else { Ok(cpus) }
 }
 
 impl Drop for Awake {

@@ -64,7 +64,7 @@ fn a_thread_of_the_lowest_priority_spins_on_each_processor_until_the_end() {
     let usable = usable();
     let named = |spinners: &[Spinner]| spinners.iter().map(|spinner| spinner.cpu).collect::<Vec<_>>();
 
-    let awake = Awake::start(&[]).unwrap();
+    let awake = Awake::by_threads(&[]).unwrap();
     let found = spinners();
     assert_eq!(named(&found), usable);
     assert!(found.iter().all(|spinner| spinner.policy == IDLE), "{found:?}");
@@ -73,11 +73,49 @@ fn a_thread_of_the_lowest_priority_spins_on_each_processor_until_the_end() {
     assert!(spinners().is_empty(), "{:?}", spinners());
 
     let one = usable.last().copied().unwrap();
-    let awake = Awake::start(&[one, 100_000]).unwrap();
+    let awake = Awake::by_threads(&[one, 100_000]).unwrap();
     assert_eq!(named(&spinners()), [one]);
     drop(awake);
     let refused = Awake::start(&[100_000]).err();
     assert_eq!(refused.as_deref(), Some("of processors [100000], none may be used"));
+}
+
+/// What waking up may take by all requests together, in microseconds; `None` where nobody may know.
+fn latency_asked() -> Option<i32> {
+    let bytes = std::fs::read("/dev/cpu_dma_latency").ok()?;
+    Some(i32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// How often an idle processor has looked for work without halting.
+fn polled(cpu: usize) -> u64 {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state0/usage");
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn the_kernel_looks_for_work_without_halting_where_it_can() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = latency_asked();
+    let Some(awake) = Awake::by_kernel(&[]) else {
+        println!(
+            "SKIPPED: the kernel's idle loop only halts here, or may not be asked for more; threads do it"
+        );
+        let awake = Awake::start(&[]).unwrap();
+        assert_eq!(spinners().len(), usable().len());
+        drop(awake);
+        return;
+    };
+    assert_eq!(latency_asked(), Some(0));
+    assert!(spinners().is_empty(), "{:?}", spinners());
+    let cpus = usable();
+    let looked: Vec<u64> = cpus.iter().map(|cpu| polled(*cpu)).collect();
+    let until = Instant::now() + PATIENCE;
+    while !cpus.iter().zip(&looked).any(|(cpu, looked)| polled(*cpu) > *looked) {
+        assert!(Instant::now() < until, "no processor looks for work");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(awake);
+    assert_eq!(latency_asked(), before, "nothing is asked any more");
 }
 
 /// Otherwise the kernel's fair server would run it before real-time threads, for 50 ms of each second.
@@ -85,7 +123,7 @@ fn a_thread_of_the_lowest_priority_spins_on_each_processor_until_the_end() {
 fn where_others_keep_a_processor_its_thread_stays_away_until_it_idles() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cpu = usable().last().copied().unwrap();
-    let awake = Awake::start(&[cpu]).unwrap();
+    let awake = Awake::by_threads(&[cpu]).unwrap();
     wait_until("it never ran", |spinner| spinner.used > 0);
     let slept = spinners()[0].slept;
 

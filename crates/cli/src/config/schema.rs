@@ -357,8 +357,9 @@ pub const KEYS: &[Key] = &[
         "realtime.awake",
         Kind::Switch,
         "false",
-        "Whether idle processors (those of realtime.processors, if there are any) spin at the lowest priority instead of halting. For virtual \
-         machines; it costs power, and counts as processor time of the broker.",
+        "Whether idle processors are kept from halting, for virtual machines; it costs power. The kernel does it where it has an idle state \
+         in which it polls, the broker may write /dev/cpu_dma_latency (root may), and realtime.processors names none or all. Otherwise threads \
+         of the lowest priority spin there (on those of realtime.processors, if there are any), which counts as processor time of the broker.",
     ),
     key(
         "realtime.spin",

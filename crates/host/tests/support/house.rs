@@ -137,9 +137,14 @@ impl House {
         }
     }
 
-    /// Waits until this trouble was counted, and returns what was said of it.
+    /// Waits until this trouble was counted and told, and returns all that was said.
     pub fn trouble(&self, cause: Cause) -> String {
-        self.wait(cause.name(), |_| self.troubles.count(cause) > 0);
+        // The first of each cause is counted, and then told.
+        let told = || {
+            let causes = self.troubles.counts().filter(|(_, count)| *count > 0).count();
+            self.lines.lock().unwrap().len() >= causes
+        };
+        self.wait(cause.name(), |_| self.troubles.count(cause) > 0 && told());
         self.lines.lock().unwrap().join("\n")
     }
 }

@@ -190,6 +190,10 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
     if !config.awake {
         return None;
     }
+    if let Some(awake) = Awake::by_kernel(&config.processors) {
+        lines.say("processors are kept awake: the kernel polls instead of halting them");
+        return Some(awake);
+    }
     if is_rationed("processors are not kept awake", "realtime.awake = false", lines) {
         return None;
     }
@@ -198,8 +202,8 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
             "note: processors are not kept awake ({reason}): one that halts may delay messages. Check realtime.processors"
         ));
     };
-    let awake = Awake::start(&config.processors).map_err(refused).ok()?;
-    lines.say("processors are kept awake");
+    let awake = Awake::by_threads(&config.processors).map_err(refused).ok()?;
+    lines.say("processors are kept awake by threads of the lowest priority");
     Some(awake)
 }
 
