@@ -3,12 +3,12 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::lazy::Arrival;
-use crate::links::NO_STREAM;
 use crate::queue::JobKind;
 use crate::ring::{Overwritten, SlotFlags};
 use crate::status::Stats;
 use crate::table::{Stream, Topic};
 use contract::{Delays, Span, Time};
+use smallvec::SmallVec;
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
@@ -26,41 +26,50 @@ const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 
 impl Broker {
     /// Messages from a publisher, or forwarded by a broker which does not reign.
-    pub(crate) fn arrive(&mut self, now: Time, from: LinkId, messages: Messages<'_>, out: &mut impl Outputs) {
-        // How a message came through another protocol is for brokers to say.
-        let Some(link) = self.links.get(from) else { return };
-        let hidden = if link.is_client() { MessageFlags::TRUTHS } else { MessageFlags::NONE };
-        let scattered = link.numbers.len() > FEW_STREAMS;
-        let mut ahead = Ahead { messages, streams: [NO_STREAM; LOOK_AHEAD], count: 0 };
-        if scattered {
-            self.prefetch(from, &mut ahead);
-        }
-        for (position, message) in messages.enumerate() {
-            if scattered && position % LOOK_AHEAD == 0 {
-                self.prefetch(from, &mut ahead);
+    ///
+    /// A few are taken up at a time. Of many streams none is in the processor's cache: those of the next few are asked for, and come
+    /// while the few before them are stored. Only then can be asked for what they lead to.
+    pub(crate) fn arrive(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        mut messages: Messages<'_>,
+        out: &mut impl Outputs,
+    ) {
+        let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
+        let copied = self.pair.backup().is_some();
+        let (mut few, mut next) = (&mut Few::new(), &mut Few::new());
+        self.take_up(from, &mut messages, scattered, next);
+        while !next.is_empty() {
+            std::mem::swap(&mut few, &mut next);
+            if scattered {
+                few.iter().for_each(|(index, _)| self.table.prefetch_rest(*index, copied));
             }
-            let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) else {
-                self.stats.unregistered += 1;
-                continue;
-            };
-            self.make_room(now, index, out);
-            let flags = MessageFlags(message.flags.0 & !hidden.0);
-            self.store(now, Some(from), index, &Message { flags, ..message }, out);
+            self.take_up(from, &mut messages, scattered, next);
+            for (index, message) in few.iter() {
+                self.make_room(now, *index, out);
+                self.store(now, Some(from), *index, message, out);
+            }
         }
     }
 
-    /// Fetches the streams of the next messages; of many, none is in the processor's cache. They come while the messages before
-    /// are stored, and then the rest of what theirs need can be fetched.
-    fn prefetch(&self, from: LinkId, ahead: &mut Ahead<'_>) {
-        let Ahead { messages, streams, count } = ahead;
-        let copied = self.pair.backup().is_some();
-        streams.iter().take(*count).for_each(|stream| self.table.prefetch_rest(*stream, copied));
-        *count = 0;
+    /// Finds the streams of the next few messages, and fetches these where they are scattered.
+    fn take_up<'a>(&mut self, from: LinkId, messages: &mut Messages<'a>, scattered: bool, few: &mut Few<'a>) {
+        few.clear();
         let Some(link) = self.links.get(from) else { return };
-        for (index, message) in streams.iter_mut().zip(messages) {
-            *index = link.stream(message.stream).unwrap_or(NO_STREAM);
-            self.table.prefetch(*index);
-            *count += 1;
+        // How a message came through another protocol is for brokers to say.
+        let hidden = if link.is_client() { MessageFlags::TRUTHS } else { MessageFlags::NONE };
+        while few.len() < LOOK_AHEAD
+            && let Some(message) = messages.next()
+        {
+            let Some(index) = link.stream(message.stream) else {
+                self.stats.unregistered += 1;
+                continue;
+            };
+            if scattered {
+                self.table.prefetch(index);
+            }
+            few.push((index, Message { flags: MessageFlags(message.flags.0 & !hidden.0), ..message }));
         }
     }
 
@@ -114,7 +123,7 @@ impl Broker {
             self.stats.clock_ahead += 1;
         }
         let released = stream.release(now, message.created, resend, topic, self.admission.delays());
-        if released.too_fast {
+        if released.step.is_some() {
             self.stats.rate_violations += 1;
         }
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
@@ -136,7 +145,7 @@ impl Broker {
         if self.settings.policy.is_by_deadline() {
             self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
             let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
-            let regular = !resend && !released.too_fast;
+            let regular = !resend && released.step.is_none();
             if replicates && !(regular && self.lazy.takes(stream, topic, &arrival)) {
                 self.queue.push(JobKind::Replicate, released.at + plan.replication, priority, index, ticket);
             }
@@ -200,18 +209,13 @@ impl Broker {
     }
 }
 
-/// The messages of a frame from the first that was not looked at, and the streams of those that were looked at last.
-struct Ahead<'a> {
-    messages: Messages<'a>,
-    streams: [u32; LOOK_AHEAD],
-    count: usize,
-}
+/// Messages that have been taken up, with our numbers of their streams.
+type Few<'a> = SmallVec<[(u32, Message<'a>); LOOK_AHEAD]>;
 
 /// From when a message's deadlines are counted.
 struct Release {
     at: Time,
-    too_fast: bool,
-    /// The time since the message before, where it is too short.
+    /// The time since the message before, where it is shorter than the contract allows.
     step: Option<Span>,
 }
 
@@ -248,7 +252,7 @@ impl Stream {
     #[inline]
     fn release(&mut self, now: Time, created: Time, resend: bool, topic: &Topic, delays: &Delays) -> Release {
         if resend {
-            return Release { at: created.min(now), too_fast: false, step: None };
+            return Release { at: created.min(now), step: None };
         }
         let contract = &topic.contract;
         let at = created.min(now).max(now - contract.deadline);
@@ -260,12 +264,12 @@ impl Stream {
         self.created = self.created.max(created);
         if !too_fast {
             self.released = at;
-            return Release { at, too_fast, step: None };
+            return Release { at, step: None };
         }
         self.record.troubles.endangered_at = now;
         let furthest = now + contract.period * self.ring.slots() as u64;
         let at = at.max(self.released + contract.period).min(furthest);
         self.released = at;
-        Release { at, too_fast, step: Some(step) }
+        Release { at, step: Some(step) }
     }
 }

@@ -18,8 +18,10 @@ pub(crate) struct Latencies {
 #[derive(Clone, Copy, Default)]
 struct Alike {
     class: u32,
-    micros: u64,
     messages: u32,
+    /// The longest that counts as the same: whole microseconds, in nanoseconds.
+    longest: u64,
+    /// Of all together.
     nanos: u64,
 }
 
@@ -36,11 +38,12 @@ impl Latencies {
     #[inline]
     pub(crate) fn record(&mut self, class: u32, latency: Span, classes: &mut Classes) {
         let nanos = latency.as_nanos_u64();
-        // Rounded up, so that a class counts it in the bucket where it belongs.
-        let micros = nanos.div_ceil(1_000);
-        if (self.alike.class, self.alike.micros) != (class, micros) {
+        let as_long = self.alike.longest.wrapping_sub(nanos) < 1_000;
+        if !as_long || self.alike.class != class {
             self.count_alike(classes);
-            self.alike = Alike { class, micros, messages: 0, nanos: 0 };
+            // Rounded up, so that a class counts it in the bucket where it belongs.
+            let longest = nanos.next_multiple_of(1_000);
+            self.alike = Alike { class, messages: 0, longest, nanos: 0 };
         }
         self.alike.messages += 1;
         self.alike.nanos = self.alike.nanos.saturating_add(nanos);
@@ -48,8 +51,9 @@ impl Latencies {
 
     /// Counts what was recorded.
     pub(crate) fn count_alike(&mut self, classes: &mut Classes) {
-        let Alike { class, micros, messages, nanos } = std::mem::take(&mut self.alike);
+        let Alike { class, messages, longest, nanos } = std::mem::take(&mut self.alike);
         if messages > 0 {
+            let micros = longest / 1_000;
             self.all.saturating_record_n(micros, messages);
             let latency = Span::micros(micros as i64);
             classes.count(class, |class| class.record(latency, messages, nanos));

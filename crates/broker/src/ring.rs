@@ -240,17 +240,13 @@ impl Ring {
         flags: SlotFlags,
         marks: MessageFlags,
     ) -> (u32, Option<Overwritten>) {
-        if !self.fits(payload.len()) {
-            self.make_room(payload.len());
-        }
         let ticket = self.next_ticket;
         self.next_ticket = ticket.wrapping_add(1);
         let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
-        let room = self.far_room();
         match self.cells[at].near.get_mut(..payload.len()) {
             Some(near) => near.copy_from_slice(payload),
-            None => self.far[at * room..][..payload.len()].copy_from_slice(payload),
+            None => self.write_far(at, payload),
         }
         let length = payload.len() as u32;
         let slot = &mut self.cells[index].slot;
@@ -344,6 +340,15 @@ impl Ring {
     #[inline]
     fn index(&self, ticket: u32) -> usize {
         ticket as usize & (self.cells.len() - 1)
+    }
+
+    /// Writes a payload that does not fit beside its slot.
+    fn write_far(&mut self, index: usize, payload: &[u8]) {
+        if !self.fits(payload.len()) {
+            self.make_room(payload.len());
+        }
+        let room = self.far_room();
+        self.far[index * room..][..payload.len()].copy_from_slice(payload);
     }
 
     fn make_room(&mut self, length: usize) {

@@ -76,18 +76,14 @@ impl Broker {
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
             }
-            if session.is_awaited(now) {
+            let limit = settings.limits.deferred_per_subscriber;
+            let (awaited, oldest) = session.keep_back(now, deferred, limit, out);
+            if awaited {
                 owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
             }
-            if let Some(oldest) = session.defer(deferred, settings.limits.deferred_per_subscriber) {
-                stats.dropped += 1;
-                dropped.push((*index, oldest));
-                if session.link.is_some() {
-                    session.complain(now, out);
-                }
-            }
+            stats.dropped += u64::from(oldest.is_some());
+            dropped.extend(oldest.map(|oldest| (*index, oldest)));
         }
-
         if let Some(route) = topic.route {
             let origin =
                 Origin { publisher: &stream.record.publisher, incarnation: stream.record.incarnation, seq };
@@ -366,6 +362,23 @@ impl Session {
     /// would otherwise keep every copy on the backup.
     fn is_awaited(&self, now: Time) -> bool {
         self.link.is_some() || now < self.detached_at + AWAITED
+    }
+
+    /// A message that cannot go there now waits. Returns whether a copy should be kept of it, and the oldest one if that had to go.
+    #[cold]
+    fn keep_back(
+        &mut self,
+        now: Time,
+        message: Deferred,
+        limit: usize,
+        out: &mut impl Outputs,
+    ) -> (bool, Option<Deferred>) {
+        let awaited = self.is_awaited(now);
+        let oldest = self.defer(message, limit);
+        if oldest.is_some() && self.link.is_some() {
+            self.complain(now, out);
+        }
+        (awaited, oldest)
     }
 
     fn complain(&mut self, now: Time, out: &mut impl Outputs) {

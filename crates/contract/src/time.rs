@@ -14,11 +14,25 @@ impl Time {
     /// A point that is never reached.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The distance from `earlier` to `self`; negative if `earlier` is in fact later.
+    /// The distance from `earlier` to `self`; negative if `earlier` is in fact later. Saturates.
     #[inline]
     pub fn since(self, earlier: Time) -> Span {
-        let distance = i64::try_from(self.0.abs_diff(earlier.0)).unwrap_or(i64::MAX);
-        Span(if self >= earlier { distance } else { -distance })
+        match self.0.checked_signed_diff(earlier.0) {
+            Some(distance) => Span(distance),
+            None => self.far_from(earlier),
+        }
+    }
+
+    /// The distance from a point that is further away than a span can hold.
+    #[cold]
+    fn far_from(self, earlier: Time) -> Span {
+        Span(if self >= earlier { i64::MAX } else { i64::MIN })
+    }
+
+    /// What lies a span away that leads out of all time, or is no span but forever.
+    #[cold]
+    fn limit(span: Span) -> Time {
+        if span > Span::ZERO { Time::NEVER } else { Time::ZERO }
     }
 }
 
@@ -28,7 +42,10 @@ impl Add<Span> for Time {
     /// Saturates at both ends. A span of [`Span::FOREVER`] leads to [`Time::NEVER`].
     #[inline]
     fn add(self, span: Span) -> Time {
-        if span == Span::FOREVER { Time::NEVER } else { Time(self.0.saturating_add_signed(span.0)) }
+        match self.0.checked_add_signed(span.0) {
+            Some(there) if span != Span::FOREVER => Time(there),
+            _ => Time::limit(span),
+        }
     }
 }
 
@@ -293,6 +310,16 @@ mod tests {
         #[test]
         fn reading_never_panics(text in "\\PC*") {
             let _ = text.parse::<Span>();
+        }
+
+        #[test]
+        fn whatever_lies_beyond_what_can_be_said_is_as_far_as_can_be_said(at in any::<u64>(), other in any::<u64>(), by in any::<i64>()) {
+            let apart = i128::from(at) - i128::from(other);
+            prop_assert_eq!(i128::from(Time(at).since(Time(other)).0), apart.clamp(i64::MIN.into(), i64::MAX.into()));
+            let there = (i128::from(at) + i128::from(by)).clamp(0, u64::MAX.into());
+            prop_assert_eq!(i128::from((Time(at) + Span(by)).0), there);
+            prop_assert_eq!(Time(at) + Span::FOREVER, Time::NEVER);
+            prop_assert_eq!(Time(at) - Span::FOREVER, Time(at.saturating_sub(i64::MAX as u64)));
         }
 
         #[test]

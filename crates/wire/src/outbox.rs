@@ -26,13 +26,13 @@ const CUT_BYTES: usize = 64 << 10;
 impl Outbox {
     /// Appends a frame.
     pub fn push(&mut self, frame: &Frame<'_>) {
-        self.open = None;
+        self.close();
         frame.encode(&mut self.bytes);
     }
 
     /// Appends what `write` does, which is no frame.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.open = None;
+        self.close();
         write(&mut self.bytes);
     }
 
@@ -41,19 +41,17 @@ impl Outbox {
     pub fn push_message(&mut self, kind: MessageKind, message: &Message<'_>) {
         self.begin(kind as u8, message.encoded_bytes());
         message.write(&mut self.bytes);
-        self.grow();
     }
 
     /// Appends a mark, to the last frame where that is a growing batch of the same kind.
     pub fn push_mark(&mut self, kind: MarkKind, mark: Mark) {
         self.begin(kind as u8, MARK_BYTES);
         mark.write(&mut self.bytes);
-        self.grow();
     }
 
     /// What waits to be sent. It will not change any more: the next message begins a new frame.
     pub fn unsent(&mut self) -> &[u8] {
-        self.open = None;
+        self.close();
         self.bytes.get(self.sent..).unwrap_or(&[])
     }
 
@@ -85,15 +83,15 @@ impl Outbox {
         let grown = |open: &OpenBatch| self.bytes.len() - open.at + bytes;
         let fits = |open: &OpenBatch| open.kind == kind && grown(open) <= BATCH_BYTES_TARGET;
         if !self.open.as_ref().is_some_and(fits) {
+            self.close();
             self.open = Some(OpenBatch { kind, at: self.bytes.len() });
             self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
         }
     }
 
-    /// Writes the batch's length into its head.
-    #[inline]
-    fn grow(&mut self) {
-        let Some(open) = &self.open else { return };
+    /// Ends the open batch: now its length is known and stands in its head.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
         let length = (self.bytes.len() - open.at - FRAME_HEAD_BYTES) as u32;
         if let Some(field) = self.bytes.get_mut(open.at + 4..open.at + FRAME_HEAD_BYTES) {
             field.copy_from_slice(&length.to_le_bytes());
