@@ -58,23 +58,24 @@ impl Stream {
         }
     }
 
-    /// A message has been dispatched, for the first time.
+    /// A message has been dispatched, for the first time. `within`: the time after its creation in which that was due, if it was.
     #[inline]
     pub(crate) fn count_dispatch(
         &mut self,
         now: Time,
         created: Time,
-        deadline: Option<Time>,
+        within: Option<Span>,
         topic: &Topic,
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
-        let latency = now.since(created).max(Span::ZERO);
+        let since = now.since(created);
+        let latency = since.max(Span::ZERO);
         stats.record_latency(topic.class, latency);
         self.counters.latency_last = latency;
         self.counters.latency_max = self.counters.latency_max.max(latency);
-        if let Some(deadline) = deadline.filter(|deadline| now > *deadline) {
-            self.miss(now, now.since(deadline), topic, stats, out);
+        if let Some(within) = within.filter(|within| since > *within) {
+            self.miss(now, since - within, topic, stats, out);
         }
     }
 

@@ -47,8 +47,11 @@ impl Broker {
             }
             self.take_up(from, &mut messages, scattered, next);
             for (index, message) in few.iter() {
-                self.make_room(now, *index, out);
-                self.store(now, Some(from), *index, message, out);
+                let mut waits = self.pair.is_primary();
+                while self.store(now, Some(from), *index, message, waits, out) == Err(Unstored::Crowded) {
+                    // Whoever publishes faster than is dispatched waits for it.
+                    waits = self.run(now, JOBS_FOR_ROOM, out);
+                }
             }
         }
     }
@@ -73,107 +76,104 @@ impl Broker {
         }
     }
 
-    /// Whoever publishes faster than is dispatched waits for it: what the next message would overwrite has its turn before.
-    fn make_room(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
-        while self.pair.is_primary() && self.is_crowded(index) && self.run(now, JOBS_FOR_ROOM, out) {}
-    }
-
     /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
     #[inline]
     pub(crate) fn is_crowded(&self, index: u32) -> bool {
         let Some(stream) = self.table.stream(index) else { return false };
-        let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::FORWARDED);
-        stream.ring.oldest().is_some_and(|oldest| !oldest.flags.has(sent)) && !self.queue.is_empty()
+        stream.ring.overwrites_unsent() && !self.queue.is_empty()
     }
 
-    /// Stores a message of a stream and plans its jobs. Returns its ticket, unless it is not taken.
+    /// Stores a message of a stream and plans its jobs. Returns its ticket. One that `waits` is not stored where the stream is
+    /// crowded (see [`Broker::is_crowded`]).
+    #[inline]
     pub(crate) fn store(
         &mut self,
         now: Time,
         from: Option<LinkId>,
         index: u32,
         message: &Message<'_>,
+        waits: bool,
         out: &mut impl Outputs,
-    ) -> Option<u32> {
-        let planned = self.pair.backup().is_some() && self.settings.replication.keeps_contracts();
-        let baseline = self.is_baseline();
-        let (stream, topic) = self.table.pair_mut(index)?;
-        let replicates = planned && (topic.plan.replicate || baseline);
+    ) -> Result<u32, Unstored> {
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return Err(Unstored::NotTaken) };
         let expected = stream.next_seq;
-        if message.seq < stream.next_seq && stream.ring.find(message.seq).is_some() {
-            self.stats.duplicates += 1;
-            return None;
+        if !stream.takes(message.seq, &mut self.stats) {
+            return Err(Unstored::NotTaken);
         }
-        if message.seq == u64::MAX {
-            // No stream gets so far, and the number after it would not exist.
-            self.stats.unregistered += 1;
-            return None;
+        if waits && stream.ring.overwrites_unsent() && !self.queue.is_empty() {
+            return Err(Unstored::Crowded);
         }
         let growth = stream.ring.growth(message.payload.len());
         if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
             self.stats.overrun += 1;
             stream.lose(now, 1, topic, &mut self.stats, out);
-            return None;
+            return Err(Unstored::NotTaken);
         }
         self.stored_bytes += growth;
         self.stats.arrived += 1;
         stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
-        let resend = message.flags.contains(MessageFlags::RESEND);
-        if message.created > now {
+        let age = now.since(message.created);
+        if age < Span::ZERO {
             self.stats.clock_ahead += 1;
         }
-        let released = stream.release(now, message.created, resend, topic, self.admission.delays());
-        if released.step.is_some() {
-            self.stats.rate_violations += 1;
-        }
+        let resend = message.flags.contains(MessageFlags::RESEND);
+        let released = if resend {
+            Release { at: message.created.min(now), step: None }
+        } else {
+            stream.release(now, message.created, age, topic, self.admission.delays())
+        };
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
         let marks = message.flags.only(MessageFlags::TRUTHS);
-        let (ticket, overwritten) =
-            stream.ring.push(message.seq, message.created, message.payload, flags, marks);
-        if overwritten.is_some_and(|old| !old.was_sent()) {
+        let (ticket, old) = stream.ring.push(message.seq, message.created, message.payload, flags, marks);
+        if !old.was_sent() {
             self.stats.overrun += 1;
             stream.lose(now, 1, topic, &mut self.stats, out);
         }
-        if overwritten.is_some_and(|old| old.flags.has(SlotFlags::PROCESSING)) {
+        if old.flags.has(SlotFlags::PROCESSING) {
             // Operators still have it, but nothing covers it any more.
             stream.record.troubles.endangered_at = now;
         }
 
+        let copies = self.pair.backup().is_some()
+            && self.settings.replication.keeps_contracts()
+            && (topic.plan.replicate || !self.settings.policy.is_by_deadline());
         let priority = topic.contract.priority;
         // Not copied: the deadline of replication is in the cache only where messages are copied.
         let plan = &topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
             self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
-            let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
-            let regular = !resend && released.step.is_none();
-            if replicates && !(regular && self.lazy.takes(stream, topic, &arrival)) {
-                self.queue.push(JobKind::Replicate, released.at + plan.replication, priority, index, ticket);
+            if copies {
+                let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
+                let regular = !resend && released.step.is_none();
+                if !(regular && self.lazy.takes(stream, topic, &arrival)) {
+                    let due = released.at + plan.replication;
+                    self.queue.push(JobKind::Replicate, due, priority, index, ticket);
+                }
             }
         } else {
-            if replicates {
+            if copies {
                 self.queue.push(JobKind::Replicate, now, 0, index, ticket);
             }
             self.queue.push(JobKind::Dispatch, now, 0, index, ticket);
         }
-        if let Some(old) = overwritten {
+        if old.is_copied() {
             self.prune_overwritten(index, &old, out);
         }
         // Looked at closely only where something may be wrong: this is done for every message.
-        let ahead = message.created.since(now);
-        let apart = !resend && (ahead > CLOCK_AHEAD_MAX || ahead < -CLOCK_BEHIND_MIN);
+        let apart = !resend && !(-CLOCK_AHEAD_MAX..=CLOCK_BEHIND_MIN).contains(&age);
         if released.step.is_some() || apart {
-            self.complain(now, from, index, ahead, released.step, out);
+            self.stats.rate_violations += u64::from(released.step.is_some());
+            self.complain(now, from, index, -age, released.step, out);
         }
-        Some(ticket)
+        Ok(ticket)
     }
 
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
     fn prune_overwritten(&mut self, index: u32, old: &Overwritten, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup() else { return };
-        let copied = old.flags.has(SlotFlags::REPLICATED) && !old.flags.has(SlotFlags::PRUNED);
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
-        if copied && given && self.settings.policy.coordinates() {
+        if given && self.settings.policy.coordinates() {
             self.stats.pruned += 1;
             out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq: old.seq });
         }
@@ -209,6 +209,15 @@ impl Broker {
     }
 }
 
+/// Why a message was not stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unstored {
+    /// It would overwrite one that nobody has had, although that can be dispatched.
+    Crowded,
+    /// It is there already, or there is no room; it has been counted.
+    NotTaken,
+}
+
 /// Messages that have been taken up, with our numbers of their streams.
 type Few<'a> = SmallVec<[(u32, Message<'a>); LOOK_AHEAD]>;
 
@@ -220,6 +229,19 @@ struct Release {
 }
 
 impl Stream {
+    /// Whether a message of this number can be stored. One that cannot is counted.
+    #[inline]
+    fn takes(&self, seq: u64, stats: &mut Stats) -> bool {
+        if seq < self.next_seq && self.ring.find(seq).is_some() {
+            stats.duplicates += 1;
+            return false;
+        }
+        // No stream gets so far, and the number after it would not exist.
+        let impossible = seq == u64::MAX;
+        stats.unregistered += u64::from(impossible);
+        !impossible
+    }
+
     /// Keeps the account of what has arrived and what is missing.
     #[inline]
     fn count_arrival(
@@ -250,12 +272,9 @@ impl Stream {
     /// period are served as if they kept it. Messages sent again after a failover are exempt from both: they are late
     /// through no fault of their publisher, and the oldest go first.
     #[inline]
-    fn release(&mut self, now: Time, created: Time, resend: bool, topic: &Topic, delays: &Delays) -> Release {
-        if resend {
-            return Release { at: created.min(now), step: None };
-        }
+    fn release(&mut self, now: Time, created: Time, age: Span, topic: &Topic, delays: &Delays) -> Release {
         let contract = &topic.contract;
-        let at = created.min(now).max(now - contract.deadline);
+        let at = if age > contract.deadline { now - contract.deadline } else { created.min(now) };
         // Creation may jitter by as much as the way to the broker is allowed to take.
         let least_step = contract.period - delays.publisher_to_broker;
         let step = created.since(self.created);

@@ -9,7 +9,7 @@ use crate::posting::{Route, Routed};
 use crate::process::{Processed, Processing};
 use crate::queue::Queue;
 use crate::reign::Leaving;
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{Deferred, Session, Sessions};
 use crate::settings::{Policy, Replication, Settings};
 use crate::status::{Stats, Survey};
 use crate::table::{Stream, Table};
@@ -148,6 +148,8 @@ pub struct Broker {
     pub(crate) forwarded_after_poll: Option<u64>,
     /// Grows whenever messages are taken back from operators.
     pub(crate) round: u32,
+    /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
+    pub(crate) dropped: Vec<(u32, Deferred)>,
     /// What the partner knows this broker by; empty where it need not.
     pub(crate) secret: Box<str>,
 }
@@ -185,6 +187,7 @@ impl Broker {
             handover_asker: None,
             forwarded_after_poll: None,
             round: 0,
+            dropped: Vec::new(),
             secret: Box::from(""),
             settings,
         }

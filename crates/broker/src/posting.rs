@@ -126,7 +126,7 @@ impl Broker {
         stream.next_seq = seq;
         let message =
             Message { stream: index, flags: posting.truths, seq, created: now, payload: posting.payload };
-        let ticket = self.store(now, None, index, &message, out).ok_or(Unposted::Full)?;
+        let ticket = self.store(now, None, index, &message, false, out).map_err(|_| Unposted::Full)?;
         let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot.filter(|_| posting.asks) {
             slot.set(SlotFlags::ASKED);

@@ -109,19 +109,17 @@ impl Broker {
         self.stats.results += 1;
         stream.counters.arrived += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
-        let (ticket, overwritten) =
+        let (ticket, old) =
             stream.ring.push(result.seq, result.created, result.payload, SlotFlags::NONE, result.flags);
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.lineage = result.lineage;
         }
-        if let Some(old) = overwritten {
-            if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
-                self.stats.overrun += 1;
-                stream.lose(now, 1, topic, &mut self.stats, out);
-            }
-            if let Some(lineage) = old.lineage() {
-                out.release(lineage);
-            }
+        if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
+            self.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.stats, out);
+        }
+        if let Some(lineage) = old.lineage() {
+            out.release(lineage);
         }
         let deadline = result.created + topic.plan.pseudo.dispatch;
         self.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);

@@ -119,7 +119,7 @@ impl Slot {
     }
 }
 
-/// What is left to know of a message whose slot is used again.
+/// What is left to know of a message whose slot is used again; where there was none, of one that all have had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overwritten {
     pub(crate) seq: u64,
@@ -132,6 +132,11 @@ impl Overwritten {
     pub(crate) fn was_sent(&self) -> bool {
         let offered = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED);
         self.flags.has(offered.or(SlotFlags::COPY).or(SlotFlags::FORWARDED))
+    }
+
+    /// Whether the backup still has a copy.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.flags.has(SlotFlags::REPLICATED) && !self.flags.has(SlotFlags::PRUNED)
     }
 
     /// What is to be released.
@@ -239,7 +244,7 @@ impl Ring {
         payload: &[u8],
         flags: SlotFlags,
         marks: MessageFlags,
-    ) -> (u32, Option<Overwritten>) {
+    ) -> (u32, Overwritten) {
         let ticket = self.next_ticket;
         self.next_ticket = ticket.wrapping_add(1);
         let index = self.index(ticket);
@@ -250,8 +255,9 @@ impl Ring {
         }
         let length = payload.len() as u32;
         let slot = &mut self.cells[index].slot;
+        let nothing = Overwritten { seq: 0, flags: SlotFlags::DISPATCHED, lineage: NO_LINEAGE };
         let old = Overwritten { seq: slot.seq, flags: slot.flags, lineage: slot.lineage };
-        let old = slot.used.then_some(old);
+        let old = if slot.used { old } else { nothing };
         *slot = Slot { seq, created, ticket, length, flags, used: true, marks, ..Slot::EMPTY };
         (ticket, old)
     }
@@ -301,6 +307,13 @@ impl Ring {
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Slot> {
         self.cells.get(self.index(self.next_ticket)).map(|cell| &cell.slot).filter(|slot| slot.used)
+    }
+
+    /// Whether the next message overwrites one that nobody has had.
+    #[inline]
+    pub(crate) fn overwrites_unsent(&self) -> bool {
+        let sent = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED).or(SlotFlags::FORWARDED);
+        self.oldest().is_some_and(|oldest| !oldest.flags.has(sent))
     }
 
     /// Fetches what the next message is written to.
@@ -371,8 +384,9 @@ mod tests {
         let tickets: Vec<_> = (0..5)
             .map(|seq| ring.push(seq, Time(seq), &[seq as u8], SlotFlags::NONE, MessageFlags::NONE))
             .collect();
-        assert!(tickets[3].1.is_none());
-        assert_eq!(tickets[4].1.unwrap().seq, 0, "the fifth message overwrites the first");
+        assert!(tickets[3].1.was_sent(), "nothing was there");
+        assert!(!tickets[4].1.was_sent());
+        assert_eq!(tickets[4].1.seq, 0, "the fifth message overwrites the first");
         assert!(ring.slot(tickets[0].0).is_none());
         assert_eq!(ring.message(tickets[4].0).unwrap().1, [4]);
         assert_eq!(ring.find(3), Some(tickets[3].0));
@@ -408,7 +422,7 @@ mod tests {
             }
             assert_eq!(ring.tickets().filter(|ticket| ring.slot(*ticket).is_some()).count(), 4);
             let overwritten = (9..22).filter(|seq| {
-                ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE, MessageFlags::NONE).1.is_some()
+                !ring.push(*seq, Time(*seq), &[0; 20], SlotFlags::NONE, MessageFlags::NONE).1.was_sent()
             });
             assert_eq!(overwritten.count(), 1, "the first after sixteen");
             ring.grow(4);

@@ -8,7 +8,7 @@ use crate::register;
 use crate::ring::{Slot, SlotFlags};
 use crate::sessions::{Deferred, Session};
 use crate::status::Stats;
-use crate::table::{Stream, Topic};
+use crate::table::{Record, Stream, Topic};
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -47,35 +47,31 @@ impl Broker {
 
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
-        let receipt = Receipt { stream: job.stream, ticket: job.ticket, round: self.round };
-        let Broker { table, sessions, links, settings, stats, .. } = self;
+        let round = self.round;
+        let Broker { table, sessions, links, settings, stats, dropped, .. } = self;
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
-        let Some((slot, payload)) = stream.ring.message(job.ticket) else { return };
-        if slot.flags.has(SlotFlags::DISPATCHED) || slot.flags.has(SlotFlags::OFFERED) {
+        let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
+        let (seq, created, marks, status) = (slot.seq, slot.created, slot.marks, slot.flags);
+        if status.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
             return;
         }
-        let confirm = topic.contract.confirm;
-        let truths = slot.marks.only(MessageFlags::TRUTHS);
-        let flags = heard(slot.marks).with(asking(confirm));
-        let (seq, created) = (slot.seq, slot.created);
-        let asks = slot.flags.has(SlotFlags::ASKED);
-        let (payload, trailer) = wire::trailer(truths, payload);
-        // After a failover its subscribers may have had it in time already; they know, and we do not.
-        let again = slot.flags.has(SlotFlags::RESENT) || slot.flags.has(SlotFlags::COPY);
-        let message = Message { stream: job.stream, flags, seq, created, payload };
-        let deferred = Deferred { stream: job.stream, ticket: job.ticket };
+        let flags = heard(marks).with(asking(topic.contract.confirm));
+        let message =
+            Message { stream: job.stream, flags, seq, created, payload: wire::trailer(marks, stored).0 };
         let mut owed = 0_u64;
-        let mut dropped = Vec::new();
         for (position, index) in topic.subscribers.iter().enumerate() {
             let Some(session) = sessions.get_mut(*index) else { continue };
             let open = session.open_link(out, settings.limits.subscriber_backlog_bytes);
-            let state = open.and_then(|link| links.get_mut(link)).filter(|state| !state.closing);
-            if let (Some(link), Some(state)) = (open, state) {
+            if let Some(link) = open
+                && let Some(state) = links.get_mut(link)
+                && !state.closing
+            {
                 let expected = |stream: &Stream| session.expects(stream, seq);
                 register::announce(state, link, job.stream, stream, topic, expected, out);
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
             }
+            let deferred = Deferred { stream: job.stream, ticket: job.ticket };
             let limit = settings.limits.deferred_per_subscriber;
             let (awaited, oldest) = session.keep_back(now, deferred, limit, out);
             if awaited {
@@ -84,36 +80,38 @@ impl Broker {
             stats.dropped += u64::from(oldest.is_some());
             dropped.extend(oldest.map(|oldest| (*index, oldest)));
         }
-        if let Some(route) = topic.route {
-            let origin =
-                Origin { publisher: &stream.record.publisher, incarnation: stream.record.incarnation, seq };
-            let routed =
-                Routed { origin, created, again, contract: &topic.contract, truths, trailer, payload };
-            out.deliver(now, route, &routed);
-        }
-        let given = topic.process(now, receipt, stream, again, &message, out);
-        if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
-            stats.unprocessed += 1;
-            stream.lose(now, 1, topic, stats, out);
+        // After a failover its subscribers may have had it in time already; they know, and we do not.
+        let again = status.has(SlotFlags::RESENT.or(SlotFlags::COPY));
+        let mut processing = false;
+        if topic.has_others() {
+            let receipt = Receipt { stream: job.stream, ticket: job.ticket, round };
+            let passed = Passed { receipt, again, marks, stored, message: &message };
+            let given = topic.give_to_others(now, stream, &passed, out);
+            processing = given == Some(true);
+            if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
+                stats.unprocessed += 1;
+                stream.lose(now, 1, topic, stats, out);
+            }
         }
         stats.dispatched += 1;
         if !again {
-            let by_deadline = settings.policy.is_by_deadline();
-            let deadline = by_deadline.then(|| created + topic.plan.pseudo.dispatch);
-            stream.count_dispatch(now, created, deadline, topic, stats, out);
+            let within = settings.policy.is_by_deadline().then_some(topic.plan.pseudo.dispatch);
+            stream.count_dispatch(now, created, within, topic, stats, out);
         }
-        let offered = Offered { missing: topic.missing(owed), processing: given == Some(true), asks };
-        if offered.missing == 0
-            && !offered.processing
+        let missing = topic.missing(owed);
+        if missing == 0
+            && !processing
             && let Some(slot) = stream.ring.slot_mut(job.ticket)
         {
-            let backup = self.pair.backup().filter(|_| settings.policy.coordinates());
-            slot.settle(job.stream, backup.map(|partner| partner.link), stats, out);
+            let pair = &self.pair;
+            let backup = || pair.backup().filter(|_| settings.policy.coordinates()).map(|backup| backup.link);
+            slot.settle(job.stream, backup, stats, out);
         } else {
+            let offered = Offered { missing, processing, asks: status.has(SlotFlags::ASKED) };
             self.account(now, &job, &offered, out);
         }
-        for (session, message) in dropped {
-            self.write_off(session, message, out);
+        if !self.dropped.is_empty() {
+            self.write_off_dropped(out);
         }
     }
 
@@ -137,6 +135,16 @@ impl Broker {
         }
     }
 
+    /// Subscribers will not get what they were owed and had to be dropped.
+    #[cold]
+    fn write_off_dropped(&mut self, out: &mut impl Outputs) {
+        let mut dropped = std::mem::take(&mut self.dropped);
+        for (session, message) in dropped.drain(..) {
+            self.write_off(session, message, out);
+        }
+        self.dropped = dropped;
+    }
+
     /// A subscriber will not get a message that it was owed.
     fn write_off(&mut self, session: u32, message: Deferred, out: &mut impl Outputs) {
         let Some((_, topic)) = self.table.pair(message.stream) else { return };
@@ -150,10 +158,11 @@ impl Broker {
 
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
-        let backup = self.pair.backup().filter(|_| self.settings.policy.coordinates());
-        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        let Broker { table, pair, settings, stats, .. } = self;
+        let backup = || pair.backup().filter(|_| settings.policy.coordinates()).map(|backup| backup.link);
+        let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot {
-            slot.settle(index, backup.map(|partner| partner.link), &mut self.stats, out);
+            slot.settle(index, backup, stats, out);
         }
     }
 
@@ -294,7 +303,13 @@ impl Broker {
 impl Slot {
     /// The message of this stream counts as dispatched. A backup is told where it is to forget its copy.
     #[inline]
-    fn settle(&mut self, stream: u32, backup: Option<LinkId>, stats: &mut Stats, out: &mut impl Outputs) {
+    fn settle(
+        &mut self,
+        stream: u32,
+        backup: impl FnOnce() -> Option<LinkId>,
+        stats: &mut Stats,
+        out: &mut impl Outputs,
+    ) {
         self.set(SlotFlags::DISPATCHED);
         if let Some(lineage) = self.take_lineage() {
             out.release(lineage);
@@ -303,12 +318,23 @@ impl Slot {
             out.covered(stream, self.seq);
         }
         let copied = self.flags.has(SlotFlags::REPLICATED) && !self.flags.has(SlotFlags::PRUNED);
-        if let Some(backup) = backup.filter(|_| copied) {
+        if copied && let Some(backup) = backup() {
             self.set(SlotFlags::PRUNED);
             stats.pruned += 1;
             out.send_mark(backup, MarkKind::Prune, Mark { stream, seq: self.seq });
         }
     }
+}
+
+/// A message as it is given to others than subscribers.
+struct Passed<'a> {
+    receipt: Receipt,
+    /// Whether its receivers may have it already.
+    again: bool,
+    marks: MessageFlags,
+    /// The payload, with its trailer.
+    stored: &'a [u8],
+    message: &'a Message<'a>,
 }
 
 /// A message that has been offered to all.
@@ -326,13 +352,42 @@ impl Topic {
     /// kept for those that do not, it counts at once: nothing would be gained by waiting.
     #[inline]
     fn missing(&self, owed: u64) -> u64 {
-        let count = self.subscribers.len().min(u64::BITS as usize) as u32;
-        let all = u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0);
         match (self.contract.confirm, self.plan.replicate || self.made) {
-            (true, _) => all,
+            (true, _) => {
+                let count = self.subscribers.len().min(u64::BITS as usize) as u32;
+                u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0)
+            }
             (false, true) => owed,
             (false, false) => 0,
         }
+    }
+
+    /// Whether others than subscribers get its messages: those of other protocols, or operators.
+    #[inline]
+    fn has_others(&self) -> bool {
+        self.route.is_some() || self.processing.is_some()
+    }
+
+    /// Gives a message to those. Returns whether operators have it, if its topic feeds any.
+    #[inline(never)]
+    fn give_to_others(
+        &self,
+        now: Time,
+        stream: &Stream,
+        passed: &Passed<'_>,
+        out: &mut impl Outputs,
+    ) -> Option<bool> {
+        let Passed { receipt, again, marks, stored, message } = *passed;
+        let Message { seq, created, .. } = *message;
+        if let Some(route) = self.route {
+            let truths = marks.only(MessageFlags::TRUTHS);
+            let (payload, trailer) = wire::trailer(marks, stored);
+            let Record { publisher, incarnation, .. } = &*stream.record;
+            let origin = Origin { publisher, incarnation: *incarnation, seq };
+            let contract = &self.contract;
+            out.deliver(now, route, &Routed { origin, created, again, contract, truths, trailer, payload });
+        }
+        self.process(now, receipt, stream, again, message, out)
     }
 }
 

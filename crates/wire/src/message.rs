@@ -99,11 +99,14 @@ pub struct Message<'a> {
 /// payload.
 #[inline]
 pub fn trailer(flags: MessageFlags, payload: &[u8]) -> (&[u8], &[u8]) {
-    let cut = || {
-        let (rest, length) = payload.split_last_chunk::<2>()?;
-        rest.split_at_checked(rest.len().checked_sub(usize::from(u16::from_le_bytes(*length)))?)
-    };
-    if flags.contains(MessageFlags::TRAILER) { cut().unwrap_or((payload, &[])) } else { (payload, &[]) }
+    let cut = if flags.contains(MessageFlags::TRAILER) { cut_trailer(payload) } else { None };
+    cut.unwrap_or((payload, &[]))
+}
+
+#[cold]
+fn cut_trailer(payload: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (rest, length) = payload.split_last_chunk::<2>()?;
+    rest.split_at_checked(rest.len().checked_sub(usize::from(u16::from_le_bytes(*length)))?)
 }
 
 /// Ends a payload with a trailer, of which `bytes` have been appended. `false`: it is too long.

@@ -177,7 +177,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
             Message { stream: index, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
-        broker.store(NOW, None, index, &message, out).is_some()
+        broker.store(NOW, None, index, &message, false, out).is_ok()
     };
     assert!(!again(&mut broker, &mut out, 7));
     assert_eq!(broker.stats.duplicates, 1);
