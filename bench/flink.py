@@ -45,6 +45,8 @@ POINTS = {"high": 512, "middle": 1024, "low": 2048}
 COSTS = {"EKF": 40, "CAT1": 10, "AES1": 20, "FFT": 279, "CAT2": 20, "CAT3": 10, "AES2": 40}
 FULL = float(os.environ.get("FULL", "0.75"))
 COSTS = {name: cost * PROCESSORS / 2 * FULL / 0.9 for name, cost in COSTS.items()}
+# As the default of `realtime.gather`.
+GATHER_US = 200
 OPERATORS = {"high": ("EKF", "CAT1", "AES1"), "middle": ("FFT", "CAT2", None), "low": (None, "CAT3", "AES2")}
 FASTER, SMALLER = 5, 20
 # Classes of the Java library that Flink looks into; its own start script opens more of them.
@@ -113,7 +115,7 @@ def verge(streams, seed, seconds=SECONDS):
     plan = {"copies": [HIGH, streams, LOW], "shared_graph": False, "points": list(POINTS.values()), "seconds": seconds,
             "warm_up": WARM_UP["verge"], "seed": seed, "prioritization": True, "sharing": True, "shed": False, "within_ms": 1000.0,
             "validity_periods": 2, "apart_ms": 1.0, "drift": 0.0, "mover_threads": False, "workers": PROCESSORS, "costs_us": costs,
-            "drain": DRAIN}
+            "gather_us": GATHER_US, "drain": DRAIN}
     return ran([PROGRAM, json.dumps({"load": plan})])
 
 
@@ -302,7 +304,8 @@ def page(data):
         f"count; their results are awaited for {DRAIN} s more while the load goes on, and those that are missing then are *unfinished*: percentiles "
         f"are of the others, and *inf* stands for p99 where they are more than 1 %. Joins take the newest of each input in both. Median (smallest … largest) of the rounds, which alternate.",
         "",
-        f"Verge: `stream::Router` and `host::Workers` as in a broker, {PROCESSORS} workers for each level, with SCHED_FIFO where the host grants it. Flink: "
+        f"Verge: `stream::Router` and `host::Workers` as in a broker, {PROCESSORS} workers for each level, with SCHED_FIFO where the host grants it; "
+        f"the data thread rests as `realtime.gather` says by itself, up to {GATHER_US} us where operators keep all processors. Flink: "
         f"its local runtime in one virtual machine, job manager included, checkpoints off, object reuse on, network memory 16 MiB, managed memory "
         f"1 MiB, timer slack 1 ns; {told(best)}, which were the best of the settings tried below.",
         "",

@@ -7,7 +7,7 @@ use crate::process::{resident_kib, used};
 use contract::{Receipt, Span, Time};
 use hdrhistogram::Histogram;
 use host::realtime::{Wishes, ask};
-use host::{Movers, Staffing, Workers, now};
+use host::{Gather, Load, Movers, Staffing, Workers, now};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -46,6 +46,9 @@ pub struct Plan {
     drift: f64,
     mover_threads: bool,
     workers: usize,
+    /// How long the data thread rests at most where operators keep all processors, microseconds.
+    #[serde(default)]
+    gather_us: f64,
     /// Microseconds that operators take instead of their work, by their names.
     #[serde(default)]
     costs_us: BTreeMap<String, f64>,
@@ -122,6 +125,9 @@ const RESULTS: usize = 8_192;
 struct Bench {
     router: Router,
     workers: Workers,
+    load: Load,
+    /// As a broker's data thread rests where operators keep all processors.
+    gather: Gather,
     suppliers: Vec<Supplier>,
     /// When each supplier is due.
     agenda: BinaryHeap<Reverse<(Time, usize)>>,
@@ -249,7 +255,9 @@ impl Bench {
         let calls = Calls::of(&workers).expect("there are descriptors");
         let mut bench = Bench {
             router,
+            load: workers.load(),
             workers,
+            gather: Gather::new(Span::nanos((plan.gather_us * 1e3) as i64)),
             calls,
             suppliers: Vec::new(),
             agenda: BinaryHeap::new(),
@@ -345,8 +353,11 @@ impl Bench {
                 self.collect();
             }
             self.collect();
-            let next = self.agenda.peek().map_or(until, |next| next.0.0).min(until);
-            self.calls.wait(next);
+            match self.gather.rest(now) {
+                Some(rest) => std::thread::sleep(rest),
+                None => self.calls.wait(self.agenda.peek().map_or(until, |next| next.0.0).min(until)),
+            }
+            self.gather.woke(self.load.is_full(), now);
         }
     }
 

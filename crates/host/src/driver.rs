@@ -4,10 +4,12 @@ use crate::breath::Breath;
 use crate::clock::now;
 use crate::doors::{Door, DoorLimits, Pace};
 use crate::error::HostError;
+use crate::gather::Gather;
 use crate::lobby::{Errand, Lobby, Outcome};
 use crate::network::{Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
 use crate::troubles::{Cause, Troubles};
+use crate::workers::Load;
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::PORTIONS_PER_TURN;
@@ -17,6 +19,7 @@ use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::{LinkChange, LinkId, Protocol, Transport};
 
 /// A node with its connections and listeners.
@@ -32,6 +35,8 @@ pub struct Driver<N> {
     breath: Option<Breath>,
     /// For so long it looks for sockets again and again before it sleeps.
     spin: Span,
+    /// What operators take of the processors, and whether it rests for that.
+    gather: Option<(Load, Gather)>,
 }
 
 struct Listener {
@@ -71,6 +76,7 @@ impl<N: Node> Driver<N> {
             last_turn: Time::ZERO,
             breath: None,
             spin: Span::ZERO,
+            gather: None,
         })
     }
 
@@ -233,6 +239,7 @@ impl<N: Node> Driver<N> {
 
     /// Waits until something is ready or due.
     fn wait(&mut self, ready: &mut Vec<Ready>) -> Result<(), Errno> {
+        self.rest();
         let mut patience = self.patience();
         if self.spin > Span::ZERO && patience > Span::ZERO {
             let mut time = now();
@@ -249,10 +256,32 @@ impl<N: Node> Driver<N> {
         }
         let from = if self.breath.is_some() { now() } else { Time::ZERO };
         self.network.poller.wait(patience, ready)?;
+        if let Some((load, gather)) = &mut self.gather {
+            gather.woke(load.is_full(), now);
+        }
         if let Some(breath) = &mut self.breath {
             breath.waited(from, now());
         }
         Ok(())
+    }
+
+    /// Leaves the processors to operators for a while, if they need them, and nothing is due earlier.
+    fn rest(&mut self) {
+        let rest = self.gather.as_ref().and_then(|(_, gather)| gather.rest(now));
+        let Some(rest) = rest.map(|rest| rest.min(Duration::from_nanos(self.patience().as_nanos_u64())))
+        else {
+            return;
+        };
+        let from = now();
+        std::thread::sleep(rest);
+        if let Some(breath) = &mut self.breath {
+            breath.waited(from, now());
+        }
+    }
+
+    /// Where operators nearly always keep all processors, it rests for so long at most before it looks for sockets; see [`Gather`].
+    pub fn gather(&mut self, load: Load, most: Span) {
+        self.gather = Some((load, Gather::new(most)));
     }
 
     /// Before it sleeps, it looks for so long whether something comes after all. It saves the time that waking takes, and takes

@@ -8,6 +8,7 @@ use crate::lobby::Lobby;
 use crate::network::Network;
 use crate::poller::Ready;
 use crate::troubles::Troubles;
+use crate::workers::Load;
 use contract::Span;
 use engine::{BrokerNode, Operators, Reporter, Rules};
 use rustix::io::Errno;
@@ -33,6 +34,8 @@ pub struct Serving {
     pub lobby: Option<Lobby>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
     pub wakers: Vec<OwnedFd>,
+    /// What operators take of the processors, and how long the data thread rests for that at most; see [`Driver::gather`].
+    pub gather: Option<(Load, Span)>,
     /// For so long the data thread looks for work before it sleeps; see [`Driver::spin`].
     pub spin: Span,
 }
@@ -71,6 +74,9 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     driver.wake_on(&signals)?;
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
+    }
+    if let Some((load, most)) = serving.gather {
+        driver.gather(load, most);
     }
     driver.spin(serving.spin);
     driver.breathe();

@@ -82,6 +82,8 @@ pub struct Workers {
     /// `None` only while this is being dropped.
     watchdog: Option<Watchdog>,
     refusals: Vec<String>,
+    /// On how many processors they run.
+    processors: usize,
 }
 
 /// The data thread's ends of a level's rings.
@@ -171,6 +173,10 @@ impl Workers {
             threads: Vec::new(),
             watchdog: None,
             refusals,
+            processors: match staffing.processors.len() {
+                0 => std::thread::available_parallelism().map_or(1, usize::from),
+                some => some,
+            },
         };
         let mut posts = Vec::new();
         for role in roles(staffing, shared.by_priority) {
@@ -195,9 +201,28 @@ impl Workers {
         self.shared.floors.iter().map(|floor| floor.refused.load(SeqCst)).sum()
     }
 
+    /// What they take of the processors.
+    pub fn load(&self) -> Load {
+        Load { shared: Arc::clone(&self.shared), processors: self.processors }
+    }
+
     /// What becomes readable when there are results.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.shared.bell.as_fd()
+    }
+}
+
+/// What the threads that run operators take of the processors.
+#[derive(Clone)]
+pub struct Load {
+    shared: Arc<Shared>,
+    processors: usize,
+}
+
+impl Load {
+    /// Whether there are at least as many threads with work as processors for them.
+    pub fn is_full(&self) -> bool {
+        self.shared.awake.load(SeqCst) >= self.processors
     }
 }
 

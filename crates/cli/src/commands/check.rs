@@ -1,5 +1,6 @@
 //! `verge check`: what the analysis makes of the configured contracts and operators, on this host.
 
+use super::broker::processing::longest_rest;
 use super::broker::{costs, supply};
 use super::graph::{LevelRow, OutputRow, Study, show_levels, show_outputs};
 use crate::arguments::Format;
@@ -79,7 +80,7 @@ impl Operators {
 /// Admits family after family, as a broker would, and bounds the results of operators.
 pub fn run(config: &Config, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission);
-    let supply = supply(&config.admission, blocking);
+    let supply = supply(&config.admission, blocking + longest_rest(config));
     let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply)
         .with_lazy(config.replication.lazy());
     let rows: Vec<Row> = config.topics.iter().map(|family| admit(&mut admission, family)).collect();

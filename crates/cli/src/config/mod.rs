@@ -69,6 +69,7 @@ pub struct RealtimeConfig {
     pub lock_memory: Option<bool>,
     pub awake: bool,
     pub spin: Span,
+    pub gather: Span,
 }
 
 /// Where records are kept across restarts.
@@ -149,6 +150,8 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
 const STORE_QUEUE_MIN: usize = 1 << 20;
 /// The data thread looks for messages at most for so long before it sleeps.
 const SPIN_MAX: Span = Span::millis(1);
+/// Much less than any deadline.
+const GATHER_MAX: Span = Span::millis(1);
 
 impl Config {
     /// Reads the configuration from the file that the user named (or the usual places), `conf.d`, environment and flags.
@@ -463,6 +466,7 @@ impl Understanding {
             },
             awake: matches!(self.values.get("realtime.awake"), Some(Value::Switch(true))),
             spin: self.span("realtime.spin"),
+            gather: self.span("realtime.gather"),
         }
     }
 
@@ -591,6 +595,24 @@ impl Understanding {
         Some(TopicFamily { rule: TopicRule { filter, contract }, streams })
     }
 
+    /// How long the data thread may keep others waiting, or leave messages waiting.
+    fn check_realtime(&mut self, realtime: &RealtimeConfig) {
+        let RealtimeConfig { spin, gather, .. } = *realtime;
+        for (key, value, most, why) in [
+            ("realtime.spin", spin, SPIN_MAX, "nothing of less priority runs meanwhile"),
+            ("realtime.gather", gather, GATHER_MAX, "every message may wait for so long"),
+        ] {
+            if value > most {
+                let source = self.source(key);
+                self.problem(
+                    &source,
+                    format!("{key} is {value}, and {why}"),
+                    format!("give it at most {most}"),
+                );
+            }
+        }
+    }
+
     /// Values that contradict each other; both keys are named.
     fn check_relations(&mut self, config: &Config) {
         self.check_listeners(config);
@@ -624,12 +646,7 @@ impl Understanding {
             let message = "replication.period is below 1ms".to_owned();
             self.problem(&source, message, "copy in rounds at least 1ms apart".to_owned());
         }
-        let spin = config.realtime.spin;
-        if spin > SPIN_MAX {
-            let source = self.source("realtime.spin");
-            let message = format!("realtime.spin is {spin}, and nothing of less priority runs meanwhile");
-            self.problem(&source, message, format!("give it at most {SPIN_MAX}"));
-        }
+        self.check_realtime(&config.realtime);
         let queue = config.store.queue_bytes_max;
         if queue < STORE_QUEUE_MIN {
             let source = self.source("store.queue");

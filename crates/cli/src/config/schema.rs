@@ -368,6 +368,13 @@ pub const KEYS: &[Key] = &[
         "For so long the data thread goes on looking for messages before it sleeps, up to 1ms. It saves the time of waking it, and takes its \
          processor from operators and all else that is less urgent, so only where there is a processor to spare.",
     ),
+    key(
+        "realtime.gather",
+        Kind::Duration,
+        "\"200us\"",
+        "Where operators nearly always keep all processors, the data thread rests for so long at most before it looks for messages again, up \
+         to 1ms, so that fewer wake-ups take processors from them. Only where there are graphs at the start; admission counts it as blocking there. 0s: never.",
+    ),
     key("mqtt.sessions", Kind::Integer(1, 10_000_000), "65536", "Sessions of one broker, connected or not."),
     key("mqtt.packet", Kind::Bytes, "\"256KiB\"", "The largest packet that is taken, up to 1000000 bytes."),
     key(

@@ -56,6 +56,16 @@ fn a_store_is_kept_only_where_a_folder_is_named() {
 }
 
 #[test]
+fn the_data_thread_rests_for_operators_and_not_for_long() {
+    let gather =
+        |text: &str| Scratch::new("gather", text).load(&[], &[]).map(|config| config.realtime.gather);
+    assert_eq!(gather(""), Ok(Span::micros(200)));
+    assert_eq!(gather("[realtime]\ngather = \"0s\"\n"), Ok(Span::ZERO));
+    let report = gather("[realtime]\ngather = \"2ms\"\n").unwrap_err();
+    assert!(report.contains("realtime.gather is 2ms") && report.contains("verge.toml:2"), "{report}");
+}
+
+#[test]
 fn the_data_thread_spins_only_if_asked_and_not_for_long() {
     let spin = |text: &str| Scratch::new("spin", text).load(&[], &[]).map(|config| config.realtime.spin);
     assert_eq!(spin(""), Ok(Span::ZERO));

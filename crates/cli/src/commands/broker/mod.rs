@@ -5,7 +5,7 @@ mod gateway;
 mod log;
 mod logins;
 mod observe;
-mod processing;
+pub mod processing;
 mod reload;
 mod security;
 
@@ -59,7 +59,7 @@ pub fn run(
     let mut security = logins::start(config, partner.is_some(), &lines)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
-    let (operators, bell) = processing::start(config, &lines)?;
+    let (operators, bell, load) = processing::start(config, &lines)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes()?;
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
@@ -85,7 +85,8 @@ pub fn run(
         "a message costs {} to take in, {} per subscriber, {} to copy",
         costs.arrival, costs.dispatch, costs.replication
     ));
-    let settings = settings(config, own, partner.is_some(), costs, blocking);
+    let gather = processing::longest_rest(config);
+    let settings = settings(config, own, partner.is_some(), costs, blocking + gather);
     let doors = own.doors();
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
@@ -94,6 +95,7 @@ pub fn run(
         partner: security::partner(partner)?,
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
+        gather: (gather > Span::ZERO).then_some((load, gather)),
         spin: spin(&config.realtime, &lines),
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;

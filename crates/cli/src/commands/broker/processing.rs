@@ -9,9 +9,10 @@ use crate::commands::graph::Study;
 use crate::config::Config;
 use crate::kinds::Kinds;
 use crate::output::Trouble;
+use contract::Span;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{BrokerNode, Processor};
-use host::{Movers, Network, Staffing, Workers, now};
+use host::{Load, Movers, Network, Staffing, Workers, now};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -25,13 +26,20 @@ const RESULTS: usize = 8_192;
 pub type Node = BrokerNode<Around, Processor<Workers>, UserRules>;
 
 /// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
-pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd), Trouble> {
+pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd, Load), Trouble> {
     let processing = &config.processing;
     let workers = Workers::start(&staffing(config))?;
     workers.refusals().iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));
-    let bell = workers.bell().try_clone_to_owned()?;
+    let (bell, load) = (workers.bell().try_clone_to_owned()?, workers.load());
     let factory = config.kinds.clone();
-    Ok((Processor::new(factory, processing.levels, processing.events, workers), bell))
+    Ok((Processor::new(factory, processing.levels, processing.events, workers), bell, load))
+}
+
+/// For how long a message may wait because the data thread leaves the processors to operators. It does so only where there are
+/// some, and where it shares processors with them.
+pub fn longest_rest(config: &Config) -> Span {
+    let shares = staffing(config).processors.is_empty();
+    if shares && !config.processing.graphs.is_empty() { config.realtime.gather } else { Span::ZERO }
 }
 
 fn staffing(config: &Config) -> Staffing {

@@ -1,6 +1,7 @@
 //! What the analysis makes of the configured operators, on this host.
 
 use super::super::broker::costs;
+use super::super::broker::processing::longest_rest;
 use super::measure::{Cost, measure};
 use crate::config::Config;
 use crate::output::Trouble;
@@ -225,7 +226,7 @@ impl Study {
                 let over = bound + way - deadline;
                 (!deadline.is_forever() && over > Span::ZERO).then(|| {
                     format!(
-                        "the result takes {bound} at worst, after {way} to the broker, which is {over} longer than its \
+                        "the result takes {bound} at worst, and {way} to and from operators, which is {over} longer than its \
                          deadline of {deadline}: a deadline of {} would do, or a more urgent level, or cheaper operators",
                         bound + way
                     )
@@ -303,7 +304,7 @@ fn instances(config: &Config, spec: &GraphSpec) -> u32 {
 }
 
 /// What operators run on: what the data thread leaves, or beside it where that is nothing.
-fn processors(config: &Config) -> Processors {
+pub(super) fn processors(config: &Config) -> Processors {
     let there = std::thread::available_parallelism().map_or(1, usize::from);
     let taken = config.realtime.processors.len().max(1);
     let left = there.saturating_sub(taken);
@@ -314,7 +315,8 @@ fn processors(config: &Config) -> Processors {
         above_ppm,
         above_burst,
         preemptive: config.realtime.priority != Some(0) && may_be_realtime(),
-        jitter: config.delays.publisher_to_broker,
+        // The data thread may rest before it sees a message, and again before it sees the result.
+        jitter: config.delays.publisher_to_broker + longest_rest(config) * 2,
     }
 }
 

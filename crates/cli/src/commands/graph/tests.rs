@@ -59,7 +59,7 @@ fn results_that_come_too_late_are_shown_with_the_deadline_that_would_do() {
     assert!(!a.kept && !b.kept);
     for expected in [
         "takes 5ms at worst",
-        "after 1ms to the broker",
+        "and 1ms to and from operators",
         "2ms longer than its deadline of 4ms",
         "of 6ms would do",
     ] {
@@ -68,6 +68,15 @@ fn results_that_come_too_late_are_shown_with_the_deadline_that_would_do() {
     let idle = rows.iter().flat_map(|graph| &graph.operators).find(|operator| operator.name == "c").unwrap();
     assert!(idle.note.contains("reaches no output"), "{}", idle.note);
     assert_eq!(study.shedding(), None);
+}
+
+#[test]
+fn results_may_wait_for_two_rests_of_the_data_thread() {
+    let way = |text: &str| study::processors(&load("study", text)).jitter;
+    let never = GRAPH.to_owned() + "[realtime]\ngather = \"0s\"\n";
+    let long = GRAPH.to_owned() + "[realtime]\ngather = \"1ms\"\n";
+    assert_eq!(way(&long), way(&never) + Span::millis(2));
+    assert_eq!(way(GRAPH), way(&never) + Span::micros(400));
 }
 
 #[test]
