@@ -4,6 +4,7 @@ use crate::shell::Shell;
 use contract::Time;
 use rustix::io::Errno;
 use rustix::net::{self, SendFlags};
+use socket2::SockRef;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use wire::{Outbox, PeerIndex};
@@ -91,6 +92,17 @@ impl Connection {
     }
 }
 
+/// Keeps what the other end is not ready for in the outbox, but for so much. The kernel would take megabytes, and a system call that
+/// finds them when there is room again sends for as long as the other end reads, up to milliseconds, where it is not interrupted.
+pub(crate) fn limit_unsent(socket: &OwnedFd) {
+    // Sockets of other kinds than TCP have no such limit, and need none.
+    let _ = SockRef::from(socket).set_tcp_notsent_lowat(SEND_BYTES as u32);
+}
+
+/// Most that one system call sends. A kernel that does not interrupt them lets nobody of higher priority run before it is done, and
+/// a megabyte may take a millisecond.
+const SEND_BYTES: usize = 128 << 10;
+
 enum Sent {
     Some(usize),
     /// The socket has no room.
@@ -100,6 +112,7 @@ enum Sent {
 }
 
 fn send(socket: &OwnedFd, bytes: &[u8]) -> Sent {
+    let bytes = &bytes[..bytes.len().min(SEND_BYTES)];
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => return Sent::Some(sent),
@@ -107,5 +120,45 @@ fn send(socket: &OwnedFd, bytes: &[u8]) -> Sent {
             Err(Errno::AGAIN) => return Sent::Full,
             Err(_) => return Sent::Broken,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn one_system_call_sends_no_more_than_its_limit() {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        sockopt::set_socket_send_buffer_size(&near, 4 * SEND_BYTES).unwrap();
+        let Sent::Some(sent) = send(&near, &[0; 2 * SEND_BYTES]) else { panic!("it has room") };
+        // The socket may take less at a time.
+        assert!((1..=SEND_BYTES).contains(&sent), "{sent}");
+        drop(far);
+        assert!(matches!(send(&near, &[0]), Sent::Broken));
+    }
+
+    /// What a socket takes whose other end does not read.
+    fn taken(limit: fn(&OwnedFd)) -> usize {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = OwnedFd::from(TcpStream::connect(door.local_addr().unwrap()).unwrap());
+        let far = OwnedFd::from(door.accept().unwrap().0);
+        sockopt::set_socket_send_buffer_size(&near, 2 * SEND_BYTES).unwrap();
+        sockopt::set_socket_recv_buffer_size(&far, SEND_BYTES / 8).unwrap();
+        limit(&near);
+        let mut taken = 0;
+        while let Sent::Some(sent) = send(&near, &[0; 4096]) {
+            taken += sent;
+        }
+        taken
+    }
+
+    #[test]
+    fn what_the_other_end_has_no_room_for_stays_here_but_for_the_limit() {
+        let (with, without) = (taken(limit_unsent), taken(|_| {}));
+        assert!(with + SEND_BYTES / 2 < without, "{with} with the limit, {without} without");
     }
 }

@@ -231,8 +231,8 @@ impl<N: Node> Driver<N> {
     pub fn wait_and_turn(&mut self, ready: &mut Vec<Ready>) -> Result<(), HostError> {
         self.wait(ready).map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
         self.turn(ready);
-        if let Some(rest) = self.breath.as_mut().and_then(|breath| breath.due(now())) {
-            std::thread::sleep(rest);
+        if let Some(breath) = &mut self.breath {
+            breath.take(now, std::thread::sleep);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
-use crate::connection::{Connection, Pass, Phase};
+use crate::connection::{self, Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Seats};
 use crate::lobby::Lobby;
 use crate::poller::Poller;
@@ -114,6 +114,7 @@ impl Network {
     }
 
     fn insert(&mut self, socket: OwnedFd, phase: Phase) -> Result<LinkId, Errno> {
+        connection::limit_unsent(&socket);
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             (self.slots.len() - 1) as u32
