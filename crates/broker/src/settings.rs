@@ -159,7 +159,7 @@ impl Default for Limits {
             ring_slots_max: 4_096,
             backup_slots: 10,
             store_bytes: 1 << 30,
-            subscriber_backlog_bytes: 1 << 20,
+            subscriber_backlog_bytes: 4 << 20,
             deferred_per_subscriber: 16_384,
             sync_backlog_bytes: 128 << 10,
             classes: 32,

@@ -515,7 +515,7 @@ pub const KEYS: &[Key] = &[
     key(
         "limits.subscriber_backlog",
         Kind::Bytes,
-        "\"1MiB\"",
+        "\"4MiB\"",
         "What may wait on a subscriber's connection before its messages are deferred.",
     ),
     key(
