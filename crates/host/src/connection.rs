@@ -92,16 +92,16 @@ impl Connection {
     }
 }
 
+/// Most that one system call sends. A kernel that does not interrupt them lets nobody of higher priority run before it is done, which
+/// took 4 ms for megabytes. More than [`READ_BYTES`](engine::driving::READ_BYTES), so that what was read at once leaves at once, with its heads.
+const SEND_BYTES: usize = 128 << 10;
+
 /// Keeps what the other end is not ready for in the outbox, but for so much. The kernel would take megabytes, and a system call that
 /// finds them when there is room again sends for as long as the other end reads, up to milliseconds, where it is not interrupted.
 pub(crate) fn limit_unsent(socket: &OwnedFd) {
     // Sockets of other kinds than TCP have no such limit, and need none.
     let _ = SockRef::from(socket).set_tcp_notsent_lowat(SEND_BYTES as u32);
 }
-
-/// Most that one system call sends. A kernel that does not interrupt them lets nobody of higher priority run before it is done, and
-/// a megabyte may take a millisecond.
-const SEND_BYTES: usize = 128 << 10;
 
 enum Sent {
     Some(usize),
@@ -135,7 +135,7 @@ mod tests {
         let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         sockopt::set_socket_send_buffer_size(&near, 4 * SEND_BYTES).unwrap();
         let Sent::Some(sent) = send(&near, &[0; 2 * SEND_BYTES]) else { panic!("it has room") };
-        // The socket may take less at a time.
+        // A socket may take less at a time; this one has room for more.
         assert!((1..=SEND_BYTES).contains(&sent), "{sent}");
         drop(far);
         assert!(matches!(send(&near, &[0]), Sent::Broken));

@@ -62,7 +62,7 @@ impl Default for Limits {
             inflight: 256,
             queue_messages: 1_000,
             queue_bytes: 256 << 20,
-            backlog_bytes: 1 << 20,
+            backlog_bytes: 4 << 20,
             subscriptions_per_session: 1_024,
             subscriptions: 200_000,
             retained_messages: 100_000,

@@ -411,7 +411,7 @@ pub const KEYS: &[Key] = &[
     key(
         "mqtt.backlog",
         Kind::Bytes,
-        "\"1MiB\"",
+        "\"4MiB\"",
         "What may wait on one connection, at least 64KiB. Above it, messages of QoS 0 are dropped and counted, others queued.",
     ),
     key(
