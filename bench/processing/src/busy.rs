@@ -14,7 +14,10 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const TRIES: usize = 200;
 const STEPS_OF_A_TRY: u64 = 100_000;
 
-struct Busy {
+struct Busy(Burn);
+
+/// Takes a stated time of a processor.
+pub struct Burn {
     steps: u64,
     state: u64,
 }
@@ -23,7 +26,7 @@ pub fn build(setup: &Setup<'_>) -> Result<Built, String> {
     let Some(Value::Number(cost_us)) = setup.parameters.get(COST) else {
         return Err(format!("`busy` needs the number `{COST}`"));
     };
-    let operator = Box::new(Busy { steps: (cost_us * 1e3 / step_ns()) as u64, state: 1 });
+    let operator = Box::new(Busy(Burn::new(*cost_us)));
     Ok(Built { operator, output: PayloadType::Array(Element::F32), answers: Answers::Always })
 }
 
@@ -45,14 +48,24 @@ pub fn took() -> Option<f64> {
 
 impl Operator for Busy {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
-        let begin = Instant::now();
-        self.state = after(self.state, self.steps);
-        let percent = begin.elapsed().as_nanos() as f64 * 100.0 / (self.steps as f64 * step_ns());
-        TOOK[(percent as usize).min(TOOK.len() - 1)].fetch_add(1, Relaxed);
+        self.0.run();
         for input in inputs {
             output.extend_from_slice(input.payload);
         }
         Ok(Answer::Result)
+    }
+}
+
+impl Burn {
+    pub fn new(cost_us: f64) -> Burn {
+        Burn { steps: (cost_us * 1e3 / step_ns()) as u64, state: 1 }
+    }
+
+    pub fn run(&mut self) {
+        let begin = Instant::now();
+        self.state = after(self.state, self.steps);
+        let percent = begin.elapsed().as_nanos() as f64 * 100.0 / (self.steps as f64 * step_ns());
+        TOOK[(percent as usize).min(TOOK.len() - 1)].fetch_add(1, Relaxed);
     }
 }
 

@@ -4,8 +4,8 @@ use crate::busy;
 use crate::graphs::{self, Terms};
 use crate::kinds::Kinds;
 use crate::process::{resident_kib, used};
+use crate::tally::{Quantiles, Tally};
 use contract::{Receipt, Span, Time};
-use hdrhistogram::Histogram;
 use host::realtime::{Wishes, ask};
 use host::{Gather, Load, Movers, Staffing, Workers, now};
 use rustix::event::{Timespec, epoll};
@@ -84,19 +84,14 @@ pub struct Report {
 
 #[derive(Serialize)]
 struct Row {
-    /// Results by the periods of the streams, and those that came.
-    expected: f64,
-    results: u64,
+    #[serde(flatten)]
+    quantiles: Quantiles,
     /// Results that were true when they came.
     valid: u64,
     /// Results none of whose parts were too far apart.
     consistent: u64,
     /// Results within the deadline of their output.
     timely: u64,
-    p50_ms: f64,
-    p99_ms: f64,
-    p999_ms: f64,
-    max_ms: f64,
 }
 
 struct Supplier {
@@ -106,10 +101,9 @@ struct Supplier {
     seq: u64,
 }
 
-struct Tally {
-    name: String,
-    per_second: f64,
-    latency: Histogram<u64>,
+/// Results of a level, and what is true of them.
+struct Account {
+    tally: Tally,
     valid: u64,
     consistent: u64,
     timely: u64,
@@ -131,8 +125,8 @@ struct Bench {
     suppliers: Vec<Supplier>,
     /// When each supplier is due.
     agenda: BinaryHeap<Reverse<(Time, usize)>>,
-    tallies: Vec<Tally>,
-    /// By output: its tally.
+    accounts: Vec<Account>,
+    /// By output: its account.
     outputs: Vec<usize>,
     calls: Calls,
     faults: u64,
@@ -223,7 +217,11 @@ pub fn run(plan: &Plan) -> Report {
         refused: bench.router.refused() + bench.workers.refused(),
         faults: bench.faults,
         notes,
-        levels: bench.tallies.into_iter().map(|tally| (tally.name.clone(), tally.row(counted))).collect(),
+        levels: bench
+            .accounts
+            .iter()
+            .map(|account| (account.tally.name.clone(), account.row(counted)))
+            .collect(),
     }
 }
 
@@ -261,7 +259,7 @@ impl Bench {
             calls,
             suppliers: Vec::new(),
             agenda: BinaryHeap::new(),
-            tallies: Vec::new(),
+            accounts: Vec::new(),
             outputs: Vec::new(),
             faults: 0,
             late: Span::ZERO,
@@ -319,18 +317,18 @@ impl Bench {
         let mut index = 0;
         while let Some(output) = self.router.output(index) {
             let name = output.topic.split('/').nth(1).unwrap_or_default().to_owned();
-            let found = self.tallies.iter().position(|tally| tally.name == name);
-            let tally = found.unwrap_or_else(|| {
+            let found = self.accounts.iter().position(|account| account.tally.name == name);
+            let account = found.unwrap_or_else(|| {
                 let (copies, period) = match (plan.shared_graph, name.as_str()) {
                     (true, _) => (plan.copies[0], 10),
                     (false, "high") => (plan.copies[0], 5),
                     (false, "middle") => (plan.copies[1], 10),
                     (false, _) => (plan.copies[2], 20),
                 };
-                self.tallies.push(Tally::new(name, f64::from(copies) * 1e3 / f64::from(period)));
-                self.tallies.len() - 1
+                self.accounts.push(Account::new(name, f64::from(copies) * 1e3 / f64::from(period)));
+                self.accounts.len() - 1
             });
-            self.outputs.push(tally);
+            self.outputs.push(account);
             index += 1;
         }
     }
@@ -380,12 +378,12 @@ impl Bench {
                     if event.validity.begins < self.from || event.validity.begins >= self.until {
                         continue;
                     }
-                    let tally = &mut self.tallies[self.outputs[outlet.output as usize]];
+                    let account = &mut self.accounts[self.outputs[outlet.output as usize]];
                     let latency = time.since(event.validity.begins);
-                    tally.latency.saturating_record(latency.as_nanos_u64() / 1_000);
-                    tally.valid += u64::from(!event.validity.is_over(time));
-                    tally.consistent += u64::from(!event.marks.contains(Marks::APART));
-                    tally.timely += u64::from(latency <= outlet.deadline);
+                    account.tally.latency.saturating_record(latency.as_nanos_u64() / 1_000);
+                    account.valid += u64::from(!event.validity.is_over(time));
+                    account.consistent += u64::from(!event.marks.contains(Marks::APART));
+                    account.timely += u64::from(latency <= outlet.deadline);
                 }
                 Product::Fault { operator, fault, .. } => {
                     self.faults += 1;
@@ -399,25 +397,13 @@ impl Bench {
     }
 }
 
-impl Tally {
-    fn new(name: String, per_second: f64) -> Tally {
-        let latency =
-            Histogram::new_with_bounds(1, 60_000_000, 3).expect("invariant: constant bounds are valid");
-        Tally { name, per_second, latency, valid: 0, consistent: 0, timely: 0 }
+impl Account {
+    fn new(name: String, per_second: f64) -> Account {
+        Account { tally: Tally::new(name, per_second), valid: 0, consistent: 0, timely: 0 }
     }
 
-    fn row(self, seconds: f64) -> Row {
-        let quantile = |q| self.latency.value_at_quantile(q) as f64 / 1e3;
-        Row {
-            expected: self.per_second * seconds,
-            results: self.latency.len(),
-            valid: self.valid,
-            consistent: self.consistent,
-            timely: self.timely,
-            p50_ms: quantile(0.5),
-            p99_ms: quantile(0.99),
-            p999_ms: quantile(0.999),
-            max_ms: self.latency.max() as f64 / 1e3,
-        }
+    fn row(&self, seconds: f64) -> Row {
+        let quantiles = self.tally.quantiles(seconds);
+        Row { quantiles, valid: self.valid, consistent: self.consistent, timely: self.timely }
     }
 }

@@ -5,11 +5,13 @@
 //! results, the shipped `Router` and `Workers` do the rest.
 
 mod busy;
+mod floor;
 mod graphs;
 mod hand_over;
 mod kinds;
 mod load;
 mod process;
+mod tally;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Order {
     /// Streams of readings through the graphs of figures 2.6 and 2.7.
     Load(load::Plan),
+    /// The operators of figure 2.6 on bare threads.
+    Floor(floor::Plan),
     /// What it takes from operator to operator.
     HandOver(hand_over::Plan),
 }
@@ -31,6 +35,7 @@ fn main() {
     let order = std::env::args().nth(1).unwrap_or_default();
     match serde_json::from_str(&order) {
         Ok(Order::Load(plan)) => print(&load::run(&plan)),
+        Ok(Order::Floor(plan)) => print(&floor::run(&plan)),
         Ok(Order::HandOver(plan)) => print(&hand_over::run(&plan)),
         Err(error) => {
             eprintln!("the order is no JSON that is understood ({error}); see bench/processing.py");
