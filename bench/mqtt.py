@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`verge broker` beside Debian's mosquitto, in turn: messages per processor second, latency, urgent messages beside bulk, and memory
-of idle connections. Writes bench/results/mqtt.md and mqtt.json. ROUNDS is how often everything is measured, `--quick` once and
+of idle connections. Writes bench/results/mqtt.md and mqtt.json, or where RESULTS says. ROUNDS is how often everything is measured, `--quick` once and
 shortly, `--only NAME` one broker. PRIORITY=0 runs all processes with ordinary scheduling. VERGE, LOAD and MOSQUITTO are the programs."""
 
 import json
@@ -174,10 +174,11 @@ def page(results, taken):
     ]
     while not lines[-1]:
         lines.pop()
-    os.makedirs("bench/results", exist_ok=True)
-    with open("bench/results/mqtt.md", "w") as file:
+    folder = os.environ.get("RESULTS", "bench/results")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "mqtt.md"), "w") as file:
         file.write("\n".join(lines) + "\n")
-    with open("bench/results/mqtt.json", "w") as file:
+    with open(os.path.join(folder, "mqtt.json"), "w") as file:
         json.dump(results, file, indent=1)
     print("\n".join(lines))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Event processing on the shipped threads, after section 2.6 of the source: levels, sharing, shedding, what it takes from
-operator to operator, and who hands over between levels. Writes bench/results/processing.md and processing.json. ROUNDS is how
+operator to operator, and who hands over between levels. Writes bench/results/processing.md and processing.json, or where RESULTS says. ROUNDS is how
 often each setting is measured; the settings of a part are interleaved. `--quick`: once."""
 
 import contextlib
@@ -280,10 +280,11 @@ def page(data):
     notes = sorted({note for part in ("levels", "sharing") for some in data[part].values() for r in some for note in r["notes"]})
     lines += [""] + [f"Note: {note}." for note in notes]
     text = "\n".join(line for line in lines if line is not None).rstrip() + "\n"
-    os.makedirs("bench/results", exist_ok=True)
-    with open("bench/results/processing.md", "w") as file:
+    folder = os.environ.get("RESULTS", "bench/results")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "processing.md"), "w") as file:
         file.write(text)
-    with open("bench/results/processing.json", "w") as file:
+    with open(os.path.join(folder, "processing.json"), "w") as file:
         json.dump(data, file, indent=1)
     print(text)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Copies to the backup under load, by policy, and what a SIGKILL of the primary does to results: the workload of the source's
-table 4.1, each message processed by an operator in the broker. Writes bench/results/replication.md and replication.json.
+table 4.1, each message processed by an operator in the broker. Writes bench/results/replication.md and replication.json, or where RESULTS says.
 CRASHES is how often the primary dies under lazy copies of all messages; under periodic ones at 25 ms a third as often, under the others
 a tenth. `--quick`: once each."""
 
@@ -446,10 +446,11 @@ def page(runs, rounds):
               f"{sum(run['promotions_before'] > 1 for run in runs)} the backup had taken over before, and in "
               f"{sum(run['swapped'] for run in runs)} while copies were counted, which are left out. Of the processors, "
               f"{spread([100 * run['stolen'] for run in runs])} % were taken by the hypervisor during the runs."]
-    os.makedirs("bench/results", exist_ok=True)
-    with open("bench/results/replication.md", "w") as file:
+    folder = os.environ.get("RESULTS", "bench/results")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "replication.md"), "w") as file:
         file.write("\n".join(lines) + "\n")
-    with open("bench/results/replication.json", "w") as file:
+    with open(os.path.join(folder, "replication.json"), "w") as file:
         json.dump(runs, file, indent=1)
     print("\n".join(lines))
 
