@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The graph of figure 2.6 in Verge, in Apache Flink and on bare threads (the floor), in turn, at five loads. Flink's settings are tried first, and the best are used.
-Writes bench/results/flink.md, flink.json and flink.svg, or where RESULTS says. ROUNDS is how often everything is measured, `--quick`
+"""The graph of figure 2.6 in Verge, in Apache Flink and on bare threads (the floor), in turn, at five loads. Flink's settings are tried
+first, and the best are used. Writes bench/results/flink.md, flink.json and flink.svg, or where RESULTS says. ROUNDS is how often everything is measured, `--quick`
 once and shortly, STREAMS the numbers of middle streams, FULL what 15 of them take of the processors (0.75: what is handed over comes on
 top), FLINK settings that are not tried but given; `--page` writes page and picture anew from flink.json. BENCH, JAVA and MVN are the
 programs; without Java or Maven it says SKIPPED."""
@@ -116,10 +116,15 @@ def ran(words, before=None):
     return json.loads(done.stdout)
 
 
+def copies(streams):
+    """Streams by level."""
+    return {"high": HIGH, "middle": streams, "low": LOW}
+
+
 def verge(streams, seed, seconds=SECONDS):
     costs = {name: cost for name, cost in COSTS.items() if name not in ("EKF", "FFT")}
     costs |= {f"{name}{number}": COSTS[name] for name, count in (("EKF", 2), ("FFT", 4)) for number in range(1, count + 1)}
-    plan = {"copies": [HIGH, streams, LOW], "shared_graph": False, "points": list(POINTS.values()), "seconds": seconds,
+    plan = {"copies": list(copies(streams).values()), "shared_graph": False, "points": list(POINTS.values()), "seconds": seconds,
             "warm_up": WARM_UP["verge"], "seed": seed, "prioritization": True, "sharing": True, "shed": False, "within_ms": 1000.0,
             "validity_periods": 2, "apart_ms": 1.0, "drift": 0.0, "mover_threads": False, "workers": PROCESSORS, "costs_us": costs,
             "gather_us": GATHER_US, "drain": DRAIN}
@@ -130,7 +135,7 @@ def floor(way, streams, seed, seconds=SECONDS):
     """Bare threads of the same priorities that burn what the operators take, and nothing else."""
     levels = [{"name": level, "streams": count, "suppliers": SUPPLIERS[level], "period_ms": PERIODS[level],
                "costs_us": [COSTS[name] if name else 0 for name in OPERATORS[level]]}
-              for level, count in (("high", HIGH), ("middle", streams), ("low", LOW))]
+              for level, count in copies(streams).items()]
     plan = {"levels": levels, "handed_over": way == "handed over", "workers": PROCESSORS, "seconds": seconds, "warm_up": WARM_UP["verge"],
             "drain": FLOOR_DRAIN, "seed": seed, "apart_ms": 1.0}
     return ran([PROGRAM, json.dumps({"floor": plan})])
@@ -149,9 +154,9 @@ def flink(settings, streams, seed, seconds=SECONDS, warm_up=WARM_UP["flink"]):
     words = [JAVA, f"-Xms{settings['heap']}m", f"-Xmx{settings['heap']}m", f"-XX:+Use{settings['collector']}GC",
              "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED),
              "-cp", f"{JAR}:{PROJECT}/target/lib/*", "verge.flink.Main"]
-    for level, copies in (("high", HIGH), ("middle", streams), ("low", LOW)):
+    for level, count in copies(streams).items():
         costs = [COSTS[name] if name else 0 for name in OPERATORS[level]]
-        words += [f"--{level}", ",".join(map(str, [copies, 4 * POINTS[level], *costs]))]
+        words += [f"--{level}", ",".join(map(str, [count, 4 * POINTS[level], *costs]))]
     for name, value in (("sources", settings["sources"]), ("chains", settings["chains"]), ("parallelism", settings["parallelism"]),
                         ("buffer-timeout-ms", settings["buffer"]), ("seed", seed), ("seconds", seconds), ("warm-up", warm_up), ("drain", DRAIN)):
         words += [f"--{name}", str(value)]
@@ -216,8 +221,8 @@ def pairs(runs, streams, of, others=("verge",)):
     """Flink's value over that of Verge, or over the least of the others, round by round."""
     ratios = []
     for number in range(ROUNDS):
-        all_of_it = {run["system"]: run["report"] for run in runs if (run["round"], run["streams"]) == (number, streams)}
-        some = [all_of_it.get(system, {"failed": "not measured"}) for system in ("flink", *others)]
+        reports = {run["system"]: run["report"] for run in runs if (run["round"], run["streams"]) == (number, streams)}
+        some = [reports.get(system, {"failed": "not measured"}) for system in ("flink", *others)]
         if not any("failed" in report for report in some):
             flinks, least = of(some[0]), min(map(of, some[1:]))
             # Where the other has no value, nothing is won, whatever Flink has.
@@ -247,7 +252,7 @@ def schedule_alone(streams, factor):
     cost = lambda name: COSTS[name] * factor if name else 0
     levels = [ideal.Level(count, SUPPLIERS[level], 1e3 * PERIODS[level], cost(OPERATORS[level][0]),
                           tuple(cost(name) for name in OPERATORS[level][1:] if name))
-              for level, count in (("high", HIGH), ("middle", streams), ("low", LOW))]
+              for level, count in copies(streams).items()]
     return dict(zip(POINTS, ideal.p99_ms(levels, PROCESSORS)))
 
 
@@ -256,13 +261,12 @@ def rows(runs):
         least = schedule_alone(streams, slower(runs, streams))
         for level in POINTS:
             of = lambda key: lambda report: report["levels"][level][key]
+            limit = lambda report: p99(report, level)
             cells = []
             for system in ("verge", "flink"):
                 reports = good(runs, system, streams)
-                limit = lambda report: p99(report, level)
                 cells += [spread(map(key, reports), 2) for key in (of("p50_ms"), limit, of("p999_ms"), of("max_ms"))]
                 cells.append(spread([100 * of("results")(r) / of("expected")(r) for r in reports], 1))
-            limit = lambda report: p99(report, level)
             ratios, floors = pairs(runs, streams, limit), pairs(runs, streams, limit, FLOORS)
             flinks = list(map(limit, good(runs, "flink", streams)))
             reach = f"{statistics.median(flinks) / least[level]:.1f}" if flinks else "-"
@@ -364,7 +368,8 @@ def page(data):
         "",
         "Bare threads with the priorities of Verge's levels, two below each other, that burn what the operators take; there are no payloads, no graph, no "
         "checks, and results go to nobody. *Chained*: each thread of a level has streams of its own, sleeps until their next reading is due and does itself "
-        "whatever follows, as Flink's chains do. *Handed over*: one thread above all levels sleeps until a reading is due and wakes a free thread of its level.",
+        "whatever follows, as Flink's chains do. *Handed over*: one thread above all levels sleeps until a reading is due and wakes a free thread of its level. "
+        "This is what threads cost here, and no bound: each level is served in order of arrival, and not by the age of readings.",
         "",
         "| middle streams | load % | way | high | middle | low | processors % |",
         "|---" * 7 + "|",

@@ -1,5 +1,6 @@
-//! The floor of figure 2.6: bare threads of the kernel's priorities that burn what the operators take, and nothing else. No graph, no
-//! payload, no validity, no check of anything, no results that come back to somebody: how fast the three levels can be here at best.
+//! The floor of figure 2.6: bare threads with the kernel's priorities that burn what the operators take, and nothing else. No graph, no
+//! payload, no validity, no check of anything, no results that come back to somebody. It is what threads cost here, and no bound: a level
+//! is served in order of arrival, where a better order of its readings may be faster.
 //!
 //! There are two ways, and the better one of a level counts. *Chained*: each thread of a level has streams of its own, sleeps until the
 //! next of their readings is due and does itself whatever follows. *Handed over*: one thread above all levels sleeps until the next
@@ -8,12 +9,12 @@
 use crate::busy::{self, Burn};
 use crate::process::used;
 use crate::tally::{Quantiles, Tally};
+use crate::time::{span, timespec};
 use contract::{Span, Time};
 use host::now;
 use host::realtime::{Wishes, ask};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
-use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -90,7 +91,6 @@ pub fn run(plan: &Plan) -> Report {
         threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
     notes.sort();
     notes.dedup();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let late = floors.iter().map(|floor| floor.late_ns.load(SeqCst)).max().unwrap_or_default();
     let levels = floors.iter().zip(&plan.levels).map(|(floor, level)| {
         let tally = floor.tally.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,8 +98,8 @@ pub fn run(plan: &Plan) -> Report {
     });
     Report {
         levels: levels.collect(),
-        processor_share: (after.processor_ns - before.processor_ns) as f64 / 1e9 / seconds / processors,
-        stolen_share: (after.stolen_s - before.stolen_s) / seconds / processors,
+        processor_share: after.share_since(&before, seconds),
+        stolen_share: after.stolen_since(&before, seconds),
         supplied_late_ms: late as f64 / 1e6,
         step_ns: busy::step_ns(),
         took: busy::took(),
@@ -107,14 +107,9 @@ pub fn run(plan: &Plan) -> Report {
     }
 }
 
-fn span(seconds: f64) -> Span {
-    Span::nanos((seconds * 1e9) as i64)
-}
-
 fn sleep_until(time: Time) {
-    let at = Timespec { tv_sec: (time.0 / 1_000_000_000) as i64, tv_nsec: (time.0 % 1_000_000_000) as i64 };
     // A signal ends the sleep too soon, and there are none.
-    let _ = clock_nanosleep_absolute(ClockId::Realtime, &at);
+    let _ = clock_nanosleep_absolute(ClockId::Realtime, &timespec(time));
 }
 
 /// Which readings count, and when everybody stops.

@@ -5,6 +5,7 @@ use crate::graphs::{self, Terms};
 use crate::kinds::Kinds;
 use crate::process::{resident_kib, used};
 use crate::tally::{Quantiles, Tally};
+use crate::time::{span, timespec};
 use contract::{Receipt, Span, Time};
 use host::realtime::{Wishes, ask};
 use host::{Gather, Load, Movers, Staffing, Workers, now};
@@ -157,11 +158,7 @@ impl Calls {
     /// Waits until somebody calls, or until this time.
     fn wait(&mut self, until: Time) {
         if self.set != until {
-            let at = Timespec {
-                tv_sec: (until.0 / 1_000_000_000) as i64,
-                tv_nsec: (until.0 % 1_000_000_000) as i64,
-            };
-            let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+            let once = Itimerspec { it_interval: Timespec::default(), it_value: timespec(until) };
             timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
                 .expect("invariant: the time is valid");
             self.set = until;
@@ -199,15 +196,14 @@ pub fn run(plan: &Plan) -> Report {
     bench.serve(end);
     let (after, seconds) = (used(), now().since(counted_from).0 as f64 / 1e9);
     let (resident_kib, resident_highest_kib) = resident_kib();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let supplied_late_ms = bench.late.as_millis_f64();
     bench.serve(end + span(plan.drain));
     // What was created in time is exactly that much; what came in time, as much as it took.
     let counted = if plan.drain > 0.0 { plan.seconds } else { seconds };
     let switches = (after.waited + after.gave_way) - (before.waited + before.gave_way);
     Report {
-        processor_share: (after.processor_ns - before.processor_ns) as f64 / 1e9 / seconds / processors,
-        stolen_share: (after.stolen_s - before.stolen_s) / seconds / processors,
+        processor_share: after.share_since(&before, seconds),
+        stolen_share: after.stolen_since(&before, seconds),
         switches_per_ms: switches as f64 / seconds / 1e3,
         resident_kib,
         resident_highest_kib,
@@ -223,10 +219,6 @@ pub fn run(plan: &Plan) -> Report {
             .map(|account| (account.tally.name.clone(), account.row(counted)))
             .collect(),
     }
-}
-
-fn span(seconds: f64) -> Span {
-    Span::nanos((seconds * 1e9) as i64)
 }
 
 fn specs(plan: &Plan) -> Vec<GraphSpec> {

@@ -12,6 +12,7 @@ mod kinds;
 mod load;
 mod process;
 mod tally;
+mod time;
 
 use serde::{Deserialize, Serialize};
 

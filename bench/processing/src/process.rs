@@ -11,6 +11,22 @@ pub struct Used {
     pub stolen_s: f64,
 }
 
+impl Used {
+    /// What all threads took since then, as a share of all processors in so many seconds.
+    pub fn share_since(&self, before: &Used, seconds: f64) -> f64 {
+        (self.processor_ns - before.processor_ns) as f64 / 1e9 / seconds / processors()
+    }
+
+    /// What a hypervisor took since then, likewise.
+    pub fn stolen_since(&self, before: &Used, seconds: f64) -> f64 {
+        (self.stolen_s - before.stolen_s) / seconds / processors()
+    }
+}
+
+fn processors() -> f64 {
+    std::thread::available_parallelism().map_or(1, usize::from) as f64
+}
+
 /// Since the process began. All its threads live as long as the measurement.
 pub fn used() -> Used {
     let mut used = Used::default();
