@@ -26,8 +26,12 @@ NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 # The load and the router in one; it has dependencies of its own.
 ZENOH = os.environ.get("ZENOH", "./bench/zenoh/target/release/verge-bench-zenoh")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
-PROGRAMS = {"verge": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS}
-PROTOCOLS = {"verge": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay"}
+PROGRAMS = {"verge": VERGE, "verge+spin": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS, "keeper": PEERS}
+PROTOCOLS = {"verge": "verge", "verge+spin": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay", "keeper": "relay"}
+# Those that are not measured in every kind of case.
+KINDS_OF = {"verge+spin": ("pingpong",), "keeper": ("pingpong", "frame")}
+# realtime.spin of `verge+spin`.
+SPIN = "50us"
 LOADS = {"zenoh": ZENOH}
 INSTALLERS = {"zenoh": "cargo build --release in bench/zenoh"}
 QUICK = "--quick" in sys.argv
@@ -81,7 +85,7 @@ class Broker:
         self.port, pair = free_ports(2)
         self.path = lambda file: os.path.join(self.folder, file)
         self.log = open(self.path("log"), "wb")
-        words = getattr(self, name)(pair)
+        words = getattr(self, name.replace("+", "_"))(pair)
         self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=None,
                                       preexec_fn=scheduled(PRIORITY))
         self.wait()
@@ -92,10 +96,13 @@ class Broker:
             to.write(added)
         return self.path(file)
 
-    def verge(self, pair):
+    def verge(self, pair, realtime=""):
         file = self.settings("verge.toml", f'\n[brokers.a]\nclients = "127.0.0.1:{self.port}"\npair = "127.0.0.1:{pair}"\n'
-                             f'start_as = "primary"\n[realtime]\npriority = {PRIORITY or 0}\n')
+                             f'start_as = "primary"\n[realtime]\npriority = {PRIORITY or 0}\n{realtime}')
         return [VERGE, "--config", file, "broker", "a"]
+
+    def verge_spin(self, pair):
+        return self.verge(pair, f'spin = "{SPIN}"\n')
 
     def mosquitto(self, _):
         user = "root" if os.geteuid() == 0 else "mosquitto"
@@ -112,6 +119,9 @@ class Broker:
 
     def relay(self, _):
         return [PEERS, "relay", "--listen", f"127.0.0.1:{self.port}"]
+
+    def keeper(self, _):
+        return [*self.relay(_), "--keep"]
 
     def wait(self):
         until = time.monotonic() + START_SECONDS
@@ -295,7 +305,8 @@ def page(data, drawn):
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
         "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library, `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
-        "an epoll loop that hands bytes on and looks at none. TCP on loopback, brokers and load on the same processors. "
+        "an epoll loop that hands bytes on and looks at none. `keeper` is that loop with the least that any broker does besides which keeps messages and serves them by deadline: "
+        "it cuts what comes into messages, notes their numbers, keeps them in a ring for each topic, and writes them out, the earliest deadline first. TCP on loopback, brokers and load on the same processors. "
         f"{scheduling}. {data['realtime_limit']} Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
         "",
         *[f"Left out: {line}." for line in absent], *([""] if absent else []),
@@ -314,7 +325,8 @@ def page(data, drawn):
                  [("delivered per second", lambda r: r["delivered_per_s"], 0), cost, percent, load, resident, missing]),
         *picture("peers-cpu.svg", "processor time per message by broker"),
         *section(results, "pingpong", "Round trips, us",
-                 f"One message there, its answer back, then the next: four sockets, the broker twice. {KEPT_AWAKE}", [],
+                 f"One message there, its answer back, then the next: four sockets, the broker twice. `verge+spin` is `verge` with `realtime.spin = \"{SPIN}\"`, "
+                 f"which looks for messages for so long before it sleeps. {KEPT_AWAKE}", [],
                  [("p50", latency("p50_us", "round_trip"), 1), ("p99", latency("p99_us", "round_trip"), 1),
                   ("p99.9", latency("p999_us", "round_trip"), 1), ("max", latency("max_us", "round_trip"), 0), missing]),
         *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],
@@ -353,7 +365,7 @@ def measured():
             # Another one begins each time, so that none always follows the same one.
             turn = there[number % len(there):] + there[:number % len(there)]
             for name in turn:
-                if name not in without:
+                if name not in without and kind in KINDS_OF.get(name, [kind]):
                     report = undisturbed(lambda: measure(name, kind, words))
                     results.append({"round": number, "kind": kind, "case": case, "broker": name, "commit": by, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)

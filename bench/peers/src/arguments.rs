@@ -33,6 +33,9 @@ pub enum Command {
         /// Where.
         #[arg(long)]
         listen: SocketAddr,
+        /// Keep the last messages of each topic, and hand them on by deadline: the least that a broker with deadlines does.
+        #[arg(long)]
+        keep: bool,
     },
 }
 

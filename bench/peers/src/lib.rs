@@ -11,6 +11,7 @@ mod account;
 pub mod arguments;
 mod crash;
 mod frame;
+mod keeper;
 pub mod links;
 mod observe;
 mod pace;
@@ -37,7 +38,7 @@ pub fn execute(command: &Command, find: Find) -> io::Result<()> {
         Command::Urgent(plan) => print(&urgent::run(plan, find)?),
         Command::Frame(plan) => print(&frame::run(plan, find)?),
         Command::Crash(plan) => print(&crash::run(plan, find)?),
-        Command::Relay { listen } => relay::run(*listen),
+        Command::Relay { listen, keep } => relay::run(*listen, *keep),
     }
 }
 

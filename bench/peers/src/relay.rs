@@ -1,6 +1,9 @@
 //! The floor: one thread, one epoll, no look at what is carried. What comes from a publisher is written to the subscribers of its
 //! channel; a publisher is not read while one of them has not taken what came before.
+//!
+//! With a [`Keeper`] for each channel it is the floor of what keeps messages and serves them by deadline.
 
+use crate::keeper::Keeper;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use std::io::{self, ErrorKind, Read, Write};
@@ -46,14 +49,16 @@ struct Relay {
     connections: Vec<Option<Connection>>,
     channels: Vec<String>,
     portion: Vec<u8>,
+    /// One for each channel, where messages are kept.
+    keepers: Option<Vec<Keeper>>,
 }
 
 /// Never returns, unless something fails.
-pub fn run(listen: SocketAddr) -> io::Result<()> {
-    serve(TcpListener::bind(listen)?)
+pub fn run(listen: SocketAddr, keep: bool) -> io::Result<()> {
+    serve(TcpListener::bind(listen)?, keep)
 }
 
-fn serve(listener: TcpListener) -> io::Result<()> {
+fn serve(listener: TcpListener, keep: bool) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -63,6 +68,7 @@ fn serve(listener: TcpListener) -> io::Result<()> {
         connections: Vec::new(),
         channels: Vec::new(),
         portion: vec![0; PORTION_BYTES],
+        keepers: keep.then(Vec::new),
     };
     let mut room = [MaybeUninit::<epoll::Event>::uninit(); 64];
     loop {
@@ -147,6 +153,7 @@ impl Relay {
             connection.channel = known.unwrap_or(self.channels.len());
             if known.is_none() {
                 self.channels.push(name);
+                self.keepers.iter_mut().for_each(|keepers| keepers.push(Keeper::default()));
             }
             connection.greeting = None;
             return connection.socket.write_all(&[AGREED]);
@@ -161,20 +168,23 @@ impl Relay {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let channel = connection.channel;
+        let bytes = match &mut self.keepers {
+            Some(keepers) => keepers[channel].pass(&self.portion[..read])?,
+            None => &self.portion[..read],
+        };
         let mut waits = false;
         for (number, other) in self.connections.iter_mut().enumerate() {
             let subscribes = |other: &&mut Connection| {
                 !other.publishes && other.greeting.is_none() && other.channel == channel
             };
             let Some(other) = other.as_mut().filter(subscribes) else { continue };
-            let bytes = &self.portion[..read];
             let taken = match other.socket.write(bytes) {
                 Ok(taken) => taken,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
                 // Its own event ends it.
-                Err(_) => read,
+                Err(_) => bytes.len(),
             };
-            if taken < read {
+            if taken < bytes.len() {
                 other.pending.extend_from_slice(&bytes[taken..]);
                 let flags = EventFlags::IN | EventFlags::OUT;
                 epoll::modify(&self.epoll, &other.socket, EventData::new_u64(number as u64), flags)?;
@@ -240,9 +250,13 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_or_torn_when_one_of_two_subscribers_is_slow() {
+        [false, true].into_iter().for_each(nothing_is_lost_or_torn);
+    }
+
+    fn nothing_is_lost_or_torn(keep: bool) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let broker = listener.local_addr().unwrap().to_string();
-        std::thread::spawn(move || serve(listener));
+        std::thread::spawn(move || serve(listener, keep));
         let bytes = BYTES as u32;
         let protocol = Protocol::Relay;
         let common = Common { protocol, broker, pid: 0, bytes, warm_up: 0.0, seconds: 0.0, awake: false };

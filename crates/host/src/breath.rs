@@ -43,6 +43,12 @@ impl Breath {
         self.rested += now.since(from).max(Span::ZERO);
     }
 
+    /// Whether it has waited enough since the last time that a rest could have been due, so that it need not for a while.
+    pub(crate) fn is_rested(&self) -> bool {
+        // A window ends with the turn that goes beyond it.
+        self.rested >= share_of(Span(WINDOW.0 / 4 * 5))
+    }
+
     /// Rests, if a rest is due. Sleeping longer than was owed counts for the next time.
     pub(crate) fn take(&mut self, now: impl Fn() -> Time, sleep: impl FnOnce(Duration)) {
         let from = now();
@@ -62,10 +68,15 @@ impl Breath {
             self.since = self.since.min(now);
             return Span::ZERO;
         }
-        let owed = Span(awake.0.min(AWAKE_MAX.0) / 100 * REST_PERCENT) - self.rested;
+        let owed = share_of(awake.min(AWAKE_MAX)) - self.rested;
         *self = Breath { since: now, rested: Span::ZERO };
         owed
     }
+}
+
+/// How much of so long it should rest.
+fn share_of(awake: Span) -> Span {
+    Span(awake.0 / 100 * REST_PERCENT)
 }
 
 #[cfg(test)]
@@ -100,6 +111,22 @@ mod tests {
                 assert!((0.072..0.085).contains(&share), "{turn}, {overslept} us: {share}");
             }
         }
+    }
+
+    #[test]
+    fn a_thread_that_waits_while_it_is_not_rested_rests_no_more() {
+        let mut breath = Breath { since: Time(0), rested: Span::ZERO };
+        let (mut now, mut waits) = (Time(0), 0);
+        for _ in 0..10_000 {
+            now = now + Span::micros(90);
+            if !breath.is_rested() {
+                breath.waited(now, now + Span::micros(20));
+                waits += 1;
+            }
+            now = now + Span::micros(20);
+            assert!(breath.owed(now) <= Span::ZERO);
+        }
+        assert!((4_500..6_500).contains(&waits), "some, and not all: {waits}");
     }
 
     #[test]

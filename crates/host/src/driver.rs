@@ -241,7 +241,9 @@ impl<N: Node> Driver<N> {
     fn wait(&mut self, ready: &mut Vec<Ready>) -> Result<(), Errno> {
         self.rest();
         let mut patience = self.patience();
-        if self.spin > Span::ZERO && patience > Span::ZERO {
+        // What it waits for anyway need not be a rest, in which nothing wakes it: it sleeps first, and spins when it has rested.
+        let rested = self.breath.as_ref().is_none_or(Breath::is_rested);
+        if self.spin > Span::ZERO && patience > Span::ZERO && rested {
             let mut time = now();
             let until = time + self.spin.min(patience);
             while time < until {
