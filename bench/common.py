@@ -29,9 +29,12 @@ def free_ports(count):
     return numbers
 
 
-def scheduled(priority):
-    """For a child: its priority under SCHED_FIFO where the host allows it, 0 for ordinary scheduling; and room for descriptors."""
+def scheduled(priority, processors=None):
+    """For a child: its priority under SCHED_FIFO where the host allows it, 0 for ordinary scheduling; room for descriptors; and where it
+    may run, if not everywhere."""
     def act():
+        if processors:
+            os.sched_setaffinity(0, processors)
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -5,6 +5,7 @@ workload of the source's table 3.2. Writes bench/results/peers.md, peers.json an
 has of other kinds, `--page` writes page and pictures anew from peers.json. PRIORITY=0 runs all processes with ordinary scheduling. VERGE,
 PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import tempfile
 import time
 
 import pictures
-from common import KEPT_AWAKE, commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, undisturbed
+from common import KEPT_AWAKE, awake, commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, undisturbed
 
 VERGE = os.environ.get("VERGE", "./target/release/verge")
 PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
@@ -29,7 +30,12 @@ REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
 PROGRAMS = {"verge": VERGE, "verge+spin": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS, "keeper": PEERS}
 PROTOCOLS = {"verge": "verge", "verge+spin": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay", "keeper": "relay"}
 # Those that are not measured in every kind of case.
-KINDS_OF = {"verge+spin": ("pingpong",), "keeper": ("pingpong", "frame")}
+KINDS_OF = {"verge+spin": ("pingpong", "apart"), "keeper": ("pingpong", "apart", "frame")}
+# The load's name for a kind, where that is another.
+COMMANDS = {"apart": "pingpong"}
+# Where the broker runs, and where the load, if they are apart.
+PROCESSORS = sorted(os.sched_getaffinity(0))
+PLACES = {"apart": (PROCESSORS[-1:], PROCESSORS[:1])}
 # realtime.spin of `verge+spin`.
 SPIN = "50us"
 LOADS = {"zenoh": ZENOH}
@@ -58,6 +64,9 @@ def cases():
     """Kind, case, words for the load, brokers for which it makes no sense."""
     for size, count in SIZES.items():
         yield "pingpong", size, ["--bytes", count, "--awake"], ()
+    for size, count in SIZES.items() if len(PROCESSORS) > 1 else ():
+        # The load would keep only its own processor awake.
+        yield "apart", size, ["--bytes", count], ()
     for size, count in SIZES.items():
         yield "flood", size, ["--bytes", count], ()
     for size, count in SIZES.items():
@@ -87,7 +96,7 @@ class Broker:
         self.log = open(self.path("log"), "wb")
         words = getattr(self, name.replace("+", "_"))(pair)
         self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=None,
-                                      preexec_fn=scheduled(PRIORITY))
+                                      preexec_fn=scheduled(PRIORITY, PLACES.get(kind, [None])[0]))
         self.wait()
 
     def settings(self, file, added):
@@ -153,11 +162,11 @@ def measure(name, kind, words):
     broker = Broker(name, kind, words)
     try:
         seconds = URGENT_SECONDS if kind == "urgent" else SECONDS
-        order = [LOADS.get(name, PEERS), kind, "--protocol", PROTOCOLS[name], "--broker", f"127.0.0.1:{broker.port}", "--pid", broker.child.pid,
+        order = [LOADS.get(name, PEERS), COMMANDS.get(kind, kind), "--protocol", PROTOCOLS[name], "--broker", f"127.0.0.1:{broker.port}", "--pid", broker.child.pid,
                  "--warm-up", WARM_UP, "--seconds", seconds, *words]
         try:
             done = subprocess.run([str(word) for word in order], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
-                                  preexec_fn=scheduled(PRIORITY and PRIORITY + 5))
+                                  preexec_fn=scheduled(PRIORITY and PRIORITY + 5, PLACES.get(kind, [None])[-1]))
         except subprocess.TimeoutExpired:
             return {"failed": f"not done after {PATIENCE_SECONDS} s"}
         if done.returncode:
@@ -295,6 +304,8 @@ def page(data, drawn):
     resident = ("resident MB", lambda r: r["broker_resident_bytes"] / 1e6, 1)
     load = ("load, %", lambda r: 100 * r["load_share"], 0)
     percent = ("broker, % of a processor", lambda r: 100 * r["broker_share"], 0)
+    round_trips = [*((title, latency(key, "round_trip"), digits) for title, key, digits in
+                     (("p50", "p50_us", 1), ("p99", "p99_us", 1), ("p99.9", "p999_us", 1), ("max", "max_us", 0))), missing]
     picture = lambda name, words: [f"![{words}]({name})", ""] if name in drawn else []
     lines = [
         "# Verge beside other brokers",
@@ -326,9 +337,9 @@ def page(data, drawn):
         *picture("peers-cpu.svg", "processor time per message by broker"),
         *section(results, "pingpong", "Round trips, us",
                  f"One message there, its answer back, then the next: four sockets, the broker twice. `verge+spin` is `verge` with `realtime.spin = \"{SPIN}\"`, "
-                 f"which looks for messages for so long before it sleeps. {KEPT_AWAKE}", [],
-                 [("p50", latency("p50_us", "round_trip"), 1), ("p99", latency("p99_us", "round_trip"), 1),
-                  ("p99.9", latency("p999_us", "round_trip"), 1), ("max", latency("max_us", "round_trip"), 0), missing]),
+                 f"which looks for messages for so long before it sleeps. {KEPT_AWAKE}", [], round_trips),
+        *section(results, "apart", "Round trips, the broker on a processor of its own, us",
+                 "The same, with the broker on one processor and the load on another, so that no figure depends on where the kernel puts threads.", [], round_trips),
         *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],
                  [("p50", lambda r: r["latency"] and r["latency"]["p50_us"], 0), ("p99", lambda r: r["latency"] and r["latency"]["p99_us"], 0),
                   ("max", lambda r: r["latency"] and r["latency"]["max_us"], 0), cost,
@@ -366,7 +377,8 @@ def measured():
             turn = there[number % len(there):] + there[:number % len(there)]
             for name in turn:
                 if name not in without and kind in KINDS_OF.get(name, [kind]):
-                    report = undisturbed(lambda: measure(name, kind, words))
+                    with awake() if kind == "apart" else contextlib.nullcontext():
+                        report = undisturbed(lambda: measure(name, kind, words))
                     results.append({"round": number, "kind": kind, "case": case, "broker": name, "commit": by, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
     return {"command": sys.argv, "rounds": ROUNDS, "commit": by, "machine": machine(), "stolen": share_stolen(before, stolen()),
