@@ -339,7 +339,7 @@ def page(data, drawn):
                  f"One message there, its answer back, then the next: four sockets, the broker twice. `verge+spin` is `verge` with `realtime.spin = \"{SPIN}\"`, "
                  f"which looks for messages for so long before it sleeps. {KEPT_AWAKE}", [], round_trips),
         *section(results, "apart", "Round trips, the broker on a processor of its own, us",
-                 "The same, with the broker on one processor and the load on another, so that no figure depends on where the kernel puts threads.", [], round_trips),
+                 "The same, with the broker on one processor and the load on another: the kernel has no choice where to put threads.", [], round_trips),
         *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],
                  [("p50", lambda r: r["latency"] and r["latency"]["p50_us"], 0), ("p99", lambda r: r["latency"] and r["latency"]["p99_us"], 0),
                   ("max", lambda r: r["latency"] and r["latency"]["max_us"], 0), cost,
