@@ -241,7 +241,7 @@ impl<N: Node> Driver<N> {
     fn wait(&mut self, ready: &mut Vec<Ready>) -> Result<(), Errno> {
         self.rest();
         let mut patience = self.patience();
-        // What it waits for anyway need not be a rest, in which nothing wakes it: it sleeps first, and spins when it has rested.
+        // A rest that is owed anyway holds up nothing while it waits for sockets, so it sleeps first, and spins when it has rested.
         let rested = self.breath.as_ref().is_none_or(Breath::is_rested);
         if self.spin > Span::ZERO && patience > Span::ZERO && rested {
             let mut time = now();

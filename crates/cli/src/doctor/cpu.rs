@@ -85,7 +85,7 @@ fn judge_cpus(online: &CpuList, allowed: &CpuList, isolated: &CpuList) -> Findin
         "interrupts and other tasks share the data thread's CPU and its caches",
         format!(
             "add isolcpus={last} nohz_full={last} rcu_nocbs={last} to GRUB_CMDLINE_LINUX in /etc/default/grub, \
-             sudo update-grub && sudo reboot, then pin the data thread: taskset -cp {last} THREAD"
+             sudo update-grub && sudo reboot, then keep the data thread there: realtime.processors = [{last}]"
         ),
     )
 }
