@@ -105,8 +105,9 @@ pub enum Refusal {
     },
     /// The lazy copies that may have to begin at once would not leave in time.
     #[error(
-        "when all lazily replicated streams need a copy at once, the last one leaves {overload}, beyond the budget of \
-         {budget}: raise replication.budget to at least {needed}, or use replication.policy = \"eager\""
+        "one copy of each lazily replicated stream, all at once, takes {} of processor time more than the budget of \
+         {budget} has: raise replication.budget to at least {needed}, further if more topics are to come, or use \
+         replication.policy = \"eager\"", overload.excess
     )]
     Budget {
         /// Where the demand is above the supply.
