@@ -2,6 +2,7 @@
 
 use contract::{Contract, Span};
 use std::fmt;
+use wire::limits::STREAMS_MAX;
 
 /// The limits of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,7 +11,7 @@ pub struct Limits {
     pub publications: usize,
     /// Filters that it subscribes.
     pub subscriptions: usize,
-    /// Streams that it receives.
+    /// Streams that it receives, and numbers that a broker may give them.
     pub streams: usize,
     /// Bytes that may wait for the primary; above it, publishing is refused.
     pub backlog_bytes: usize,
@@ -21,9 +22,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            publications: 65_536,
+            publications: STREAMS_MAX,
             subscriptions: 256,
-            streams: 65_536,
+            streams: STREAMS_MAX,
             backlog_bytes: 8 << 20,
             catch_up_bytes: 256 << 10,
         }

@@ -6,6 +6,7 @@ mod world;
 use contract::timing::LinkDelay;
 use contract::{Contract, LinkClass, Links, Span};
 use endpoint::PublicationState;
+use wire::limits::STREAMS_MAX;
 use wire::{Announce, Frame, MarkKind, MessageKind, Register, Standing, Verdict};
 use world::alone::{Alone, hello, reign};
 use world::run::{replicated, run, run_with, urgent};
@@ -221,6 +222,20 @@ fn what_another_broker_still_sends_of_an_earlier_life_is_not_taken_for_the_prese
     client.send(old, MessageKind::Deliver, 3, 1, b"old 1");
     client.send(new, MessageKind::Deliver, 9, 1, b"new 1");
     assert_eq!(client.payloads(), ["old 0", "new 0", "new 1"]);
+}
+
+/// Whoever subscribes to one topic of a broker with many may be given any number for it.
+#[test]
+fn a_client_takes_any_number_that_a_broker_may_give_a_stream() {
+    let last = STREAMS_MAX as u32 - 1;
+    let mut client = Alone::client();
+    let link = client.connect(0);
+    client.tell(link, &hello(Standing::Primary, "a", 10, 1));
+    client.tell(link, &announce(last, 1, 0));
+    client.send(link, MessageKind::Deliver, last, 0, b"of the last stream");
+    client.tell(link, &announce(last + 1, 1, 0));
+    client.send(link, MessageKind::Deliver, last + 1, 0, b"of none");
+    assert_eq!(client.payloads(), ["of the last stream"]);
 }
 
 #[test]

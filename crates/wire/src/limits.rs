@@ -18,3 +18,5 @@ pub const PASSWORD_BYTES_MAX: usize = 1024;
 pub const OPERATOR_BYTES_MAX: usize = contract::TOPIC_BYTES_MAX + NAME_BYTES_MAX;
 /// The longest text for people in a frame.
 pub const TEXT_BYTES_MAX: usize = 1024;
+/// The most streams that a broker may be told to carry: whoever numbers streams uses numbers below it.
+pub const STREAMS_MAX: usize = 4_000_000;

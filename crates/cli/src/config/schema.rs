@@ -1,6 +1,8 @@
 //! Every key of the configuration: its path, what it may hold, its default, and a line of documentation. The reference
 //! `docs/configuration.md`, `verge config default` and the check for unknown keys all come from this table.
 
+use wire::limits::STREAMS_MAX;
+
 /// What a key may hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
@@ -491,7 +493,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits.streams",
-        Kind::Integer(1, 4_000_000),
+        Kind::Integer(1, STREAMS_MAX as i64),
         "65536",
         "Streams of one broker: one per topic and publisher.",
     ),
