@@ -6,19 +6,22 @@ DEMO_FLAGS ?=
 
 SEEDS ?= 20000
 
+# Where cargo puts what it builds.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: demo demo-kv test tools sim lint instructions bench bench-peers bench-flink fmt fuzz
+.PHONY: help demo demo-kv test tools sim lint instructions bench bench-peers bench-flink fmt fuzz
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
 	$(CARGO) build --release --bin verge
-	./target/release/verge demo $(if $(DATA),--data $(DATA)) $(DEMO_FLAGS)
+	$(TARGET)/release/verge demo $(if $(DATA),--data $(DATA)) $(DEMO_FLAGS)
 
 ## Balance a pendulum with four replicas of its controller, make one of them a liar, and draw target/demo/pendulum.svg.
 demo-kv:
 	$(CARGO) build --release --bin verge
-	./target/release/verge kv demo $(DEMO_FLAGS)
+	$(TARGET)/release/verge kv demo $(DEMO_FLAGS)
 
 ## All tests. The first run fetches and builds what they need.
 test: tools
@@ -34,15 +37,15 @@ tools:
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& timeout 600 apt-get install -y -q --no-install-recommends clang lld; } \
 		|| echo "no clang with wasm-ld (apt-get install clang lld): the C example is not tested"
-	@crates/cli/tests/mqtt/install.sh "$(or $(CARGO_TARGET_DIR),target)/mqtt-clients"
+	@crates/cli/tests/mqtt/install.sh "$(TARGET)/mqtt-clients"
 
 ## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice.
 sim:
 	$(CARGO) build --release --bin verge
-	./target/release/verge sim --random --twice --seeds $(SEEDS)
-	./target/release/verge sim --random --beyond --twice --seeds $(SEEDS)
-	./target/release/verge kv sim --twice --seeds $(SEEDS)
-	./target/release/verge kv sim --beyond --twice --seeds $(SEEDS)
+	$(TARGET)/release/verge sim --random --twice --seeds $(SEEDS)
+	$(TARGET)/release/verge sim --random --beyond --twice --seeds $(SEEDS)
+	$(TARGET)/release/verge kv sim --twice --seeds $(SEEDS)
+	$(TARGET)/release/verge kv sim --beyond --twice --seeds $(SEEDS)
 
 ## What CI checks besides the tests: formatting, lints, warnings, documentation.
 lint:
@@ -72,14 +75,14 @@ bench:
 ## The same for other brokers and stores beside Verge, which are installed if missing: load, SIGKILL of a broker (RUNS=100 for the page),
 ## and control tasks on the key-value store, Redis and etcd.
 bench-peers:
-	bench/install-peers.sh target/peers
+	bench/install-peers.sh $(TARGET)/peers
 	$(CARGO) build --release --bin verge --bin verge-bench-awake --bin verge-bench-peers --bin verge-bench-kv
 	cd bench/zenoh && $(CARGO) build --release --locked || echo "no Zenoh: it is not measured"
 	bench/peers.py
 	bench/crash.py
 	bench/kv.py
 
-## The graph of figure 2.6 in Verge and in Apache Flink, which Maven fetches (about 22 minutes; needs java and mvn).
+## The graph of figure 2.6 in Verge and in Apache Flink, which Maven fetches (about half an hour; needs java and mvn).
 bench-flink:
 	$(CARGO) build --release --bin verge-bench-awake --bin verge-bench-processing
 	bench/flink.py
@@ -96,3 +99,8 @@ fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_tree -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_broker -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run kv_lane -- -max_total_time=60
+
+## What can be made.
+help:
+	@awk '/^## / {about = about substr($$0, 3); next} /^[a-z-]+:/ && about {printf "make %-14s%s\n", substr($$1, 1, index($$1, ":") - 1), about} \
+		{about = ""}' $(firstword $(MAKEFILE_LIST))

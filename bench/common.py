@@ -1,9 +1,13 @@
-"""What the runners share: ports, priorities, what the host is, processor time, medians and confidence intervals."""
+"""What the runners share: the command line, where results go, ports, priorities, what the host is, processor time, medians and confidence
+intervals."""
 
+import argparse
 import contextlib
+import json
 import os
 import platform
 import resource
+import shlex
 import signal
 import socket
 import statistics
@@ -12,11 +16,61 @@ import sys
 
 DESCRIPTORS = 20000
 TARGET = os.environ.get("CARGO_TARGET_DIR", "./target")
-AWAKE = os.environ.get("AWAKE", f"{TARGET}/release/verge-bench-awake")
+QUICK = "--quick" in sys.argv
+# A look does not write over what was measured.
+RESULTS = os.environ.get("RESULTS", f"{TARGET}/bench" if QUICK else "bench/results")
+
+
+def program(variable, name):
+    """Where a program of this workspace is, if a variable does not say."""
+    return os.environ.get(variable, f"{TARGET}/release/{name}")
+
+
+AWAKE = program("AWAKE", "verge-bench-awake")
 # For the pages. See crates/host/src/awake.rs.
 KEPT_AWAKE = ("Processors are kept awake as by `realtime.awake`: the kernel polls instead of halting them, or, where it cannot, threads of "
               "SCHED_IDLE spin.")
 THROTTLE = "/proc/sys/kernel/sched_rt_runtime_us"
+
+
+def options(about, *switches, **several):
+    """What the command line says: switches, and words that may be given several times, of those that there are. Anything else is
+    refused, since a measurement takes long."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in switches:
+        parser.add_argument(f"--{name}", action="store_true")
+    for name, known in several.items():
+        parser.add_argument(f"--{name}", action="append", choices=known, default=[])
+    return parser.parse_args()
+
+
+def command(*variables):
+    """The command as it may be given again, with those of these variables that were set."""
+    told = [f"{name}={shlex.quote(os.environ[name])}" for name in variables if name in os.environ]
+    return " ".join([*told, f"bench/{os.path.basename(sys.argv[0])}", *sys.argv[1:]])
+
+
+def to_repository():
+    """All paths are from there."""
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+
+def write_results(files):
+    """Texts by file name."""
+    os.makedirs(RESULTS, exist_ok=True)
+    for name, text in files.items():
+        with open(os.path.join(RESULTS, name), "w") as file:
+            file.write(text)
+
+
+def read_results(name):
+    """What was measured before."""
+    path = os.path.join(RESULTS, name)
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}: measure first")
 
 
 def free_ports(count):
@@ -73,7 +127,7 @@ def share_stolen(before, after):
 
 
 # A measurement during which the hypervisor takes more of the processors than this is made again, at most so many times.
-STOLEN_MOST, REPEATS = 0.01, 0 if "--quick" in sys.argv else 2
+STOLEN_MOST, REPEATS = 0.01, 0 if QUICK else 2
 
 
 def undisturbed(measure):
@@ -149,6 +203,11 @@ def said(words):
     except OSError:
         return ""
     return (done.stdout or done.stderr).strip()
+
+
+def origin(by, host, taken):
+    """A sentence: the commit, the machine, and the share of its processors that the hypervisor took."""
+    return f"Commit {by}. Machine: {host}, a shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile."
 
 
 def commit():

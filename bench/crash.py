@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What SIGKILL of a broker is to the most urgent category: ten topics with a message every 50 ms, of which none may be lost, through a
+"""What the death of a broker is to the most urgent category: ten topics with a message every 50 ms, of which none may be lost, through a
 Verge pair whose primary dies, three nats-servers with JetStream R3 whose stream leader dies, and mosquitto that is started again at
-once. Writes bench/results/crash.md, crash.json and a picture. RUNS is how often each dies (default 10), PEER_RUNS how often all but
-Verge (default RUNS), `--quick` once, `--only NAME` one of verge, jetstream, mosquitto. PRIORITY=0 runs all processes with ordinary
-scheduling. CLIENTS is a Python with nats-py and paho."""
+once. Processes are killed, so that their host ends the connections, or (`-silent`) stopped, as if their host had died, so that nobody
+hears from them again. Writes bench/results/crash.md, crash.json and a picture, or where RESULTS says. RUNS is how often each dies (default
+10), PEER_RUNS how often all but Verge (default RUNS), `--quick` once, `--only NAME` (several times: several) only these. PRIORITY=0 runs
+all processes with ordinary scheduling. CLIENTS is a Python with nats-py and paho."""
 
 import json
 import os
@@ -19,21 +20,26 @@ import tempfile
 import time
 
 import pictures
-from common import commit, free_ports, machine, said, scheduled, share_stolen, spread, stolen
+from common import QUICK, TARGET, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
 
-VERGE = os.environ.get("VERGE", "./target/release/verge")
-PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
+SHOWN = {"verge": "verge pair", "verge-silent": "verge pair, silent", "jetstream": "JetStream R3", "jetstream-silent": "JetStream R3, silent",
+         "mosquitto": "mosquitto, started again"}
+OPTIONS = options(__doc__, "quick", only=list(SHOWN))
+VERGE = program("VERGE", "verge")
+PEERS = program("PEERS", "verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
-CLIENTS = os.environ.get("CLIENTS", "./target/peers/bin/python")
-QUICK = "--quick" in sys.argv
-SYSTEMS = [sys.argv[sys.argv.index("--only") + 1]] if "--only" in sys.argv else ["verge", "jetstream", "mosquitto"]
+CLIENTS = os.environ.get("CLIENTS", f"{TARGET}/peers/bin/python")
+SYSTEMS = OPTIONS.only or list(SHOWN)
+# How it dies.
+SILENT = "-silent"
+SIGNALS = {False: signal.SIGKILL, True: signal.SIGSTOP}
+kind_of = lambda name: name.removesuffix(SILENT)
 RUNS = 1 if QUICK else int(os.environ.get("RUNS", "10"))
 # The others need up to 20 s for a run.
 PEER_RUNS = min(RUNS, int(os.environ.get("PEER_RUNS", str(RUNS))))
 PRIORITY = int(os.environ.get("PRIORITY", "50"))
 NEEDS = {"verge": [VERGE, PEERS], "jetstream": [NATS, CLIENTS], "mosquitto": [MOSQUITTO, CLIENTS]}
-SHOWN = {"verge": "verge pair", "jetstream": "JetStream R3", "mosquitto": "mosquitto, started again"}
 TOPICS = 10
 PERIOD_MS = 50
 # From the first message to SIGKILL, never at the same phase of the periods; and from there to the last message.
@@ -126,11 +132,11 @@ def load_words(name, brokers):
     return [CLIENTS, CLIENT, kind, "--brokers", brokers, "--settle", SETTLE_SECONDS[name], *common]
 
 
-def strike(child):
-    """Waits for a while and kills; when."""
+def strike(child, silent=False):
+    """Waits for a while and kills or stops; when."""
     time.sleep(BEFORE_SECONDS + random.random() * 0.5)
     at = time.monotonic_ns()
-    kill(child)
+    child.send_signal(SIGNALS[silent])
     return at
 
 
@@ -143,7 +149,7 @@ def finished(load, scene):
         sys.exit(f"the load has no report: {text[-300:]!r} {scene.told('load.log')}")
 
 
-def verge(scene):
+def verge(scene, silent):
     numbers = free_ports(4)
     shutil.copy(os.path.join(CONFIG, "verge-pair.toml"), scene.path("verge.toml"))
     with open(scene.path("verge.toml"), "a") as file:
@@ -161,10 +167,10 @@ def verge(scene):
     load, _ = scene.load(load_words("verge", f"127.0.0.1:{numbers[0]},127.0.0.1:{numbers[2]}"))
     # On a host that is held up, the backup may have taken over meanwhile.
     reigning = next((row["name"] for row in status()["brokers"] if row["role"] == "primary"), "a")
-    return strike(brokers[reigning]), finished(load, scene)
+    return strike(brokers[reigning], silent), finished(load, scene)
 
 
-def jetstream(scene):
+def jetstream(scene, silent):
     numbers = free_ports(6)
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in numbers[3:])
     servers = {}
@@ -179,10 +185,10 @@ def jetstream(scene):
         if not listens(port, child):
             sys.exit(f"nats-server {name} does not listen: {scene.told(name + '.log')}")
     load, said_besides = scene.load(load_words("jetstream", ",".join(f"nats://127.0.0.1:{port}" for port in numbers[:3])))
-    return strike(servers[said_besides[0]]), finished(load, scene)
+    return strike(servers[said_besides[0]], silent), finished(load, scene)
 
 
-def mosquitto(scene):
+def mosquitto(scene, _):
     port, = free_ports(1)
     shutil.copy(os.path.join(CONFIG, "mosquitto-crash.conf"), scene.path("mosquitto.conf"))
     with open(scene.path("mosquitto.conf"), "a") as file:
@@ -194,6 +200,7 @@ def mosquitto(scene):
         sys.exit(f"mosquitto does not listen: {scene.told('broker.log')}")
     load, _ = scene.load(load_words("mosquitto", f"127.0.0.1:{port}"))
     at = strike(broker)
+    broker.wait()
     scene.start(words, "broker.log")
     return at, finished(load, scene)
 
@@ -235,7 +242,8 @@ def run_of(count, seen):
 def once(name):
     scene = Scene()
     try:
-        return judge(*{"verge": verge, "jetstream": jetstream, "mosquitto": mosquitto}[name](scene))
+        act = {"verge": verge, "jetstream": jetstream, "mosquitto": mosquitto}[kind_of(name)]
+        return judge(*act(scene, name.endswith(SILENT)))
     finally:
         scene.end()
 
@@ -249,21 +257,21 @@ def draw(by):
             if values:
                 rows.append((name, statistics.median(values), min(values), max(values)))
         groups.append((title, rows))
-    return pictures.bars("SIGKILL of a broker: ten topics with a message every 50 ms", "Median of all crashes, line: smallest to largest.",
+    return pictures.bars("The death of a broker: ten topics with a message every 50 ms", "Median of all deaths, line: smallest to largest.",
                          "ms", groups)
 
 
-def page(by, taken, absent):
+def page(by, by_commit, taken, absent):
     nats, moved = said([NATS, "--version"]), said([MOSQUITTO, "-h"]).splitlines()[:1]
     lines = [
-        "# SIGKILL of a broker",
+        "# The death of a broker",
         "",
-        f"Command: `bench/crash.py{' --quick' if QUICK else ''}` (`RUNS={RUNS} PEER_RUNS={PEER_RUNS} PRIORITY={PRIORITY}`). Commit {commit()}. Machine: {machine()}, a "
-        f"shared virtual machine; the hypervisor took {100 * taken:.1f} % of its processors meanwhile.",
+        f"Command: `{command('RUNS', 'PEER_RUNS', 'PRIORITY')}`. {origin(by_commit, machine(), taken)}",
         "",
         f"{TOPICS} topics with a message every {PERIOD_MS} ms each, one topic after the other, from one publisher to one subscriber. After "
-        f"{BEFORE_SECONDS} to {BEFORE_SECONDS + 0.5} s one process is killed; all systems in turn. *verge*: a pair, contract of category 0 (period "
-        f"and deadline {PERIOD_MS} ms, no loss, two messages retained); the primary dies. *jetstream*: three servers ({nats}), a stream and a "
+        f"{BEFORE_SECONDS} to {BEFORE_SECONDS + 0.5} s one process is killed (SIGKILL: its host lives on and ends its connections) or falls *silent* (SIGSTOP: "
+        "as when its host dies, nobody hears from it again, and only those who wait for its answers notice); all systems in turn. *verge*: a pair, contract of category 0 (period "
+        f"and deadline {PERIOD_MS} ms, no loss, two messages retained), a poll every 5 ms, `network.failover` 30 ms; the primary dies. *jetstream*: three servers ({nats}), a stream and a "
         "durable consumer with three replicas on file; the leader of the stream dies, publishers repeat what is not answered within "
         f"250 ms. *mosquitto* ({' '.join(moved)}): QoS 1, sessions kept on disk, started again at once. Settings are in `bench/peers/config/`, the "
         "clients are the Rust client, nats-py and paho. Median (smallest … largest) of the runs.",
@@ -274,7 +282,7 @@ def page(by, taken, absent):
         "",
         "![silence and latency](crash.svg)",
         "",
-        "| broker | crashes | silence ms | peak ms | largest before ms | runs with losses | lost messages | longest run of losses | came again |",
+        "| broker | deaths | silence ms | peak ms | largest before ms | runs with losses | lost messages | longest run of losses | came again |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, runs in by.items():
@@ -289,33 +297,25 @@ def page(by, taken, absent):
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    missing = {name: [program for program in NEEDS[name] if not shutil.which(program)] for name in SYSTEMS}
+    to_repository()
+    missing = {name: [path for path in NEEDS[kind_of(name)] if not shutil.which(path)] for name in SYSTEMS}
     absent = [f"{SHOWN[name]}, since there is no {programs[0]} (bench/install-peers.sh)" for name, programs in missing.items() if programs]
     for line in absent:
         print(f"left out: {line}", file=sys.stderr)
     by = {name: [] for name in SYSTEMS if not missing[name]}
     if not by:
         sys.exit("nothing is there to be measured")
-    before = stolen()
+    before, by_commit = stolen(), commit()
     for number in range(RUNS):
-        for name in (name for name in by if name == "verge" or number < PEER_RUNS):
+        for name in (name for name in by if kind_of(name) == "verge" or number < PEER_RUNS):
             by[name].append(once(name))
             run = by[name][-1]
             print(f"run {number + 1} of {RUNS}: {name}: silence {run['silence_ms'] or 0:.1f} ms, {run['lost']} of {run['sent']} lost",
                   file=sys.stderr, flush=True)
     after = stolen()
-    text = page(by, share_stolen(before, after), absent)
-    folder = os.environ.get("RESULTS", "bench/results")
-    os.makedirs(folder, exist_ok=True)
-    picture = draw(by)
-    if picture:
-        with open(os.path.join(folder, "crash.svg"), "w") as file:
-            file.write(picture)
-    with open(os.path.join(folder, "crash.md"), "w") as file:
-        file.write(text)
-    with open(os.path.join(folder, "crash.json"), "w") as file:
-        json.dump({"commit": commit(), "machine": machine(), "runs": by}, file, indent=1)
+    text, picture = page(by, by_commit, share_stolen(before, after), absent), draw(by)
+    found = json.dumps({"commit": by_commit, "machine": machine(), "runs": by}, indent=1)
+    write_results({"crash.md": text, "crash.json": found} | ({"crash.svg": picture} if picture else {}))
     print(text)
 
 

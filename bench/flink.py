@@ -5,7 +5,6 @@ once and shortly, STREAMS the numbers of middle streams, FULL what 15 of them ta
 top), FLINK settings that are not tried but given; `--page` writes page and picture anew from flink.json. BENCH, JAVA and MVN are the
 programs; without Java or Maven it says SKIPPED."""
 
-import contextlib
 import ctypes
 import glob
 import json
@@ -18,14 +17,15 @@ import sys
 
 import ideal
 import pictures
-from common import KEPT_AWAKE, awake, commit, disturbances, machine, realtime_limit, said, share_stolen, spread, stolen, throttle, undisturbed
+from common import (KEPT_AWAKE, QUICK, awake, command, commit, disturbances, machine, options, origin, program, read_results, realtime_limit, said,
+                    share_stolen, spread, stolen, throttle, to_repository, undisturbed, write_results)
 
-PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
+OPTIONS = options(__doc__, "quick", "page")
+PROGRAM = program("BENCH", "verge-bench-processing")
 JAVA = os.environ.get("JAVA", "java")
 MVN = os.environ.get("MVN", "mvn")
 PROJECT = "bench/flink"
 JAR = f"{PROJECT}/target/flink-beside-verge.jar"
-QUICK = "--quick" in sys.argv
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
 SECONDS = 2 if QUICK else 15
 # A virtual machine compiles what it runs often, so Flink has longer to begin.
@@ -81,9 +81,9 @@ STAGES = [
 
 def build():
     """Where something is missing for it: what."""
-    for name, program in (("java", JAVA), ("mvn", MVN)):
-        if not shutil.which(program):
-            return f"there is no {program} (apt-get install openjdk-17-jdk-headless maven)"
+    for name, path in (("java", JAVA), ("mvn", MVN)):
+        if not shutil.which(path):
+            return f"there is no {path} (apt-get install openjdk-17-jdk-headless maven)"
     parts = glob.glob(f"{PROJECT}/src/**/*.java", recursive=True) + [f"{PROJECT}/pom.xml"]
     if os.path.exists(JAR) and os.path.getmtime(JAR) > max(map(os.path.getmtime, parts)):
         return None
@@ -326,9 +326,7 @@ def page(data):
     lines = [
         "# Verge beside Apache Flink",
         "",
-        f"Command: `bench/flink.py{''.join(' ' + word for word in data['command'][1:])}` (`ROUNDS={ROUNDS} STREAMS=\"{' '.join(map(str, STREAMS))}\"`). "
-        f"Commit {data['commit']}. Machine: {data['machine']}, a shared virtual machine; the hypervisor took {100 * data['stolen']:.1f} % of its processors "
-        f"meanwhile. {disturbances(run['report'] for run in runs)} {versions}.",
+        f"Command: `{data['command']}`. {origin(data['commit'], data['machine'], data['stolen'])} {disturbances(run['report'] for run in runs)} {versions}.",
         "",
         f"Figure 2.6 with {HIGH} high streams (2 suppliers, {POINTS['high']} points, 5 ms), {min(STREAMS)} to {max(STREAMS)} middle ones (4 suppliers, "
         f"{POINTS['middle']} points, 10 ms) and {LOW} low ones (2 suppliers, {POINTS['low']} points, 20 ms), four bytes a point. Operators take a "
@@ -427,18 +425,16 @@ def measure_all():
     with awake():
         best, tried = best_settings()
     runs = measured(best)
-    return {"command": sys.argv, "commit": commit(), "machine": machine(), "stolen": share_stolen(before, stolen()),
+    return {"command": command("ROUNDS", "STREAMS", "FULL", "FLINK"), "commit": commit(), "machine": machine(), "stolen": share_stolen(before, stolen()),
             "realtime_limit": realtime_limit(), "java": said([JAVA, "-version"]), "given": GIVEN, "settings": best, "costs_us": COSTS,
             "tried": tried, "runs": runs}
 
 
 def main():
     global ROUNDS, STREAMS
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    folder = os.environ.get("RESULTS", "bench/results")
-    if "--page" in sys.argv:
-        with open(os.path.join(folder, "flink.json")) as file:
-            data = json.load(file)
+    to_repository()
+    if OPTIONS.page:
+        data = read_results("flink.json")
         if data["costs_us"] != COSTS:
             sys.exit("those were measured with other costs of operators: measure again, or give the FULL of then")
         ROUNDS = 1 + max(run["round"] for run in data["runs"])
@@ -453,11 +449,7 @@ def main():
         data = measure_all()
     ideal.check()
     text, drawn = page(data), draw(data["runs"])
-    os.makedirs(folder, exist_ok=True)
-    for name, words in (("flink.md", text), ("flink.json", json.dumps(data, indent=1)), ("flink.svg", drawn)):
-        if words:
-            with open(os.path.join(folder, name), "w") as file:
-                file.write(words)
+    write_results({"flink.md": text, "flink.json": json.dumps(data, indent=1)} | ({"flink.svg": drawn} if drawn else {}))
     print(text)
 
 

@@ -14,11 +14,11 @@ import sys
 import tempfile
 import time
 
-from common import commit, machine, share_stolen, stolen
+from common import QUICK, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
 import frame_page
 
-VERGE = os.environ.get("VERGE", "./target/release/verge")
-QUICK = "--quick" in sys.argv
+OPTIONS = options(__doc__, "quick", "page")
+VERGE = program("VERGE", "verge")
 words = lambda name, given, quick: os.environ.get(name, quick if QUICK else given).split()
 RUNS = int(words("RUNS", "3", "1")[0])
 SECONDS = int(words("SECONDS_PER_RUN", "5", "4")[0])
@@ -29,7 +29,6 @@ POLICIES = words("POLICIES", "frame+ frame fcfs fcfs-", "frame+ frame fcfs fcfs-
 PATIENCE_SECONDS = 90
 # What breaks upwards has broken if it does so in so many runs, of at most one less than twice as many.
 AGREEING = 1 if QUICK else 2
-RESULTS = os.environ.get("RESULTS", "bench/results")
 # Shown of a crash: one topic of each kind, from so long before until so long after it, in seconds.
 TRACED = ("c0/0", "c2/0", "c5/0")
 BEFORE, AFTER = 1.0, 1.5
@@ -126,12 +125,10 @@ class Measuring:
     def save(self):
         after = stolen()
         share = share_stolen(self.before, after)
-        head = {"command": " ".join(["bench/frame.py", *(["--quick"] if QUICK else [])]), "runs_each": RUNS, "seconds": SECONDS,
+        head = {"command": command("RUNS", "SECONDS_PER_RUN", "TOPICS", "UPWARD", "POLICIES"), "runs_each": RUNS, "seconds": SECONDS,
                 "topics": TOPICS, "policies": POLICIES, "commit": self.commit, "machine": machine(), "processors": os.cpu_count(),
                 "stolen": 100 * share, "took_s": time.monotonic() - self.began}
-        os.makedirs(RESULTS, exist_ok=True)
-        with open(os.path.join(RESULTS, "frame.json"), "w") as file:
-            json.dump(head | {"runs": self.runs}, file, separators=(",", ":"))
+        write_results({"frame.json": json.dumps(head | {"runs": self.runs}, separators=(",", ":"))})
 
     def climb(self, topics, policy):
         """Whether a larger size holds: what one run says, unless it breaks, and then what most say."""
@@ -148,8 +145,8 @@ class Measuring:
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    if "--page" not in sys.argv:
+    to_repository()
+    if not OPTIONS.page:
         if not shutil.which(VERGE):
             sys.exit(f"there is no {VERGE}: cargo build --release --bin verge, or make bench")
         measuring = Measuring()
@@ -163,15 +160,10 @@ def main():
         climbing = list(POLICIES)
         for topics in UPWARD:
             climbing = [policy for policy in climbing if measuring.climb(topics, policy)]
-    with open(os.path.join(RESULTS, "frame.json")) as file:
-        results = json.load(file)
+    results = read_results("frame.json")
     picture = frame_page.draw(results)
-    if picture:
-        with open(os.path.join(RESULTS, "frame-crash.svg"), "w") as file:
-            file.write(picture)
     text = frame_page.page(results, bool(picture))
-    with open(os.path.join(RESULTS, "frame.md"), "w") as file:
-        file.write(text)
+    write_results({"frame.md": text} | ({"frame-crash.svg": picture} if picture else {}))
     print(text)
 
 

@@ -287,7 +287,7 @@ def page(results, drawn):
     lines = [
         "# The workload of table 3.2",
         "",
-        f"Command: `{results['command']}` (`RUNS={results['runs_each']} SECONDS_PER_RUN={results['seconds']}`), {results['took_s'] / 60:.0f} minutes. "
+        f"Command: `{results['command']}`, {results['took_s'] / 60:.0f} minutes. "
         f"Commit {results['commit']}. Machine: {results['machine']}, a shared virtual machine; the hypervisor took {results['stolen']:.1f} % of "
         "its processors meanwhile.",
         "",

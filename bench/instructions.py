@@ -11,10 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-from common import commit, said
+from common import commit, program, said
 
-TARGET = os.environ.get("CARGO_TARGET_DIR", "./target")
-PROGRAM = os.environ.get("BENCH", f"{TARGET}/release/verge-bench-instructions")
+PROGRAM = program("BENCH", "verge-bench-instructions")
 BASELINE = os.environ.get("BASELINE", "bench/results/instructions.json")
 # A multiple of the program's batches of 16.
 MESSAGES = 20000

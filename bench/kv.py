@@ -17,12 +17,12 @@ import threading
 import time
 
 import kv_page
-from common import awake, commit, machine, said, scheduled, share_stolen, stolen
+from common import QUICK, awake, command, commit, machine, options, program, read_results, said, scheduled, share_stolen, stolen, to_repository, write_results
 from kv_stores import ETCD, REDIS, VERGE, Store
 
-KV = os.environ.get("KV", "./target/release/verge-bench-kv")
-QUICK = "--quick" in sys.argv
-PARTS = [sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word == "--part"]
+OPTIONS = options(__doc__, "quick", "page", part=["control", "faults", "automotive", "keys", "lanes", "reads", "links"])
+KV = program("KV", "verge-bench-kv")
+PARTS = OPTIONS.part
 SECONDS = float(os.environ.get("SECONDS", "3" if QUICK else "10"))
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "1"))
 # What the source ignores.
@@ -216,20 +216,18 @@ def links():
 def missing():
     """Programs that are not there, by store."""
     programs = {"verge": VERGE, "redis": REDIS, "etcd": ETCD}
-    return {store: program for store, program in programs.items() if not shutil.which(program)}
+    return {store: path for store, path in programs.items() if not shutil.which(path)}
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    folder = os.environ.get("RESULTS", "bench/results")
-    if "--page" in sys.argv:
-        with open(os.path.join(folder, "kv.json")) as file:
-            return kv_page.write(json.load(file), folder)
+    to_repository()
+    if OPTIONS.page:
+        return kv_page.write(read_results("kv.json"))
     if not shutil.which(KV) or not shutil.which(VERGE):
         sys.exit(f"there is no {KV} or no {VERGE}: cargo build --release --bin verge --bin verge-bench-kv")
     absent = missing()
-    for store, program in absent.items():
-        print(f"left out: {store}, since there is no {program} (bench/install-peers.sh)", file=sys.stderr)
+    for store, path in absent.items():
+        print(f"left out: {store}, since there is no {path} (bench/install-peers.sh)", file=sys.stderr)
     plan = [one for one in cells() if one["store"] not in absent and (not PARTS or one["part"] in PARTS)]
     results, before = [], stolen()
     with awake():
@@ -242,15 +240,13 @@ def main():
                 print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: {kv_page.brief(report)}, "
                       f"{100 * taken:.1f} % stolen", file=sys.stderr, flush=True)
     found = {
-        "command": ["bench/kv.py", *sys.argv[1:]], "commit": commit(), "machine": machine(), "seconds": SECONDS, "rounds": ROUNDS,
+        "command": command("SECONDS", "ROUNDS"), "commit": commit(), "machine": machine(), "seconds": SECONDS, "rounds": ROUNDS,
         "stolen": share_stolen(before, stolen()), "absent": absent,
         "versions": {"redis": said([REDIS, "--version"]), "etcd": said([ETCD, "--version"]).splitlines()[:1]},
         "runs": results, "links": links() if not PARTS or "links" in PARTS else [],
     }
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "kv.json"), "w") as file:
-        json.dump(found, file, indent=1)
-    kv_page.write(found, folder)
+    write_results({"kv.json": json.dumps(found, indent=1)})
+    kv_page.write(found)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """The page of bench/kv.py: tables, pictures, targets, and the source's figures beside ours."""
 
-import os
 import statistics
 
 import pictures
-from common import spread
+from common import spread, write_results
 
 # Of the source's published raw data: iterations whose reads succeeded, in percent, by tasks, lanes and period.
 SOURCE_CONTROL = {
@@ -236,7 +235,7 @@ def text(page, drawn):
     absent = "".join(f" Left out: {store}, since there is no {program}." for store, program in found["absent"].items())
     return "\n".join([
         "# The key-value store beside Redis and etcd", "",
-        f"Command: `{' '.join(found['command'])}` (`SECONDS={found['seconds']:g} ROUNDS={found['rounds']}`). Commit {found['commit']}. Machine: "
+        f"Command: `{found['command']}`. Commit {found['commit']}. Machine: "
         f"{found['machine']}, a shared virtual machine; the hypervisor took {100 * found['stolen']:.1f} % of its processors meanwhile.", "",
         f"{versions}.{absent} All nodes are processes on this host, on 127.0.0.1, with the tasks of each in a process of its own; they "
         "share its processors, and there is no network between them. Lanes and Redis have SCHED_FIFO priority 1, tasks 17 to 20; etcd, which "
@@ -269,13 +268,9 @@ def text(page, drawn):
     ]).rstrip() + "\n"
 
 
-def write(found, folder):
+def write(found):
     page = Page(found)
     drawn = draw(page)
-    for name, picture in drawn.items():
-        with open(os.path.join(folder, name), "w") as file:
-            file.write(picture)
     words = text(page, drawn)
-    with open(os.path.join(folder, "kv.md"), "w") as file:
-        file.write(words)
+    write_results(drawn | {"kv.md": words})
     print(words)

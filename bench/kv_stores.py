@@ -11,9 +11,9 @@ import time
 import urllib.error
 import urllib.request
 
-from common import free_ports, scheduled
+from common import free_ports, program, scheduled
 
-VERGE = os.environ.get("VERGE", "./target/release/verge")
+VERGE = program("VERGE", "verge")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
 ETCD = os.environ.get("ETCD", "/usr/bin/etcd")
 # Of the servers under SCHED_FIFO, as the store's lanes have it; tasks have more.

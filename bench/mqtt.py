@@ -5,7 +5,6 @@ shortly, `--only NAME` one broker. PRIORITY=0 runs all processes with ordinary s
 
 import json
 import os
-import platform
 import shutil
 import signal
 import socket
@@ -14,13 +13,13 @@ import sys
 import tempfile
 import time
 
-from common import free_ports, scheduled, share_stolen, spread, stolen
+from common import QUICK, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
 
-VERGE = os.environ.get("VERGE", "./target/release/verge")
-LOAD = os.environ.get("LOAD", "./target/release/verge-bench-mqtt")
+OPTIONS = options(__doc__, "quick", only=["verge", "mosquitto"])
+VERGE = program("VERGE", "verge")
+LOAD = program("LOAD", "verge-bench-mqtt")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
-QUICK = "--quick" in sys.argv
-BROKERS = [sys.argv[sys.argv.index("--only") + 1]] if "--only" in sys.argv else ["verge", "mosquitto"]
+BROKERS = OPTIONS.only or ["verge", "mosquitto"]
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "5"))
 # Of the brokers, where the host allows it; the load has five more.
 PRIORITY = int(os.environ.get("PRIORITY", "50"))
@@ -124,18 +123,14 @@ def table(results, kind, columns):
     return lines + [""]
 
 
-def page(results, taken):
-    run = lambda words: subprocess.run(words, capture_output=True, text=True)
-    commit = run(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
-    version = run([MOSQUITTO, "-h"]).stdout.splitlines()[0]
+def page(results, by_commit, taken):
+    version = said([MOSQUITTO, "-h"]).splitlines()[0]
     us = lambda key: lambda report: report["latency"][key]
     scheduling = f"Brokers have SCHED_FIFO priority {PRIORITY}, the load {PRIORITY + 5}" if PRIORITY else "All have ordinary scheduling"
     lines = [
         "# MQTT beside mosquitto",
         "",
-        f"Command: `bench/mqtt.py{' --quick' if QUICK else ''}` (`ROUNDS={ROUNDS} PRIORITY={PRIORITY}`). Commit {commit}. "
-        f"Machine: {os.cpu_count()} processors, {platform.machine()}, {platform.system()} {platform.release()}, a shared virtual machine; the hypervisor took "
-        f"{100 * taken:.1f} % of its processors meanwhile.",
+        f"Command: `{command('ROUNDS', 'PRIORITY')}`. {origin(by_commit, machine(), taken)}",
         "",
         f"{version} with `bench/mqtt/mosquitto.conf`, `verge broker` without a partner with `bench/mqtt/verge.toml`. {scheduling}. Every "
         f"measurement starts a broker anew, both in turn. Payloads of {PAYLOAD_BYTES} bytes, MQTT 3.1.1, TCP on loopback. Median (smallest … "
@@ -143,7 +138,7 @@ def page(results, taken):
         "",
         "## Messages per processor second",
         "",
-        f"10 publishers with one subscriber each, or one with 100. A publisher sends when fewer of its messages than the window have "
+        "10 publishers with one subscriber each, or one with 100. A publisher sends when fewer of its messages than the window have "
         "not yet come or, with QoS 1, have not been answered. Figure: messages delivered per second of processor time of the broker's process.",
         "",
         *table(results, "throughput", [("delivered per broker second", lambda r: r["delivered_per_broker_s"], 0),
@@ -174,21 +169,20 @@ def page(results, taken):
     ]
     while not lines[-1]:
         lines.pop()
-    folder = os.environ.get("RESULTS", "bench/results")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "mqtt.md"), "w") as file:
-        file.write("\n".join(lines) + "\n")
-    with open(os.path.join(folder, "mqtt.json"), "w") as file:
-        json.dump(results, file, indent=1)
-    print("\n".join(lines))
+    text = "\n".join(lines) + "\n"
+    write_results({"mqtt.md": text, "mqtt.json": json.dumps(results, indent=1)})
+    print(text)
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    to_repository()
+    for name, path in (("verge", VERGE), ("verge-bench-mqtt", LOAD)):
+        if not shutil.which(path):
+            sys.exit(f"there is no {path}: cargo build --release --bin {name}, or make bench")
     if "mosquitto" in BROKERS and not os.path.exists(MOSQUITTO):
         sys.exit(f"there is no {MOSQUITTO}: apt-get install mosquitto, or --only verge")
     results = []
-    before = stolen()
+    before, by_commit = stolen(), commit()
     plan = list(cases())
     for number in range(ROUNDS):
         for kind, case, order in plan:
@@ -196,7 +190,7 @@ def main():
                 results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": measure(name, order)})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
     after = stolen()
-    page(results, share_stolen(before, after))
+    page(results, by_commit, share_stolen(before, after))
 
 
 if __name__ == "__main__":

@@ -18,14 +18,15 @@ import tempfile
 import time
 
 import pictures
-from common import KEPT_AWAKE, awake, commit, disturbances, free_ports, machine, realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, undisturbed
+from common import (KEPT_AWAKE, QUICK, awake, command, commit, disturbances, free_ports, machine, options, origin, program, read_results,
+                    realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, to_repository, undisturbed, write_results)
 
-VERGE = os.environ.get("VERGE", "./target/release/verge")
-PEERS = os.environ.get("PEERS", "./target/release/verge-bench-peers")
+VERGE = program("VERGE", "verge")
+PEERS = program("PEERS", "verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 # The load and the router in one; it has dependencies of its own.
-ZENOH = os.environ.get("ZENOH", "./bench/zenoh/target/release/verge-bench-zenoh")
+ZENOH = os.environ.get("ZENOH", f"{os.environ.get('CARGO_TARGET_DIR', 'bench/zenoh/target')}/release/verge-bench-zenoh")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
 PROGRAMS = {"verge": VERGE, "verge+spin": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS, "keeper": PEERS}
 PROTOCOLS = {"verge": "verge", "verge+spin": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay", "keeper": "relay"}
@@ -40,10 +41,9 @@ PLACES = {"apart": (PROCESSORS[-1:], PROCESSORS[:1])}
 SPIN = "50us"
 LOADS = {"zenoh": ZENOH}
 INSTALLERS = {"zenoh": "cargo build --release in bench/zenoh"}
-QUICK = "--quick" in sys.argv
-chosen = lambda word: [sys.argv[index + 1] for index, given in enumerate(sys.argv[:-1]) if given == word]
-BROKERS = chosen("--only") or list(PROGRAMS)
-KINDS = chosen("--case")
+OPTIONS = options(__doc__, "quick", "keep", "page", only=list(PROGRAMS), case=["pingpong", "apart", "flood", "fanout", "urgent", "frame"])
+BROKERS = OPTIONS.only or list(PROGRAMS)
+KINDS = OPTIONS.case
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
 # Of brokers, where the host allows it; the load has five more, and what is urgent of it ten.
 PRIORITY = int(os.environ.get("PRIORITY", "50"))
@@ -79,12 +79,6 @@ def cases():
         yield "frame", f"{topics} topics", ["--topics", topics, "--bytes", 64, "--awake"], ("redis",)
 
 
-def window(words):
-    """The messages that a load has on its way if it is not told: 4 MiB of the largest payloads, at most 65 536, at least 4096."""
-    size = max([count for word, count in zip(words, words[1:]) if word in ("--bytes", "--bulk-bytes")], default=16)
-    return min(max((4 << 20) // size, 4096), 65536)
-
-
 class Broker:
     """One of them, on a free port, with its committed configuration."""
 
@@ -95,7 +89,7 @@ class Broker:
         self.path = lambda file: os.path.join(self.folder, file)
         self.log = open(self.path("log"), "wb")
         words = getattr(self, name.replace("+", "_"))(pair)
-        self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=None,
+        self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                       preexec_fn=scheduled(PRIORITY, PLACES.get(kind, [None])[0]))
         self.wait()
 
@@ -274,18 +268,12 @@ def zenoh_version():
     return "zenoh " + lines[lines.index('name = "zenoh"') + 1].split('"')[1]
 
 
-def read(folder):
-    """What was measured last, and what was kept then."""
-    with open(os.path.join(folder, "peers.json")) as file:
-        return json.load(file)
-
-
 def told_of_kept(data):
     """Kinds that were measured by another commit, or in other rounds, than the command says."""
     kept = {}
-    for kind, origin in origins(data["runs"]).items():
-        if origin != (data["commit"], data["rounds"]):
-            kept.setdefault(origin, []).append(kind)
+    for kind, measured_by in origins(data["runs"]).items():
+        if measured_by != (data["commit"], data["rounds"]):
+            kept.setdefault(measured_by, []).append(kind)
     return "".join(f" Kept from commit {commit} ({rounds} {'round' if rounds == 1 else 'rounds'}): {', '.join(sorted(kinds))}."
                    for (commit, rounds), kinds in sorted(kept.items()))
 
@@ -310,8 +298,7 @@ def page(data, drawn):
     lines = [
         "# Verge beside other brokers",
         "",
-        f"Command: `bench/peers.py{''.join(' ' + word for word in data['command'][1:])}` (`ROUNDS={data['rounds']} PRIORITY={PRIORITY}`). Commit {data['commit']}. "
-        f"Machine: {data['machine']}, a shared virtual machine; the hypervisor took {100 * data['stolen']:.1f} % of its processors meanwhile. "
+        f"Command: `{data['command']}`. {origin(data['commit'], data['machine'], data['stolen'])} "
         f"{disturbances(row['report'] for row in results)}{told_of_kept(data)}",
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
@@ -381,28 +368,24 @@ def measured():
                         report = undisturbed(lambda: measure(name, kind, words))
                     results.append({"round": number, "kind": kind, "case": case, "broker": name, "commit": by, "report": report})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
-    return {"command": sys.argv, "rounds": ROUNDS, "commit": by, "machine": machine(), "stolen": share_stolen(before, stolen()),
+    return {"command": command("ROUNDS", "TOPICS", "PRIORITY"), "rounds": ROUNDS, "commit": by, "machine": machine(), "stolen": share_stolen(before, stolen()),
             "realtime_limit": realtime_limit(), "absent": absent, "runs": results}
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    folder = os.environ.get("RESULTS", "bench/results")
-    if "--page" in sys.argv:
-        data = read(folder)
+    to_repository()
+    if OPTIONS.page:
+        data = read_results("peers.json")
     else:
         data = measured()
-        if "--keep" in sys.argv:
+        if OPTIONS.keep:
             kinds = {row["kind"] for row in data["runs"]}
-            data["runs"] += [row for row in read(folder)["runs"] if row["kind"] not in kinds]
+            data["runs"] += [row for row in read_results("peers.json")["runs"] if row["kind"] not in kinds]
     # Rows are shown in one order, whoever began.
     data["runs"].sort(key=lambda row: list(PROGRAMS).index(row["broker"]))
     drawn = draw(data["runs"])
     text = page(data, drawn)
-    os.makedirs(folder, exist_ok=True)
-    for name, picture in (drawn | {"peers.md": text, "peers.json": json.dumps(data, indent=1)}).items():
-        with open(os.path.join(folder, name), "w") as file:
-            file.write(picture)
+    write_results(drawn | {"peers.md": text, "peers.json": json.dumps(data, indent=1)})
     print(text)
 
 

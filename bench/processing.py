@@ -6,15 +6,15 @@ often each setting is measured; the settings of a part are interleaved. `--quick
 import contextlib
 import json
 import os
-import platform
+import shutil
 import statistics
 import subprocess
 import sys
 
-from common import awake, realtime_limit, throttle
+from common import QUICK, awake, command, commit, machine, options, origin, program, realtime_limit, share_stolen, spread, stolen, throttle, to_repository, write_results
 
-PROGRAM = os.environ.get("BENCH", "./target/release/verge-bench-processing")
-QUICK = "--quick" in sys.argv
+options(__doc__, "quick")
+PROGRAM = program("BENCH", "verge-bench-processing")
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
 SECONDS = 1.0 if QUICK else float(os.environ.get("SECONDS_PER_RUN", "2"))
 HIGH, LOW = 3, 12
@@ -58,11 +58,6 @@ def measure(part, settings, rounds):
             with awake() if calm else contextlib.nullcontext():
                 reports[name].append(load(seed=turn + 1, **changes))
     return reports
-
-
-def spread(values, digits=2):
-    values = list(values)
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} … {max(values):.{digits}f})"
 
 
 def of(reports, level, key):
@@ -132,13 +127,12 @@ def hand_over():
             for name, realtime in (("a thread for each level", True), ("one thread for all", False))}
 
 
-def head(points):
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
+def head(data):
+    points = data["points"]
     return [
         "# Event processing on the shipped threads",
         "",
-        f"Command: `bench/processing.py{' --quick' if QUICK else ''}` (`ROUNDS={ROUNDS} SECONDS_PER_RUN={SECONDS}`). Commit {commit}. Machine: "
-        f"{os.cpu_count()} processors, {platform.machine()}, {platform.system()} {platform.release()}, a shared virtual machine with other programs at work.",
+        f"Command: `{data['command']}`. {origin(data['commit'], machine(), data['stolen'])}",
         "",
         "One process, `stream::Router` and `host::Workers` as in a broker, without broker and network: a data thread (SCHED_FIFO 50)",
         f"supplies on time and takes results, {os.cpu_count()} workers for each level (SCHED_FIFO 49, 47, 45) on the same processors. Latency is from",
@@ -167,21 +161,21 @@ def level_rows(reports):
         streams, on = name.split(maxsplit=1)
         came = "/".join(f"{100 * statistics.median(r['levels'][level]['results'] / r['levels'][level]['expected'] for r in some):.0f}"
                         for level in ("high", "middle", "low"))
-        yield (f"| {streams} | {on} | {spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'high', 'p50_ms'))} | "
-               f"{spread(of(some, 'high', 'p99_ms'))} | {spread(of(some, 'high', 'p999_ms'))} | {spread(of(some, 'middle', 'p99_ms'))} | "
-               f"{spread(of(some, 'low', 'p99_ms'))} | {came} | {spread((r['supplied_late_ms'] for r in some), 1)} | "
+        yield (f"| {streams} | {on} | {spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'high', 'p50_ms'), 2)} | "
+               f"{spread(of(some, 'high', 'p99_ms'), 2)} | {spread(of(some, 'high', 'p999_ms'), 2)} | {spread(of(some, 'middle', 'p99_ms'), 2)} | "
+               f"{spread(of(some, 'low', 'p99_ms'), 2)} | {came} | {spread((r['supplied_late_ms'] for r in some), 1)} | "
                f"{spread((100 * r['stolen_share'] for r in some), 1)} |")
 
 
 def page(data):
-    found, lines = data["levels"], head(data["points"])
+    found, lines = data["levels"], head(data)
     lines += level_rows(found)
     ratio = lambda on: [later["levels"]["high"]["p99_ms"] / first["levels"]["high"]["p99_ms"]
                         for first, later in zip(found[f"3 {on}"], found[f"15 {on}"])]
     best = lambda on: min(of(found[f"15 {on}"], "high", "p99_ms")) / min(of(found[f"3 {on}"], "high", "p99_ms"))
     lines += [
         "",
-        f"High p99 at 15 middle streams over that at 3, by rounds: {spread(ratio('on'))} with prioritization, {spread(ratio('off'))} without; "
+        f"High p99 at 15 middle streams over that at 3, by rounds: {spread(ratio('on'), 2)} with prioritization, {spread(ratio('off'), 2)} without; "
         f"of the best rounds {best('on'):.2f} and {best('off'):.2f}.",
         "",
         "Resident memory with the source's frames (512, 1024 and 2048 points, four bytes each):",
@@ -203,8 +197,8 @@ def page(data):
     ]
     for name, some in data["sharing"].items():
         copies, on = name.split()
-        lines.append(f"| {copies} | {on} | {spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'high', 'p99_ms'))} | "
-                     f"{spread(of(some, 'middle', 'p99_ms'))} | {spread(of(some, 'low', 'p50_ms'))} | {spread(of(some, 'low', 'p99_ms'))} | "
+        lines.append(f"| {copies} | {on} | {spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'high', 'p99_ms'), 2)} | "
+                     f"{spread(of(some, 'middle', 'p99_ms'), 2)} | {spread(of(some, 'low', 'p50_ms'), 2)} | {spread(of(some, 'low', 'p99_ms'), 2)} | "
                      f"{spread((r['resident_highest_kib'] / 1024 for r in some), 1)} |")
     for copies in COPIES:
         pairs = list(zip(data["sharing"][f"{copies} on"], data["sharing"][f"{copies} off"]))
@@ -245,7 +239,7 @@ def page(data):
         good = [r["levels"]["middle"]["consistent"] / SECONDS for r in some]
         share = [100 * r["levels"]["middle"]["consistent"] / max(r["levels"]["middle"]["results"], 1) for r in some]
         lines.append(f"| {within} | {action} | {spread(good, 0)} | {spread(share, 0)} | "
-                     f"{spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'middle', 'p99_ms'))} |")
+                     f"{spread((100 * r['processor_share'] for r in some), 0)} | {spread(of(some, 'middle', 'p99_ms'), 2)} |")
     lines += [
         "",
         "## From operator to operator",
@@ -274,23 +268,21 @@ def page(data):
     ]
     for name, some in data["movers"].items():
         copies, who = name.split()
-        lines.append(f"| {copies} | {who} | {spread(of(some, 'high', 'p50_ms'), 3)} | {spread(of(some, 'high', 'p99_ms'))} | "
-                     f"{spread(of(some, 'middle', 'p99_ms'))} | {spread(of(some, 'low', 'p99_ms'))} | "
+        lines.append(f"| {copies} | {who} | {spread(of(some, 'high', 'p50_ms'), 3)} | {spread(of(some, 'high', 'p99_ms'), 2)} | "
+                     f"{spread(of(some, 'middle', 'p99_ms'), 2)} | {spread(of(some, 'low', 'p99_ms'), 2)} | "
                      f"{spread((r['switches_per_ms'] for r in some), 1)} | {spread((100 * r['processor_share'] for r in some), 1)} |")
     notes = sorted({note for part in ("levels", "sharing") for some in data[part].values() for r in some for note in r["notes"]})
     lines += [""] + [f"Note: {note}." for note in notes]
     text = "\n".join(line for line in lines if line is not None).rstrip() + "\n"
-    folder = os.environ.get("RESULTS", "bench/results")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "processing.md"), "w") as file:
-        file.write(text)
-    with open(os.path.join(folder, "processing.json"), "w") as file:
-        json.dump(data, file, indent=1)
+    write_results({"processing.md": text, "processing.json": json.dumps(data, indent=1)})
     print(text)
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    to_repository()
+    if not shutil.which(PROGRAM):
+        sys.exit(f"there is no {PROGRAM}: cargo build --release --bin verge-bench-processing, or make bench")
+    before, by_commit = stolen(), commit()
     with throttle("-1"):
         with awake():
             points = middle_frame()
@@ -299,6 +291,7 @@ def main():
                  "absolute": absolute(), "relative": relative(points), "movers": movers()}
         # One thread that is busy all of the time; a program that spins on a processor of the same core would slow it down.
         found["hand_over"] = hand_over()
+        found |= {"command": command("ROUNDS", "SECONDS_PER_RUN"), "commit": by_commit, "stolen": share_stolen(before, stolen())}
         page(found)
 
 

@@ -7,21 +7,19 @@ a tenth. `--quick`: once each."""
 import json
 import math
 import os
-import platform
 import random
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from common import share_stolen, stolen
+from common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, spread, stolen, to_repository, write_results
 
-PROGRAM = os.environ.get("VERGE", "./target/release/verge")
-QUICK = "--quick" in sys.argv
+options(__doc__, "quick")
+PROGRAM = program("VERGE", "verge")
 CRASHES = 1 if QUICK else int(os.environ.get("CRASHES", "20"))
 DIVIDE = int(os.environ.get("DIVIDE", "2"))
 TOPICS = [1200, 1400, 1600]
@@ -91,16 +89,6 @@ def module(rounds):
     return (b"\x00asm\x01\x00\x00\x00" + section(1, vector(types)) + section(3, vector([b"\x00", b"\x01", b"\x02"]))
             + section(5, vector([b"\x00\x01"])) + section(6, vector([i32 + b"\x01\x41\x00\x0b"]))
             + section(7, vector(exports)) + section(10, vector(bodies)))
-
-
-def ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    numbers = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return numbers
 
 
 def configuration(numbers, policy, topics, module_path):
@@ -209,7 +197,7 @@ def once(policy, topics, module_path):
     processes = []
     try:
         with open(os.path.join(folder, "verge.toml"), "w") as file:
-            file.write(configuration(ports(4), POLICIES[policy][1], topics, module_path))
+            file.write(configuration(free_ports(4), POLICIES[policy][1], topics, module_path))
         brokers = [Process(folder, ["broker", name], f"{name}.log") for name in "ab"]
         processes += brokers
         until = time.monotonic() + 15
@@ -335,15 +323,8 @@ def calibrate(folder):
     return rounds, path
 
 
-def spread(values, digits=1):
-    values = [value for value in values if value is not None]
-    if not values:
-        return "-"
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} … {max(values):.{digits}f})"
-
-
 def main():
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    to_repository()
     urgent()
     folder = tempfile.mkdtemp(prefix="verge-bench-")
     rounds, module_path = calibrate(folder)
@@ -353,19 +334,18 @@ def main():
             every = SELDOM.get(policy, 10)
             if turn % every == 0:
                 plan.append((policy, TOPICS[turn // every % len(TOPICS)]))
-    runs = []
+    runs, before, by_commit = [], stolen(), commit()
     for number, (policy, topics) in enumerate(plan):
         runs.append(once(policy, topics, module_path))
         kept = all(row["kept"] == row["topics"] for row in runs[-1]["categories"].values())
         print(f"run {number + 1} of {len(plan)}: {policy}, {topics}: {'kept' if kept else 'broken'}, "
               f"{runs[-1]['bytes_per_s'] / 1e3:.0f} kB/s", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    page(runs, rounds)
+    page(runs, rounds, by_commit, share_stolen(before, stolen()))
 
 
-def page(runs, rounds):
+def page(runs, rounds, by_commit, taken):
     by = {policy: [run for run in runs if run["policy"] == policy] for policy in POLICIES}
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
     median = lambda policy, topics, key: statistics.median(
         [run[key] for run in by[policy] if run["topics"] == topics and not run["swapped"]] or [math.nan])
     ratios = [1 - median("lazy (all)", topics, "bytes_per_s") / median("periodic 25 ms", topics, "bytes_per_s")
@@ -376,9 +356,7 @@ def page(runs, rounds):
     lines = [
         "# Copies at the last safe moment",
         "",
-        f"Command: `bench/replication.py{' --quick' if QUICK else ''}` (`CRASHES={CRASHES} DIVIDE={DIVIDE}`). Commit {commit}. "
-        f"Machine: {os.cpu_count()} processors, {platform.machine()}, {platform.system()} {platform.release()}, a shared virtual "
-        "machine with other programs at work.",
+        f"Command: `{command('CRASHES', 'DIVIDE')}`. {origin(by_commit, machine(), taken)}",
         "",
         f"Table 4.1 with one in {DIVIDE} of its topics: {', '.join(str(t // DIVIDE) for t in TOPICS)} topics for its 1200, 1400 and",
         f"1600, since both brokers, the publisher and the subscriber share the processors. Payloads of {PAYLOAD_BYTES} bytes, all of",
@@ -403,7 +381,7 @@ def page(runs, rounds):
             if some:
                 share = [100 * run["bytes_per_s"] / max(run["arrived_per_s"] * PAYLOAD_BYTES, 1) for run in some]
                 column = lambda key, factor=100, digits=1: spread([factor * run[key] for run in some], digits)
-                lines.append(f"| {policy} | {topics // DIVIDE} | {len(some)} | {column('bytes_per_s', 1e-3)} | {spread(share)} | "
+                lines.append(f"| {policy} | {topics // DIVIDE} | {len(some)} | {column('bytes_per_s', 1e-3)} | {spread(share, 1)} | "
                              f"{column('copies_per_s', 1, 0)} | {sum(run['late_copies'] for run in some)} | {column('data_thread')} | "
                              f"{column('workers')} | {column('backup')} |")
     lines += [
@@ -436,7 +414,7 @@ def page(runs, rounds):
     for policy, some in by.items():
         for number in (1, 2, 4, 5):
             rows = [run["categories"][number] for run in some]
-            column = lambda key: spread([row[key] for row in rows])
+            column = lambda key: spread([row[key] for row in rows], 1)
             within = sum(row["peak_ms"] <= row["calm_p99_ms"] + POLL_MS for row in rows if row["peak_ms"] and row["calm_p99_ms"])
             quiet = [peak <= row["calm_p99_ms"] + POLL_MS for row in rows for peak in row["quiet_peaks_ms"]]
             lines.append(f"| {policy} | {number} | {column('calm_p50_ms')} | {column('calm_p99_ms')} | {column('calm_max_ms')} | "
@@ -445,14 +423,10 @@ def page(runs, rounds):
               f"{sum(not run['protected'] for run in runs)} runs the pair was not protected when the primary was killed, in "
               f"{sum(run['promotions_before'] > 1 for run in runs)} the backup had taken over before, and in "
               f"{sum(run['swapped'] for run in runs)} while copies were counted, which are left out. Of the processors, "
-              f"{spread([100 * run['stolen'] for run in runs])} % were taken by the hypervisor during the runs."]
-    folder = os.environ.get("RESULTS", "bench/results")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "replication.md"), "w") as file:
-        file.write("\n".join(lines) + "\n")
-    with open(os.path.join(folder, "replication.json"), "w") as file:
-        json.dump(runs, file, indent=1)
-    print("\n".join(lines))
+              f"{spread([100 * run['stolen'] for run in runs], 1)} % were taken by the hypervisor during the runs."]
+    text = "\n".join(lines) + "\n"
+    write_results({"replication.md": text, "replication.json": json.dumps(runs, indent=1)})
+    print(text)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """How much faster than life a pair with 100 topics (bench/sim.toml) is simulated, on one processor. Writes
-bench/results/sim.md. RUNS is how often."""
+bench/results/sim.md and sim.json. RUNS is how often."""
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 
+from common import command, commit, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
+
+options(__doc__)
 RUNS = int(os.environ.get("RUNS", "9"))
-COMMAND = ["./target/release/verge", "sim", "bench/sim.toml", "--seeds", "40", "--jobs", "1", "--for", "60s"]
+COMMAND = [program("VERGE", "verge"), "sim", "bench/sim.toml", "--seeds", "40", "--jobs", "1", "--for", "60s"]
 
 
 def once():
@@ -17,11 +19,9 @@ def once():
     return json.loads(done.stdout)
 
 
-def shell(command):
-    return subprocess.run(command, shell=True, capture_output=True, text=True).stdout.strip()
-
-
 def main():
+    to_repository()
+    before, by_commit = stolen(), commit()
     reports = [once() for _ in range(RUNS)]
     factors = sorted(report["times_real_time"] for report in reports)
     messages = sum(topic["published"] for topic in reports[0]["topics"])
@@ -29,10 +29,9 @@ def main():
     real = statistics.median(report["real_s"] for report in reports)
     page = f"""# Simulation speed
 
-`{" ".join(COMMAND)}`, {RUNS} times, at commit {shell("git rev-parse --short=12 HEAD")}, on
-{shell("grep -m1 'model name' /proc/cpuinfo | cut -d: -f2").strip()} ({os.cpu_count()} shared processors, one used), Linux {platform.release()}.
+Command: `{command("RUNS")}`. {origin(by_commit, machine(), share_stolen(before, stolen()))}
 
-A pair, six publishers, two subscribers, 100 topics with {messages / reports[0]["simulated_s"]:.0f} messages published per second, a crash of the primary
+`verge {" ".join(COMMAND[1:])}`, {RUNS} times, on one of the processors. A pair, six publishers, two subscribers, 100 topics with {messages / reports[0]["simulated_s"]:.0f} messages published per second, a crash of the primary
 in every run, all checkers on.
 
 | | times real time |
@@ -43,9 +42,9 @@ in every run, all checkers on.
 
 The median run simulated {messages / real / 1e6:.2f} million messages per second, from publisher to subscribers.
 """
-    with open("bench/results/sim.md", "w") as file:
-        file.write(page)
+    write_results({"sim.md": page, "sim.json": json.dumps(reports, indent=1)})
     print(page)
 
 
-main()
+if __name__ == "__main__":
+    main()
