@@ -98,3 +98,25 @@ fn an_output_that_cannot_be_in_time_is_refused_with_the_deadline_that_would_do()
         .must(1, &["out", "NO", "the result takes 4", "longer than its deadline of 3ms", "would do"]);
     check(&text("20ms")).must(0, &["out", "yes"]);
 }
+
+/// What a newcomer copies. Operators are not timed, since a busy host may need longer than they may take.
+#[test]
+fn the_configurations_that_the_readme_shows_are_right() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    // Indented lines, without the commands among them; whatever else there is divides them.
+    let lines: Vec<&str> = readme
+        .lines()
+        .filter(|line| !line.starts_with("    verge ") && !line.is_empty())
+        .map(|line| line.strip_prefix("    ").unwrap_or_default())
+        .collect();
+    let blocks = lines.split(|line| line.is_empty()).map(|block| block.join("\n") + "\n");
+    let texts: Vec<String> = blocks.filter(|block| block.lines().any(|line| line.starts_with('['))).collect();
+    let text = texts.concat();
+    assert!(["[[topic]]", "[[operator]]", "[brokers.a]"].iter().all(|part| text.contains(part)), "{text}");
+    let folder = Folder::new();
+    let all = folder.write("all.toml", &text);
+    folder.run(["config".as_ref(), "check".as_ref(), all.as_os_str()]).must(0, &[]);
+    let topics = texts.iter().filter(|text| text.contains("[[topic]]")).map(String::as_str);
+    let topics = folder.write("topics.toml", topics.collect::<String>() + COSTS);
+    folder.run(["check".as_ref(), topics.as_os_str()]).must(0, &["yes"]);
+}

@@ -72,6 +72,8 @@ fn a_pair_shows_what_it_carries() {
     client.subscribe_with("#", |_| {}).unwrap();
     let plant = client.publisher_by_configuration("plant/x").unwrap();
     let yard = client.publisher_by_configuration("yard/x").unwrap();
+    let configured = Contract::every(Span::millis(100)).deadline(Span::secs(10));
+    assert_eq!(plant.contract(), Some(configured), "as the broker has it");
     for _ in 0..5 {
         plant.publish(b"12345678").unwrap();
         yard.publish(b"12345678").unwrap();

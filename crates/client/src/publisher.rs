@@ -2,6 +2,8 @@
 
 use crate::Error;
 use crate::client::Client;
+use contract::Contract;
+use endpoint::PublicationState;
 
 /// Publishes one topic. Dropping it ends the stream.
 pub struct Publisher {
@@ -21,6 +23,16 @@ impl Publisher {
     /// only.
     pub fn publish(&self, payload: &[u8]) -> Result<u64, Error> {
         self.client.batch(|batch| batch.publish(self, payload))
+    }
+
+    /// The contract under which the broker carries it: the one that was asked for, or the configured one. `None` while
+    /// no broker carries it.
+    pub fn contract(&self) -> Option<Contract> {
+        let state = self.client.shared.with(|node, _| match node.endpoint().publication_state(self.number) {
+            Some(PublicationState::Admitted(contract)) => Some(*contract),
+            _ => None,
+        });
+        state.unwrap_or_default()
     }
 
     /// How many messages have been numbered.

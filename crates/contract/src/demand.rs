@@ -149,7 +149,7 @@ fn remove(classes: &mut Classes, job: Job, count: u64) {
 
 fn utilisation(classes: &Classes) -> f64 {
     let recurring = classes.iter().filter(|(job, _)| !job.period.is_forever());
-    recurring.map(|(job, count)| *count as f64 * job.cost.0 as f64 / job.period.0 as f64).sum()
+    recurring.fold(0.0, |sum, (job, count)| sum + *count as f64 * job.cost.0 as f64 / job.period.0 as f64)
 }
 
 /// One run of the criterion.

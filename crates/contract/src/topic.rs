@@ -115,6 +115,24 @@ impl TopicFilter {
         }
         levels.next().is_none()
     }
+
+    /// Whether it means every topic that `other` means.
+    pub fn covers(&self, other: &TopicFilter) -> bool {
+        if other.0.starts_with('$') && self.0.starts_with(['+', '#']) {
+            return false;
+        }
+        let mut levels = other.0.split('/');
+        for wanted in self.0.split('/') {
+            if wanted == "#" {
+                return true;
+            }
+            match levels.next() {
+                Some(level) if wanted == level || (wanted == "+" && level != "#") => {}
+                _ => return false,
+            }
+        }
+        levels.next().is_none()
+    }
 }
 
 impl FromStr for TopicFilter {
@@ -144,6 +162,7 @@ impl fmt::Display for TopicFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn matches(filter: &str, name: &str) -> bool {
         filter.parse::<TopicFilter>().unwrap().matches(name)
@@ -164,6 +183,32 @@ mod tests {
         assert!(matches("$SYS/#", "$SYS/broker"));
         assert!(matches("a//b", "a//b"));
         assert!(!matches("turbine/7", "turbine/7/speed"));
+    }
+
+    proptest! {
+        /// A filter covers another exactly if it matches whatever the other matches, names of one level more included.
+        #[test]
+        fn a_filter_covers_another_if_it_means_all_of_its_topics(
+            left in prop::collection::vec(prop::sample::select(vec!["a", "b", "+", "$s"]), 1..4),
+            right in prop::collection::vec(prop::sample::select(vec!["a", "b", "+", "$s"]), 1..4),
+            tails in prop::array::uniform2(any::<bool>()),
+        ) {
+            let filter = |levels: &[&str], tail| -> TopicFilter {
+                let tail = if tail { "/#" } else { "" };
+                (levels.join("/") + tail).parse().unwrap()
+            };
+            let (left, right) = (filter(&left, tails[0]), filter(&right, tails[1]));
+            let words = ["a", "b", "c", "$s"];
+            let longer = |names: &Vec<String>| -> Vec<String> {
+                names.iter().flat_map(|name| words.map(|word| format!("{name}/{word}"))).collect()
+            };
+            let mut names: Vec<Vec<String>> = vec![words.map(str::to_owned).to_vec()];
+            for depth in 0..4 {
+                names.push(longer(&names[depth]));
+            }
+            let all = names.iter().flatten().filter(|name| right.matches(name)).all(|name| left.matches(name));
+            prop_assert_eq!(left.covers(&right), all, "{} and {}", left, right);
+        }
     }
 
     #[test]

@@ -71,7 +71,12 @@ fn publish_repeated(publisher: &Publisher, arguments: &PublishArguments) -> Resu
             .map_err(|error| Trouble(format!("cannot read {}: {error}", path.display())))?,
         (None, None) => return Err(Trouble("nothing to publish: give -m TEXT, -f FILE or -l".to_owned())),
     };
-    let period = arguments.contract.period.filter(|period| !period.is_forever());
+    // What has no contract says nothing of a rate.
+    let period = publisher
+        .contract()
+        .filter(|contract| *contract != without_contract())
+        .map(|contract| contract.period);
+    let period = period.filter(|period| !period.is_forever());
     let delay = arguments.repeat_delay.or(period).unwrap_or(Span::secs(1));
     for round in 0..arguments.repeat {
         if round > 0 {

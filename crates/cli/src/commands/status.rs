@@ -20,6 +20,8 @@ struct Report {
     at_risk: usize,
     broken: usize,
     brokers: Vec<BrokerRow>,
+    /// Addresses at which nobody answers.
+    unreachable: Vec<String>,
     topics: Vec<TopicRow>,
     levels: Vec<LevelRow>,
     operators: Vec<OperatorRow>,
@@ -129,7 +131,11 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
         (std::cmp::Reverse(stream.state), std::cmp::Reverse(stream.longest_run), &stream.topic)
     });
     let count = |state| topics.iter().filter(|stream| stream.state == state).count();
+    let answers = |address: &String| reports.iter().any(|(there, _)| there == address);
+    let unreachable =
+        client.brokers().iter().map(ToString::to_string).filter(|address| !answers(address)).collect();
     Ok(Report {
+        unreachable,
         protected: primary.is_some_and(|(_, report)| report.protected),
         met: count(TopicState::Met),
         at_risk: count(TopicState::AtRisk),
@@ -265,6 +271,11 @@ fn broker_table(report: &Report) -> Table {
             counter("dropped"),
             format!("{:.0}", row.uptime_s),
         ]);
+    }
+    for address in &report.unreachable {
+        let mut cells = vec!["?".to_owned(), address.clone(), "NO ANSWER".to_owned()];
+        cells.resize(headings.len(), "-".to_owned());
+        brokers.add_row(cells);
     }
     brokers
 }

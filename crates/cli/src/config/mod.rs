@@ -518,7 +518,25 @@ impl Understanding {
     }
 
     fn topics(&mut self, links: &Links) -> Vec<TopicFamily> {
-        self.tables("topic").iter().filter_map(|table| self.topic(table, links)).collect()
+        let mut families: Vec<TopicFamily> = Vec::new();
+        for table in self.tables("topic") {
+            let Some(family) = self.topic(&table, links) else { continue };
+            let filter = &family.rule.filter;
+            // The first filter that matches a topic governs it.
+            if let Some(earlier) = families.iter().find(|earlier| earlier.rule.filter.covers(filter)) {
+                let message = format!(
+                    "an earlier filter, `{}`, matches every topic of `{filter}`",
+                    earlier.rule.filter
+                );
+                self.problem(
+                    &table.place_of("filter"),
+                    message,
+                    "put this [[topic]] before that one, or leave it out".to_owned(),
+                );
+            }
+            families.push(family);
+        }
+        families
     }
 
     /// The tables of a section that may be there many times.

@@ -139,6 +139,17 @@ fn broken_syntax_is_shown_where_it_is() {
 }
 
 #[test]
+fn a_topic_that_an_earlier_filter_governs_is_named() {
+    let topic = |filter: &str| format!("[[topic]]\nfilter = \"{filter}\"\nperiod = \"1s\"\n");
+    let load = |filters: [&str; 2]| Scratch::new("governed", &filters.map(topic).concat()).load(&[], &[]);
+    let report = load(["plant/#", "plant/+/alarm"]).unwrap_err();
+    let expected = "an earlier filter, `plant/#`, matches every topic of `plant/+/alarm`";
+    assert!(report.contains("verge.toml:5:10") && report.contains(expected), "{report}");
+    assert!(load(["a", "a"]).is_err());
+    assert!(load(["plant/+/alarm", "plant/#"]).is_ok());
+}
+
+#[test]
 fn a_half_configured_broker_is_named() {
     let report =
         Scratch::new("half", "[brokers.left]\nclients = \"127.0.0.1:1\"\n").load(&[], &[]).unwrap_err();

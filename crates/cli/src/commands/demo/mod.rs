@@ -127,11 +127,10 @@ impl Stage {
         }
         receivers.iter_mut().try_for_each(|receiver| receiver.wait_for(READY))?;
         let recording = arguments.data.clone().map_or_else(|| make_recording(folder), Ok)?;
-        say(
-            &bar,
-            &format!("publishing {} topics, and the recording {}", arguments.topics, recording.display()),
-        );
-        let (topics, table) = (arguments.topics.to_string(), table(arguments.policy));
+        let table = table(arguments.policy);
+        let count: u32 = table.categories(arguments.topics, 1).iter().map(|category| category.topics).sum();
+        say(&bar, &format!("publishing {count} topics, and the recording {}", recording.display()));
+        let topics = arguments.topics.to_string();
         let words = ["worker", "--host", &near, "publish", "--topics", &topics, "--table", &table.name()];
         let mut workload = Process::start(&owned(&words), &log)?;
         workload.wait_for(READY)?;
