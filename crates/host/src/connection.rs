@@ -23,6 +23,7 @@ pub(crate) struct Connection {
     pub(crate) dirty: bool,
     /// Something of it must leave after what the others have to send.
     pub(crate) pass: Pass,
+    /// The socket has been full, or took as much as it may at once, and the poller says when it has room.
     pub(crate) waits_to_write: bool,
     pub(crate) congested: bool,
     /// Its last read brought so much that more is likely to wait.
@@ -50,13 +51,30 @@ pub(crate) enum Phase {
 }
 
 impl Connection {
+    /// Nothing waits on it.
+    pub(crate) fn new(socket: OwnedFd, phase: Phase) -> Connection {
+        Connection {
+            socket,
+            from: None,
+            phase,
+            outbox: Outbox::default(),
+            shell: None,
+            partial: Vec::new(),
+            dirty: false,
+            pass: Pass::First,
+            waits_to_write: false,
+            congested: false,
+            floods: false,
+        }
+    }
+
     /// Bytes that have not left.
     pub(crate) fn waiting(&self) -> usize {
         self.outbox.len() + self.shell.as_ref().map_or(0, |shell| shell.len())
     }
 
-    /// Sends what the socket takes.
-    pub(crate) fn send_plain(&mut self) {
+    /// Sends what the socket takes, or with `once` as much as one system call sends.
+    pub(crate) fn send_plain(&mut self, once: bool) {
         while !self.outbox.is_empty() {
             match send(&self.socket, self.outbox.unsent()) {
                 Sent::Some(sent) => self.outbox.consume(sent),
@@ -66,11 +84,14 @@ impl Connection {
                     break;
                 }
             }
+            if once {
+                break;
+            }
         }
     }
 
     /// The same where something lies between.
-    pub(crate) fn send_sealed(&mut self) {
+    pub(crate) fn send_sealed(&mut self, once: bool) {
         let Some(shell) = &mut self.shell else { return };
         loop {
             shell.seal(&mut self.outbox);
@@ -87,6 +108,9 @@ impl Connection {
                     self.outbox = Outbox::default();
                     return shell.give_up();
                 }
+            }
+            if once {
+                return;
             }
         }
     }
@@ -139,6 +163,22 @@ mod tests {
         assert!((1..=SEND_BYTES).contains(&sent), "{sent}");
         drop(far);
         assert!(matches!(send(&near, &[0]), Sent::Broken));
+    }
+
+    #[test]
+    fn one_call_can_be_asked_for() {
+        let left_by = |once| {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            sockopt::set_socket_send_buffer_size(&near, 4 * SEND_BYTES).unwrap();
+            let mut connection = Connection::new(near, Phase::Open);
+            connection.outbox.append(|out| out.resize(2 * SEND_BYTES, 0));
+            connection.send_plain(once);
+            drop(far);
+            2 * SEND_BYTES - connection.waiting()
+        };
+        assert!((1..=SEND_BYTES).contains(&left_by(true)));
+        assert!(left_by(false) > SEND_BYTES, "it has room for more");
     }
 
     /// What a socket takes whose other end does not read.

@@ -117,6 +117,7 @@ impl<N: Node> Driver<N> {
         let door = Door { address: actual.unwrap_or(address), protocol, transport };
         let pace = Pace::new(now(), self.limits.per_second);
         self.listeners.push(Listener { socket, door, pace, paused_until: Time::ZERO });
+        self.network.serves = true;
         Ok(door.address)
     }
 

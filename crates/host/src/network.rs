@@ -20,13 +20,15 @@ use wire::{
 mod arrivals;
 mod shelled;
 
-/// A connection that brings so much with one read has its turn after others.
+/// A connection that brings so much with one read, or has so much that its socket does not take, has its turn after others.
 const FLOOD_BYTES: usize = 32 << 10;
 
 /// All connections of one node.
 pub struct Network {
     pub(crate) poller: Arc<Poller>,
     peers: Vec<SocketAddr>,
+    /// Others connect to this node, and none of them may hold up the rest.
+    pub(crate) serves: bool,
     slots: Vec<Option<Connection>>,
     free: Vec<u32>,
     /// Connections with something to send, each once.
@@ -68,6 +70,7 @@ impl Network {
         Network {
             poller,
             peers,
+            serves: false,
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
@@ -123,19 +126,7 @@ impl Network {
             self.free.push(index);
             return Err(error);
         }
-        self.slots[index as usize] = Some(Connection {
-            socket,
-            from: None,
-            phase,
-            outbox: Outbox::default(),
-            shell: None,
-            partial: Vec::new(),
-            dirty: false,
-            pass: Pass::First,
-            waits_to_write: false,
-            congested: false,
-            floods: false,
-        });
+        self.slots[index as usize] = Some(Connection::new(socket, phase));
         Ok(LinkId(index))
     }
 
@@ -143,9 +134,10 @@ impl Network {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
-    /// Whether a connection is served after others, since it brings much at a time.
+    /// Whether a connection is served after others, since it brings or takes much at a time.
     pub(crate) fn floods(&self, index: u32) -> bool {
-        self.slots.get(index as usize).and_then(Option::as_ref).is_some_and(|connection| connection.floods)
+        let connection = self.slots.get(index as usize).and_then(Option::as_ref);
+        connection.is_some_and(|it| it.floods || (it.waits_to_write && it.waiting() > FLOOD_BYTES))
     }
 
     /// Reads once and hands over what is there; `handle` returns how much of it was consumed.
@@ -282,14 +274,17 @@ impl Network {
     }
 
     fn flush_one(&mut self, index: u32) {
-        let Network { slots, poller, .. } = self;
+        let Network { slots, poller, serves, .. } = self;
         let Some(connection) = slots.get_mut(index as usize).and_then(Option::as_mut) else { return };
         // Whoever stopped writing because of so much must be told when it has left, even if that is now.
         connection.congested |= connection.waiting() > DRAINED_BYTES;
+        // Who reads as fast as this node sends would have it for milliseconds, in which the others wait. The poller says at once
+        // that there is room for more.
+        let once = *serves && connection.waits_to_write;
         if connection.shell.is_some() {
-            connection.send_sealed();
+            connection.send_sealed(once);
         } else {
-            connection.send_plain();
+            connection.send_plain(once);
         }
         let waiting = connection.waiting();
         let wants_to_write = waiting > 0;
