@@ -2,7 +2,8 @@
 
 import math
 
-COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "relay": "#777777",
+COLORS = {"verge": "#0b6e4f", "mosquitto": "#3c6ca8", "nats": "#c8553d", "jetstream": "#c8553d", "redis": "#8d5a97", "relay": "#777777", "keeper": "#aaaaaa",
+          "zenoh": "#b8860b", "verge-silent": "#4a9c7d", "jetstream-silent": "#d9785a",
           "verge high": "#0b6e4f", "verge middle": "#4a9c7d", "verge low": "#8fc7ae", "flink high": "#b3341f", "flink middle": "#d9785a",
           "flink low": "#ebb09b", "etcd": "#c8553d", "(4,1) mean": "#0b6e4f", "(4,1) worst": "#8fc7ae", "(7,2) mean": "#3c6ca8",
           "(7,2) worst": "#9db8d8"}

@@ -1,5 +1,5 @@
-//! Urgent topics, from connections of their own, while one publisher sends as much as the broker takes. What holds that one up is the
-//! broker, which therefore never rests.
+//! Urgent topics, from connections of their own, while one publisher sends as much as its connection takes. The priority of its process
+//! decides who is held up: below the broker's, the broker has all that it can use of the processors.
 
 use crate::account::{Accounts, Class, Head};
 use crate::arguments::Urgent;

@@ -47,8 +47,15 @@ fn find(common: &Common) -> io::Result<Box<dyn Peer>> {
     }
 }
 
+/// For how many milliseconds messages may be collected to leave together, if the environment says.
+fn collect(config: &mut Config) -> io::Result<()> {
+    let Ok(most) = std::env::var("ZENOH_BATCHING_MS") else { return Ok(()) };
+    config.insert_json5("transport/link/tx/queue/batching/time_limit", &most).map_err(io::Error::other)
+}
+
 fn route(settings: &Path, listen: &str) -> io::Result<()> {
     let mut config = Config::from_file(settings).map_err(io::Error::other)?;
+    collect(&mut config)?;
     config.insert_json5("listen/endpoints", &format!("[\"tcp/{listen}\"]")).map_err(io::Error::other)?;
     let _session = zenoh::open(config).wait().map_err(io::Error::other)?;
     loop {

@@ -7,8 +7,10 @@ use zenoh::pubsub::Publisher as Declared;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::{Config, Session, Wait};
 
-/// How long the router may need to hear of a subscription.
-const SETTLING: Duration = Duration::from_millis(20);
+/// How long the router and publishers may need to hear of a subscription: what is published before is dropped, and would count as lost.
+const SETTLING: Duration = Duration::from_millis(500);
+/// Between two looks for subscribers.
+const LOOKING: Duration = Duration::from_millis(20);
 /// After so long it is taken that a topic has no subscriber yet.
 const UNWANTED: Duration = Duration::from_millis(200);
 
@@ -20,6 +22,7 @@ const SETTINGS: &str = include_str!("../../peers/config/zenoh-client.json5");
 impl Router {
     fn open(&self) -> io::Result<Session> {
         let mut config = Config::from_json5(SETTINGS).map_err(io::Error::other)?;
+        crate::collect(&mut config)?;
         let address = format!("[\"tcp/{}\"]", self.0);
         config.insert_json5("connect/endpoints", &address).map_err(io::Error::other)?;
         zenoh::open(config).wait().map_err(io::Error::other)
@@ -49,7 +52,7 @@ impl Peer for Router {
         let matched =
             |topic: &Declared<'_>| topic.matching_status().wait().is_ok_and(|status| status.matching());
         while !topics.iter().all(matched) && begun.elapsed() < UNWANTED {
-            std::thread::sleep(SETTLING);
+            std::thread::sleep(LOOKING);
         }
         Ok(Box::new(Connection { topics, waiting: Vec::new(), _session: session }))
     }
@@ -70,7 +73,7 @@ impl Peer for Router {
                 .wait()
                 .map_err(io::Error::other)?;
         }
-        // Nothing says when the router knows of it.
+        // Nothing says when all know of it.
         std::thread::sleep(SETTLING);
         Ok(Box::new(Listening { session: Some(session) }))
     }

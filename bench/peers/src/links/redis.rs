@@ -8,17 +8,19 @@ use std::net::{SocketAddr, TcpStream};
 /// Where it listens.
 pub struct Server(pub SocketAddr);
 
-/// What a stream keeps, or a little more; far above what may be on its way.
-const KEPT: &str = "100000";
+/// What a stream keeps, or a little more, in messages and in bytes; far above what may be on its way.
+const KEPT: usize = 100_000;
+const KEPT_BYTES: usize = 64 << 20;
 /// Entries of one answer.
 const AT_ONCE: &str = "1000";
 
 impl Peer for Server {
     fn publish(&self, route: &Route<'_>) -> io::Result<Box<dyn Publisher>> {
         let socket = connect(self.0)?;
+        let kept = KEPT.min(KEPT_BYTES / route.bytes.max(1)).to_string();
         let head = |topic: &super::Topic| {
             let mut bytes = Vec::new();
-            let words = ["XADD", &topic.name, "MAXLEN", "~", KEPT, "*", "p"];
+            let words = ["XADD", &topic.name, "MAXLEN", "~", &kept, "*", "p"];
             put_command(&words, words.len() + 1, &mut bytes);
             bytes.extend_from_slice(format!("${}\r\n", route.bytes).as_bytes());
             bytes
