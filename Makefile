@@ -65,27 +65,16 @@ instructions:
 
 ## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing, MQTT.
 bench:
-	$(CARGO) build --release --bin verge --bin verge-bench-awake --bin verge-bench-processing --bin verge-bench-mqtt
-	bench/sim.py
-	bench/frame.py
-	bench/processing.py
-	bench/replication.py
-	bench/mqtt.py
+	CARGO="$(CARGO)" bench/run.py own
 
 ## The same for other brokers and stores beside Verge, which are installed if missing: load, SIGKILL of a broker (RUNS=100 for the page),
 ## and control tasks on the key-value store, Redis and etcd.
 bench-peers:
-	bench/install-peers.sh $(TARGET)/peers
-	$(CARGO) build --release --bin verge --bin verge-bench-awake --bin verge-bench-peers --bin verge-bench-kv
-	cd bench/zenoh && $(CARGO) build --release --locked || echo "no Zenoh: it is not measured"
-	bench/peers.py
-	bench/crash.py
-	bench/kv.py
+	CARGO="$(CARGO)" bench/run.py peers
 
 ## The graph of figure 2.6 in Verge and in Apache Flink, which Maven fetches (about half an hour; needs java and mvn).
 bench-flink:
-	$(CARGO) build --release --bin verge-bench-awake --bin verge-bench-processing
-	bench/flink.py
+	CARGO="$(CARGO)" bench/run.py flink
 
 ## Put all code into the common form.
 fmt:

@@ -14,7 +14,7 @@ mod frame;
 mod keeper;
 pub mod links;
 mod observe;
-mod pace;
+pub mod pace;
 mod pingpong;
 mod relay;
 mod socket;

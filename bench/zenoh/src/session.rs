@@ -3,14 +3,15 @@
 use std::io;
 use std::time::{Duration, Instant};
 use verge_bench_peers::links::{Peer, Publisher, Route, Subscriber, Taker};
+use verge_bench_peers::pace::go_first;
 use zenoh::pubsub::Publisher as Declared;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::{Config, Session, Wait};
 
-/// How long the router and publishers may need to hear of a subscription: what is published before is dropped, and would count as lost.
-const SETTLING: Duration = Duration::from_millis(500);
-/// Between two looks for subscribers.
+/// How long the router may need to hear of a subscription, and between two looks for subscribers.
 const LOOKING: Duration = Duration::from_millis(20);
+/// How long it may take until all know of all: what is published before may be dropped, and would count as lost.
+const SETTLING: Duration = Duration::from_millis(500);
 /// After so long it is taken that a topic has no subscriber yet.
 const UNWANTED: Duration = Duration::from_millis(200);
 
@@ -20,6 +21,16 @@ pub struct Router(pub String);
 const SETTINGS: &str = include_str!("../../peers/config/zenoh-client.json5");
 
 impl Router {
+    /// Has the library start its threads, which all sessions of the process share, with this priority: otherwise they have that of
+    /// the thread that opens the first session, whichever it is.
+    pub fn start_threads(&self, priority: u8) -> io::Result<()> {
+        let start = || {
+            go_first(priority);
+            self.open()?.close().wait().map_err(io::Error::other)
+        };
+        std::thread::scope(|scope| scope.spawn(start).join()).expect("invariant: errors are returned")
+    }
+
     fn open(&self) -> io::Result<Session> {
         let mut config = Config::from_json5(SETTINGS).map_err(io::Error::other)?;
         crate::collect(&mut config)?;
@@ -54,6 +65,7 @@ impl Peer for Router {
         while !topics.iter().all(matched) && begun.elapsed() < UNWANTED {
             std::thread::sleep(LOOKING);
         }
+        std::thread::sleep(SETTLING);
         Ok(Box::new(Connection { topics, waiting: Vec::new(), _session: session }))
     }
 
@@ -73,8 +85,8 @@ impl Peer for Router {
                 .wait()
                 .map_err(io::Error::other)?;
         }
-        // Nothing says when all know of it.
-        std::thread::sleep(SETTLING);
+        // Nothing says when the router knows of it.
+        std::thread::sleep(LOOKING);
         Ok(Box::new(Listening { session: Some(session) }))
     }
 }
