@@ -264,14 +264,7 @@ impl fmt::Display for Event<'_> {
                 "{client} publishes `{topic}` after {step} although its period is {period}: the loss bound does not \
                  hold for such bursts. State a shorter period"
             ),
-            Event::ClockApart { client, ahead } => {
-                let (by, way) = if *ahead < Span::ZERO { (-*ahead, "behind") } else { (*ahead, "ahead of") };
-                write!(
-                    f,
-                    "the clock of {client} is {by} {way} this broker's: deadlines mean nothing until both are \
-                     synchronised (see `verge doctor`)"
-                )
-            }
+            Event::ClockApart { client, ahead } => write_clock(f, client, *ahead),
             Event::DeadlineMissed { .. } | Event::LossRun { .. } => self.write_breach(f),
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
         }
@@ -295,6 +288,23 @@ impl Event<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// What creation times say of a clock.
+fn write_clock(f: &mut fmt::Formatter<'_>, client: &str, ahead: Span) -> fmt::Result {
+    if ahead > Span::ZERO {
+        return write!(
+            f,
+            "the clock of {client} is {ahead} ahead of this broker's: deadlines mean nothing until both are \
+             synchronised (see `verge doctor`)"
+        );
+    }
+    write!(
+        f,
+        "messages of {client} are {} old when they come: its clock is behind this broker's, or they have waited for so \
+         long, since a process or a connection stood still. While clocks are apart, deadlines mean nothing (see `verge doctor`)",
+        -ahead
+    )
 }
 
 /// What follows from an operator that does not return, and what to do.

@@ -293,6 +293,16 @@ impl ContractArguments {
     }
 }
 
+/// A span; a bare number is seconds, as for mosquitto_sub.
+fn seconds_or_span(text: &str) -> Result<Span, String> {
+    let bare = text.trim().ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    let span: Result<Span, _> = if bare { format!("{text}s").parse() } else { text.parse() };
+    match span.map_err(|error| error.to_string())? {
+        span if span < Span::ZERO => Err("a time to wait cannot be negative".to_owned()),
+        span => Ok(span),
+    }
+}
+
 fn parse_loss(text: &str) -> Result<Loss, String> {
     match text {
         "unbounded" | "inf" => Ok(Loss::Unbounded),
@@ -342,9 +352,9 @@ pub struct SubscribeArguments {
     /// End after so many messages.
     #[arg(long, short = 'C', value_name = "N")]
     pub count: Option<u64>,
-    /// End after so long; exit code 1 if nothing came.
-    #[arg(long, short = 'W', value_name = "SECONDS")]
-    pub wait: Option<f64>,
+    /// End after so long (`2` and `2s` are seconds); exit code 1 if nothing came.
+    #[arg(long, short = 'W', value_name = "SECONDS", value_parser = seconds_or_span)]
+    pub wait: Option<Span>,
     /// The subscriber's name, which must be its own [default: made up].
     #[arg(long, short = 'i', value_name = "NAME")]
     pub id: Option<String>,

@@ -246,6 +246,22 @@ fn the_default_configuration_is_commented_and_valid() {
 }
 
 #[test]
+fn a_valid_configuration_that_this_host_would_not_run_says_so() {
+    let exposed = "[brokers.a]\nclients = \"0.0.0.0:7571\"\npair = \"127.0.0.1:7573\"\n";
+    let here = "on this host, `verge broker a` would be refused: the broker would listen beyond this host";
+    check(exposed).must(0, &["the configuration is valid", here, "--insecure"]);
+    let folder = Folder::new();
+    folder.write("exposed.toml", exposed);
+    let ran = folder.run(["--format", "json", "config", "check", "exposed.toml"]);
+    ran.must(0, &[]);
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&said["valid"], &said["refused_here"][0]["broker"]), (&json!(true), &json!("a")));
+    let secure = "[tls]\ncertificate = \"none.pem\"\nkey = \"none.key\"\n\
+        [brokers.a]\nclients = \"127.0.0.1:7571\"\npair = \"127.0.0.1:7573\"\nclients_tls = \"127.0.0.1:7575\"\n";
+    check(secure).must(0, &["`verge broker a` would be refused", "none.pem"]);
+}
+
+#[test]
 fn a_flawed_recording_is_replayed_and_its_flaws_are_named() {
     const ROWS: usize = 130;
     let mut text = String::from("time,speed,power\n");

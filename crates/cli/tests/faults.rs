@@ -8,10 +8,14 @@ mod support;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use support::{Family, Load, PATIENT, Pair, Receiver, Site, WATCHDOG, wait_for, wait_until};
+use support::{
+    Family, Load, PATIENT, Pair, Process, Receiver, Site, WATCHDOG, program, wait_for, wait_until,
+};
 use verge::{Contract, Span, Standing};
 
 /// The fail-over time for which contracts are given, x.
@@ -404,4 +408,27 @@ fn a_contract_that_cannot_be_kept_is_refused_with_the_remedy() {
     let refused = pair.site.run(&["pub", "--period", "50ms", "--retain", "1", "-t", "x", "-m", "y"]);
     refused.must(1, &["the contract of `x` was refused", "retain 2"]);
     pair.site.run(&["pub", "--period", "50ms", "--retain", "2", "-t", "x", "-m", "y"]).must(0, &[]);
+}
+
+#[test]
+fn who_waits_for_a_broker_is_told_why() {
+    let mut pair = Pair::start("");
+    let clients = |pair: &Pair| [0, 1].map(|index| pair.report(index).map_or(0, |report| report.clients));
+    let (log, before) = (pair.site.folder.path("older.log"), clients(&pair));
+    let subscribe = |log: PathBuf| {
+        let mut command = program(["sub", "-t", "#", "-i", "eye"]);
+        Process::start(command.arg("--config").arg(&pair.site.config).stdout(Stdio::null()), log)
+    };
+    let older = subscribe(log);
+    wait_until("the connections of the older one", || {
+        clients(&pair).iter().zip(before).all(|(now, before)| *now > before)
+    });
+    let newer = subscribe(pair.site.folder.path("newer.log"));
+    let is_told = |text: &str| wait_until(text, || older.log().contains(text));
+    is_told("a client of this name has started later: give every client a name of its own");
+    drop(newer);
+    is_told("verge: a primary is there again");
+    pair.kill(0);
+    pair.kill(1);
+    is_told("nobody listens there");
 }

@@ -210,6 +210,13 @@ impl Client {
         found.unwrap_or_else(|| Err(self.shared.no_primary()))
     }
 
+    /// What each broker last did, in words, while none of them is this client's primary; `None` while one is. A client goes
+    /// on looking for one by itself.
+    pub fn without_primary(&self) -> Result<Option<String>, Error> {
+        let shared = &self.shared;
+        shared.with(|node, _| (!node.endpoint().has_primary()).then(|| shared.describe_brokers(node)))
+    }
+
     /// Begins to publish a topic under a contract. Returns when the primary has admitted it.
     pub fn publisher(&self, topic: &str, contract: Contract) -> Result<Publisher, Error> {
         self.publishers([(topic, Some(contract))]).and_then(first)
@@ -472,28 +479,28 @@ impl Shared {
     }
 
     fn no_primary(&self) -> Error {
-        let describe = |node: &mut ClientNode<Events>, _: &mut Network| {
-            let connected: Vec<PeerIndex> = node.endpoint().connected().collect();
-            let troubles = &node.application().troubles;
-            let one = |(index, address): (usize, &SocketAddr)| {
-                let stands_by = connected.contains(&PeerIndex(index as u8));
-                let trouble = troubles.get(&(index as u8)).map_or("does not answer", String::as_str);
-                format!(
-                    "{address} {}",
-                    if stands_by { "stands by and waits for its partner" } else { trouble }
-                )
-            };
-            let mut brokers = self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ");
-            let trouble = lock(&self.trouble);
-            if !trouble.is_empty() {
-                brokers.push_str(&format!("; {trouble}"));
-            }
-            brokers
-        };
-        match self.with(describe) {
+        match self.with(|node, _| self.describe_brokers(node)) {
             Ok(brokers) => Error::NoPrimary { waited: self.patience(), brokers },
             Err(error) => error,
         }
+    }
+
+    /// What each broker last did, in words.
+    fn describe_brokers(&self, node: &mut ClientNode<Events>) -> String {
+        let connected: Vec<PeerIndex> = node.endpoint().connected().collect();
+        let troubles = &node.application().troubles;
+        let one = |(index, address): (usize, &SocketAddr)| {
+            let stands_by = connected.contains(&PeerIndex(index as u8));
+            let trouble = troubles.get(&(index as u8)).map_or("does not answer", String::as_str);
+            let done = if stands_by { "stands by and waits for its partner" } else { trouble };
+            format!("{address} {done}")
+        };
+        let mut brokers = self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ");
+        let trouble = lock(&self.trouble);
+        if !trouble.is_empty() {
+            brokers.push_str(&format!("; {trouble}"));
+        }
+        brokers
     }
 }
 

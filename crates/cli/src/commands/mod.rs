@@ -17,6 +17,7 @@ mod sim;
 mod status;
 mod subscribe;
 mod user;
+mod watch;
 mod worker;
 pub mod workload;
 
@@ -26,7 +27,7 @@ use crate::output::{Outcome, Trouble};
 use crate::users::read_password;
 use host::tls::TlsSettings;
 use std::path::{Path, PathBuf};
-use verge::{Builder, Client, Reigning};
+use verge::{Builder, Client};
 
 /// Runs the command that was typed.
 pub fn run(arguments: Arguments) -> Outcome {
@@ -129,22 +130,6 @@ fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(Str
 
 /// The environment variable with the password.
 const PASSWORD: &str = "VERGE_PASSWORD";
-
-/// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
-fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
-    let assumed = config.delays.failover;
-    client.on_reign(move |reigning| {
-        if let Reigning::Primary { outage, .. } = reigning
-            && outage > assumed
-        {
-            eprintln!(
-                "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
-                 may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
-            );
-        }
-    })?;
-    Ok(())
-}
 
 /// The same, when a primary is found.
 fn connect(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Result<Client, Trouble> {

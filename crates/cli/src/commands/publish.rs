@@ -1,6 +1,7 @@
 //! `verge pub`: publishes messages by hand.
 
-use super::{connect, watch_failover};
+use super::connect;
+use super::watch::Watch;
 use crate::arguments::{Format, PublishArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, yes};
@@ -25,7 +26,7 @@ struct Published<'a> {
 pub fn run(config: &Config, arguments: &PublishArguments, format: Format) -> Outcome {
     contract::check_name(&arguments.topic).map_err(|error| Trouble(error.to_string()))?;
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
-    watch_failover(&client, config)?;
+    let _watch = Watch::start(&client, config)?;
     let publisher = match advertise(&client, arguments) {
         Err(Error::Refused { topic, reason, .. }) => {
             eprintln!("verge: the contract of `{topic}` was refused: {reason}");

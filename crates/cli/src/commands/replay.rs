@@ -1,6 +1,7 @@
 //! `verge replay`: publishes a recording at the pace at which it was made, or faster.
 
-use super::{connect, watch_failover};
+use super::connect;
+use super::watch::Watch;
 use crate::arguments::{Format, ReplayArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, yes};
@@ -38,7 +39,7 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     let period = pace(&survey, arguments.speed);
     let mut recording = Recording::open(&arguments.file, &options)?;
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
-    watch_failover(&client, config)?;
+    let _watch = Watch::start(&client, config)?;
     let publishers = match advertise(&client, arguments, &recording, period) {
         Err(Error::Refused { topic, reason, .. }) => {
             eprintln!("verge: the contract of `{topic}` was refused: {reason}");

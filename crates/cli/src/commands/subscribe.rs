@@ -1,6 +1,7 @@
 //! `verge sub`: prints what comes.
 
 use super::connect;
+use super::watch::Watch;
 use crate::arguments::{Format, SubscribeArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, yes};
@@ -41,13 +42,8 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
             Err(error) => return Err(error.into()),
         }
     }
-    let until = match arguments.wait {
-        Some(seconds) if seconds.is_finite() && seconds >= 0.0 => {
-            Some(Instant::now() + Duration::from_secs_f64(seconds))
-        }
-        Some(_) => return Err(Trouble("-W needs a number of seconds".to_owned())),
-        None => None,
-    };
+    let _watch = Watch::start(&client, config)?;
+    let until = arguments.wait.map(|wait| Instant::now() + Duration::from_nanos(wait.as_nanos_u64()));
     let mut printed = 0;
     while arguments.count.is_none_or(|count| printed < count) {
         let Some(message) = next(&subscriptions, until) else { break };

@@ -61,9 +61,16 @@ pub fn read(
         layers.read_fragments(&path)?;
     }
     for (name, text) in environment {
-        let Some(rest) = name.strip_prefix(PREFIX).filter(|rest| rest.contains("__")) else { continue };
-        let path = rest.to_lowercase().replace("__", ".");
-        layers.take(path, Raw::from_plain(&text), Source::Environment(name.clone()));
+        let Some(rest) = name.strip_prefix(PREFIX).map(str::to_lowercase) else { continue };
+        if rest.contains("__") {
+            layers.take(rest.replace("__", "."), Raw::from_plain(&text), Source::Environment(name));
+        } else if let Some(key) = KEYS.iter().find(|key| key.path.replace('.', "_") == rest) {
+            layers.problems.push(Problem {
+                message: format!("{name} sets nothing: two underscores stand for each dot of `{}`", key.path),
+                remedy: format!("name it {PREFIX}{}", key.path.replace('.', "__").to_uppercase()),
+                source: Source::Environment(name),
+            });
+        }
     }
     for flag in flags {
         match flag.split_once('=') {

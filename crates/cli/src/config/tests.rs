@@ -133,6 +133,14 @@ x = 1
 }
 
 #[test]
+fn a_variable_with_too_few_underscores_is_named() {
+    let scratch = Scratch::new("underscore", "");
+    let report = scratch.load(&[("VERGE_DETECTION_POLL", "8ms")], &[]).unwrap_err();
+    assert!(report.contains("name it VERGE_DETECTION__POLL"), "{report}");
+    assert!(scratch.load(&[("VERGE_PASSWORD", "secret")], &[]).is_ok());
+}
+
+#[test]
 fn broken_syntax_is_shown_where_it_is() {
     let report = Scratch::new("syntax", "[network]\nfailover = = 3\n").load(&[], &[]).unwrap_err();
     assert!(report.contains("verge.toml:2:") && report.contains("not TOML"), "{report}");

@@ -21,7 +21,7 @@ use host::{
     Awake, Door, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve,
 };
 use reload::{LogTaker, Taker};
-use security::{Certificates, check_exposure};
+use security::{Certificates, check_exposure, load_tls};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use web::Answers;
@@ -146,6 +146,16 @@ pub fn run(
     let _ = printer.join();
     result?;
     Ok(yes(true))
+}
+
+/// For which reasons `verge broker` would refuse to run a broker of this configuration here, by the broker's name.
+pub fn obstacles(config: &Config) -> Vec<(&str, Trouble)> {
+    let one = |own: &BrokerAddress| {
+        let exposed = check_exposure(config, own, false);
+        let (_, partner) = find(config, Some(&own.name))?;
+        exposed.and_then(|()| load_tls(config, own, partner).map(drop))
+    };
+    config.brokers.iter().filter_map(|own| one(own).err().map(|why| (own.name.as_str(), why))).collect()
 }
 
 /// What wakes the data thread besides sockets.

@@ -61,11 +61,9 @@ impl Certificates {
         partner: Option<&BrokerAddress>,
         lines: &Lines,
     ) -> Result<Certificates, Trouble> {
-        let dials = partner.is_some_and(|partner| partner.listeners.pair_tls);
-        if !dials && !own.doors().iter().any(|(_, door)| door.transport.is_secure()) {
+        let Some((tls, notes)) = load_tls(config, own, partner)? else {
             return Ok(Certificates { tls: None, lines: lines.clone() });
-        }
-        let (tls, notes) = Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()))?;
+        };
         notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
         Ok(Certificates { tls: Some(Arc::new(tls)), lines: lines.clone() })
     }
@@ -89,6 +87,18 @@ impl Certificates {
         };
         Ok(Some(Lobby::start(settings)?))
     }
+}
+
+/// Keys and certificates, and what to say of them, where a door or the connection to the partner needs any.
+pub fn load_tls(
+    config: &Config,
+    own: &BrokerAddress,
+    partner: Option<&BrokerAddress>,
+) -> Result<Option<(Tls, Vec<String>)>, Trouble> {
+    let dials = partner.is_some_and(|partner| partner.listeners.pair_tls);
+    let needed = dials || own.doors().iter().any(|(_, door)| door.transport.is_secure());
+    let load = || Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()));
+    needed.then(load).transpose()
 }
 
 impl Taker for Certificates {
