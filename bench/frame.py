@@ -2,7 +2,8 @@
 """The workload of the source's table 3.2 under its four configurations, calm and with SIGKILL of the primary, at the source's sizes and
 then upwards until it breaks. Writes bench/results/frame.md, frame.json and frame-crash.svg.
 RUNS is how often each of the source's sizes is measured, SECONDS_PER_RUN how long, TOPICS are the sizes, UPWARD the larger ones, POLICIES
-the configurations. `--quick`: a look. `--page`: the page again, from frame.json. VERGE is the program."""
+the configurations. `--quick`: a look. `--page`: the page again, from frame.json. `--more`: only the sizes in UPWARD, beside what is in
+frame.json. VERGE is the program."""
 
 import csv
 import json
@@ -17,7 +18,7 @@ import time
 from common import QUICK, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
 import frame_page
 
-OPTIONS = options(__doc__, "quick", "page")
+OPTIONS = options(__doc__, "quick", "page", "more")
 VERGE = program("VERGE", "verge")
 words = lambda name, given, quick: os.environ.get(name, quick if QUICK else given).split()
 RUNS = int(words("RUNS", "3", "1")[0])
@@ -111,8 +112,9 @@ def figures(report, messages):
 class Measuring:
     """The runs so far, written down as they come."""
 
-    def __init__(self):
-        self.began, self.before, self.commit, self.runs = time.monotonic(), stolen(), commit(), []
+    def __init__(self, earlier=None):
+        self.began, self.before, self.commit, self.earlier = time.monotonic(), stolen(), commit(), earlier
+        self.runs = list(earlier["runs"]) if earlier else []
 
     def take(self, topics, policy, crash, upward=False):
         taken = perform(topics, policy, crash)
@@ -125,9 +127,12 @@ class Measuring:
     def save(self):
         after = stolen()
         share = share_stolen(self.before, after)
-        head = {"command": command("RUNS", "SECONDS_PER_RUN", "TOPICS", "UPWARD", "POLICIES"), "runs_each": RUNS, "seconds": SECONDS,
-                "topics": TOPICS, "policies": POLICIES, "commit": self.commit, "machine": machine(), "processors": os.cpu_count(),
-                "stolen": 100 * share, "took_s": time.monotonic() - self.began}
+        mine = {"command": command("RUNS", "SECONDS_PER_RUN", "TOPICS", "UPWARD", "POLICIES"), "commit": self.commit, "stolen": 100 * share,
+                "took_s": time.monotonic() - self.began}
+        if self.earlier:
+            head = self.earlier | {"more": [*self.earlier.get("more", []), mine]}
+        else:
+            head = mine | {"runs_each": RUNS, "seconds": SECONDS, "topics": TOPICS, "policies": POLICIES, "machine": machine(), "processors": os.cpu_count()}
         write_results({"frame.json": json.dumps(head | {"runs": self.runs}, separators=(",", ":"))})
 
     def climb(self, topics, policy):
@@ -149,8 +154,11 @@ def main():
     if not OPTIONS.page:
         if not shutil.which(VERGE):
             sys.exit(f"there is no {VERGE}: cargo build --release --bin verge, or make bench")
-        measuring = Measuring()
-        for number in range(RUNS):
+        earlier = read_results("frame.json") if OPTIONS.more else None
+        if earlier and earlier["machine"] != machine():
+            sys.exit(f"frame.json is from another machine ({earlier['machine']}): measure all of it here, without --more")
+        measuring = Measuring(earlier)
+        for number in range(0 if OPTIONS.more else RUNS):
             # Interleaved, so that a slow spell of the machine hits all alike; and another one begins each time.
             for topics in TOPICS:
                 turn = number % len(POLICIES)

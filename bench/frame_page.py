@@ -293,6 +293,12 @@ def overload(results):
             "ones below.")
 
 
+def later(results):
+    """Says what was measured afterwards, on the same machine."""
+    return "".join(f" Afterwards: `{more['command']}`, {more['took_s'] / 60:.0f} minutes, commit {more['commit']}, {more['stolen']:.1f} % taken."
+                   for more in results.get("more", []))
+
+
 def page(results, drawn):
     usual, larger = Runs(results, False), Runs(results, True)
     processors = results["processors"]
@@ -301,7 +307,7 @@ def page(results, drawn):
         "",
         f"Command: `{results['command']}`, {results['took_s'] / 60:.0f} minutes. "
         f"Commit {results['commit']}. Machine: {results['machine']}, a shared virtual machine; the hypervisor took {results['stolen']:.1f} % of "
-        "its processors meanwhile.",
+        f"its processors meanwhile.{later(results)}",
         "",
         "Every run starts a pair of brokers, a publisher, a subscriber at the edge and one 20 ms away, all with `verge demo` on this host: brokers "
         "with SCHED_FIFO 50, clients with 10. The source had seven hosts, one for each broker; here all of it shares "
