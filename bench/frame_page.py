@@ -274,7 +274,8 @@ def moves(runs):
         return [f"In none of the {len(calm)} calm runs of these sizes did the reign move.", ""]
     told = ", ".join(f"{run['topics']} topics with {NAMES[run['policy']]} ({max(run['figures']['outages_ms']):.1f} ms)" for run in moved)
     return [f"In {len(moved)} of the {len(calm)} calm runs of these sizes the reign moved although no broker had died, since one had to wait for longer than "
-            f"`detection` grants: {told}. The times are how long publishers had no primary.", ""]
+            f"`detection` grants: {told}. The times are how long publishers had no primary; 0.0 is a change without a gap, as while topics "
+            "are registered.", ""]
 
 
 def overload(results):
