@@ -56,7 +56,9 @@ fn find(common: &Common) -> io::Result<Box<dyn Peer>> {
 /// The priority of the library's own threads, if the environment says.
 fn threads_priority() -> io::Result<Option<u8>> {
     let Ok(text) = std::env::var("ZENOH_THREADS_PRIORITY") else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| io::Error::other(format!("ZENOH_THREADS_PRIORITY={text} is no priority")))
+    text.parse()
+        .map(Some)
+        .map_err(|_| io::Error::other(format!("ZENOH_THREADS_PRIORITY={text} is no priority")))
 }
 
 /// For how many milliseconds messages may be collected to leave together, if the environment says.
