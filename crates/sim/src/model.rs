@@ -388,7 +388,8 @@ impl State {
     /// What waits for a connection is given to its kernel.
     fn write(&mut self, node: usize, link: LinkId) {
         let Some(socket) = self.ports[node].socket_mut(link) else { return };
-        let (to, bytes) = (socket.peer, socket.outbox.unsent().to_vec());
+        let (to, mut bytes) = (socket.peer, Vec::new());
+        socket.outbox.copy_to(&mut bytes, usize::MAX);
         (socket.dirty, socket.pass) = (false, Pass::First);
         let mut pruned = Vec::new();
         let left = &mut self.left;

@@ -533,7 +533,7 @@ impl World {
         let size = waiting.min(self.scenario.window_bytes.saturating_sub(lane.bytes)) * share as usize / 100;
         if size > 0 {
             let (mut bytes, mut notes) = self.pool.pop().unwrap_or_default();
-            bytes.extend_from_slice(&socket.outbox.unsent()[..size]);
+            socket.outbox.copy_to(&mut bytes, size);
             let watch = &mut self.watch;
             socket.leave(size, |place, note| {
                 if host < 2 {

@@ -221,7 +221,11 @@ impl Effects for Port {
         if order == Order::Last {
             socket.pass = socket.pass.max(Pass::Answers);
         }
-        let words = spoken.then(|| packet_in_words(socket.outbox.unsent().get(before..).unwrap_or(&[])));
+        let words = spoken.then(|| {
+            let mut waiting = Vec::new();
+            socket.outbox.copy_to(&mut waiting, usize::MAX);
+            packet_in_words(waiting.get(before..).unwrap_or(&[]))
+        });
         self.spoken.iter_mut().zip(words).for_each(|(spoken, words)| spoken.push((link, words)));
         self.appended += 1;
     }

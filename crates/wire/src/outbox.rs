@@ -4,13 +4,22 @@
 use crate::limits::{BATCH_BYTES_TARGET, FRAME_HEAD_BYTES};
 use crate::message::MARK_BYTES;
 use crate::{Frame, Mark, MarkKind, Message, MessageKind};
+use std::collections::VecDeque;
 
-/// Bytes that wait to be sent, and the frame at their end that may still grow.
+/// Bytes that wait to be sent, and the frame at their end that may still grow. What waits in a long queue lies in several pieces, so
+/// that nothing of it is ever moved: megabytes take a millisecond.
 #[derive(Clone, Default)]
 pub struct Outbox {
+    /// Pieces that have become long, the oldest first. The newest, which grows, is in `bytes`.
+    pieces: VecDeque<Vec<u8>>,
+    /// How long those are together.
+    piled: usize,
     bytes: Vec<u8>,
+    /// How much of the oldest piece has been sent.
     sent: usize,
     open: Option<OpenBatch>,
+    /// The room of the last piece that was sent.
+    spare: Vec<u8>,
 }
 
 #[derive(Clone)]
@@ -20,19 +29,21 @@ struct OpenBatch {
     at: usize,
 }
 
-/// The part of the buffer that has been sent is cut off when it is larger than this and the rest.
-const CUT_BYTES: usize = 64 << 10;
+/// Where the newest piece is longer than this, the next frame begins another.
+const PIECE_BYTES: usize = 512 << 10;
 
 impl Outbox {
     /// Appends a frame.
     pub fn push(&mut self, frame: &Frame<'_>) {
         self.close();
+        self.pile();
         frame.encode(&mut self.bytes);
     }
 
     /// Appends what `write` does, which is no frame.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.close();
+        self.pile();
         write(&mut self.bytes);
     }
 
@@ -49,27 +60,45 @@ impl Outbox {
         mark.write(&mut self.bytes);
     }
 
-    /// What waits to be sent. It will not change any more: the next message begins a new frame.
+    /// What waits to be sent, or the first piece of it. It will not change any more: the next message begins a new frame.
     pub fn unsent(&mut self) -> &[u8] {
         self.close();
-        self.bytes.get(self.sent..).unwrap_or(&[])
+        self.pieces.front().unwrap_or(&self.bytes).get(self.sent..).unwrap_or(&[])
     }
 
-    /// The first `count` bytes of [`Outbox::unsent`] have left.
+    /// Copies the first `count` bytes of what waits, of as many pieces as that takes.
+    pub fn copy_to(&mut self, to: &mut Vec<u8>, count: usize) {
+        self.close();
+        let (mut from, mut left) = (self.sent, count.min(self.len()));
+        for piece in self.pieces.iter().chain([&self.bytes]) {
+            let part = piece.get(from..).unwrap_or(&[]);
+            let part = part.get(..left).unwrap_or(part);
+            to.extend_from_slice(part);
+            (from, left) = (0, left - part.len());
+        }
+    }
+
+    /// The first `count` bytes of what waits have left.
     pub fn consume(&mut self, count: usize) {
-        self.sent = (self.sent + count).min(self.bytes.len());
-        if self.sent == self.bytes.len() {
+        self.sent += count.min(self.len());
+        while let Some(piece) = self.pieces.front_mut()
+            && piece.len() <= self.sent
+        {
+            (self.sent, self.piled) = (self.sent - piece.len(), self.piled - piece.len());
+            self.spare = std::mem::take(piece);
+            self.spare.clear();
+            self.pieces.pop_front();
+        }
+        if self.is_empty() {
             self.bytes.clear();
-            self.sent = 0;
-        } else if self.sent > CUT_BYTES.max(self.bytes.len() / 2) {
-            self.bytes.drain(..self.sent);
             self.sent = 0;
         }
     }
 
     /// How many bytes wait.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.piled + self.bytes.len() - self.sent
     }
 
     /// Whether nothing waits.
@@ -84,8 +113,19 @@ impl Outbox {
         let fits = |open: &OpenBatch| open.kind == kind && grown(open) <= BATCH_BYTES_TARGET;
         if !self.open.as_ref().is_some_and(fits) {
             self.close();
+            self.pile();
             self.open = Some(OpenBatch { kind, at: self.bytes.len() });
             self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+        }
+    }
+
+    /// Begins another piece where the newest is long. No frame is open.
+    #[inline]
+    fn pile(&mut self) {
+        if self.bytes.len() > PIECE_BYTES {
+            self.piled += self.bytes.len();
+            let next = std::mem::take(&mut self.spare);
+            self.pieces.push_back(std::mem::replace(&mut self.bytes, next));
         }
     }
 
@@ -161,7 +201,68 @@ mod tests {
         outbox.push_message(MessageKind::Deliver, &message(0, &[1; 2_000]));
         outbox.push_message(MessageKind::Deliver, &message(1, &largest));
         outbox.push_message(MessageKind::Deliver, &message(2, b"x"));
-        assert_eq!(frames(outbox.unsent()), ["deliver 1", "deliver 1", "deliver 1"]);
+        let mut all = Vec::new();
+        outbox.copy_to(&mut all, usize::MAX);
+        assert_eq!(frames(&all), ["deliver 1", "deliver 1", "deliver 1"]);
+    }
+
+    #[test]
+    fn a_long_queue_leaves_in_order_and_nothing_of_it_is_moved() {
+        const COUNT: u64 = 400;
+        let mut outbox = Outbox::default();
+        let payload = vec![7; 10 << 10];
+        let (mut queued, mut left, mut places) = (0, Vec::new(), 0);
+        for seq in 0..COUNT {
+            outbox.push_message(MessageKind::Deliver, &message(seq, &payload));
+            if seq % 3 == 0 {
+                outbox.push(&Frame::Poll { number: seq });
+            }
+            queued = queued.max(outbox.len());
+            // Two messages come for each that leaves, in parts that end anywhere.
+            let before = outbox.unsent().as_ptr() as usize;
+            let part = outbox.unsent().len().min(5_003);
+            left.extend_from_slice(&outbox.unsent()[..part]);
+            outbox.consume(part);
+            let after = outbox.unsent().as_ptr() as usize;
+            places += usize::from(after != before + part);
+        }
+        assert!(
+            queued > 3 * PIECE_BYTES && places <= COUNT as usize * 5_003 / PIECE_BYTES + 1,
+            "{queued} {places}"
+        );
+        while !outbox.is_empty() {
+            let length = outbox.len();
+            let piece = outbox.unsent().to_vec();
+            left.extend_from_slice(&piece);
+            outbox.consume(piece.len());
+            assert_eq!(outbox.len(), length - piece.len());
+        }
+        let (mut bytes, mut next) = (&left[..], 0);
+        while let Ok(Decoded::Frame(frame, used)) = decode(bytes) {
+            if let Frame::Deliver(messages) = frame {
+                for one in messages {
+                    assert_eq!((one.seq, one.payload), (next, &payload[..]));
+                    next += 1;
+                }
+            }
+            bytes = &bytes[used..];
+        }
+        assert!(bytes.is_empty() && next == COUNT, "{next}");
+        outbox.consume(1);
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn what_leaves_may_end_in_any_piece() {
+        let mut outbox = Outbox::default();
+        (0..4).for_each(|_| outbox.append(|out| out.resize(out.len() + PIECE_BYTES + 1, 0)));
+        outbox.consume(2 * PIECE_BYTES);
+        assert_eq!((outbox.len(), outbox.unsent().len()), (2 * PIECE_BYTES + 4, 2));
+        let mut copy = Vec::new();
+        outbox.copy_to(&mut copy, PIECE_BYTES);
+        assert_eq!((copy.len(), outbox.len()), (PIECE_BYTES, 2 * PIECE_BYTES + 4));
+        outbox.consume(usize::MAX);
+        assert_eq!((outbox.len(), outbox.unsent()), (0, &[][..]));
     }
 
     #[test]

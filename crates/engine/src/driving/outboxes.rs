@@ -24,7 +24,7 @@ impl Outboxes {
     pub fn take(&mut self) -> usize {
         let mut taken = 0;
         for outbox in &mut self.boxes {
-            let bytes = outbox.unsent().len();
+            let bytes = outbox.len();
             outbox.consume(bytes);
             taken += bytes;
         }
