@@ -6,8 +6,8 @@ use crate::message::MARK_BYTES;
 use crate::{Frame, Mark, MarkKind, Message, MessageKind};
 use std::collections::VecDeque;
 
-/// Bytes that wait to be sent, and the frame at their end that may still grow. What waits in a long queue lies in several pieces, so
-/// that nothing of it is ever moved: megabytes take a millisecond.
+/// Bytes that wait to be sent, and the frame at their end that may still grow. A long queue lies in several pieces, so that what still
+/// waits need not be moved when a part has left: megabytes take a millisecond.
 #[derive(Clone, Default)]
 pub struct Outbox {
     /// Pieces that have become long, the oldest first. The newest, which grows, is in `bytes`.
@@ -35,15 +35,13 @@ const PIECE_BYTES: usize = 512 << 10;
 impl Outbox {
     /// Appends a frame.
     pub fn push(&mut self, frame: &Frame<'_>) {
-        self.close();
-        self.pile();
+        self.begin_frame();
         frame.encode(&mut self.bytes);
     }
 
     /// Appends what `write` does, which is no frame.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.close();
-        self.pile();
+        self.begin_frame();
         write(&mut self.bytes);
     }
 
@@ -112,24 +110,32 @@ impl Outbox {
         let grown = |open: &OpenBatch| self.bytes.len() - open.at + bytes;
         let fits = |open: &OpenBatch| open.kind == kind && grown(open) <= BATCH_BYTES_TARGET;
         if !self.open.as_ref().is_some_and(fits) {
-            self.close();
-            self.pile();
+            self.begin_frame();
             self.open = Some(OpenBatch { kind, at: self.bytes.len() });
             self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
         }
     }
 
-    /// Begins another piece where the newest is long. No frame is open.
+    /// What comes next belongs to no frame that is there, and to another piece where the newest is long.
     #[inline]
-    fn pile(&mut self) {
+    fn begin_frame(&mut self) {
+        self.close();
         if self.bytes.len() > PIECE_BYTES {
-            self.piled += self.bytes.len();
-            let next = std::mem::take(&mut self.spare);
-            self.pieces.push_back(std::mem::replace(&mut self.bytes, next));
+            self.pile();
         }
     }
 
+    /// Begins another piece. No frame is open.
+    #[cold]
+    fn pile(&mut self) {
+        self.piled += self.bytes.len();
+        let mut next = std::mem::take(&mut self.spare);
+        next.reserve(PIECE_BYTES + BATCH_BYTES_TARGET);
+        self.pieces.push_back(std::mem::replace(&mut self.bytes, next));
+    }
+
     /// Ends the open batch: now its length is known and stands in its head.
+    #[inline]
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let length = (self.bytes.len() - open.at - FRAME_HEAD_BYTES) as u32;
