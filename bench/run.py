@@ -39,7 +39,7 @@ PARTS = {
     "flood": beside("flood", "one publisher to one subscriber, as much as goes, beside other brokers"),
     "fanout": beside("fanout", "one publisher to many subscribers beside other brokers"),
     "table32": beside("frame", "the source's workload beside other brokers"),
-    "limit": Part("the floor of the six before: the bare relay and the keeper alone", ["peers.py", "--only", "relay", "--only", "keeper"], PEERS),
+    "limit": Part("the floor of each load that other brokers get: the bare relay and the keeper alone", ["peers.py", "--only", "relay", "--only", "keeper"], PEERS),
     "crash": Part("silence and losses when a broker or its host dies, beside other brokers", ["crash.py"], PEERS, True),
     "kv": Part("the key-value store beside Redis and etcd", ["kv.py"], ["verge-bench-kv", "verge-bench-awake"], True),
     "flink": Part("the graph of figure 2.6 beside Apache Flink", ["flink.py"], ["verge-bench-awake", "verge-bench-processing"]),
@@ -59,8 +59,8 @@ def arguments():
     return parser.parse_known_args()
 
 
-def must(*words, folder=None):
-    if (code := subprocess.run(words, cwd=folder).returncode) != 0:
+def must(*words):
+    if (code := subprocess.run(words).returncode) != 0:
         sys.exit(code)
 
 
