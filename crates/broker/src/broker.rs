@@ -526,7 +526,7 @@ impl Broker {
                 self.carry_out(now, decision, out);
             }
             Party::Client { session } => {
-                for stream in gone.numbers {
+                for stream in gone.numbers.streams() {
                     if let Some(stream) =
                         self.table.stream_mut(stream).filter(|s| s.record.source == Some(link))
                     {

@@ -14,6 +14,7 @@ mod housekeeping;
 mod latencies;
 mod lazy;
 mod links;
+mod numbers;
 mod pair;
 mod posting;
 mod prefetch;

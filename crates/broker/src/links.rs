@@ -1,12 +1,10 @@
 //! The connections of a broker: who is at the other end, and which numbers mean which streams there.
 
 use crate::bitset::BitSet;
+use crate::numbers::Numbers;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
 use wire::{LinkId, Standing};
-
-/// No stream behind this number.
-pub(crate) const NO_STREAM: u32 = u32::MAX;
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -27,8 +25,8 @@ pub(crate) struct Link {
     pub(crate) standing: Standing,
     /// The reign of which the client last told.
     pub(crate) reign: Reign,
-    /// The peer's number for a stream, to ours.
-    pub(crate) numbers: Vec<u32>,
+    /// The peer's numbers for streams, to ours.
+    pub(crate) numbers: Numbers,
     /// Our streams that have been named to the peer.
     pub(crate) announced: BitSet,
     /// Whether we have sent our greeting.
@@ -51,7 +49,7 @@ impl Link {
             incarnation: 0,
             standing: Standing::Orphaned,
             reign: Reign::default(),
-            numbers: Vec::new(),
+            numbers: Numbers::default(),
             announced: BitSet::default(),
             greeted: false,
             opened: now,
@@ -76,16 +74,12 @@ impl Link {
     /// Our stream for the peer's number.
     #[inline]
     pub(crate) fn stream(&self, number: u32) -> Option<u32> {
-        self.numbers.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
+        self.numbers.stream(number)
     }
 
     /// Binds the peer's number to our stream. The caller has checked the number against the limit of streams.
     pub(crate) fn bind(&mut self, number: u32, stream: u32) {
-        let index = number as usize;
-        if index >= self.numbers.len() {
-            self.numbers.resize(index + 1, NO_STREAM);
-        }
-        self.numbers[index] = stream;
+        self.numbers.bind(number, stream);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
-use crate::links::{Link, NO_STREAM, Party};
+use crate::links::{Link, Party};
+use crate::numbers::NO_STREAM;
 use crate::process::Processing;
 use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
@@ -246,7 +247,7 @@ impl Broker {
                 out.send(id, &Frame::Retire { stream: index });
             }
             // What others still send under their number for the life before is not of this one.
-            link.numbers.iter_mut().filter(|bound| **bound == index).for_each(|bound| *bound = NO_STREAM);
+            link.numbers.unbind(index);
         }
         if let Some(link) = partner {
             self.announce(link, index, out);
@@ -556,11 +557,10 @@ impl Broker {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index });
             }
-            for (number, bound) in link.numbers.iter_mut().enumerate().filter(|(_, bound)| **bound == index) {
-                *bound = NO_STREAM;
+            for stream in link.numbers.unbind(index) {
                 if matches!(link.party, Party::Client { .. }) {
                     // Its publisher may still want it, here above all if this broker comes to reign.
-                    out.send(id, &Frame::Unregister { stream: number as u32 });
+                    out.send(id, &Frame::Unregister { stream });
                 }
             }
         }
