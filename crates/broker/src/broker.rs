@@ -297,6 +297,7 @@ impl Broker {
                 self.pair.on_polled(now, from);
                 out.send(from, &Frame::PollReply { number });
                 if self.pair.is_backup(from) {
+                    out.put_first(from);
                     self.tell_finished(out);
                 }
             }
@@ -431,6 +432,7 @@ impl Broker {
             link.party = Party::Peer;
             link.name = hello.name.into();
         }
+        out.put_first(from);
         self.greet(from, out);
         let news = News {
             link: from,

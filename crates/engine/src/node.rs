@@ -86,6 +86,10 @@ macro_rules! effects_through {
             self.$net.present_again(link);
         }
 
+        fn put_first(&mut self, link: LinkId) {
+            self.$net.put_first(link);
+        }
+
         fn hang_up(&mut self, link: LinkId) {
             self.$net.hang_up(link);
         }

@@ -2,6 +2,7 @@
 
 use crate::shell::Shell;
 use contract::Time;
+use engine::driving::Portion;
 use rustix::io::Errno;
 use rustix::net::{self, SendFlags};
 use socket2::SockRef;
@@ -26,8 +27,9 @@ pub(crate) struct Connection {
     /// The socket has been full, or took as much as it may at once, and the poller says when it has room.
     pub(crate) waits_to_write: bool,
     pub(crate) congested: bool,
-    /// Its last read brought so much that more is likely to wait.
-    pub(crate) floods: bool,
+    /// How much its next read may bring, and what the last one brought.
+    pub(crate) portion: Portion,
+    pub(crate) read: usize,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.
@@ -64,7 +66,8 @@ impl Connection {
             pass: Pass::First,
             waits_to_write: false,
             congested: false,
-            floods: false,
+            portion: Portion::default(),
+            read: 0,
         }
     }
 

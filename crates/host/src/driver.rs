@@ -12,7 +12,7 @@ use crate::troubles::{Cause, Troubles};
 use crate::workers::Load;
 use contract::{Span, Time};
 use engine::Node;
-use engine::driving::PORTIONS_PER_TURN;
+use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustls::pki_types::ServerName;
@@ -31,6 +31,8 @@ pub struct Driver<N> {
     /// The node has work that did not fit into its last portion.
     busy: bool,
     last_turn: Time,
+    /// Whose turn did not come: of those that do not flood, and of those that do.
+    next: [Option<u64>; 2],
     /// `None`: it may go on for ever.
     breath: Option<Breath>,
     /// For so long it looks for sockets again and again before it sleeps.
@@ -74,6 +76,7 @@ impl<N: Node> Driver<N> {
             limits,
             busy: false,
             last_turn: Time::ZERO,
+            next: [None; 2],
             breath: None,
             spin: Span::ZERO,
             gather: None,
@@ -188,18 +191,13 @@ impl<N: Node> Driver<N> {
     pub fn turn(&mut self, ready: &[Ready]) {
         // Something may have made work, until the node has been asked.
         self.busy = true;
-        let mut floods = false;
-        for event in ready {
-            match event.token {
-                // Whoever is done is looked for in every turn.
-                LOBBY.. => {}
-                LISTENERS.. => self.accept((event.token - LISTENERS) as usize),
-                token if self.network.floods(token as u32) => floods = true,
-                token => self.serve(token as u32, event),
-            }
+        if self.next != [None; 2] {
+            self.serve_foremost();
         }
-        if floods {
-            self.serve_floods(ready);
+        if self.serve_ready(ready, false) {
+            // What the others brought leaves before, so that it need not wait.
+            self.network.flush();
+            self.serve_ready(ready, true);
         }
         self.settle_guests();
         let mut portions = 0;
@@ -299,26 +297,52 @@ impl<N: Node> Driver<N> {
         self.breath = Breath::of_this_thread(now());
     }
 
-    fn serve(&mut self, index: u32, event: &Ready) {
+    /// Serves those that are ready, either the ones that flood or the others, for as long as a turn may. Who has no turn this time comes
+    /// first the next time, when its socket is still ready. Returns whether there may be some that were left out.
+    fn serve_ready(&mut self, ready: &[Ready], flooding: bool) -> bool {
+        let next = self.next[usize::from(flooding)].take();
+        let first = next.and_then(|next| ready.iter().position(|event| event.token == next));
+        let (later, sooner) = ready.split_at(first.unwrap_or(0));
+        let (mut left_out, mut until, mut time) = (false, Time::NEVER, Time::ZERO);
+        for event in sooner.iter().chain(later) {
+            match event.token {
+                // Whoever is done is looked for in every turn.
+                LOBBY.. => {}
+                LISTENERS.. if flooding => {}
+                LISTENERS.. => self.accept((event.token - LISTENERS) as usize),
+                token if self.network.floods(token as u32) != flooding => left_out = true,
+                token if time >= until => {
+                    self.next[usize::from(flooding)] = Some(token);
+                    return true;
+                }
+                token => {
+                    time = self.serve(token as u32, event);
+                    until = until.min(time + READING_PER_TURN);
+                }
+            }
+        }
+        left_out
+    }
+
+    /// Whoever asks whether this node lives does not wait for all that comes before.
+    fn serve_foremost(&mut self) {
+        if let Some(foremost) = self.network.foremost {
+            self.serve(foremost, &Ready { token: u64::from(foremost), readable: true, writable: false });
+        }
+    }
+
+    /// Returns when what came had been handled.
+    fn serve(&mut self, index: u32, event: &Ready) -> Time {
         if event.writable {
             self.network.write_ready(index);
         }
+        let time = if event.readable { self.read(index) } else { now() };
         if event.readable {
-            self.read(index);
             // The first portion of the work at once: what is urgent should not wait for the other sockets.
-            self.busy = self.node.run(now(), &mut self.network);
+            self.busy = self.node.run(time, &mut self.network);
         }
         self.tell_news();
-    }
-
-    /// Connections that bring much at a time. What the others brought leaves before, so that it need not wait.
-    fn serve_floods(&mut self, ready: &[Ready]) {
-        self.network.flush();
-        for event in ready.iter().filter(|event| event.token < LISTENERS) {
-            if self.network.floods(event.token as u32) {
-                self.serve(event.token as u32, event);
-            }
-        }
+        time
     }
 
     /// Tells the node what has happened to its connections. `false`: nothing.
@@ -435,10 +459,20 @@ impl<N: Node> Driver<N> {
         }
     }
 
-    fn read(&mut self, index: u32) {
+    /// Returns when it was done.
+    fn read(&mut self, index: u32) -> Time {
         self.busy = true;
-        let node = &mut self.node;
-        self.network.read(index, |bytes, network| node.handle_bytes(now(), LinkId(index), bytes, network));
+        let Driver { node, network, .. } = self;
+        let mut came = Time::NEVER;
+        network.read(index, |bytes, network| {
+            came = now();
+            node.handle_bytes(came, LinkId(index), bytes, network)
+        });
+        let time = now();
+        if came != Time::NEVER {
+            network.handled(index, time.since(came));
+        }
+        time
     }
 
     fn resume_listeners(&mut self, time: Time) {

@@ -6,7 +6,7 @@ use crate::lobby::Lobby;
 use crate::poller::Poller;
 use crate::troubles::Troubles;
 use contract::{Span, Time};
-use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
+use engine::driving::{CLOSING_TIME, DRAINED_BYTES, FLOOD_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 use rustls::pki_types::ServerName;
@@ -19,9 +19,6 @@ use wire::{
 
 mod arrivals;
 mod shelled;
-
-/// A connection that brings so much with one read, or has so much that its socket does not take, has its turn after others.
-const FLOOD_BYTES: usize = 32 << 10;
 
 /// All connections of one node.
 pub struct Network {
@@ -41,6 +38,8 @@ pub struct Network {
     scratch: Vec<u8>,
     /// The connection on which the last copy went.
     partner: Option<u32>,
+    /// The connection on which the other broker asks whether this one lives.
+    pub(crate) foremost: Option<u32>,
     seats: Seats,
     /// Seats that each address has.
     per_address: u32,
@@ -78,6 +77,7 @@ impl Network {
             watched: Vec::new(),
             dials: Vec::new(),
             partner: None,
+            foremost: None,
             seats: Seats::default(),
             per_address: DoorLimits::default().per_address,
             troubles: Arc::default(),
@@ -134,10 +134,10 @@ impl Network {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
-    /// Whether a connection is served after others, since it brings or takes much at a time.
+    /// Whether a connection is served after others, since it brings or takes much at a time, or keeps the node for long.
     pub(crate) fn floods(&self, index: u32) -> bool {
         let connection = self.slots.get(index as usize).and_then(Option::as_ref);
-        connection.is_some_and(|it| it.floods || (it.waits_to_write && it.waiting() > FLOOD_BYTES))
+        connection.is_some_and(|it| it.portion.floods() || (it.waits_to_write && it.waiting() > FLOOD_BYTES))
     }
 
     /// Reads once and hands over what is there; `handle` returns how much of it was consumed.
@@ -145,6 +145,7 @@ impl Network {
         let mut scratch = std::mem::take(&mut self.scratch);
         if let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) {
             let kept = connection.partial.len();
+            connection.read = 0;
             if kept + READ_BYTES > scratch.len() {
                 // Nodes take what is too large for a frame as garbage, so this is our fault, and not worth our end.
                 self.scratch = scratch;
@@ -155,11 +156,11 @@ impl Network {
             if connection.shell.is_some() {
                 self.read_shell(index, &mut scratch, kept, handle);
             } else {
-                let room = &mut scratch[kept..kept + READ_BYTES];
+                let room = &mut scratch[kept..kept + connection.portion.bytes()];
                 match net::recv(&connection.socket, room, RecvFlags::DONTWAIT) {
                     Ok((_, 0)) => self.drop_connection(index),
                     Ok((_, read)) => {
-                        connection.floods = read >= FLOOD_BYTES;
+                        connection.read = read;
                         let bytes = &scratch[..kept + read];
                         let used = handle(bytes, self);
                         self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
@@ -173,6 +174,13 @@ impl Network {
             self.drain_closing(index, &mut scratch);
         }
         self.scratch = scratch;
+    }
+
+    /// What a connection has just brought was handled within this time.
+    pub(crate) fn handled(&mut self, index: u32, took: Span) {
+        if let Some(connection) = self.get(index) {
+            connection.portion.handled(connection.read, took);
+        }
     }
 
     /// What came on a connection and was not consumed is handed over again.
@@ -363,8 +371,8 @@ impl Network {
             return false;
         };
         self.poller.remove(&connection.socket);
-        if self.partner == Some(index) {
-            self.partner = None;
+        for known in [&mut self.partner, &mut self.foremost] {
+            *known = known.filter(|known| *known != index);
         }
         self.watched.retain(|other| *other != index);
         if let Some(from) = connection.from {
@@ -439,6 +447,10 @@ impl Effects for Network {
 
     fn present_again(&mut self, link: LinkId) {
         self.news.push(News::Again(link));
+    }
+
+    fn put_first(&mut self, link: LinkId) {
+        self.foremost = Some(link.0);
     }
 
     fn hang_up(&mut self, link: LinkId) {

@@ -61,11 +61,18 @@ impl Shell {
         Shell { tls, websocket, early, sealed, sent: 0, close_code: None, farewell_said: false }
     }
 
-    /// Reads from the socket once, and puts what is for the node into `room`. `scratch` is for ciphertext.
-    pub(crate) fn read(&mut self, socket: impl AsFd, room: &mut [u8], scratch: &mut [u8]) -> Came {
+    /// Reads from the socket once, at most so many bytes, and puts what is for the node into `room`: of a record of TLS, all that it
+    /// has. `scratch` is for ciphertext.
+    pub(crate) fn read(
+        &mut self,
+        socket: impl AsFd,
+        most: usize,
+        room: &mut [u8],
+        scratch: &mut [u8],
+    ) -> Came {
         let mut bytes = 0;
         let end = if self.early.is_empty() {
-            self.receive(socket, room, scratch, &mut bytes)
+            self.receive(socket, most, room, scratch, &mut bytes)
         } else {
             // What the socket has meanwhile comes with the next read.
             bytes = self.early.len().min(room.len());
@@ -81,12 +88,14 @@ impl Shell {
     fn receive(
         &mut self,
         socket: impl AsFd,
+        most: usize,
         room: &mut [u8],
         scratch: &mut [u8],
         bytes: &mut usize,
     ) -> Option<End> {
         if self.tls.is_none() {
-            return match net::recv(socket, room, RecvFlags::DONTWAIT) {
+            let most = room.len().min(most);
+            return match net::recv(socket, &mut room[..most], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => Some(End::Closed),
                 Ok((_, read)) => {
                     *bytes = read;
@@ -96,7 +105,7 @@ impl Shell {
                 Err(_) => Some(End::Closed),
             };
         }
-        let most = scratch.len().min(READ_BYTES);
+        let most = scratch.len().min(READ_BYTES).min(most);
         let (read, closed) = match net::recv(socket, &mut scratch[..most], RecvFlags::DONTWAIT) {
             Ok((_, read)) => (read, read == 0),
             Err(Errno::AGAIN | Errno::INTR) => (0, false),

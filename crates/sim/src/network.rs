@@ -7,7 +7,7 @@ use crate::port::{Note, Pass};
 use crate::world::World;
 use contract::{Span, Time};
 use engine::Node;
-use engine::driving::{CLOSING_TIME, OUTBOX_BYTES_MAX, READ_BYTES};
+use engine::driving::{CLOSING_TIME, OUTBOX_BYTES_MAX};
 use std::collections::VecDeque;
 use wire::{LinkId, PeerIndex, Protocol};
 
@@ -372,10 +372,38 @@ impl World {
         }
     }
 
+    /// Whether others of its process are read first.
+    pub(crate) fn floods(&self, host: usize, conn: u32, side: usize) -> bool {
+        let EndState::Open(link) = self.conns[conn as usize].ends[side].state else { return false };
+        self.hosts[host].port.socket(link).is_some_and(|socket| socket.portion.floods())
+    }
+
     /// Reads once from a connection and hands over what is there. Returns whether there is more.
     pub(crate) fn read(&mut self, host: usize, conn: u32, age: u32, side: usize, spent: &mut Span) -> bool {
+        let state = self.conn(conn, age).map(|slot| slot.ends[side].state);
+        let Some(EndState::Open(link)) = state else { return false };
+        let Some(socket) = self.hosts[host].port.socket(link) else { return false };
+        let (most, before) = (socket.portion.bytes(), *spent);
+        let mut room = most;
+        let more = self.read_into(&mut room, host, conn, age, side, spent);
+        let took = (*spent - before) * u64::from(self.hosts[host].slow);
+        if let Some(socket) = self.hosts[host].port.socket_mut(link) {
+            socket.portion.handled(most - room, took);
+        }
+        more
+    }
+
+    /// The same until there is no more room.
+    fn read_into(
+        &mut self,
+        room: &mut usize,
+        host: usize,
+        conn: u32,
+        age: u32,
+        side: usize,
+        spent: &mut Span,
+    ) -> bool {
         let now = self.now;
-        let mut room = READ_BYTES;
         loop {
             let Some(slot) = self.conn(conn, age) else { return false };
             let EndState::Open(link) = slot.ends[side].state else { return false };
@@ -386,7 +414,7 @@ impl World {
             else {
                 return false;
             };
-            if room == 0 {
+            if *room == 0 {
                 lane.announced = true;
                 return true;
             }
@@ -396,10 +424,10 @@ impl World {
                 self.forget_socket(host, link);
                 return false;
             }
-            let piece = (chunk.bytes.len() - chunk.read).min(room);
+            let piece = (chunk.bytes.len() - chunk.read).min(*room);
             let (begin, end) = (chunk.read, chunk.read + piece);
             chunk.read = end;
-            room -= piece;
+            *room -= piece;
             lane.bytes -= piece;
             let whole = end == chunk.bytes.len();
             let starved = std::mem::take(&mut lane.starved);
@@ -423,6 +451,10 @@ impl World {
                 *spent += self.scenario.true_costs.arrival * (piece / PACKET_BYTES + 1) as u64;
             }
             self.hand_over(host, link, &chunk.bytes[begin..end], *spent);
+            let judged = std::mem::take(&mut self.hosts[host].port.judged);
+            if host < 2 {
+                *spent += self.scenario.request_cost * judged;
+            }
             if whole {
                 self.recycle(chunk);
             } else if let Some(slot) = self.conn(conn, age) {

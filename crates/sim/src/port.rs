@@ -3,7 +3,7 @@
 
 use crate::scene::PAYLOAD_HEAD;
 use contract::{Span, Time};
-use engine::driving::DRAINED_BYTES;
+use engine::driving::{DRAINED_BYTES, Portion};
 use std::collections::VecDeque;
 use wire::{
     Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
@@ -60,6 +60,8 @@ pub(crate) struct Socket {
     /// Bytes that have left.
     left: u64,
     pub(crate) partial: Vec<u8>,
+    /// How much its next read may bring.
+    pub(crate) portion: Portion,
     pub(crate) dirty: bool,
     pub(crate) pass: Pass,
     pub(crate) congested: bool,
@@ -79,10 +81,14 @@ pub(crate) struct Port {
     pub(crate) sent: Vec<Sent>,
     /// Packets that were written where something else than frames is spoken.
     pub(crate) appended: u64,
+    /// Requests to carry a stream that were answered since somebody looked.
+    pub(crate) judged: u64,
     /// Connections of which what came and was not consumed is to be presented again.
     pub(crate) again: Vec<LinkId>,
     /// Everything else that was written, in words, when somebody wants to read it.
     pub(crate) spoken: Option<Vec<(LinkId, String)>>,
+    /// The connection on which the other broker asks whether this one lives.
+    pub(crate) foremost: Option<LinkId>,
     /// Connections that the node asked to close.
     pub(crate) closed: Vec<LinkId>,
     /// Which streams a broker's numbers stand for, as it last used them.
@@ -104,6 +110,7 @@ impl Port {
             frames: VecDeque::new(),
             left: 0,
             partial: Vec::new(),
+            portion: Portion::default(),
             dirty: false,
             pass: Pass::First,
             congested: false,
@@ -124,6 +131,7 @@ impl Port {
     /// The node knows that the link is gone, so its number may be used again.
     pub(crate) fn release(&mut self, link: LinkId) {
         if self.sockets.get_mut(link.0 as usize).and_then(Option::take).is_some() {
+            self.foremost = self.foremost.filter(|foremost| *foremost != link);
             self.free.push(link.0);
         }
     }
@@ -159,6 +167,7 @@ impl Effects for Port {
         {
             spoken.push((link, format!("{frame:?}")));
         }
+        self.judged += u64::from(matches!(frame, Frame::Verdict(_)));
         if let Some(socket) = self.touch(link) {
             socket.outbox.push(frame);
         }
@@ -232,6 +241,10 @@ impl Effects for Port {
 
     fn present_again(&mut self, link: LinkId) {
         self.again.push(link);
+    }
+
+    fn put_first(&mut self, link: LinkId) {
+        self.foremost = Some(link);
     }
 
     fn hang_up(&mut self, link: LinkId) {

@@ -46,7 +46,9 @@ pub struct Findings {
     pub streams: Vec<StreamFinding>,
     /// The longest time that a publisher was without a primary after the primary's failure.
     pub worst_failover: Span,
-    /// When brokers died, since the beginning.
+    /// When brokers began to reign, since the beginning: the first time, and whenever the reign moved.
+    pub promotions: Vec<Span>,
+    /// When brokers died.
     pub deaths: Vec<Span>,
     /// Every message that came, if asked for.
     pub samples: Vec<Sample>,
@@ -58,7 +60,7 @@ impl Findings {
     pub(crate) fn of(
         ledger: &Ledger,
         failover: &Failover,
-        deaths: &[Time],
+        [promotions, deaths]: [&[Time]; 2],
         samples: Option<Vec<Sample>>,
         lasted: Span,
     ) -> Findings {
@@ -82,9 +84,14 @@ impl Findings {
         Findings {
             streams: streams.collect(),
             worst_failover: failover.worst,
-            deaths: deaths.iter().map(|at| at.since(START)).collect(),
+            promotions: since_start(promotions),
+            deaths: since_start(deaths),
             samples: samples.unwrap_or_default(),
             lasted,
         }
     }
+}
+
+fn since_start(times: &[Time]) -> Vec<Span> {
+    times.iter().map(|at| at.since(START)).collect()
 }

@@ -120,6 +120,7 @@ impl Maker {
         let processing = self.processing(&publishers);
         let operator_cost = self.operator_cost(&publishers);
         let workers = self.random.usize(1..=2);
+        let request_cost = if self.is_beyond() { self.micros(0, 100) } else { Span::ZERO };
         let copies = costs.replication * publishers.iter().map(|spec| spec.topics.len() as u64).sum();
         Scenario {
             span,
@@ -128,6 +129,7 @@ impl Maker {
             costs,
             true_costs,
             turn_cost,
+            request_cost,
             supply,
             schedulability: !self.is_beyond() || !self.one_in(4),
             policy: if self.is_beyond() && self.one_in(8) { Policy::Fcfs } else { Policy::Frame },

@@ -18,7 +18,7 @@ use crate::scenario::{Latency, Scenario};
 use crate::story::{Story, StoryLine};
 use broker::Settings;
 use contract::{NodeId, Span, Time};
-use engine::driving::PORTIONS_PER_TURN;
+use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
 use engine::{BrokerNode, Node, Processor};
 use simulation::{Agenda, hash};
 use std::sync::Arc;
@@ -275,13 +275,7 @@ impl World {
             self.reread(host, spent);
         }
         self.tell_news(host, spent);
-        for (conn, age, side) in std::mem::take(&mut self.hosts[host].ready) {
-            if self.read(host, conn, age, side, &mut spent) {
-                self.hosts[host].ready.push((conn, age, side));
-            }
-            self.portion(host, &mut spent);
-            self.tell_news(host, spent);
-        }
+        self.read_ready(host, &mut spent);
         let mut more = true;
         for _ in 0..PORTIONS_PER_TURN {
             more = self.portion(host, &mut spent);
@@ -311,6 +305,35 @@ impl World {
         } else {
             self.end_turn(host);
         }
+    }
+
+    /// Reads what has come, for as long as a turn may: what the other broker asks first, then those that bring little, and those that
+    /// bring much or take long last. Those that have no turn this time come first among their like the next time.
+    fn read_ready(&mut self, host: usize, spent: &mut Span) {
+        let foremost = self.hosts[host].port.foremost.and_then(|link| self.hosts[host].port.socket(link));
+        let foremost = foremost.map(|socket| socket.conn);
+        let mut ready = std::mem::take(&mut self.hosts[host].ready);
+        ready.sort_by_key(|(conn, _, _)| Some(*conn) != foremost);
+        let (floods, others): (Vec<_>, Vec<_>) =
+            ready.into_iter().partition(|(conn, _, side)| self.floods(host, *conn, *side));
+        let slow = u64::from(self.hosts[host].slow);
+        let mut later = Vec::new();
+        for kind in [others, floods] {
+            let mut until = None;
+            for (conn, age, side) in kind {
+                if until.is_some_and(|until| *spent * slow >= until) {
+                    later.push((conn, age, side));
+                    continue;
+                }
+                if self.read(host, conn, age, side, spent) {
+                    self.hosts[host].ready.push((conn, age, side));
+                }
+                until.get_or_insert(*spent * slow + READING_PER_TURN);
+                self.portion(host, spent);
+                self.tell_news(host, *spent);
+            }
+        }
+        self.hosts[host].ready.splice(0..0, later);
     }
 
     /// A portion of a process's work. Returns whether there is more.

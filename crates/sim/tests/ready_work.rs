@@ -29,6 +29,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         costs,
         true_costs: costs,
         turn_cost: Span::micros(5),
+        request_cost: Span::ZERO,
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
         policy: Policy::Frame,

@@ -104,6 +104,12 @@ pub trait Effects {
     /// Asks for what came on the link and was not consumed to be presented again, as if more had come.
     fn present_again(&mut self, link: LinkId);
 
+    /// What comes on this link is looked at in time however much others bring: it leads to the other broker of the pair, which takes one
+    /// that does not answer for dead. There is one such link; the last one counts.
+    fn put_first(&mut self, link: LinkId) {
+        let _ = link;
+    }
+
     /// Closes the link when what was sent before has left, without a farewell. [`LinkChange::Closed`] follows.
     fn hang_up(&mut self, link: LinkId);
 }

@@ -1,6 +1,6 @@
 //! Connections whose bytes are not those of their nodes: TLS, WebSocket.
 
-use super::{FLOOD_BYTES, Network};
+use super::Network;
 use crate::shell::End;
 use engine::driving::READ_BYTES;
 use rustix::net::{self, SendFlags};
@@ -19,8 +19,8 @@ impl Network {
         let read = self.get(index).and_then(|connection| {
             let room = &mut scratch[kept..kept + READ_BYTES];
             let shell = connection.shell.as_mut()?;
-            let came = shell.read(&connection.socket, room, &mut sealed);
-            connection.floods = came.bytes >= FLOOD_BYTES;
+            let came = shell.read(&connection.socket, connection.portion.bytes(), room, &mut sealed);
+            connection.read = came.bytes;
             Some((came, shell.wants_to_send()))
         });
         self.sealed = sealed;

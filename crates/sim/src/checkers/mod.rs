@@ -117,7 +117,8 @@ pub(crate) struct Watch {
     pub(crate) devices: devices::Devices,
     /// Latencies as they came, for a picture; `None` unless asked for.
     pub(crate) samples: Option<Vec<Sample>>,
-    /// When brokers died.
+    /// When brokers began to reign, and when they died.
+    promotions: Vec<Time>,
     deaths: Vec<Time>,
 }
 
@@ -146,6 +147,7 @@ impl Watch {
             progress: progress::Progress::new(scenario),
             devices: devices::Devices::new(scenario),
             samples: None,
+            promotions: Vec::new(),
             deaths: Vec::new(),
         }
     }
@@ -412,6 +414,7 @@ impl Watch {
     pub(crate) fn told(&mut self, now: Time, host: usize, told: &Told) {
         match told {
             Told::Promoted { reign, cause, .. } => {
+                self.promotions.push(now);
                 self.losses.promoted(now, *cause);
                 self.devices.promoted(now, host, *cause == PromotionCause::Handover);
                 self.served.promoted(now, host);
@@ -568,6 +571,7 @@ impl Watch {
     }
 
     pub(crate) fn findings(&mut self, lasted: Span) -> Findings {
-        Findings::of(&self.ledger, &self.failover, &self.deaths, self.samples.take(), lasted)
+        let moments = [self.promotions.as_slice(), &self.deaths];
+        Findings::of(&self.ledger, &self.failover, moments, self.samples.take(), lasted)
     }
 }

@@ -71,6 +71,8 @@ fn scenario(
         costs: costing.admission,
         true_costs: costing.truth,
         turn_cost: TURN_COST,
+        // What is asked is whether a deployment that runs keeps its contracts.
+        request_cost: Span::ZERO,
         supply: costing.supply,
         schedulability: config.admission.schedulability,
         policy: config.policy,
