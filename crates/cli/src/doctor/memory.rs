@@ -1,10 +1,15 @@
 //! Memory: how much is available, and what can make an access to it slow.
 
 use super::{Finding, Host, Unknown, chosen, settle, size};
+use std::fs;
 
 const SWAPS: &str = "/proc/swaps";
 const MEMORY: &str = "/proc/meminfo";
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+const PROCESSES: &str = "/proc";
+const MONITORS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+const MONITOR: &str = "kdamond";
 
 /// Room for histories to grow while subscribers lag.
 const AMPLE: u64 = 1 << 30;
@@ -18,6 +23,7 @@ pub(super) fn examine(host: &Host) -> Vec<Finding> {
         settle("memory", host.parse(MEMORY, parse_available).map(judge_available)),
         settle("swap", host.parse(SWAPS, parse_swap).map(judge_swap)),
         settle("huge pages", huge_pages(host)),
+        settle("memory monitor", monitors(host).map(judge_monitors)),
     ]
 }
 
@@ -32,6 +38,30 @@ struct Swap {
 fn huge_pages(host: &Host) -> Result<Finding, Unknown> {
     let mode = host.parse_if_present(HUGE_PAGES, |text| chosen(text, '[', ']').map(str::to_owned))?;
     Ok(judge_huge_pages(mode.as_deref()))
+}
+
+/// How many threads of the kernel watch which memory is used. Their own files are root's; their names anybody may read.
+fn monitors(host: &Host) -> Result<usize, Unknown> {
+    let entries =
+        fs::read_dir(host.locate(PROCESSES)).map_err(|error| Unknown::unreadable(PROCESSES, &error))?;
+    let is_one = |entry: &fs::DirEntry| {
+        let name = fs::read_to_string(entry.path().join("comm"));
+        name.is_ok_and(|name| name.starts_with(MONITOR))
+    };
+    Ok(entries.flatten().filter(is_one).count())
+}
+
+fn judge_monitors(running: usize) -> Finding {
+    const NAME: &str = "memory monitor";
+    if running == 0 {
+        return Finding::good(NAME, "the kernel does not watch which memory is used");
+    }
+    Finding::fair(
+        NAME,
+        format!("the kernel watches which memory is used (DAMON): threads {MONITOR}, {running} of them"),
+        "where the kernel does not preempt its own threads, one may keep a processor for tens of milliseconds",
+        format!("if nobody needs it: echo off | sudo tee {MONITORS}/*/state"),
+    )
 }
 
 fn judge_available(bytes: u64) -> Finding {
@@ -152,6 +182,19 @@ mod tests {
         assert_eq!(judge_swap(swap).state, "300 MiB of 2.0 GiB of swap are used");
         assert_eq!(judge_swap(Swap { used: 0, ..swap }).health, Health::Good);
         assert_eq!(judge_swap(Swap::default()).health, Health::Good);
+    }
+
+    #[test]
+    fn a_monitor_of_memory_is_named_while_it_runs() {
+        let fixture = Fixture::new("monitors");
+        let finding = || settle("memory monitor", monitors(&fixture.host()).map(judge_monitors));
+        assert!(finding().state.starts_with("unknown: /proc could not be read"), "{:?}", finding());
+        fixture.write("/proc/1/comm", "init\n");
+        fixture.write("/proc/meminfo", "MemAvailable:    1024 kB\n");
+        assert_eq!(finding().health, Health::Good);
+        fixture.write("/proc/77/comm", "kdamond.0\n");
+        assert_eq!(finding().health, Health::Fair);
+        assert!(finding().state.ends_with("1 of them"), "{:?}", finding());
     }
 
     #[test]
