@@ -11,6 +11,7 @@ mod decode;
 mod gateway;
 mod native;
 mod node;
+mod workload;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -31,25 +32,50 @@ trait Scenario {
     fn check(&mut self, messages: u64);
 }
 
-/// Makes a scenario ready for so many batches.
-type Prepare = fn(u64) -> Box<dyn Scenario>;
+/// A scenario by its name.
+struct Kind {
+    name: &'static str,
+    /// Messages that arrive with one read.
+    batch: u64,
+    /// Batches before anything is counted.
+    warm_up: u64,
+    /// Makes it ready for so many batches.
+    prepare: fn(u64) -> Box<dyn Scenario>,
+}
 
-const SCENARIOS: [(&str, Prepare); 8] = [
-    ("decode", |batches| Box::new(decode::Frames::new(batches))),
-    ("one-to-one", |batches| Box::new(native::Flow::new(batches, 1, false))),
-    ("fan-out", |batches| Box::new(native::Flow::new(batches, 10, false))),
-    ("replicated", |batches| Box::new(native::Flow::new(batches, 1, true))),
-    ("many-streams", |batches| Box::new(native::ManyStreams::new(batches))),
-    ("mqtt-qos0", |batches| Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtMostOnce, 1))),
-    ("mqtt-qos1", |batches| Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtLeastOnce, 1))),
-    ("mqtt-fan-out", |batches| Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtMostOnce, 10))),
+impl Kind {
+    const fn new(name: &'static str, prepare: fn(u64) -> Box<dyn Scenario>) -> Kind {
+        Kind { name, batch: BATCH, warm_up: WARM_UP, prepare }
+    }
+}
+
+const SCENARIOS: [Kind; 9] = [
+    Kind::new("decode", |batches| Box::new(decode::Frames::new(batches))),
+    Kind::new("one-to-one", |batches| Box::new(native::Flow::new(batches, 1, false))),
+    Kind::new("fan-out", |batches| Box::new(native::Flow::new(batches, 10, false))),
+    Kind::new("replicated", |batches| Box::new(native::Flow::new(batches, 1, true))),
+    Kind::new("many-streams", |batches| Box::new(native::ManyStreams::new(batches))),
+    Kind {
+        batch: workload::BATCH,
+        warm_up: workload::WARM_UP,
+        ..Kind::new("workload", |batches| Box::new(workload::Workload::new(batches)))
+    },
+    Kind::new("mqtt-qos0", |batches| {
+        Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtMostOnce, 1))
+    }),
+    Kind::new("mqtt-qos1", |batches| {
+        Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtLeastOnce, 1))
+    }),
+    Kind::new("mqtt-fan-out", |batches| {
+        Box::new(gateway::Flow::new(batches, mqtt::testing::QoS::AtMostOnce, 10))
+    }),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words == ["list"] {
-        SCENARIOS.iter().for_each(|(name, _)| println!("{name}"));
+        SCENARIOS.iter().for_each(|kind| println!("{}", kind.name));
         return ExitCode::SUCCESS;
     }
     let pause = match words.split_first() {
@@ -58,14 +84,15 @@ fn main() -> ExitCode {
     };
     let words = if pause.is_some() { &words[1..3] } else { &words };
     match order(words) {
-        Ok((prepare, batches)) => {
-            let mut scenario = prepare(WARM_UP + batches);
-            (0..WARM_UP).for_each(|_| scenario.carry());
+        Ok((kind, batches)) => {
+            let all = kind.warm_up + batches;
+            let mut scenario = (kind.prepare)(all);
+            (0..kind.warm_up).for_each(|_| scenario.carry());
             match pause {
-                Some(pause) => timed(&mut *scenario, batches, pause),
+                Some(pause) => timed(&mut *scenario, batches, kind.batch, pause),
                 None => measured(&mut *scenario, batches),
             }
-            scenario.check((WARM_UP + batches) * BATCH);
+            scenario.check(all * kind.batch);
             ExitCode::SUCCESS
         }
         Err(text) => {
@@ -76,21 +103,22 @@ fn main() -> ExitCode {
 }
 
 /// The scenario and the batches that were asked for.
-fn order(words: &[&str]) -> Result<(Prepare, u64), String> {
+fn order(words: &[&str]) -> Result<(&'static Kind, u64), String> {
     let &[name, messages] = words else {
         return Err("say `list`, a scenario and a number of messages (`one-to-one 20000`), or `time`, these and a pause in \
                     microseconds (`time one-to-one 20000 370`)"
             .to_owned());
     };
-    let Some((_, prepare)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
+    let Some(kind) = SCENARIOS.iter().find(|kind| kind.name == name) else {
         return Err(format!("there is no scenario `{name}`; `list` names them"));
     };
+    let batch = kind.batch;
     match messages.parse() {
-        Ok(messages) if (BATCH..=MESSAGES_MAX).contains(&messages) && messages % BATCH == 0 => {
-            Ok((*prepare, messages / BATCH))
+        Ok(messages) if (batch..=MESSAGES_MAX).contains(&messages) && messages % batch == 0 => {
+            Ok((kind, messages / batch))
         }
         _ => Err(format!(
-            "`{messages}` is no number of messages: a multiple of {BATCH}, at most {MESSAGES_MAX}"
+            "`{messages}` is no number of messages: a multiple of {batch}, at most {MESSAGES_MAX}"
         )),
     }
 }
@@ -104,7 +132,7 @@ fn measured(scenario: &mut dyn Scenario, batches: u64) {
 }
 
 /// Says what share of the batches took how long.
-fn timed(scenario: &mut dyn Scenario, batches: u64, pause: Duration) {
+fn timed(scenario: &mut dyn Scenario, batches: u64, batch: u64, pause: Duration) {
     let mut took: Vec<u128> = (0..batches)
         .map(|_| {
             if !pause.is_zero() {
@@ -112,7 +140,7 @@ fn timed(scenario: &mut dyn Scenario, batches: u64, pause: Duration) {
             }
             let from = Instant::now();
             scenario.carry();
-            from.elapsed().as_nanos() / u128::from(BATCH)
+            from.elapsed().as_nanos() / u128::from(batch)
         })
         .collect();
     took.sort_unstable();

@@ -7,9 +7,9 @@ use wire::{
     Frame, Hello, LinkId, Message, MessageFlags, MessageKind, Outbox, Protocol, Register, Secret, Standing,
 };
 
-const PUBLISHER: LinkId = LinkId(0);
+pub(crate) const PUBLISHER: LinkId = LinkId(0);
 const BACKUP: LinkId = LinkId(1);
-const FIRST_SUBSCRIBER: u32 = 2;
+pub(crate) const FIRST_SUBSCRIBER: u32 = 2;
 const PAYLOAD: [u8; 64] = [7; 64];
 /// Batches between two polls of the backup: 8 ms.
 const BATCHES_PER_POLL: usize = 5;
@@ -143,7 +143,7 @@ impl Scenario for Flow {
     }
 }
 
-fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
+pub(crate) fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
     bytes(&Frame::Hello(Hello {
         standing,
         prefers_to_reign: false,
@@ -156,7 +156,7 @@ fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
     }))
 }
 
-fn bytes(frame: &Frame<'_>) -> Vec<u8> {
+pub(crate) fn bytes(frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     bytes

@@ -83,7 +83,12 @@ impl Bench {
 
     /// It is time for the next batch.
     pub(crate) fn pass(&mut self) {
-        self.now = self.now + PERIOD * BATCH;
+        self.pass_by(PERIOD * BATCH);
+    }
+
+    /// So much time passes.
+    pub(crate) fn pass_by(&mut self, time: Span) {
+        self.now = self.now + time;
     }
 
     /// The broker's counters, after nothing went wrong.

@@ -47,7 +47,7 @@ impl Stream {
         let loss = topic.contract.loss;
         let troubles = &mut self.record.troubles;
         troubles.lose(now, run, &topic.contract);
-        stats.classes.count(topic.class, |class| class.lose(run));
+        stats.classes.count(topic.plain.class, |class| class.lose(run));
         if let Loss::AtMost(tolerated) = loss
             && !loss.tolerates(run)
             && stats.telling.allows(now, troubles.told_lost_at)
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// A message has been dispatched, for the first time. `within`: the time after its creation in which that was due, if it was.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_dispatch(
         &mut self,
         now: Time,
@@ -71,7 +71,7 @@ impl Stream {
     ) {
         let since = now.since(created);
         let latency = since.max(Span::ZERO);
-        stats.record_latency(topic.class, latency);
+        stats.record_latency(topic.plain.class, latency);
         self.counters.latency_last = latency;
         self.counters.latency_max = self.counters.latency_max.max(latency);
         if let Some(within) = within.filter(|within| since > *within) {
@@ -80,9 +80,10 @@ impl Stream {
     }
 
     /// A message was dispatched so much after its deadline.
+    #[cold]
     fn miss(&mut self, now: Time, by: Span, topic: &Topic, stats: &mut Stats, out: &mut impl Outputs) {
         stats.late += 1;
-        stats.classes.count(topic.class, |class| class.missed += 1);
+        stats.classes.count(topic.plain.class, |class| class.missed += 1);
         let troubles = &mut self.record.troubles;
         troubles.late += 1;
         troubles.broken_at = now;

@@ -7,14 +7,14 @@ use crate::queue::JobKind;
 use crate::ring::{Overwritten, SlotFlags};
 use crate::status::Stats;
 use crate::table::{Stream, Topic};
+use arrayvec::ArrayVec;
 use contract::{Delays, Span, Time};
-use smallvec::SmallVec;
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
 const FEW_STREAMS: usize = 64;
 /// Messages whose streams are fetched at once, while as many before them are stored.
-const LOOK_AHEAD: usize = 16;
+const LOOK_AHEAD: usize = 8;
 /// Jobs that run at once where a stream has no room.
 const JOBS_FOR_ROOM: usize = 64;
 /// The operator hears of the same trouble of the same stream at most this often.
@@ -37,7 +37,8 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
-        let copied = self.pair.backup().is_some();
+        let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
+        let makes_copies = copied && self.settings.replication.keeps_contracts();
         let (mut few, mut next) = (&mut Few::new(), &mut Few::new());
         self.take_up(from, &mut messages, scattered, next);
         while !next.is_empty() {
@@ -47,6 +48,9 @@ impl Broker {
             }
             self.take_up(from, &mut messages, scattered, next);
             for (index, message) in few.iter() {
+                if plain && self.store_plain(now, *index, message, makes_copies) {
+                    continue;
+                }
                 let mut waits = self.pair.is_primary();
                 while self.store(now, Some(from), *index, message, waits, out) == Err(Unstored::Crowded) {
                     // Whoever publishes faster than is dispatched waits for it.
@@ -62,7 +66,7 @@ impl Broker {
         let Some(link) = self.links.get(from) else { return };
         // How a message came through another protocol is for brokers to say.
         let hidden = if link.is_client() { MessageFlags::TRUTHS } else { MessageFlags::NONE };
-        while few.len() < LOOK_AHEAD
+        while !few.is_full()
             && let Some(message) = messages.next()
         {
             let Some(index) = link.stream(message.stream) else {
@@ -219,7 +223,7 @@ pub(crate) enum Unstored {
 }
 
 /// Messages that have been taken up, with our numbers of their streams.
-type Few<'a> = SmallVec<[(u32, Message<'a>); LOOK_AHEAD]>;
+type Few<'a> = ArrayVec<(u32, Message<'a>), LOOK_AHEAD>;
 
 /// From when a message's deadlines are counted.
 struct Release {

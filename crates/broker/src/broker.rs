@@ -152,6 +152,9 @@ pub struct Broker {
     pub(crate) dropped: Vec<(u32, Deferred)>,
     /// What the partner knows this broker by; empty where it need not.
     pub(crate) secret: Box<str>,
+    /// Every message takes the way of those that are not plain.
+    #[cfg(test)]
+    pub(crate) nothing_is_plain: bool,
 }
 
 /// The partner's address, as the driver knows it.
@@ -189,6 +192,8 @@ impl Broker {
             round: 0,
             dropped: Vec::new(),
             secret: Box::from(""),
+            #[cfg(test)]
+            nothing_is_plain: false,
             settings,
         }
     }

@@ -46,7 +46,7 @@ pub(crate) struct Arrival {
 }
 
 /// What is to be done about a stream's copies.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Copying {
     /// The mark with which it is in the heap.
     armed: Option<u32>,

@@ -16,6 +16,7 @@ mod lazy;
 mod links;
 mod numbers;
 mod pair;
+mod plain;
 mod posting;
 mod prefetch;
 mod process;

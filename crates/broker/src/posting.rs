@@ -223,7 +223,7 @@ impl Broker {
     /// A topic that has just come is given to other protocols.
     pub(crate) fn set_route(&mut self, stream: u32, route: Option<Route>) {
         let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else { return };
-        if let (Some(topic), Some(route)) = (self.table.topic_mut(index), route) {
+        if let (Some(mut topic), Some(route)) = (self.table.topic_mut(index), route) {
             (topic.route, topic.others) = (Some(route.number), route.receivers);
         }
     }

@@ -147,9 +147,10 @@ impl Broker {
         }
         let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
         for index in topics {
-            let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { continue };
+            let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { continue };
             let bound = out.bind(topic.name.as_str());
             let before = std::mem::replace(&mut topic.processing, bound);
+            drop(topic);
             if let Some(before) = before {
                 out.unbind(before.handle);
             }
@@ -234,7 +235,7 @@ impl Broker {
             self.admission.uncount(&old, &contract, subscribers);
             self.admission.count(&new, &contract, subscribers);
         }
-        if let Some(topic) = self.table.topic_mut(index) {
+        if let Some(mut topic) = self.table.topic_mut(index) {
             topic.plan = new;
         }
     }

@@ -4,6 +4,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::{Link, Party};
 use crate::numbers::NO_STREAM;
+use crate::plain::PlainTerms;
 use crate::process::Processing;
 use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
@@ -380,12 +381,12 @@ impl Broker {
         Ok(self.table.insert_topic(Topic {
             name,
             contract,
+            plain: PlainTerms::new(class),
             plan,
             streams,
             subscribers,
             processing,
             made,
-            class,
             route,
             others,
         }))
@@ -609,16 +610,16 @@ impl Broker {
                 topic.name
             )));
         }
-        if let Some(topic) = self.table.topic_mut(index).filter(|topic| !topic.made) {
-            // A backup that has come to reign knew the topic without knowing whose it is.
-            topic.made = true;
-            let contract = topic.contract;
-            if let Some(processing) = topic.processing.take() {
-                out.unbind(processing.handle);
-            }
-            if let Ok(plan) = self.admission.plan(&contract.best_effort()) {
-                self.set_plan(index, plan);
-            }
+        let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { return Ok(()) };
+        // A backup that has come to reign knew the topic without knowing whose it is.
+        topic.made = true;
+        let (contract, processing) = (topic.contract, topic.processing.take());
+        drop(topic);
+        if let Some(processing) = processing {
+            out.unbind(processing.handle);
+        }
+        if let Ok(plan) = self.admission.plan(&contract.best_effort()) {
+            self.set_plan(index, plan);
         }
         Ok(())
     }

@@ -42,6 +42,14 @@ impl SlotFlags {
         SlotFlags(self.0 | other.0)
     }
 
+    /// Whether all have had it, nothing is made of it any more, and the backup has no copy: nobody needs to hear of its end.
+    #[inline]
+    fn is_over(self) -> bool {
+        self.has(SlotFlags::DISPATCHED)
+            && !self.has(SlotFlags::PROCESSING)
+            && (!self.has(SlotFlags::REPLICATED) || self.has(SlotFlags::PRUNED))
+    }
+
     /// Whether any of the flags is set.
     pub(crate) fn has(self, flag: SlotFlags) -> bool {
         self.0 & flag.0 != 0
@@ -260,6 +268,36 @@ impl Ring {
         let old = if slot.used { old } else { nothing };
         *slot = Slot { seq, created, ticket, length, flags, used: true, marks, ..Slot::EMPTY };
         (ticket, old)
+    }
+
+    /// Stores a message that is short and overwrites none that anybody still needs, and returns its ticket. `None`: it is not so, and
+    /// nothing was done.
+    #[inline]
+    pub(crate) fn push_plain(&mut self, seq: u64, created: Time, payload: &[u8]) -> Option<u32> {
+        let (ticket, index) = (self.next_ticket, self.index(self.next_ticket));
+        let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
+        let slot = &self.cells.get(index)?.slot;
+        if slot.used && !slot.flags.is_over() {
+            return None;
+        }
+        self.cells.get_mut(at)?.near.get_mut(..payload.len())?.copy_from_slice(payload);
+        let slot = &mut self.cells.get_mut(index)?.slot;
+        self.next_ticket = ticket.wrapping_add(1);
+        *slot = Slot { seq, created, ticket, length: payload.len() as u32, used: true, ..Slot::EMPTY };
+        Some(ticket)
+    }
+
+    /// A short message to which nothing has happened and of which nothing is special, with its payload.
+    #[inline]
+    pub(crate) fn plain(&mut self, ticket: u32) -> Option<(&mut Slot, &[u8])> {
+        let index = self.index(ticket);
+        let Cell { slot, near } = self.cells.get_mut(index)?;
+        let plain = slot.used && slot.ticket == ticket && slot.flags == SlotFlags::NONE;
+        if !plain || slot.marks != MessageFlags::NONE || slot.lineage != NO_LINEAGE {
+            return None;
+        }
+        let payload = near.get(..slot.length as usize)?;
+        Some((slot, payload))
     }
 
     /// The slot of a ticket, unless it has been overwritten.

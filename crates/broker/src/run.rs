@@ -25,10 +25,12 @@ impl Broker {
         if !reigns && forward.is_none() {
             return false;
         }
+        let plain = self.has_plain_messages();
         let budget = budget - if reigns { self.copy_what_is_due(now, budget, out) } else { 0 };
         for _ in 0..budget {
             let Some(job) = self.queue.pop() else { break };
             match (job.kind(), forward) {
+                (JobKind::Dispatch, _) if plain && self.dispatch_plain(now, &job, out) => {}
                 (JobKind::Dispatch, _) if reigns => self.dispatch(now, job, out),
                 (JobKind::Replicate, _) if reigns => {
                     self.replicate(now, job.stream, job.ticket, out);
@@ -364,7 +366,7 @@ impl Topic {
 
     /// Whether others than subscribers get its messages: those of other protocols, or operators.
     #[inline]
-    fn has_others(&self) -> bool {
+    pub(crate) fn has_others(&self) -> bool {
         self.route.is_some() || self.processing.is_some()
     }
 

@@ -214,9 +214,10 @@ impl Broker {
             .iter()
             .filter(|s| self.table.stream(**s).is_some_and(|s| s.record.admitted))
             .count();
-        let Some(entry) = self.table.topic_mut(topic) else { return };
-        change(entry);
+        let Some(mut entry) = self.table.topic_mut(topic) else { return };
+        change(&mut entry);
         let after = entry.receivers();
+        drop(entry);
         for _ in 0..admitted {
             self.admission.uncount(&plan, &contract, before);
             self.admission.count(&plan, &contract, after);

@@ -1,26 +1,27 @@
 //! Topics and their streams.
 
 use crate::lazy::Copying;
+use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
 use contract::{Contract, Plan, Span, Time, TopicName};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use wire::LinkId;
 
-/// Its fields are in the order of use: every message needs the first two cache lines, which end in the plan behind the deadline of
-/// dispatch; one that is copied needs the next as well.
+/// Its fields are in the order of use: a plain message needs the first cache line, others the next as well, and one that is copied
+/// needs what the third one has of the plan.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Topic {
     pub(crate) contract: Contract,
+    pub(crate) plain: PlainTerms,
     /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
     pub(crate) subscribers: Subscribers,
     /// How operators take its messages, if they do.
     pub(crate) processing: Option<Processing>,
-    /// The class of contract that it is counted in.
-    pub(crate) class: u32,
     /// Under which number subscribers of other protocols are given its messages.
     pub(crate) route: Option<u32>,
     /// Whether its messages are results of an operator.
@@ -39,6 +40,29 @@ impl Topic {
     /// How many subscribers a message is dispatched to, as admission counts them.
     pub(crate) fn receivers(&self) -> u32 {
         self.subscribers.len() as u32 + self.others
+    }
+}
+
+/// A topic that is being changed.
+pub(crate) struct TopicMut<'a>(&'a mut Topic);
+
+impl Deref for TopicMut<'_> {
+    type Target = Topic;
+
+    fn deref(&self) -> &Topic {
+        self.0
+    }
+}
+
+impl DerefMut for TopicMut<'_> {
+    fn deref_mut(&mut self) -> &mut Topic {
+        self.0
+    }
+}
+
+impl Drop for TopicMut<'_> {
+    fn drop(&mut self) {
+        self.0.plain = PlainTerms::of(self.0);
     }
 }
 
@@ -95,7 +119,7 @@ impl Stream {
 }
 
 /// What happened to a stream's messages since it was registered.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) arrived: u64,
     pub(crate) latency_last: Span,
@@ -103,7 +127,7 @@ pub(crate) struct Counters {
 }
 
 /// What went wrong with a stream since it was registered.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Troubles {
     pub(crate) lost: u64,
     pub(crate) longest_run: u32,
@@ -146,8 +170,9 @@ impl Table {
         self.topics.get(index as usize)?.as_ref()
     }
 
-    pub(crate) fn topic_mut(&mut self, index: u32) -> Option<&mut Topic> {
-        self.topics.get_mut(index as usize)?.as_mut()
+    /// A topic to be changed. What follows from its terms is renewed afterwards.
+    pub(crate) fn topic_mut(&mut self, index: u32) -> Option<TopicMut<'_>> {
+        self.topics.get_mut(index as usize)?.as_mut().map(TopicMut)
     }
 
     #[inline]
@@ -189,7 +214,7 @@ impl Table {
         stream.ring.prefetch();
         match self.topics.get(stream.topic as usize) {
             Some(topic) if copied => fetch::<3, _>(topic),
-            Some(topic) => fetch::<2, _>(topic),
+            Some(topic) => fetch::<1, _>(topic),
             None => {}
         }
     }
@@ -211,7 +236,8 @@ impl Table {
         }
     }
 
-    pub(crate) fn insert_topic(&mut self, topic: Topic) -> u32 {
+    pub(crate) fn insert_topic(&mut self, mut topic: Topic) -> u32 {
+        topic.plain = PlainTerms::of(&topic);
         let name = Box::from(topic.name.as_str());
         let index = self.free_topics.pop().unwrap_or(self.topics.len() as u32);
         if index as usize == self.topics.len() {
@@ -227,7 +253,7 @@ impl Table {
         if index as usize == self.streams.len() {
             self.streams.push(None);
         }
-        if let Some(topic) = self.topic_mut(stream.topic) {
+        if let Some(mut topic) = self.topic_mut(stream.topic) {
             topic.streams.push(index);
         }
         self.streams[index as usize] = Some(stream);
@@ -256,9 +282,11 @@ impl Table {
             self.tickets.resize(index as usize + 1, 0);
         }
         self.tickets[index as usize] = stream.ring.next_ticket();
-        let topic = self.topic_mut(stream.topic)?;
+        let mut topic = self.topic_mut(stream.topic)?;
         topic.streams.retain(|other| *other != index);
-        if !topic.streams.is_empty() {
+        let published = !topic.streams.is_empty();
+        drop(topic);
+        if published {
             return Some((stream, None));
         }
         let topic = self.topics.get_mut(stream.topic as usize)?.take()?;
@@ -292,15 +320,15 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use contract::timing::PseudoDeadlines;
     use std::mem::offset_of;
 
     #[test]
     fn what_every_message_needs_lies_in_the_first_cache_lines() {
         assert_eq!(size_of::<Stream>(), 128, "a stream has two");
-        let of_pseudo = offset_of!(PseudoDeadlines, replication);
-        let ends = offset_of!(Topic, plan) + offset_of!(Plan, pseudo) + of_pseudo;
-        assert!(ends <= 128, "a topic's first two end at {ends}");
+        let ends = offset_of!(Topic, plain) + size_of::<PlainTerms>();
+        assert!(ends <= 64, "what a plain message needs of a topic ends at {ends}");
+        let ends = offset_of!(Topic, made) + size_of::<bool>();
+        assert!(ends <= 128, "what others need ends at {ends}");
         let ends = offset_of!(Topic, plan) + size_of::<Plan>();
         assert!(ends <= 192, "what a copy needs ends at {ends}");
         assert_eq!([size_of::<Option<Stream>>() - size_of::<Stream>(), size_of::<Subscribers>()], [0, 24]);

@@ -62,6 +62,17 @@ macro_rules! effects_through {
             self.$net.send_message(link, kind, message);
         }
 
+        #[inline]
+        fn offer_message(
+            &mut self,
+            link: LinkId,
+            kind: MessageKind,
+            message: &Message<'_>,
+            full: usize,
+        ) -> bool {
+            self.$net.offer_message(link, kind, message, full)
+        }
+
         fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
             self.$net.send_mark(link, kind, mark);
         }

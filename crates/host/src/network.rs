@@ -410,6 +410,22 @@ impl Effects for Network {
         }
     }
 
+    fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
+        let Network { slots, dirty, partner, .. } = self;
+        let Some(connection) = slots.get_mut(link.0 as usize).and_then(Option::as_mut) else { return true };
+        if connection.waiting() >= full {
+            return false;
+        }
+        if !std::mem::replace(&mut connection.dirty, true) {
+            dirty.push(link.0);
+        }
+        connection.outbox.push_message(kind, message);
+        if kind == MessageKind::Replicate {
+            *partner = Some(link.0);
+        }
+        true
+    }
+
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
         if let Some(outbox) = self.touch(link) {
             outbox.push_mark(kind, mark);

@@ -86,6 +86,16 @@ pub trait Effects {
     /// Sends one message, in a batch with its neighbours where possible.
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>);
 
+    /// The same, unless this many bytes or more wait on the link. Returns whether it was sent.
+    #[inline]
+    fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
+        let sends = self.backlog(link) < full;
+        if sends {
+            self.send_message(link, kind, message);
+        }
+        sends
+    }
+
     /// Sends one mark, in a batch with its neighbours where possible.
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark);
 

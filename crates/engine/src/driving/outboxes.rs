@@ -39,6 +39,14 @@ impl Effects for Outboxes {
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         self.boxes[link.0 as usize].push_message(kind, message);
     }
+    fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
+        let outbox = &mut self.boxes[link.0 as usize];
+        let sends = outbox.len() < full;
+        if sends {
+            outbox.push_message(kind, message);
+        }
+        sends
+    }
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
         self.boxes[link.0 as usize].push_mark(kind, mark);
     }
