@@ -384,8 +384,8 @@ impl Shared {
     fn run(&self, poller: &Poller, sleeper: &UnixStream) {
         let mut ready = Vec::new();
         while !self.ended.load(Ordering::Acquire) {
-            let patience = lock(&self.driver).patience();
-            if poller.wait(patience, &mut ready).is_err() {
+            let due = lock(&self.driver).due();
+            if poller.wait_until(due, &mut ready).is_err() {
                 break;
             }
             if ready.iter().any(host::Ready::is_waker) {

@@ -169,17 +169,24 @@ impl<N: Node> Driver<N> {
         !self.network.news.is_empty()
     }
 
-    /// How long to wait for sockets.
-    pub fn patience(&self) -> Span {
+    /// Until when to wait for sockets, by the host's clock. The next turn begins at once where that is [`Time::ZERO`].
+    pub fn due(&self) -> Time {
         let guests = self.network.lobby.as_ref().is_some_and(Lobby::has_some);
         if self.busy || guests || !self.network.news.is_empty() || !self.network.dials.is_empty() {
-            return Span::ZERO;
+            return Time::ZERO;
         }
         let paused =
             self.listeners.iter().map(|listener| listener.paused_until).filter(|at| *at != Time::ZERO).min();
-        let next =
-            self.node.next_deadline().min(self.network.next_expiry()).min(paused.unwrap_or(Time::NEVER));
-        if next == Time::NEVER { Span::FOREVER } else { next.since(now()).max(Span::ZERO) }
+        self.node.next_deadline().min(self.network.next_expiry()).min(paused.unwrap_or(Time::NEVER))
+    }
+
+    /// How long that is.
+    pub fn patience(&self) -> Span {
+        match self.due() {
+            Time::ZERO => Span::ZERO,
+            Time::NEVER => Span::FOREVER,
+            due => due.since(now()).max(Span::ZERO),
+        }
     }
 
     /// Whether everything that the node wrote has left.
@@ -239,10 +246,9 @@ impl<N: Node> Driver<N> {
     /// Waits until something is ready or due.
     fn wait(&mut self, ready: &mut Vec<Ready>) -> Result<(), Errno> {
         self.rest();
-        let mut patience = self.patience();
         // A rest that is owed anyway holds up nothing while it waits for sockets, so it sleeps first, and spins when it has rested.
-        let rested = self.breath.as_ref().is_none_or(Breath::is_rested);
-        if self.spin > Span::ZERO && patience > Span::ZERO && rested {
+        if self.spin > Span::ZERO && self.breath.as_ref().is_none_or(Breath::is_rested) {
+            let patience = self.patience();
             let mut time = now();
             let until = time + self.spin.min(patience);
             while time < until {
@@ -253,10 +259,9 @@ impl<N: Node> Driver<N> {
                     return Ok(());
                 }
             }
-            patience = self.patience();
         }
         let from = if self.breath.is_some() { now() } else { Time::ZERO };
-        self.network.poller.wait(patience, ready)?;
+        self.network.poller.wait_until(self.due(), ready)?;
         if let Some((load, gather)) = &mut self.gather {
             gather.woke(load.is_full(), now);
         }

@@ -1,9 +1,17 @@
 //! Waiting for sockets, with the kernel's epoll.
+//!
+//! Who waits again and again until something is due, and is woken by sockets long before, would have the kernel set a timer and take
+//! it back each time. So there is an alarm clock, which is set anew only where it would ring too late, or has rung. One that
+//! rings too early costs a look at the time.
 
-use contract::Span;
+use contract::{Span, Time};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a socket is ready for.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +23,9 @@ pub struct Ready {
     /// There is room to write, or a connection attempt has ended.
     pub writable: bool,
 }
+
+/// The number of the alarm clock.
+const ALARM: u64 = u64::MAX;
 
 /// Numbers from here on are wakers: not sockets of a node, but something that its driver's owner watches.
 pub(crate) const WAKERS: u64 = 1 << 41;
@@ -30,6 +41,10 @@ impl Ready {
 /// what is waited for.
 pub struct Poller {
     epoll: OwnedFd,
+    /// It follows the host's clock, and rings when that is stepped.
+    alarm: OwnedFd,
+    /// For when it is set; [`Time::NEVER`] if it has rung.
+    set_for: AtomicU64,
 }
 
 /// Events taken at once. More would make the first of them wait for the last before their answers leave.
@@ -38,7 +53,12 @@ const EVENTS_PER_WAIT: usize = 32;
 impl Poller {
     /// An empty set.
     pub fn new() -> Result<Poller, Errno> {
-        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let alarm = timerfd_create(TimerfdClockId::Realtime, flags)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = Poller { epoll, alarm, set_for: AtomicU64::new(Time::NEVER.0) };
+        poller.add_bell(&poller.alarm, ALARM)?;
+        Ok(poller)
     }
 
     pub(crate) fn add(&self, socket: impl AsFd, token: u64, write: bool) -> Result<(), Errno> {
@@ -62,22 +82,43 @@ impl Poller {
 
     /// Waits until something is ready or the time is over, and puts what is ready into `ready`.
     pub fn wait(&self, at_most: Span, ready: &mut Vec<Ready>) -> Result<(), Errno> {
+        let timeout = (!at_most.is_forever()).then(|| timespec(at_most.as_nanos_u64()));
+        self.take_ready(timeout.as_ref(), ready)
+    }
+
+    /// Waits until something is ready or the host's clock says this, and puts what is ready into `ready`. It may end sooner; whoever
+    /// has to wait longer calls again. [`Time::ZERO`]: it does not wait.
+    pub fn wait_until(&self, due: Time, ready: &mut Vec<Ready>) -> Result<(), Errno> {
+        if due == Time::ZERO {
+            return self.wait(Span::ZERO, ready);
+        }
+        if due.0 < self.set_for.load(Ordering::Relaxed) {
+            let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+            let value = Itimerspec { it_interval: timespec(0), it_value: timespec(due.0) };
+            timerfd_settime(&self.alarm, flags, &value)?;
+            self.set_for.store(due.0, Ordering::Relaxed);
+        }
+        self.take_ready(None, ready)
+    }
+
+    fn take_ready(&self, timeout: Option<&Timespec>, ready: &mut Vec<Ready>) -> Result<(), Errno> {
         ready.clear();
         let mut buffer = [std::mem::MaybeUninit::<epoll::Event>::uninit(); EVENTS_PER_WAIT];
-        let timeout = (!at_most.is_forever()).then(|| {
-            let nanos = at_most.as_nanos_u64();
-            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
-        });
-        let events = match epoll::wait(&self.epoll, &mut buffer, timeout.as_ref()) {
+        let events = match epoll::wait(&self.epoll, &mut buffer, timeout) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error),
         };
         for event in events {
+            let token = event.data.u64();
+            if token == ALARM {
+                self.set_for.store(Time::NEVER.0, Ordering::Relaxed);
+                continue;
+            }
             let flags = event.flags;
             let broken = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
             ready.push(Ready {
-                token: event.data.u64(),
+                token,
                 readable: broken || flags.contains(epoll::EventFlags::IN),
                 writable: broken || flags.contains(epoll::EventFlags::OUT),
             });
@@ -86,6 +127,86 @@ impl Poller {
     }
 }
 
+fn timespec(nanos: u64) -> Timespec {
+    Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
+}
+
 fn interest(write: bool) -> epoll::EventFlags {
     if write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::now;
+    use rustix::event::{EventfdFlags, eventfd};
+
+    const LONG: Span = Span::secs(3_600);
+
+    /// Waits until something is ready or this is due, however often the alarm rings too early. Returns how often it waited.
+    fn wait(poller: &Poller, due: Time, ready: &mut Vec<Ready>) -> u32 {
+        for times in 1..100 {
+            poller.wait_until(due, ready).unwrap();
+            if !ready.is_empty() || now() >= due {
+                return times;
+            }
+        }
+        panic!("it ends again and again, and nothing is due");
+    }
+
+    #[test]
+    fn it_waits_until_the_clock_says_so_and_no_longer_than_the_sooner_of_two_times() {
+        let poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        for _ in 0..3 {
+            let due = now() + Span::millis(3);
+            assert_eq!(wait(&poller, due, &mut ready), 1);
+            assert!(now() >= due && ready.is_empty());
+        }
+        let bell = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        poller.add_bell(&bell, 7).unwrap();
+        rustix::io::write(&bell, &1_u64.to_ne_bytes()).unwrap();
+        poller.wait_until(now() + LONG, &mut ready).unwrap();
+        assert_eq!(
+            ready.first().map(|ready| ready.token),
+            Some(7),
+            "a bell is heard, with the alarm set for later"
+        );
+        let due = now() + Span::millis(3);
+        wait(&poller, due, &mut ready);
+        assert!(now() >= due && ready.is_empty(), "the alarm is set for sooner");
+    }
+
+    #[test]
+    fn an_alarm_that_was_set_for_too_soon_rings_once_and_is_set_again() {
+        let poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        let bell = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
+        poller.add_bell(&bell, 7).unwrap();
+        let soon = now() + Span::millis(5);
+        assert_eq!(wait(&poller, soon, &mut ready), 1, "the bell comes first");
+        let later = soon + Span::millis(5);
+        assert!(wait(&poller, later, &mut ready) <= 2);
+        assert!(now() >= later && ready.is_empty());
+        assert_eq!(wait(&poller, now() - Span::secs(1), &mut ready), 1, "what is overdue is not waited for");
+    }
+
+    #[test]
+    fn what_has_rung_while_nobody_waited_is_heard_later() {
+        let poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        let due = now() + Span::millis(2);
+        let bell = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
+        poller.add_bell(&bell, 7).unwrap();
+        poller.wait_until(due, &mut ready).unwrap();
+        assert_eq!(ready.len(), 1);
+        while now() < due + Span::millis(1) {
+            std::hint::spin_loop();
+        }
+        poller.wait_until(due, &mut ready).unwrap();
+        assert!(ready.is_empty(), "it ends at once, since that was due");
+        let next = now() + Span::millis(2);
+        wait(&poller, next, &mut ready);
+        assert!(now() >= next);
+    }
 }
