@@ -27,6 +27,7 @@ pub(crate) struct BrokerLink {
     numbers: Vec<u32>,
     poll_at: Time,
     poll_number: u64,
+    /// Polls since something last came.
     unanswered: u32,
     /// How long to leave it alone after the connection has ended.
     pub(crate) rest: Span,
@@ -99,7 +100,8 @@ impl BrokerLink {
         self.numbers.iter_mut().filter(|bound| **bound == stream).for_each(|bound| *bound = NO_STREAM);
     }
 
-    pub(crate) fn answered(&mut self) {
+    /// Something has come from it.
+    pub(crate) fn heard(&mut self) {
         self.unanswered = 0;
     }
 

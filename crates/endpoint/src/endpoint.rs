@@ -281,6 +281,8 @@ impl Endpoint {
     pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         let Some(index) = self.broker_of(from) else { return };
         let broker = PeerIndex(index as u8);
+        // Whatever comes shows that it lives; behind a narrow connection, answers wait behind messages.
+        self.brokers[index].heard();
         match frame {
             Frame::Deliver(messages) => self.receive(now, index, from, messages, out),
             Frame::Hello(hello) => self.welcome(now, index, from, &hello, out),
@@ -301,7 +303,7 @@ impl Endpoint {
                 self.hear_subscribed(broker, number, reigns, result, out);
             }
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
-            Frame::PollReply { .. } => self.brokers[index].answered(),
+            Frame::PollReply { .. } => {}
             Frame::NodeStatus(_)
             | Frame::LevelStatuses(_)
             | Frame::OperatorStatuses(_)

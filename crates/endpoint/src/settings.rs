@@ -60,7 +60,7 @@ pub struct Settings {
     pub brokers: u8,
     /// The time between two polls of each broker.
     pub poll: Span,
-    /// How many polls in a row may stay unanswered before the connection is given up.
+    /// How many polls in a row may stay unanswered, while nothing else comes, before the connection is given up.
     pub misses: u32,
     /// How long an attempt to connect may take.
     pub connect: Span,

@@ -77,6 +77,21 @@ fn a_client_that_gives_a_broker_up_sleeps_while_the_connection_closes() {
     assert!(client.times_closed(link) <= 10, "{} farewells", client.times_closed(link));
 }
 
+/// Behind a narrow connection, the answers to its polls wait for seconds behind messages.
+#[test]
+fn a_client_does_not_give_up_a_broker_that_sends_messages() {
+    let mut client = Alone::client();
+    let link = client.connect(0);
+    client.tell(link, &hello(Standing::Primary, "a", 10, 1));
+    for seq in 0..25 {
+        client.pass(Span::millis(200));
+        client.send(link, MessageKind::Deliver, 0, seq, b"late");
+        assert_eq!(client.wants_closed(link), None, "after {seq} messages");
+    }
+    client.pass(Span::secs(2));
+    assert_eq!(client.wants_closed(link), Some("no answer to polls"), "nothing comes any more");
+}
+
 #[test]
 fn a_subscription_is_asked_for_once_on_each_connection() {
     let mut client = Alone::client();
