@@ -275,7 +275,10 @@ impl World {
         let keep = arrived + self.random.usize(0..=under_way);
         let slot = &mut self.conns[conn as usize];
         let discarded = slot.lanes[side].chunks.split_off(keep);
-        let receiver = slot.ends[1 - side].host;
+        let (sender, receiver) = (slot.ends[side].host, slot.ends[1 - side].host);
+        if sender < 2 && receiver < 2 && !discarded.is_empty() {
+            self.watch.devices.partner_not_told(now);
+        }
         self.lose(receiver, true, &discarded);
     }
 

@@ -2,8 +2,9 @@
 //! once, in order; sessions, retained messages and wills are still there after a crash.
 //!
 //! Source: `docs/mqtt.md`, "what an acknowledgement means". It holds when a process dies or hands over. It does not where a
-//! host goes down with what its kernel had not sent, or where two brokers reign for a while because nothing passes between
-//! them: what was published before such an upheaval is not looked at.
+//! host goes down with what its kernel had not sent, where the kernel of a dead process discards what its partner was to be told, or
+//! where two brokers reign for a while because nothing passes between them: what was published before such an upheaval is not
+//! looked at.
 
 use crate::device::{Taken, Word};
 use crate::ledger::Ledger;
@@ -202,6 +203,11 @@ impl Devices {
         if !handed && (self.alive[1 - host] || self.host_down[1 - host]) {
             self.upheaval = now;
         }
+    }
+
+    /// The kernel of a dead broker has discarded something that was on its way to the other one.
+    pub(crate) fn partner_not_told(&mut self, now: Time) {
+        self.upheaval = now;
     }
 
     /// A broker has found out that another one reigns.
