@@ -1,9 +1,9 @@
-//! The way of a plain message: one of which nothing has to be said. It is the next of its stream, as old as it may be, short, and in
-//! the place of one that all have had; it goes to one subscriber, which is there and has room. Nearly every message is so.
+//! The way of a plain message: one of which nothing has to be said. It is the next of its stream, in time, short, and takes the place
+//! of one that all have had; it goes to one subscriber, which is there and has room. Nearly every message is so.
 //!
-//! Each step asks all that at once and does only what then is left to do, which is a third of the work. Whatever is not plain
-//! is left as it is, for [`Broker::store`] and [`Broker::run`]. **The invariant**: a plain message does to the broker what it would do
-//! there, and nothing else (`plain/tests.rs` compares them, whatever comes).
+//! Each step asks all that at once and does only what then is left to do, which saves a quarter of a message's instructions and more.
+//! Whatever is not plain is left as it is, for [`Broker::store`] and [`Broker::run`]. **The invariant**: a plain message does to the
+//! broker what it would do there, and nothing else (`plain/tests.rs` compares them, whatever comes).
 
 use crate::broker::{Broker, Outputs};
 use crate::lazy::Arrival;
