@@ -9,7 +9,7 @@ use wire::{
 
 pub(crate) const PUBLISHER: LinkId = LinkId(0);
 const BACKUP: LinkId = LinkId(1);
-pub(crate) const FIRST_SUBSCRIBER: u32 = 2;
+const FIRST_SUBSCRIBER: u32 = 2;
 const PAYLOAD: [u8; 64] = [7; 64];
 /// Batches between two polls of the backup: 8 ms.
 const BATCHES_PER_POLL: usize = 5;
@@ -41,18 +41,10 @@ pub(crate) struct ManyStreams {
 
 impl ManyStreams {
     pub(crate) fn new(batches: u64) -> ManyStreams {
-        let mut bench = Bench::new(FIRST_SUBSCRIBER + 1, |node| node);
-        bench.enter(PUBLISHER, Protocol::Verge, &hello(PUBLISHER, Standing::Orphaned, "publisher"));
-        for stream in 0..TOPICS {
-            let topic = format!("plant/sensor/{stream}");
-            let contract = Contract::every(PERIOD * TOPICS).deadline(Span::millis(100 + stream as i64 % 400));
-            let contract = Some(contract.tolerate(3));
-            let register = Register { stream: stream as u32, incarnation: 1, contract, topic: &topic };
-            bench.feed(PUBLISHER, &bytes(&Frame::Register(register)));
-        }
-        let subscriber = LinkId(FIRST_SUBSCRIBER);
-        bench.enter(subscriber, Protocol::Verge, &hello(subscriber, Standing::Orphaned, "subscriber"));
-        bench.feed(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
+        let bench = with_topics(TOPICS, |stream| {
+            let deadline = Span::millis(100 + stream as i64 % 400);
+            Contract::every(PERIOD * TOPICS).deadline(deadline).tolerate(3)
+        });
         let batch = |index: u64| {
             let mut outbox = Outbox::default();
             for position in 0..BATCH {
@@ -86,6 +78,22 @@ impl Scenario for ManyStreams {
         let counters = self.bench.counters();
         assert_eq!([counters.arrived, counters.dispatched], [messages; 2], "arrived, dispatched");
     }
+}
+
+/// A broker with so many topics of one publisher, all of which one subscriber receives.
+pub(crate) fn with_topics(topics: u64, contract: impl Fn(u64) -> Contract) -> Bench {
+    let mut bench = Bench::new(FIRST_SUBSCRIBER + 1, |node| node);
+    bench.enter(PUBLISHER, Protocol::Verge, &hello(PUBLISHER, Standing::Orphaned, "publisher"));
+    for stream in 0..topics {
+        let topic = format!("plant/sensor/{stream}");
+        let contract = Some(contract(stream));
+        let register = Register { stream: stream as u32, incarnation: 1, contract, topic: &topic };
+        bench.feed(PUBLISHER, &bytes(&Frame::Register(register)));
+    }
+    let subscriber = LinkId(FIRST_SUBSCRIBER);
+    bench.enter(subscriber, Protocol::Verge, &hello(subscriber, Standing::Orphaned, "subscriber"));
+    bench.feed(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
+    bench
 }
 
 /// Messages from one publisher to all subscribers.
@@ -143,7 +151,7 @@ impl Scenario for Flow {
     }
 }
 
-pub(crate) fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
+fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
     bytes(&Frame::Hello(Hello {
         standing,
         prefers_to_reign: false,
@@ -156,7 +164,7 @@ pub(crate) fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
     }))
 }
 
-pub(crate) fn bytes(frame: &Frame<'_>) -> Vec<u8> {
+fn bytes(frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     bytes

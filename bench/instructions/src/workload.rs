@@ -1,10 +1,10 @@
 //! What a broker has to do with the workload of the source's table 3.2 at 13 525 topics, as its load in `bench/peers` sends it.
 
 use crate::Scenario;
-use crate::native::{FIRST_SUBSCRIBER, PUBLISHER, bytes, hello};
+use crate::native::{PUBLISHER, with_topics};
 use crate::node::{BEGIN, Bench};
 use contract::{Contract, Span};
-use wire::{Frame, LinkId, Message, MessageFlags, MessageKind, Outbox, Protocol, Register, Standing};
+use wire::{Message, MessageFlags, MessageKind, Outbox};
 
 /// Messages of one frame: all of one category, created at the same time.
 const FRAME: u64 = 40;
@@ -31,19 +31,10 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) fn new(batches: u64) -> Workload {
-        let mut bench = Bench::new(FIRST_SUBSCRIBER + 1, |node| node);
-        bench.enter(PUBLISHER, Protocol::Verge, &hello(PUBLISHER, Standing::Orphaned, "publisher"));
-        for stream in 0..TOPICS {
-            let topic = format!("plant/sensor/{stream}");
+        let bench = with_topics(TOPICS, |stream| {
             let deadline = DEADLINES_MS[(stream / FRAME) as usize % DEADLINES_MS.len()];
-            let contract = Contract::every(PAUSE * (TOPICS / BATCH)).deadline(Span::millis(deadline));
-            let contract = Some(contract.tolerate(3));
-            let register = Register { stream: stream as u32, incarnation: 1, contract, topic: &topic };
-            bench.feed(PUBLISHER, &bytes(&Frame::Register(register)));
-        }
-        let subscriber = LinkId(FIRST_SUBSCRIBER);
-        bench.enter(subscriber, Protocol::Verge, &hello(subscriber, Standing::Orphaned, "subscriber"));
-        bench.feed(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
+            Contract::every(PAUSE * (TOPICS / BATCH)).deadline(Span::millis(deadline)).tolerate(3)
+        });
         let batch = |index: u64| {
             let mut outbox = Outbox::default();
             let created = BEGIN + PAUSE * index - UNDER_WAY;
