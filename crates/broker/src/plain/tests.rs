@@ -47,6 +47,9 @@ impl Outputs for Heard {
         self.given.push(message.receipt);
         !self.given.len().is_multiple_of(5)
     }
+    fn release(&mut self, lineage: u32) {
+        self.said.push(format!("release {lineage}"));
+    }
     fn covered(&mut self, stream: u32, seq: u64) {
         self.said.push(format!("covered {stream} {seq}"));
     }
@@ -92,6 +95,8 @@ enum Act {
     Post(u32, u8),
     /// It is not known which number comes next.
     Forget(u32),
+    /// The newest message of a topic is a result, of which something is to be released.
+    Tie(u32),
     /// The numbers of a topic that nobody hears are nearly used up.
     Exhaust,
     /// A subscriber says farewell, its connection ends, or comes back.
@@ -140,6 +145,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         3 => Just(Act::Process),
         3 => (0_u32..3, select(vec![0_u8, 16, 128, 240])).prop_map(|(topic, marks)| Act::Post(topic, marks)),
         1 => (0..TOPICS.len() as u32).prop_map(Act::Forget),
+        1 => (0..TOPICS.len() as u32).prop_map(Act::Tie),
         1 => Just(Act::Exhaust),
         1 => who().prop_map(Act::Part),
         1 => who().prop_map(Act::Leave),
@@ -266,6 +272,11 @@ impl Tried {
                 let _ = self.broker.store(self.now, None, *stream, &message, false, &mut self.out);
             }
             Act::Forget(stream) => self.broker.table.stream_mut(*stream).unwrap().next_seq_unknown = true,
+            Act::Tie(stream) => {
+                let ring = &mut self.broker.table.stream_mut(*stream).unwrap().ring;
+                let newest = ring.next_ticket().wrapping_sub(1);
+                ring.slot_mut(newest).into_iter().for_each(|slot| slot.lineage = 5);
+            }
             Act::Exhaust => self.next[UNHEARD] = self.next[UNHEARD].max(u64::MAX - 3),
             Act::Part(who) => {
                 let text = "farewell";
