@@ -410,9 +410,10 @@ impl Session {
         (self.deferred.is_empty() && out.backlog(link) < backlog_max).then_some(link)
     }
 
-    /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes.
+    /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes. The
+    /// result that was made first is not always the oldest.
     fn expects(&self, stream: &Stream, seq: u64) -> u64 {
-        if self.began <= stream.record.registered { stream.record.first } else { seq }
+        if self.began <= stream.record.registered { stream.record.first.min(seq) } else { seq }
     }
 
     /// Whether a copy should be kept for it: it is there and slow, or has just lost its connection. One that stays away

@@ -2,7 +2,10 @@ use super::*;
 use crate::settings::{Limits, Settings};
 use contract::NodeId;
 use contract::admission::Costs;
-use wire::{Effects, Farewell, Frame, LinkId, Mark, MarkKind, MessageKind, Order, PeerIndex};
+use wire::{
+    Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, MessageKind, Order, PeerIndex,
+    Protocol, Secret, Standing,
+};
 
 #[test]
 fn long_names_of_results_stay_apart() {
@@ -12,11 +15,13 @@ fn long_names_of_results_stay_apart() {
     assert_ne!(long("1"), long("2"));
 }
 
-/// Nobody is connected; operators take every topic, once there are any.
+/// Nobody listens; operators take every topic, once there are any.
 #[derive(Default)]
 struct Alone {
     within: Option<Span>,
     said: Vec<String>,
+    /// The numbers that subscribers are told to expect first.
+    expected: Vec<u64>,
 }
 
 impl Outputs for Alone {
@@ -29,7 +34,11 @@ impl Outputs for Alone {
 }
 
 impl Effects for Alone {
-    fn send(&mut self, _link: LinkId, _frame: &Frame<'_>) {}
+    fn send(&mut self, _link: LinkId, frame: &Frame<'_>) {
+        if let Frame::Announce(announce) = frame {
+            self.expected.push(announce.next_seq);
+        }
+    }
     fn send_message(&mut self, _link: LinkId, _kind: MessageKind, _message: &Message<'_>) {}
     fn send_mark(&mut self, _link: LinkId, _kind: MarkKind, _mark: Mark) {}
     fn backlog(&self, _link: LinkId) -> usize {
@@ -166,6 +175,37 @@ fn streams_of_results_that_the_other_broker_ends_are_not_taken_for_those_that_co
         let carried: Vec<_> = ring.tickets().filter_map(|ticket| Some(ring.message(ticket)?.1)).collect();
         assert_eq!(carried, [topic.as_bytes()]);
     }
+}
+
+/// As when operators are behind after a failover, and the newest messages of a stream, which it sends at once, come to them first.
+#[test]
+fn a_subscriber_is_told_to_expect_the_first_result_that_it_gets_though_a_later_one_was_made_first() {
+    let (mut broker, mut out) = (broker(|limits| limits.jobs = 3), Alone::default());
+    broker.handle_timeout(NOW, &mut out);
+    let index = stream(&mut broker, &mut out);
+    let link = LinkId(0);
+    broker.handle_link(NOW, link, LinkChange::Accepted(Protocol::Verge), &mut out);
+    let hello = Hello {
+        standing: Standing::Orphaned,
+        prefers_to_reign: false,
+        reign: Default::default(),
+        node: NodeId(2),
+        incarnation: 1,
+        name: "subscriber",
+        user: "",
+        password: Secret(""),
+    };
+    broker.handle_frame(NOW, link, Frame::Hello(hello), &mut out);
+    broker.handle_frame(NOW, link, Frame::Subscribe { number: 0, filter: "x" }, &mut out);
+    let mut publish = |broker: &mut Broker, seq| {
+        let created = NOW + Span::micros(seq as i64);
+        broker.publish_result(NOW, &Outcome { seq, created, ..result(index, 0, "x") }, &mut out)
+    };
+    assert!(publish(&mut broker, 52));
+    assert!(publish(&mut broker, 50));
+    assert!(!publish(&mut broker, 51), "there is no room, so it is lost, and its subscriber has to count it");
+    broker.run(NOW, 2, &mut out);
+    assert_eq!(out.expected, [50]);
 }
 
 /// As when a primary tells a backup, and the publisher sends again after that has come to reign.
