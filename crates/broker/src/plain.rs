@@ -13,34 +13,55 @@ use crate::table::Topic;
 use contract::{Span, Time};
 use wire::{Message, MessageFlags, MessageKind};
 
-/// What a plain message needs of its topic besides the contract.
+/// All that a plain message needs of its topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(crate) struct PlainTerms {
+    /// The shortest time between two messages.
+    period: Span,
     /// How long after its creation a message is to be dispatched.
     within: Span,
-    /// The only one to whom messages go, and who need not confirm them; [`NOBODY`] where it is otherwise.
-    receiver: u32,
+    receiver: Receiver,
     /// The class of contract that it is counted in.
     pub(crate) class: u32,
+    /// Which of two equal deadlines goes first.
+    priority: u8,
+    /// Whether the contract needs copies.
+    replicate: bool,
 }
 
-/// No session has this number.
-const NOBODY: u32 = u32::MAX;
+/// To whom messages go, where that is simple. So wide that the first cache line of a topic says as well whether there is one: where no
+/// topic is, the table of topics has an impossible value here, the widest that it finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+enum Receiver {
+    /// To several, to nobody, to somebody who has to confirm them, or not only to sessions.
+    Others,
+    /// To this session, and to nobody else.
+    Only(u32),
+}
 
 impl PlainTerms {
     /// Those of a topic of which only the class is known yet.
     pub(crate) fn new(class: u32) -> PlainTerms {
-        PlainTerms { within: Span::ZERO, receiver: NOBODY, class }
+        let (period, within) = (Span::FOREVER, Span::ZERO);
+        PlainTerms { period, within, receiver: Receiver::Others, class, priority: 0, replicate: false }
     }
 
     /// As they are now.
     pub(crate) fn of(topic: &Topic) -> PlainTerms {
         let receiver = match *topic.subscribers {
-            [only] if !topic.contract.confirm && !topic.has_others() => only,
-            _ => NOBODY,
+            [only] if !topic.contract.confirm && !topic.has_others() => Receiver::Only(only),
+            _ => Receiver::Others,
         };
-        PlainTerms { within: topic.plan.pseudo.dispatch, receiver, class: topic.plain.class }
+        PlainTerms {
+            period: topic.contract.period,
+            within: topic.plan.pseudo.dispatch,
+            receiver,
+            class: topic.plain.class,
+            priority: topic.contract.priority,
+            replicate: topic.plan.replicate,
+        }
     }
 }
 
@@ -61,16 +82,16 @@ impl Broker {
     pub(crate) fn store_plain(&mut self, now: Time, index: u32, message: &Message<'_>, copied: bool) -> bool {
         let Broker { table, queue, lazy, stats, admission, .. } = self;
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
-        let contract = &topic.contract;
+        let terms = &topic.plain;
         let Message { flags, seq, created, payload, .. } = *message;
         let (Some(age), Some(step)) = (now.0.checked_sub(created.0), created.0.checked_sub(stream.created.0))
         else {
             return false;
         };
         // Creation may jitter by as much as the way to the broker is allowed to take.
-        let least_step = (contract.period.0).wrapping_sub(admission.delays().publisher_to_broker.0);
-        let in_time = age <= contract.deadline.as_nanos_u64()
-            && (step as i64 >= least_step || contract.period.is_forever());
+        let least_step = (terms.period.0).wrapping_sub(admission.delays().publisher_to_broker.0);
+        let in_time =
+            age <= terms.within.as_nanos_u64() && (step as i64 >= least_step || terms.period.is_forever());
         let next = seq == stream.next_seq && seq != u64::MAX && !stream.next_seq_unknown;
         if !in_time || !next || flags != MessageFlags::NONE || !queue.has_room() {
             return false;
@@ -80,12 +101,12 @@ impl Broker {
         stream.counters.arrived += 1;
         stream.next_seq = seq + 1;
         (stream.created, stream.released) = (created, created);
-        queue.push(JobKind::Dispatch, created + topic.plain.within, contract.priority, index, ticket);
-        if copied && topic.plan.replicate {
-            let (due, priority) = (created + topic.plan.pseudo.replication, contract.priority);
+        queue.push(JobKind::Dispatch, created + terms.within, terms.priority, index, ticket);
+        if copied && terms.replicate {
+            let due = created + topic.plan.pseudo.replication;
             let arrival = Arrival { index, ticket, expected: seq, seq, released: created };
             if !lazy.takes(stream, topic, &arrival) {
-                queue.push(JobKind::Replicate, due, priority, index, ticket);
+                queue.push(JobKind::Replicate, due, terms.priority, index, ticket);
             }
         }
         true
@@ -101,7 +122,7 @@ impl Broker {
             PlainTerms::of(topic),
             "what follows from a topic's terms is up to date"
         );
-        let PlainTerms { within, receiver, .. } = topic.plain;
+        let PlainTerms { within, receiver: Receiver::Only(receiver), .. } = topic.plain else { return false };
         let Some(session) = sessions.get(receiver).filter(|session| session.deferred.is_empty()) else {
             return false;
         };

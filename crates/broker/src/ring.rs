@@ -288,7 +288,7 @@ impl Ring {
     }
 
     /// A short message to which nothing has happened and of which nothing is special, with its payload.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn plain(&mut self, ticket: u32) -> Option<(&mut Slot, &[u8])> {
         let index = self.index(ticket);
         let Cell { slot, near } = self.cells.get_mut(index)?;

@@ -16,21 +16,21 @@ use wire::LinkId;
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Topic {
-    pub(crate) contract: Contract,
     pub(crate) plain: PlainTerms,
+    pub(crate) contract: Contract,
     /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
     pub(crate) subscribers: Subscribers,
-    /// How operators take its messages, if they do.
-    pub(crate) processing: Option<Processing>,
     /// Under which number subscribers of other protocols are given its messages.
     pub(crate) route: Option<u32>,
-    /// Whether its messages are results of an operator.
-    pub(crate) made: bool,
     pub(crate) plan: Plan,
+    /// How operators take its messages, if they do.
+    pub(crate) processing: Option<Processing>,
     pub(crate) name: TopicName,
     pub(crate) streams: Vec<u32>,
     /// How many subscribers of other protocols it has.
     pub(crate) others: u32,
+    /// Whether its messages are results of an operator.
+    pub(crate) made: bool,
 }
 
 /// The first of them lie in the topic itself.
@@ -327,10 +327,11 @@ mod tests {
         assert_eq!(size_of::<Stream>(), 128, "a stream has two");
         let ends = offset_of!(Topic, plain) + size_of::<PlainTerms>();
         assert!(ends <= 64, "what a plain message needs of a topic ends at {ends}");
-        let ends = offset_of!(Topic, made) + size_of::<bool>();
+        let ends = offset_of!(Topic, route) + size_of::<Option<u32>>();
         assert!(ends <= 128, "what others need ends at {ends}");
         let ends = offset_of!(Topic, plan) + size_of::<Plan>();
         assert!(ends <= 192, "what a copy needs ends at {ends}");
+        assert_eq!(size_of::<Option<Topic>>(), 256, "a topic has four");
         assert_eq!([size_of::<Option<Stream>>() - size_of::<Stream>(), size_of::<Subscribers>()], [0, 24]);
     }
 }
