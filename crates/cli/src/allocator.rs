@@ -2,20 +2,224 @@
 //!
 //! Threads of different priorities share it, and the system's allocator has locks: a less urgent thread that is interrupted while it
 //! holds one holds up the data thread, for as long as the threads between the two have work. In mimalloc every thread has memory of
-//! its own, and gives that of others back with atomic operations, so nobody waits. Without huge pages: they would take three times
-//! the memory.
+//! its own, and gives that of others back with atomic operations, so nobody waits.
+//!
+//! A broker's messages, streams and topics come from huge pages. Of tens of thousands of streams none is in the processor's cache, and
+//! where pages are small, their addresses are not either: looking these up takes longer than fetching the memory, on a guest above
+//! all. **The convention**: what each message touches asks to lie at pairs of cache lines (`repr(align(128))`), and hardly anything
+//! else does. All memory on huge pages would take nearly twice as much.
+
+use libmimalloc_sys as mi;
+use mimalloc::MiMalloc;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::alloc::{GlobalAlloc, Layout};
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator::new();
+
+/// How what each message touches is aligned.
+const PAIR_OF_LINES: usize = 128;
+const HUGE_PAGE: usize = 2 << 20;
+/// So much lies on small pages first, which is several hundred topics with a stream each: the processor finds those without, and a
+/// small broker stays small.
+const SMALL_BYTES: usize = 1 << 20;
+/// Addresses for what is on huge pages; memory is taken when it is used. What has no room is elsewhere.
+const HUGE_BYTES: usize = 256 << 20;
+
+struct Allocator {
+    /// Whether this program is one for huge pages.
+    wanted: AtomicBool,
+    /// How much has been asked for, since then, of what each message touches.
+    asked: AtomicUsize,
+    /// Where huge pages are handed out, once that is much.
+    huge: AtomicPtr<mi::mi_heap_t>,
+}
+
+/// From now on, what each message touches lies on huge pages where the host has them, once there is much of it. They are not given
+/// back.
+pub fn use_huge_pages() {
+    ALLOCATOR.wanted.store(true, Ordering::Relaxed);
+}
+
+/// A heap with these addresses; `None` if the host does not let a program have so many.
+#[expect(unsafe_code, reason = "memory is given to an allocator in C")]
+fn heap_of_huge_pages(bytes: usize) -> Option<(*mut mi::mi_heap_t, Range<usize>)> {
+    let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: the kernel chooses a place where nothing is.
+    let found = unsafe { mmap_anonymous(null_mut(), bytes + HUGE_PAGE, access, kind) }.ok()?;
+    let begin = found.wrapping_byte_add(found.addr().wrapping_neg() % HUGE_PAGE);
+    // Small pages are as good, but slower.
+    // SAFETY: the range is within what was mapped, and nothing lies there yet.
+    let _ = unsafe { madvise(begin, bytes, Advice::LinuxHugepage) };
+    let mut arena = null_mut();
+    // It is committed, is to stay so, and holds zeros; no particular memory node, and nobody else's.
+    // SAFETY: the range is mapped, aligned beyond what an arena has to be, used by nobody, and stays for ever.
+    unsafe {
+        if !mi::mi_manage_os_memory_ex(begin, bytes, true, true, true, -1, true, &raw mut arena) {
+            let _ = munmap(found, bytes + HUGE_PAGE);
+            return None;
+        }
+        let heap = mi::mi_heap_new_in_arena(arena);
+        (!heap.is_null()).then(|| (heap, begin.addr()..begin.addr() + bytes))
+    }
+}
+
+impl Allocator {
+    const fn new() -> Allocator {
+        let (wanted, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Allocator { wanted, asked, huge: AtomicPtr::new(null_mut()) }
+    }
+
+    /// Where this is to lie, if it is to lie on huge pages.
+    #[inline]
+    fn huge_pages_for(&self, layout: Layout) -> Option<*mut mi::mi_heap_t> {
+        if layout.align() != PAIR_OF_LINES || !self.wanted.load(Ordering::Relaxed) {
+            return None;
+        }
+        let before = self.asked.fetch_add(layout.size(), Ordering::Relaxed);
+        // Only one comes to so much.
+        if before < SMALL_BYTES
+            && before + layout.size() >= SMALL_BYTES
+            && let Some((heap, _)) = heap_of_huge_pages(HUGE_BYTES)
+        {
+            self.huge.store(heap, Ordering::Release);
+        }
+        Some(self.huge.load(Ordering::Acquire)).filter(|heap| !heap.is_null())
+    }
+}
+
+// SAFETY: mimalloc returns memory of the size and alignment that it is asked for, or null, from each of its heaps and by any thread,
+// and takes back what came from any of them.
+#[expect(unsafe_code, reason = "an allocator is")]
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if let Some(heap) = self.huge_pages_for(layout) {
+            // SAFETY: the heap lives for ever.
+            let place = unsafe { mi::mi_heap_malloc_aligned(heap, layout.size(), layout.align()) };
+            if !place.is_null() {
+                return place.cast();
+            }
+        }
+        // SAFETY: the caller keeps what both promise.
+        unsafe { MiMalloc.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { MiMalloc.dealloc(place, layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if let Some(heap) = self.huge_pages_for(layout) {
+            // SAFETY: as above.
+            let place = unsafe { mi::mi_heap_zalloc_aligned(heap, layout.size(), layout.align()) };
+            if !place.is_null() {
+                return place.cast();
+            }
+        }
+        // SAFETY: as above.
+        unsafe { MiMalloc.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if let Some(heap) = self.huge_pages_for(layout) {
+            // SAFETY: as above; what lies elsewhere moves here.
+            let moved = unsafe { mi::mi_heap_realloc_aligned(heap, place.cast(), size, layout.align()) };
+            if !moved.is_null() {
+                return moved.cast();
+            }
+        }
+        // SAFETY: as above.
+        unsafe { MiMalloc.realloc(place, layout, size) }
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::hint::black_box;
     use std::os::unix::thread::JoinHandleExt;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::sync::atomic::Ordering::SeqCst;
     use std::sync::mpsc::sync_channel;
     use std::thread;
     use std::time::{Duration, Instant};
+
+    /// As what messages touch.
+    const PAIRS: usize = 2_048;
+    const LAYOUT: Layout = match Layout::from_size_align(PAIRS * PAIR_OF_LINES, PAIR_OF_LINES) {
+        Ok(layout) => layout,
+        Err(_) => panic!(),
+    };
+
+    #[test]
+    #[expect(unsafe_code, reason = "an allocator is")]
+    fn there_are_huge_pages_once_there_is_much_for_them_in_a_program_that_wants_them() {
+        let allocator = Allocator::new();
+        // SAFETY: the size is not zero, and what is given back was allocated.
+        let come_and_go = || unsafe { allocator.dealloc(allocator.alloc(LAYOUT), LAYOUT) };
+        let has_huge_pages = || !allocator.huge.load(Ordering::Acquire).is_null();
+        come_and_go();
+        assert!(!has_huge_pages(), "they are not wanted");
+        allocator.wanted.store(true, Ordering::Relaxed);
+        for asked in (0..SMALL_BYTES).step_by(LAYOUT.size()) {
+            assert!(!has_huge_pages(), "after {asked} bytes");
+            come_and_go();
+        }
+        assert!(has_huge_pages());
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "an allocator is")]
+    fn what_messages_touch_lies_on_huge_pages_and_elsewhere_where_those_are_full() {
+        let (heap, addresses) = heap_of_huge_pages(64 << 20).unwrap();
+        let allocator = Allocator {
+            wanted: AtomicBool::new(true),
+            asked: AtomicUsize::new(SMALL_BYTES),
+            huge: AtomicPtr::new(heap),
+        };
+        let is_huge = |place: *mut u8| addresses.contains(&place.addr());
+        // SAFETY: no size is zero, what is written lies within what was allocated, and what is given back was.
+        unsafe {
+            let other = Layout::from_size_align(LAYOUT.size(), 64).unwrap();
+            let elsewhere = allocator.alloc(other);
+            assert!(!is_huge(elsewhere));
+            allocator.dealloc(elsewhere, other);
+            // It is used again: ten times as much as there is comes and goes.
+            for _ in 0..2_560 {
+                let place = allocator.alloc(LAYOUT);
+                assert!(is_huge(place) && place.addr().is_multiple_of(PAIR_OF_LINES));
+                place.write_bytes(7, LAYOUT.size());
+                allocator.dealloc(place, LAYOUT);
+            }
+            let clean = allocator.alloc_zeroed(LAYOUT);
+            assert!(std::slice::from_raw_parts(clean, LAYOUT.size()).iter().all(|byte| *byte == 0));
+            allocator.dealloc(clean, LAYOUT);
+            // As a table that grows, until there is no room, and beyond.
+            let mut layout = Layout::from_size_align(4 * PAIR_OF_LINES, PAIR_OF_LINES).unwrap();
+            let mut table = allocator.alloc(layout);
+            let mut was_huge = vec![is_huge(table)];
+            table.write_bytes(9, layout.size());
+            while layout.size() < 128 << 20 {
+                table = allocator.realloc(table, layout, 2 * layout.size());
+                assert!(!table.is_null() && table.addr().is_multiple_of(PAIR_OF_LINES));
+                let kept = std::slice::from_raw_parts(table, layout.size());
+                assert!(kept.iter().all(|byte| *byte == 9), "{} bytes are kept", layout.size());
+                layout = Layout::from_size_align(2 * layout.size(), PAIR_OF_LINES).unwrap();
+                table.write_bytes(9, layout.size());
+                was_huge.push(is_huge(table));
+            }
+            assert!(was_huge[..16].iter().all(|huge| *huge), "{was_huge:?}");
+            assert_eq!(was_huge.last(), Some(&false));
+            allocator.dealloc(table, layout);
+        }
+    }
 
     /// The thread that is to stand still, does; it may go on.
     static STANDS: AtomicBool = AtomicBool::new(false);

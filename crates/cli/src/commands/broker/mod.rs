@@ -47,6 +47,7 @@ pub fn run(
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     check_exposure(config, own, insecure)?;
+    crate::allocator::use_huge_pages();
     let wanted = config.limits.links as u64 + DESCRIPTORS_KEPT;
     let descriptors = prepare_descriptors(wanted);
     let (lines, printer) = log::write_in_background(&own.name, config.log)?;
