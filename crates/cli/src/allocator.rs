@@ -13,6 +13,7 @@ use libmimalloc_sys as mi;
 use mimalloc::MiMalloc;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -73,9 +74,13 @@ impl Allocator {
         Allocator { wanted, asked, huge: AtomicPtr::new(null_mut()) }
     }
 
-    /// Where this is to lie, if it is to lie on huge pages.
+    /// What `ask` gets of huge pages, if this is to lie there and they have room.
     #[inline]
-    fn huge_pages_for(&self, layout: Layout) -> Option<*mut mi::mi_heap_t> {
+    fn on_huge_pages(
+        &self,
+        layout: Layout,
+        ask: impl FnOnce(*mut mi::mi_heap_t) -> *mut c_void,
+    ) -> Option<*mut u8> {
         if layout.align() != PAIR_OF_LINES || !self.wanted.load(Ordering::Relaxed) {
             return None;
         }
@@ -87,7 +92,9 @@ impl Allocator {
         {
             self.huge.store(heap, Ordering::Release);
         }
-        Some(self.huge.load(Ordering::Acquire)).filter(|heap| !heap.is_null())
+        let heap = Some(self.huge.load(Ordering::Acquire)).filter(|heap| !heap.is_null())?;
+        let place = ask(heap);
+        (!place.is_null()).then(|| place.cast())
     }
 }
 
@@ -97,15 +104,10 @@ impl Allocator {
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if let Some(heap) = self.huge_pages_for(layout) {
-            // SAFETY: the heap lives for ever.
-            let place = unsafe { mi::mi_heap_malloc_aligned(heap, layout.size(), layout.align()) };
-            if !place.is_null() {
-                return place.cast();
-            }
-        }
+        // SAFETY: the heap lives for ever.
+        let ask = |heap| unsafe { mi::mi_heap_malloc_aligned(heap, layout.size(), layout.align()) };
         // SAFETY: the caller keeps what both promise.
-        unsafe { MiMalloc.alloc(layout) }
+        self.on_huge_pages(layout, ask).unwrap_or_else(|| unsafe { MiMalloc.alloc(layout) })
     }
 
     #[inline]
@@ -116,28 +118,18 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if let Some(heap) = self.huge_pages_for(layout) {
-            // SAFETY: as above.
-            let place = unsafe { mi::mi_heap_zalloc_aligned(heap, layout.size(), layout.align()) };
-            if !place.is_null() {
-                return place.cast();
-            }
-        }
         // SAFETY: as above.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        let ask = |heap| unsafe { mi::mi_heap_zalloc_aligned(heap, layout.size(), layout.align()) };
+        // SAFETY: as above.
+        self.on_huge_pages(layout, ask).unwrap_or_else(|| unsafe { MiMalloc.alloc_zeroed(layout) })
     }
 
     #[inline]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if let Some(heap) = self.huge_pages_for(layout) {
-            // SAFETY: as above; what lies elsewhere moves here.
-            let moved = unsafe { mi::mi_heap_realloc_aligned(heap, place.cast(), size, layout.align()) };
-            if !moved.is_null() {
-                return moved.cast();
-            }
-        }
-        // SAFETY: as above.
-        unsafe { MiMalloc.realloc(place, layout, size) }
+        // SAFETY: as above; what lies elsewhere moves here.
+        let ask = |heap| unsafe { mi::mi_heap_realloc_aligned(heap, place.cast(), size, layout.align()) };
+        // SAFETY: as above; what found no room is still where it was.
+        self.on_huge_pages(layout, ask).unwrap_or_else(|| unsafe { MiMalloc.realloc(place, layout, size) })
     }
 }
 
@@ -267,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(
+    #[expect(
         unsafe_code,
         reason = "a thread is stopped in the middle of what it does, which nothing safe can do"
     )]
