@@ -4,7 +4,7 @@
 use crate::broker::Outputs;
 use crate::events::Event;
 use crate::status::Stats;
-use crate::table::{Stream, Topic};
+use crate::table::{Stream, Took, Topic};
 use contract::{Loss, Span, Time};
 
 /// The same trouble of one stream is told at most this often.
@@ -47,7 +47,7 @@ impl Stream {
         let loss = topic.contract.loss;
         let troubles = &mut self.record.troubles;
         troubles.lose(now, run, &topic.contract);
-        stats.classes.count(topic.plain.class, |class| class.lose(run));
+        stats.classes.count(topic.class, |class| class.lose(run));
         if let Loss::AtMost(tolerated) = loss
             && !loss.tolerates(run)
             && stats.telling.allows(now, troubles.told_lost_at)
@@ -58,32 +58,28 @@ impl Stream {
         }
     }
 
-    /// A message has been dispatched, for the first time. `within`: the time after its creation in which that was due, if it was.
+    /// A message has been dispatched, for the first time. Returns how long that took from its creation.
     #[inline(always)]
-    pub(crate) fn count_dispatch(
+    pub(crate) fn count_dispatch(&mut self, now: Time, created: Time, class: u16, stats: &mut Stats) -> Span {
+        let since = now.since(created);
+        let last = stats.record_latency(class, since.max(Span::ZERO));
+        self.took = Took { last, longest: self.took.longest.max(last) };
+        since
+    }
+
+    /// A message was dispatched after its deadline: so long after its creation.
+    #[cold]
+    pub(crate) fn miss(
         &mut self,
         now: Time,
-        created: Time,
-        within: Option<Span>,
+        took: Span,
         topic: &Topic,
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
-        let since = now.since(created);
-        let latency = since.max(Span::ZERO);
-        stats.record_latency(topic.plain.class, latency);
-        self.counters.latency_last = latency;
-        self.counters.latency_max = self.counters.latency_max.max(latency);
-        if let Some(within) = within.filter(|within| since > *within) {
-            self.miss(now, since - within, topic, stats, out);
-        }
-    }
-
-    /// A message was dispatched so much after its deadline.
-    #[cold]
-    fn miss(&mut self, now: Time, by: Span, topic: &Topic, stats: &mut Stats, out: &mut impl Outputs) {
+        let by = took - topic.plan.pseudo.dispatch;
         stats.late += 1;
-        stats.classes.count(topic.plain.class, |class| class.missed += 1);
+        stats.classes.count(topic.class, |class| class.missed += 1);
         let troubles = &mut self.record.troubles;
         troubles.late += 1;
         troubles.broken_at = now;

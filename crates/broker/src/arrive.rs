@@ -6,7 +6,7 @@ use crate::lazy::Arrival;
 use crate::queue::JobKind;
 use crate::ring::{Overwritten, SlotFlags};
 use crate::status::Stats;
-use crate::table::{Stream, Topic};
+use crate::table::{Stream, Times, Topic};
 use arrayvec::ArrayVec;
 use contract::{Delays, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
@@ -39,14 +39,17 @@ impl Broker {
         let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
         let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
         let makes_copies = copied && self.settings.replication.keeps_contracts();
+        let near = plain && !copied;
         let (mut few, mut next) = (&mut Few::new(), &mut Few::new());
-        self.take_up(from, &mut messages, scattered, next);
+        self.take_up(from, &mut messages, scattered, near, next);
         while !next.is_empty() {
             std::mem::swap(&mut few, &mut next);
             if scattered {
-                few.iter().for_each(|(index, _)| self.table.prefetch_rest(*index, copied));
+                for (index, message) in few.iter() {
+                    self.table.prefetch_rest(*index, message.payload.len(), near);
+                }
             }
-            self.take_up(from, &mut messages, scattered, next);
+            self.take_up(from, &mut messages, scattered, near, next);
             for (index, message) in few.iter() {
                 if plain && self.store_plain(now, *index, message, makes_copies) {
                     continue;
@@ -61,7 +64,14 @@ impl Broker {
     }
 
     /// Finds the streams of the next few messages, and fetches these where they are scattered.
-    fn take_up<'a>(&mut self, from: LinkId, messages: &mut Messages<'a>, scattered: bool, few: &mut Few<'a>) {
+    fn take_up<'a>(
+        &mut self,
+        from: LinkId,
+        messages: &mut Messages<'a>,
+        scattered: bool,
+        near: bool,
+        few: &mut Few<'a>,
+    ) {
         few.clear();
         let Some(link) = self.links.get(from) else { return };
         // How a message came through another protocol is for brokers to say.
@@ -74,7 +84,7 @@ impl Broker {
                 continue;
             };
             if scattered {
-                self.table.prefetch(index);
+                self.table.prefetch(index, near);
             }
             few.push((index, Message { flags: MessageFlags(message.flags.0 & !hidden.0), ..message }));
         }
@@ -256,18 +266,19 @@ impl Stream {
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
-        self.counters.arrived += 1;
         if seq >= self.next_seq {
             let missing = seq - self.next_seq;
-            if missing > 0 && !self.next_seq_unknown {
+            if missing > 0 && !self.next_seq_is_guess() {
                 self.lose(now, missing, topic, stats, out);
             }
             self.next_seq = seq.saturating_add(1);
-        } else if !self.next_seq_unknown {
+        } else if !self.next_seq_is_guess() {
             // A message that was counted as missing has come after all.
             self.record.troubles.lost = self.record.troubles.lost.saturating_sub(1);
         }
-        self.next_seq_unknown = false;
+        if self.next_seq_is_guess() {
+            self.guess_next_seq(false);
+        }
     }
 
     /// Deadlines are counted from creation (F7), with two exceptions that keep one publisher's trouble from becoming
@@ -281,18 +292,19 @@ impl Stream {
         let at = if age > contract.deadline { now - contract.deadline } else { created.min(now) };
         // Creation may jitter by as much as the way to the broker is allowed to take.
         let least_step = contract.period - delays.publisher_to_broker;
-        let step = created.since(self.created);
-        let in_order = self.created != Time::ZERO && step >= Span::ZERO;
+        let before = self.times();
+        let step = created.since(before.created);
+        let in_order = before.created != Time::ZERO && step >= Span::ZERO;
         let too_fast = in_order && step < least_step && !contract.period.is_forever();
-        self.created = self.created.max(created);
+        let created = before.created.max(created);
         if !too_fast {
-            self.released = at;
+            self.set_times(Times { created, released: at });
             return Release { at, step: None };
         }
         self.record.troubles.endangered_at = now;
         let furthest = now + contract.period * self.ring.slots() as u64;
-        let at = at.max(self.released + contract.period).min(furthest);
-        self.released = at;
+        let at = at.max(before.released + contract.period).min(furthest);
+        self.set_times(Times { created, released: at });
         Release { at, step: Some(step) }
     }
 }

@@ -56,13 +56,16 @@ impl ClassCounts {
     }
 }
 
+/// More have no number.
+const CLASSES_MAX: usize = u16::MAX as usize;
+
 /// All classes of a broker. The last is [`OTHER_CLASS`].
 #[derive(Clone)]
 pub(crate) struct Classes {
     names: Vec<String>,
     counts: Vec<ClassCounts>,
     /// The class of each rule.
-    of_rules: Vec<u32>,
+    of_rules: Vec<u16>,
 }
 
 impl Classes {
@@ -74,7 +77,7 @@ impl Classes {
             let name = rule.filter.to_string();
             let known = names.iter().position(|known| *known == name);
             let class = known.or_else(|| {
-                let own = names.len() < limit && name != OTHER_CLASS;
+                let own = names.len() < limit.min(CLASSES_MAX) && name != OTHER_CLASS;
                 own.then(|| {
                     names.push(name);
                     names.len() - 1
@@ -84,17 +87,17 @@ impl Classes {
         }
         let other = names.len();
         names.push(OTHER_CLASS.to_owned());
-        let of_rules = of_rules.into_iter().map(|class| class.unwrap_or(other) as u32).collect();
+        let of_rules = of_rules.into_iter().map(|class| class.unwrap_or(other) as u16).collect();
         Classes { counts: vec![ClassCounts::default(); names.len()], names, of_rules }
     }
 
     /// The class of a topic that this rule governs.
-    pub(crate) fn class_of(&self, rule: Option<usize>) -> u32 {
+    pub(crate) fn class_of(&self, rule: Option<usize>) -> u16 {
         let other = self.names.len() - 1;
-        rule.and_then(|rule| self.of_rules.get(rule)).copied().unwrap_or(other as u32)
+        rule.and_then(|rule| self.of_rules.get(rule)).copied().unwrap_or(other as u16)
     }
 
-    pub(crate) fn count(&mut self, class: u32, act: impl FnOnce(&mut ClassCounts)) {
+    pub(crate) fn count(&mut self, class: u16, act: impl FnOnce(&mut ClassCounts)) {
         if let Some(counts) = self.counts.get_mut(class as usize) {
             act(counts);
         }

@@ -17,8 +17,10 @@ pub(crate) struct Latencies {
 /// Messages in a row of one class that took the same microseconds, as those of a batch mostly do. They are counted at once.
 #[derive(Clone, Copy, Default)]
 struct Alike {
-    class: u32,
+    class: u16,
     messages: u32,
+    /// How long they took, in whole microseconds, rounded up.
+    micros: u32,
     /// The longest that counts as the same: whole microseconds, in nanoseconds.
     longest: u64,
     /// Of all together.
@@ -34,24 +36,27 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// A message of this class took so long. Nothing is told of it before [`Latencies::count_alike`].
+    /// A message of this class took so long. Nothing is told of it before [`Latencies::count_alike`]. Returns it in microseconds,
+    /// rounded up.
     #[inline]
-    pub(crate) fn record(&mut self, class: u32, latency: Span, classes: &mut Classes) {
+    pub(crate) fn record(&mut self, class: u16, latency: Span, classes: &mut Classes) -> u32 {
         let nanos = latency.as_nanos_u64();
         let as_long = self.alike.longest.wrapping_sub(nanos) < 1_000;
         if !as_long || self.alike.class != class {
             self.count_alike(classes);
             // Rounded up, so that a class counts it in the bucket where it belongs.
             let longest = nanos.next_multiple_of(1_000);
-            self.alike = Alike { class, messages: 0, longest, nanos: 0 };
+            let micros = u32::try_from(longest / 1_000).unwrap_or(u32::MAX);
+            self.alike = Alike { class, messages: 0, micros, longest, nanos: 0 };
         }
         self.alike.messages += 1;
         self.alike.nanos = self.alike.nanos.saturating_add(nanos);
+        self.alike.micros
     }
 
     /// Counts what was recorded.
     pub(crate) fn count_alike(&mut self, classes: &mut Classes) {
-        let Alike { class, messages, longest, nanos } = std::mem::take(&mut self.alike);
+        let Alike { class, messages, longest, nanos, .. } = std::mem::take(&mut self.alike);
         if messages > 0 {
             let micros = longest / 1_000;
             self.all.saturating_record_n(micros, messages);
@@ -88,7 +93,7 @@ mod tests {
     proptest! {
         /// Whether they are counted one by one or together makes no difference.
         #[test]
-        fn messages_that_are_alike_are_counted_as_if_they_came_alone(took in vec((0_u32..2, 49_998_i64..50_004), 1..200)) {
+        fn messages_that_are_alike_are_counted_as_if_they_came_alone(took in vec((0_u16..2, 49_998_i64..50_004), 1..200)) {
             let (mut together, mut alone) = (Latencies::default(), Latencies::default());
             let [mut of_together, mut of_alone] = [classes(), classes()];
             for (class, nanos) in took {

@@ -9,60 +9,66 @@ use crate::broker::{Broker, Outputs};
 use crate::lazy::Arrival;
 use crate::queue::{Job, JobKind};
 use crate::ring::{Slot, SlotFlags};
-use crate::table::Topic;
+use crate::table::{Table, Topic};
 use contract::{Span, Time};
 use wire::{Message, MessageFlags, MessageKind};
 
-/// All that a plain message needs of its topic.
+/// What a topic says about its plain messages. Each stream of the topic has it, in few bytes, and without the rarest: where one of its
+/// times is no whole number of microseconds, or longer than an hour, no message is plain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(crate) struct PlainTerms {
-    /// The shortest time between two messages.
-    period: Span,
-    /// How long after its creation a message is to be dispatched.
-    within: Span,
-    receiver: Receiver,
+    /// The shortest time between two messages, in microseconds; zero where there is none.
+    period: u32,
+    /// How long after its creation a message is to be dispatched, in microseconds; zero where that cannot be said.
+    within: u32,
+    /// The session to which messages go, and nowhere else.
+    receiver: u32,
     /// The class of contract that it is counted in.
-    pub(crate) class: u32,
+    class: u16,
     /// Which of two equal deadlines goes first.
     priority: u8,
     /// Whether the contract needs copies.
     replicate: bool,
 }
 
-/// To whom messages go, where that is simple. So wide that the first cache line of a topic says as well whether there is one: where no
-/// topic is, the table of topics has an impossible value here, the widest that it finds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u64)]
-enum Receiver {
-    /// To several, to nobody, to somebody who has to confirm them, or not only to sessions.
-    Others,
-    /// To this session, and to nobody else.
-    Only(u32),
-}
+/// No message is so.
+const NEVER: u32 = u32::MAX;
+/// However late it is, it is in time.
+const FOREVER: u32 = u32::MAX;
+/// Messages go to several, to nobody, to somebody who has to confirm them, or not only to sessions.
+const OTHERS: u32 = u32::MAX;
 
 impl PlainTerms {
-    /// Those of a topic of which only the class is known yet.
-    pub(crate) fn new(class: u32) -> PlainTerms {
-        let (period, within) = (Span::FOREVER, Span::ZERO);
-        PlainTerms { period, within, receiver: Receiver::Others, class, priority: 0, replicate: false }
-    }
+    /// Of a topic that is not known yet.
+    pub(crate) const NOTHING: PlainTerms =
+        PlainTerms { period: NEVER, within: 0, receiver: OTHERS, class: 0, priority: 0, replicate: false };
 
     /// As they are now.
     pub(crate) fn of(topic: &Topic) -> PlainTerms {
         let receiver = match *topic.subscribers {
-            [only] if !topic.contract.confirm && !topic.has_others() => Receiver::Only(only),
-            _ => Receiver::Others,
+            [only] if !topic.contract.confirm && !topic.has_others() => only,
+            _ => OTHERS,
         };
-        PlainTerms {
-            period: topic.contract.period,
-            within: topic.plan.pseudo.dispatch,
-            receiver,
-            class: topic.plain.class,
-            priority: topic.contract.priority,
-            replicate: topic.plan.replicate,
-        }
+        let (class, priority, replicate) = (topic.class, topic.contract.priority, topic.plan.replicate);
+        let (period, within) = (topic.contract.period, topic.plan.pseudo.dispatch);
+        let period = if period.is_forever() { Some(0) } else { micros(period) };
+        let within = if within.is_forever() { Some(FOREVER) } else { micros(within) };
+        let (period, within) = period.zip(within).unwrap_or((NEVER, 0));
+        PlainTerms { period, within, receiver, class, priority, replicate }
     }
+
+    /// How long after its creation a message is to be dispatched.
+    #[inline]
+    fn within(&self) -> Span {
+        if self.within == FOREVER { Span::FOREVER } else { Span::micros(self.within.into()) }
+    }
+}
+
+/// A time in whole microseconds, if it can be said so.
+fn micros(span: Span) -> Option<u32> {
+    let micros = u32::try_from(span.0 / 1_000).ok().filter(|micros| *micros != u32::MAX);
+    micros.filter(|_| span.0 % 1_000 == 0)
 }
 
 impl Broker {
@@ -81,28 +87,32 @@ impl Broker {
     #[inline]
     pub(crate) fn store_plain(&mut self, now: Time, index: u32, message: &Message<'_>, copied: bool) -> bool {
         let Broker { table, queue, lazy, stats, admission, .. } = self;
-        let Some((stream, topic)) = table.pair_mut(index) else { return false };
-        let terms = &topic.plain;
+        let Table { streams, topics, .. } = table;
+        let Some(Some(stream)) = streams.get_mut(index as usize) else { return false };
+        let terms = stream.plain;
         let Message { flags, seq, created, payload, .. } = *message;
-        let (Some(age), Some(step)) = (now.0.checked_sub(created.0), created.0.checked_sub(stream.created.0))
+        let (Some(age), Some(step)) =
+            (now.0.checked_sub(created.0), created.0.checked_sub(stream.plain_since.0))
         else {
             return false;
         };
         // Creation may jitter by as much as the way to the broker is allowed to take.
-        let least_step = (terms.period.0).wrapping_sub(admission.delays().publisher_to_broker.0);
-        let in_time =
-            age <= terms.within.as_nanos_u64() && (step as i64 >= least_step || terms.period.is_forever());
-        let next = seq == stream.next_seq && seq != u64::MAX && !stream.next_seq_unknown;
+        let least_step = i64::from(terms.period) * 1_000 - admission.delays().publisher_to_broker.0;
+        let within = terms.within();
+        let in_time = age <= within.as_nanos_u64() && step as i64 >= least_step && terms.period != NEVER;
+        let next = seq == stream.next_seq && seq != u64::MAX;
         if !in_time || !next || flags != MessageFlags::NONE || !queue.has_room() {
             return false;
         }
         let Some(ticket) = stream.ring.push_plain(seq, created, payload) else { return false };
         stats.arrived += 1;
-        stream.counters.arrived += 1;
         stream.next_seq = seq + 1;
-        (stream.created, stream.released) = (created, created);
-        queue.push(JobKind::Dispatch, created + terms.within, terms.priority, index, ticket);
-        if copied && terms.replicate {
+        stream.plain_since = created;
+        queue.push(JobKind::Dispatch, created + within, terms.priority, index, ticket);
+        if copied
+            && terms.replicate
+            && let Some(Some(topic)) = topics.get(stream.topic as usize)
+        {
             let due = created + topic.plan.pseudo.replication;
             let arrival = Arrival { index, ticket, expected: seq, seq, released: created };
             if !lazy.takes(stream, topic, &arrival) {
@@ -116,13 +126,14 @@ impl Broker {
     #[inline]
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
         let Broker { table, sessions, links, settings, stats, .. } = self;
-        let Some((stream, topic)) = table.pair_mut(job.stream) else { return false };
+        let Table { streams, topics, .. } = table;
+        let Some(Some(stream)) = streams.get_mut(job.stream as usize) else { return false };
+        let PlainTerms { receiver, class, .. } = stream.plain;
         debug_assert_eq!(
-            topic.plain,
-            PlainTerms::of(topic),
+            topics[stream.topic as usize].as_ref().map(PlainTerms::of),
+            Some(stream.plain),
             "what follows from a topic's terms is up to date"
         );
-        let PlainTerms { within, receiver: Receiver::Only(receiver), .. } = topic.plain else { return false };
         let Some(session) = sessions.get(receiver).filter(|session| session.deferred.is_empty()) else {
             return false;
         };
@@ -139,7 +150,14 @@ impl Broker {
         }
         slot.set(SlotFlags::DISPATCHED);
         stats.dispatched += 1;
-        stream.count_dispatch(now, created, Some(within), topic, stats, out);
+        let took = stream.count_dispatch(now, created, class, stats);
+        // The terms may say less than the truth.
+        if took > stream.plain.within()
+            && let Some(Some(topic)) = topics.get(stream.topic as usize)
+            && took > topic.plan.pseudo.dispatch
+        {
+            stream.miss(now, took, topic, stats, out);
+        }
         true
     }
 }

@@ -107,7 +107,6 @@ impl Broker {
         }
         self.stored_bytes += growth;
         self.stats.results += 1;
-        stream.counters.arrived += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) =
             stream.ring.push(result.seq, result.created, result.payload, SlotFlags::NONE, result.flags);

@@ -4,13 +4,12 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::{Link, Party};
 use crate::numbers::NO_STREAM;
-use crate::plain::PlainTerms;
 use crate::process::Processing;
 use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
 use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
-use crate::table::{Counters, Record, Stream, Subscribers, Topic};
+use crate::table::{Record, Stream, Subscribers, Times, Topic};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -232,12 +231,13 @@ impl Broker {
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
-        let ring = Ring::continuing(stream.ring.slots(), stream.ring.next_ticket());
+        let ring = Ring::continuing(stream.ring.slots(), stream.ring.pushed());
         self.stored_bytes = self.stored_bytes + ring.bytes() - stream.ring.bytes();
         stream.ring = ring;
-        (stream.record.incarnation, stream.next_seq, stream.next_seq_unknown) =
-            (publisher.incarnation, 0, false);
-        (stream.record.registered, stream.created, stream.released) = (now, Time::ZERO, Time::ZERO);
+        (stream.record.incarnation, stream.record.registered, stream.next_seq) =
+            (publisher.incarnation, now, 0);
+        stream.guess_next_seq(false);
+        stream.set_times(Times::default());
         stream.record.first = publisher.made.unwrap_or(0);
         stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
@@ -321,33 +321,15 @@ impl Broker {
             Ok(topic) => topic,
             Err((name, processing)) => self.make_topic(name, contract, plan, processing, publisher)?,
         };
-        let ring = Ring::continuing(slots, self.table.next_ticket());
+        let ring = Ring::continuing(slots, self.table.next_ticket().into());
         self.stored_bytes += ring.bytes();
         let record = Record {
-            publisher: publisher.name.into(),
-            incarnation: publisher.incarnation,
-            registered: now,
             source: publisher.link,
-            source_number: 0,
-            silent_since: now,
-            admitted: false,
             gapless: publisher.gapless,
             first: publisher.made.unwrap_or(0),
-            results: Vec::new(),
-            made_of: None,
-            troubles: Default::default(),
+            ..Record::new(publisher.name, publisher.incarnation, now)
         };
-        let stream = Stream {
-            ring,
-            next_seq: 0,
-            topic,
-            next_seq_unknown: false,
-            released: Time::ZERO,
-            created: Time::ZERO,
-            copying: Default::default(),
-            counters: Counters::default(),
-            record: Box::new(record),
-        };
+        let stream = Stream::new(topic, ring, record);
         let index = self.table.insert_stream(stream);
         self.lazy.expect(self.table.len());
         self.queue.expect(2 * self.table.len() + 1_024);
@@ -381,7 +363,7 @@ impl Broker {
         Ok(self.table.insert_topic(Topic {
             name,
             contract,
-            plain: PlainTerms::new(class),
+            class,
             plan,
             streams,
             subscribers,

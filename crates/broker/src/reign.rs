@@ -85,7 +85,7 @@ impl Broker {
         let streams: Vec<u32> = table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
-            stream.next_seq_unknown = true;
+            stream.guess_next_seq(true);
             for ticket in stream.ring.tickets() {
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
                 let forwarded = slot.flags.has(SlotFlags::FORWARDED) && !Mutant::ForgetForwarded.is_on();

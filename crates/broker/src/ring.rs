@@ -168,36 +168,38 @@ impl Cell {
     const EMPTY: Cell = Cell { slot: Slot::EMPTY, near: [0; NEAR_BYTES] };
 }
 
+/// A plain message needs the first two fields only.
 #[derive(Clone)]
+#[repr(C)]
 pub(crate) struct Ring {
+    /// Messages that were pushed, of which the lower half is the next ticket.
+    pushed: u64,
     cells: Box<[Cell]>,
     /// Payloads that are too long to lie beside their slots.
     far: Box<[u8]>,
     /// The bytes of room for each of those: none until there is one, then that of the longest seen.
     room: u32,
-    next_ticket: u32,
 }
 
 impl Ring {
+    /// What a plain message needs of it.
+    #[cfg(test)]
+    pub(crate) const PLAIN_BYTES: usize = std::mem::offset_of!(Ring, far);
+
     /// A ring of at least so many slots. The number is rounded up to a power of two, so that tickets may wrap around.
     pub(crate) fn new(slots: usize) -> Ring {
         let slots = slots.max(2).next_power_of_two();
-        Ring {
-            cells: vec![Cell::EMPTY; slots].into_boxed_slice(),
-            far: Box::default(),
-            room: 0,
-            next_ticket: 0,
-        }
+        Ring { cells: vec![Cell::EMPTY; slots].into_boxed_slice(), far: Box::default(), room: 0, pushed: 0 }
     }
 
     pub(crate) fn slots(&self) -> usize {
         self.cells.len()
     }
 
-    /// A ring that goes on counting tickets where another stopped, so that whoever still holds one of the old tickets
-    /// does not take a new message for the old one.
-    pub(crate) fn continuing(slots: usize, next_ticket: u32) -> Ring {
-        Ring { next_ticket, ..Ring::new(slots) }
+    /// A ring that goes on counting where another stopped, so that whoever still holds one of the old tickets does not take a new
+    /// message for the old one.
+    pub(crate) fn continuing(slots: usize, pushed: u64) -> Ring {
+        Ring { pushed, ..Ring::new(slots) }
     }
 
     /// The bytes that it would take with at least so many slots.
@@ -207,7 +209,7 @@ impl Ring {
 
     /// Makes it one of at least so many slots. What is there stays, under its tickets.
     pub(crate) fn grow(&mut self, slots: usize) {
-        let larger = Ring::continuing(slots, self.next_ticket);
+        let larger = Ring::continuing(slots, self.pushed);
         if larger.cells.len() <= self.cells.len() {
             return;
         }
@@ -228,8 +230,14 @@ impl Ring {
     }
 
     /// The next ticket.
+    #[inline]
     pub(crate) fn next_ticket(&self) -> u32 {
-        self.next_ticket
+        self.pushed as u32
+    }
+
+    /// How many messages have been pushed, here and where it continues.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.pushed
     }
 
     /// How many more bytes a payload of this length would take.
@@ -253,8 +261,8 @@ impl Ring {
         flags: SlotFlags,
         marks: MessageFlags,
     ) -> (u32, Overwritten) {
-        let ticket = self.next_ticket;
-        self.next_ticket = ticket.wrapping_add(1);
+        let ticket = self.next_ticket();
+        self.pushed += 1;
         let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
         match self.cells[at].near.get_mut(..payload.len()) {
@@ -274,7 +282,8 @@ impl Ring {
     /// nothing was done.
     #[inline]
     pub(crate) fn push_plain(&mut self, seq: u64, created: Time, payload: &[u8]) -> Option<u32> {
-        let (ticket, index) = (self.next_ticket, self.index(self.next_ticket));
+        let ticket = self.next_ticket();
+        let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
         let slot = &self.cells.get(index)?.slot;
         if slot.used && !slot.flags.is_over() {
@@ -282,7 +291,7 @@ impl Ring {
         }
         self.cells.get_mut(at)?.near.get_mut(..payload.len())?.copy_from_slice(payload);
         let slot = &mut self.cells.get_mut(index)?.slot;
-        self.next_ticket = ticket.wrapping_add(1);
+        self.pushed += 1;
         *slot = Slot { seq, created, ticket, length: payload.len() as u32, used: true, ..Slot::EMPTY };
         Some(ticket)
     }
@@ -330,13 +339,13 @@ impl Ring {
 
     /// All tickets that may still be there, the oldest first.
     pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
-        let (count, next) = (self.cells.len() as u32, self.next_ticket);
+        let (count, next) = (self.cells.len() as u32, self.next_ticket());
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
     }
 
     /// The tickets from this one on that may still be there, the oldest first.
     pub(crate) fn tickets_from(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
-        let next = self.next_ticket;
+        let next = self.next_ticket();
         let count = next.wrapping_sub(first).min(self.cells.len() as u32);
         (1..=count).rev().map(move |back| next.wrapping_sub(back))
     }
@@ -344,7 +353,7 @@ impl Ring {
     /// The message that the next one overwrites.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Slot> {
-        self.cells.get(self.index(self.next_ticket)).map(|cell| &cell.slot).filter(|slot| slot.used)
+        self.cells.get(self.index(self.next_ticket())).map(|cell| &cell.slot).filter(|slot| slot.used)
     }
 
     /// Whether the next message overwrites one that nobody has had.
@@ -354,13 +363,16 @@ impl Ring {
         self.oldest().is_some_and(|oldest| !oldest.flags.has(sent))
     }
 
-    /// Fetches what the next message is written to.
-    pub(crate) fn prefetch(&self) {
-        let index = self.index(self.next_ticket);
+    /// Fetches what the next message, of this length, is written to.
+    #[inline]
+    pub(crate) fn prefetch(&self, length: usize) {
+        let index = self.index(self.next_ticket());
         if let Some(cell) = self.cells.get(index) {
             fetch::<2, _>(cell);
         }
-        if let Some(far) = self.far.get(index * self.far_room()) {
+        if length > NEAR_BYTES
+            && let Some(far) = self.far.get(index * self.far_room())
+        {
             fetch::<1, _>(far);
         }
     }
@@ -435,7 +447,7 @@ mod tests {
     #[test]
     fn tickets_wrap_around() {
         let mut ring = Ring::new(4);
-        ring.next_ticket = u32::MAX - 1;
+        ring.pushed = u64::from(u32::MAX) - 1;
         let tickets: Vec<_> =
             (0..4).map(|seq| ring.push(seq, Time(seq), &[], SlotFlags::NONE, MessageFlags::NONE).0).collect();
         assert_eq!(tickets, [u32::MAX - 1, u32::MAX, 0, 1]);
@@ -447,7 +459,7 @@ mod tests {
     fn a_ring_that_grows_keeps_what_it_has_under_its_tickets() {
         for length in [20, NEAR_BYTES + 20] {
             let mut ring = Ring::new(4);
-            ring.next_ticket = u32::MAX - 5;
+            ring.pushed = u64::from(u32::MAX) - 5;
             for seq in 0..9 {
                 ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE, MessageFlags::NONE);
             }

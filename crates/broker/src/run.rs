@@ -97,8 +97,10 @@ impl Broker {
         }
         stats.dispatched += 1;
         if !again {
-            let within = settings.policy.is_by_deadline().then_some(topic.plan.pseudo.dispatch);
-            stream.count_dispatch(now, created, within, topic, stats, out);
+            let took = stream.count_dispatch(now, created, topic.class, stats);
+            if settings.policy.is_by_deadline() && took > topic.plan.pseudo.dispatch {
+                stream.miss(now, took, topic, stats, out);
+            }
         }
         let missing = topic.missing(owed);
         if missing == 0

@@ -76,8 +76,8 @@ impl Stats {
 
     /// A message of this class took so long. Nothing is told of it before [`Stats::count_alike`].
     #[inline]
-    pub(crate) fn record_latency(&mut self, class: u32, latency: Span) {
-        self.latencies.record(class, latency, &mut self.classes);
+    pub(crate) fn record_latency(&mut self, class: u16, latency: Span) -> u32 {
+        self.latencies.record(class, latency, &mut self.classes)
     }
 
     /// Counts what was recorded. To be called before anybody asks.
@@ -198,7 +198,7 @@ impl Broker {
     }
 
     fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
-        let (counters, troubles) = (&stream.counters, &stream.record.troubles);
+        let (took, troubles) = (stream.took, &stream.record.troubles);
         StreamStatus {
             stream: index,
             topic: topic.name.as_str(),
@@ -207,11 +207,11 @@ impl Broker {
             replicate: topic.plan.replicate,
             state: self.state(now, stream, topic),
             subscribers: topic.subscribers.len() as u32,
-            arrived: counters.arrived,
+            arrived: stream.arrived(),
             lost: troubles.lost,
             longest_run: troubles.longest_run,
             late: troubles.late,
-            latency: [counters.latency_last, counters.latency_max],
+            latency: [took.last, took.longest].map(|micros| Span::micros(micros.into())),
         }
     }
 }

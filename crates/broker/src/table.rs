@@ -5,19 +5,20 @@ use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
-use contract::{Contract, Plan, Span, Time, TopicName};
+use contract::{Contract, Plan, Time, TopicName};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use wire::LinkId;
 
-/// Its fields are in the order of use: a plain message needs the first cache line, others the next as well, and one that is copied
-/// needs what the third one has of the plan.
+/// Its fields are in the order of use: a message that is not plain needs the first two cache lines, and one that is copied needs what
+/// the third one has of the plan. A plain one needs none: each stream has the terms for it.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Topic {
-    pub(crate) plain: PlainTerms,
     pub(crate) contract: Contract,
+    /// The class of contract that it is counted in.
+    pub(crate) class: u16,
     /// Sessions that subscribe it. Their position is their bit among a message's missing confirmations.
     pub(crate) subscribers: Subscribers,
     /// Under which number subscribers of other protocols are given its messages.
@@ -43,47 +44,56 @@ impl Topic {
     }
 }
 
-/// A topic that is being changed.
-pub(crate) struct TopicMut<'a>(&'a mut Topic);
+/// A topic that is being changed, with all streams: its own hear of it.
+pub(crate) struct TopicMut<'a> {
+    topic: &'a mut Topic,
+    streams: &'a mut [Option<Stream>],
+}
 
 impl Deref for TopicMut<'_> {
     type Target = Topic;
 
     fn deref(&self) -> &Topic {
-        self.0
+        self.topic
     }
 }
 
 impl DerefMut for TopicMut<'_> {
     fn deref_mut(&mut self) -> &mut Topic {
-        self.0
+        self.topic
     }
 }
 
 impl Drop for TopicMut<'_> {
     fn drop(&mut self) {
-        self.0.plain = PlainTerms::of(self.0);
+        let terms = PlainTerms::of(self.topic);
+        for index in &self.topic.streams {
+            if let Some(Some(stream)) = self.streams.get_mut(*index as usize) {
+                stream.plain = terms;
+            }
+        }
     }
 }
 
-/// The messages of one topic from one publisher: what every message needs, in two neighbouring cache lines. Streams that were
-/// registered one after the other mostly have messages one after the other, so they lie side by side, and what is seldom needed
-/// lies elsewhere.
+/// The messages of one topic from one publisher: all that a plain message needs in one cache line, what others need in the next.
+/// Streams that were registered one after the other mostly have messages one after the other, so they lie side by side, and what is
+/// seldom needed lies elsewhere.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Stream {
-    pub(crate) ring: Ring,
     /// The number after the highest that has arrived.
     pub(crate) next_seq: u64,
-    pub(crate) topic: u32,
-    /// Whether `next_seq` is a guess: a backup does not see the messages that need no copy.
-    pub(crate) next_seq_unknown: bool,
-    /// The creation time that deadlines were last counted from, and the true one.
-    pub(crate) released: Time,
-    pub(crate) created: Time,
+    /// When the newest message was created, and from when its deadlines are counted; [`Time::NEVER`] where these are two times, or
+    /// `next_seq` is a guess, so that no message is plain. Then the record has both.
+    pub(crate) plain_since: Time,
+    pub(crate) plain: PlainTerms,
+    pub(crate) took: Took,
+    /// The first fields of it belong to that line.
+    pub(crate) ring: Ring,
     pub(crate) copying: Copying,
-    pub(crate) counters: Counters,
     pub(crate) record: Box<Record>,
+    pub(crate) topic: u32,
+    next_seq_unknown: bool,
 }
 
 /// Who publishes a stream, and what became of it.
@@ -109,21 +119,104 @@ pub(crate) struct Record {
     /// For results: the stream of the messages that they stand for.
     pub(crate) made_of: Option<u32>,
     pub(crate) troubles: Troubles,
+    /// What the ring had counted when it was new, and copies from the primary since: not messages that arrived here.
+    pub(crate) uncounted: u64,
+    /// When the newest message was created, and from when its deadlines are counted, where these are two times.
+    pub(crate) apart: Times,
+}
+
+/// When a message was created, and from when its deadlines are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Times {
+    pub(crate) created: Time,
+    pub(crate) released: Time,
+}
+
+/// How long messages took from creation to dispatch, in microseconds, rounded up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Took {
+    pub(crate) last: u32,
+    pub(crate) longest: u32,
+}
+
+impl Record {
+    /// Of a stream that is registered now, by nobody who is connected here.
+    pub(crate) fn new(publisher: &str, incarnation: u64, registered: Time) -> Record {
+        Record {
+            publisher: publisher.into(),
+            incarnation,
+            registered,
+            source: None,
+            source_number: 0,
+            silent_since: registered,
+            admitted: false,
+            gapless: false,
+            first: 0,
+            results: Vec::new(),
+            made_of: None,
+            troubles: Troubles::default(),
+            uncounted: 0,
+            apart: Times::default(),
+        }
+    }
 }
 
 impl Stream {
+    /// A stream of this topic, of which nothing has come.
+    pub(crate) fn new(topic: u32, ring: Ring, record: Record) -> Stream {
+        let record = Box::new(Record { uncounted: ring.pushed(), ..record });
+        Stream {
+            next_seq: 0,
+            plain_since: Time::ZERO,
+            plain: PlainTerms::NOTHING,
+            took: Took::default(),
+            ring,
+            copying: Copying::default(),
+            record,
+            topic,
+            next_seq_unknown: false,
+        }
+    }
+
     /// The number after the highest that has arrived.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq
     }
-}
 
-/// What happened to a stream's messages since it was registered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) arrived: u64,
-    pub(crate) latency_last: Span,
-    pub(crate) latency_max: Span,
+    /// Messages that have arrived since it was registered.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.ring.pushed() - self.record.uncounted
+    }
+
+    /// Whether the next number is a guess: a backup does not see the messages that need no copy.
+    pub(crate) fn next_seq_is_guess(&self) -> bool {
+        self.next_seq_unknown
+    }
+
+    /// Says whether it is.
+    pub(crate) fn guess_next_seq(&mut self, guess: bool) {
+        let times = self.times();
+        self.next_seq_unknown = guess;
+        self.set_times(times);
+    }
+
+    /// Those of the newest message.
+    #[inline]
+    pub(crate) fn times(&self) -> Times {
+        match self.plain_since {
+            Time::NEVER => self.record.apart,
+            at => Times { created: at, released: at },
+        }
+    }
+
+    /// Sets those.
+    #[inline]
+    pub(crate) fn set_times(&mut self, times: Times) {
+        self.plain_since = times.created;
+        if times.released != times.created || self.next_seq_unknown {
+            (self.plain_since, self.record.apart) = (Time::NEVER, times);
+        }
+    }
 }
 
 /// What went wrong with a stream since it was registered.
@@ -172,7 +265,8 @@ impl Table {
 
     /// A topic to be changed. What follows from its terms is renewed afterwards.
     pub(crate) fn topic_mut(&mut self, index: u32) -> Option<TopicMut<'_>> {
-        self.topics.get_mut(index as usize)?.as_mut().map(TopicMut)
+        let topic = self.topics.get_mut(index as usize)?.as_mut()?;
+        Some(TopicMut { topic, streams: &mut self.streams })
     }
 
     #[inline]
@@ -198,24 +292,24 @@ impl Table {
         Some((stream, topic))
     }
 
-    /// Fetches what a message needs of a stream itself.
+    /// Fetches what a message needs of a stream itself: the second line as well where it is not plain.
     #[inline]
-    pub(crate) fn prefetch(&self, stream: u32) {
-        if let Some(stream) = self.streams.get(stream as usize) {
-            fetch::<2, _>(stream);
+    pub(crate) fn prefetch(&self, stream: u32, plain: bool) {
+        match self.streams.get(stream as usize) {
+            Some(stream) if plain => fetch::<1, _>(stream),
+            Some(stream) => fetch::<2, _>(stream),
+            None => {}
         }
     }
 
-    /// Fetches what the next message needs besides: its slot, and what it needs of the topic; more of that where it may be copied.
-    /// The stream should have come by now.
+    /// Fetches what the next message, of this length, needs besides: its slot, and where it is not plain, the topic. The stream should
+    /// have come by now.
     #[inline]
-    pub(crate) fn prefetch_rest(&self, stream: u32, copied: bool) {
+    pub(crate) fn prefetch_rest(&self, stream: u32, length: usize, plain: bool) {
         let Some(stream) = self.stream(stream) else { return };
-        stream.ring.prefetch();
-        match self.topics.get(stream.topic as usize) {
-            Some(topic) if copied => fetch::<3, _>(topic),
-            Some(topic) => fetch::<1, _>(topic),
-            None => {}
+        stream.ring.prefetch(length);
+        if !plain && let Some(topic) = self.topics.get(stream.topic as usize) {
+            fetch::<3, _>(topic);
         }
     }
 
@@ -236,8 +330,7 @@ impl Table {
         }
     }
 
-    pub(crate) fn insert_topic(&mut self, mut topic: Topic) -> u32 {
-        topic.plain = PlainTerms::of(&topic);
+    pub(crate) fn insert_topic(&mut self, topic: Topic) -> u32 {
         let name = Box::from(topic.name.as_str());
         let index = self.free_topics.pop().unwrap_or(self.topics.len() as u32);
         if index as usize == self.topics.len() {
@@ -248,13 +341,14 @@ impl Table {
         index
     }
 
-    pub(crate) fn insert_stream(&mut self, stream: Stream) -> u32 {
+    pub(crate) fn insert_stream(&mut self, mut stream: Stream) -> u32 {
         let index = self.free_streams.pop().unwrap_or(self.streams.len() as u32);
         if index as usize == self.streams.len() {
             self.streams.push(None);
         }
-        if let Some(mut topic) = self.topic_mut(stream.topic) {
+        if let Some(Some(topic)) = self.topics.get_mut(stream.topic as usize) {
             topic.streams.push(index);
+            stream.plain = PlainTerms::of(topic);
         }
         self.streams[index as usize] = Some(stream);
         index
@@ -282,14 +376,13 @@ impl Table {
             self.tickets.resize(index as usize + 1, 0);
         }
         self.tickets[index as usize] = stream.ring.next_ticket();
-        let mut topic = self.topic_mut(stream.topic)?;
+        let place = self.topics.get_mut(stream.topic as usize)?;
+        let topic = place.as_mut()?;
         topic.streams.retain(|other| *other != index);
-        let published = !topic.streams.is_empty();
-        drop(topic);
-        if published {
+        if !topic.streams.is_empty() {
             return Some((stream, None));
         }
-        let topic = self.topics.get_mut(stream.topic as usize)?.take()?;
+        let topic = place.take()?;
         self.by_name.remove(topic.name.as_str());
         self.free_topics.push(stream.topic);
         Some((stream, Some(topic)))
@@ -325,8 +418,8 @@ mod tests {
     #[test]
     fn what_every_message_needs_lies_in_the_first_cache_lines() {
         assert_eq!(size_of::<Stream>(), 128, "a stream has two");
-        let ends = offset_of!(Topic, plain) + size_of::<PlainTerms>();
-        assert!(ends <= 64, "what a plain message needs of a topic ends at {ends}");
+        let ends = offset_of!(Stream, ring) + Ring::PLAIN_BYTES;
+        assert!(ends <= 64, "what a plain message needs of a stream ends at {ends}");
         let ends = offset_of!(Topic, route) + size_of::<Option<u32>>();
         assert!(ends <= 128, "what others need ends at {ends}");
         let ends = offset_of!(Topic, plan) + size_of::<Plan>();

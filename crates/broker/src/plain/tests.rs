@@ -21,7 +21,17 @@ const PARTNER: LinkId = LinkId(1);
 const SUBSCRIBERS: [LinkId; 3] = [LinkId(2), LinkId(3), LinkId(4)];
 /// What each subscribes: `plain` has one receiver, `shared` two, `unheard` none.
 const FILTERS: [&[&str]; 3] = [&["plain/#", "shared", "made", "confirmed"], &["shared"], &[]];
-const TOPICS: [&str; 7] = ["plain/a", "plain/b", "plain/rare", "shared", "unheard", "made", "confirmed"];
+const TOPICS: [&str; 9] = [
+    "plain/a",
+    "plain/b",
+    "plain/rare",
+    "shared",
+    "unheard",
+    "made",
+    "confirmed",
+    "plain/odd",
+    "plain/seldom",
+];
 
 /// The place of that one.
 const UNHEARD: usize = 4;
@@ -271,7 +281,7 @@ impl Tried {
                 let message = Message { stream: *stream, flags, seq, created, payload: b"posted\0\0" };
                 let _ = self.broker.store(self.now, None, *stream, &message, false, &mut self.out);
             }
-            Act::Forget(stream) => self.broker.table.stream_mut(*stream).unwrap().next_seq_unknown = true,
+            Act::Forget(stream) => self.broker.table.stream_mut(*stream).unwrap().guess_next_seq(true),
             Act::Tie(stream) => {
                 let ring = &mut self.broker.table.stream_mut(*stream).unwrap().ring;
                 let newest = ring.next_ticket().wrapping_sub(1);
@@ -338,10 +348,14 @@ impl Tried {
         let streams = self.broker.table.streams().map(|(index, stream)| {
             let ring = &stream.ring;
             let slots: Vec<_> = ring.tickets().map(|ticket| ring.message(ticket)).collect();
-            let (next, unknown) = (stream.next_seq, stream.next_seq_unknown);
+            let (next, unknown) = (stream.next_seq, stream.next_seq_is_guess());
             format!(
-                "{index} {next} {unknown} {:?} {:?} {:?} {:?} {:?} {slots:?}",
-                stream.released, stream.created, stream.copying, stream.counters, stream.record.troubles
+                "{index} {next} {unknown} {:?} {:?} {:?} {} {:?} {slots:?}",
+                stream.times(),
+                stream.copying,
+                stream.took,
+                stream.arrived(),
+                stream.record.troubles
             )
         });
         let streams: Vec<_> = streams.collect();
@@ -356,6 +370,9 @@ fn contract_of(topic: &str) -> Contract {
         "plain/a" => every.deadline(Span::millis(200)).tolerate(0).retain(7),
         "plain/b" => every.deadline(Span::millis(30)).tolerate(1).retain(9),
         "plain/rare" => Contract::every(Span::FOREVER).deadline(Span::secs(2)).tolerate(0).retain(2),
+        // Terms that no stream can say in few bytes.
+        "plain/odd" => every.deadline(Span(30_000_500)).tolerate(0).retain(6),
+        "plain/seldom" => Contract::every(Span::secs(7_200)).deadline(Span::secs(1)).tolerate(0).retain(2),
         "confirmed" => every.tolerate(0).retain(8).confirmed(),
         _ => every.tolerate(0).retain(6),
     }
