@@ -46,14 +46,23 @@ pub(crate) struct Arrival {
 }
 
 /// What is to be done about a stream's copies.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Copying {
-    /// The mark with which it is in the heap.
-    armed: Option<u32>,
+    /// The mark with which it is in the heap; [`UNARMED`] while it is not. No `Option`, see [`Stream`].
+    armed: u64,
     /// The latest time that any of its marks is due, while it is in the heap.
     latest: Time,
     /// Rounds go on from this ticket.
     looked: u32,
+}
+
+/// No ticket.
+const UNARMED: u64 = u64::MAX;
+
+impl Default for Copying {
+    fn default() -> Copying {
+        Copying { armed: UNARMED, latest: Time::ZERO, looked: 0 }
+    }
 }
 
 /// A stream's next copy, by when it is due.
@@ -110,7 +119,7 @@ impl LazyCopies {
         }
         let due = arrival.released + plan.start;
         let Stream { copying, ring, .. } = stream;
-        if copying.armed.is_some() && due < copying.latest {
+        if copying.armed != UNARMED && due < copying.latest {
             return false;
         }
         let Some(slot) = ring.slot_mut(arrival.ticket) else { return false };
@@ -118,8 +127,8 @@ impl LazyCopies {
         slot.released_after = after.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         slot.marked = true;
         copying.latest = due;
-        if copying.armed.is_none() {
-            copying.armed = Some(arrival.ticket);
+        if copying.armed == UNARMED {
+            copying.armed = arrival.ticket.into();
             self.heap.push(Reverse(Entry { due, stream: arrival.index, ticket: arrival.ticket }));
         }
         true
@@ -179,7 +188,7 @@ impl Broker {
             let Some(entry) = self.lazy.pop(now) else { return done };
             let Some(stream) = self.table.stream(entry.stream) else { continue };
             // Another stream, or another life of it, may have taken its place.
-            if stream.copying.armed != Some(entry.ticket) {
+            if stream.copying.armed != u64::from(entry.ticket) {
                 continue;
             }
             let copies = !Mutant::GiveCopiesUp.is_on();
@@ -203,9 +212,9 @@ impl Broker {
             let slot = ring.slot(ticket).filter(|slot| slot.marked && !slot.flags.has(done))?;
             Some((ticket, slot.created + Span::micros(slot.released_after.into())))
         });
-        copying.armed = None;
+        copying.armed = UNARMED;
         if let Some(((ticket, released), plan)) = next.zip(topic.plan.lazy) {
-            copying.armed = Some(ticket);
+            copying.armed = ticket.into();
             // It has arrived, so it cannot be counted from later than now, whatever its publisher's clock says.
             let due = released.min(now) + plan.start;
             lazy.heap.push(Reverse(Entry { due, stream: last.stream, ticket }));

@@ -77,7 +77,8 @@ impl Drop for TopicMut<'_> {
 
 /// The messages of one topic from one publisher: all that a plain message needs in one cache line, what others need in the next.
 /// Streams that were registered one after the other mostly have messages one after the other, so they lie side by side, and what is
-/// seldom needed lies elsewhere.
+/// seldom needed lies elsewhere. Where no stream is, the table has an impossible value in one of the fields: the one that has most of
+/// them, and that is a `bool` of the first line as long as nothing else here is a `bool` or an `Option`.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Stream {
@@ -93,7 +94,6 @@ pub(crate) struct Stream {
     pub(crate) copying: Copying,
     pub(crate) record: Box<Record>,
     pub(crate) topic: u32,
-    next_seq_unknown: bool,
 }
 
 /// Who publishes a stream, and what became of it.
@@ -121,7 +121,9 @@ pub(crate) struct Record {
     pub(crate) troubles: Troubles,
     /// What the ring had counted when it was new, and copies from the primary since: not messages that arrived here.
     pub(crate) uncounted: u64,
-    /// When the newest message was created, and from when its deadlines are counted, where these are two times.
+    /// Whether the next number is a guess.
+    pub(crate) guesses_next_seq: bool,
+    /// When the newest message was created, and from when its deadlines are counted, where it is, or these are two times.
     pub(crate) apart: Times,
 }
 
@@ -156,6 +158,7 @@ impl Record {
             made_of: None,
             troubles: Troubles::default(),
             uncounted: 0,
+            guesses_next_seq: false,
             apart: Times::default(),
         }
     }
@@ -174,7 +177,6 @@ impl Stream {
             copying: Copying::default(),
             record,
             topic,
-            next_seq_unknown: false,
         }
     }
 
@@ -190,13 +192,14 @@ impl Stream {
 
     /// Whether the next number is a guess: a backup does not see the messages that need no copy.
     pub(crate) fn next_seq_is_guess(&self) -> bool {
-        self.next_seq_unknown
+        self.plain_since == Time::NEVER && self.record.guesses_next_seq
     }
 
     /// Says whether it is.
     pub(crate) fn guess_next_seq(&mut self, guess: bool) {
         let times = self.times();
-        self.next_seq_unknown = guess;
+        self.record.guesses_next_seq = guess;
+        self.plain_since = Time::NEVER;
         self.set_times(times);
     }
 
@@ -212,8 +215,9 @@ impl Stream {
     /// Sets those.
     #[inline]
     pub(crate) fn set_times(&mut self, times: Times) {
+        let guess = self.next_seq_is_guess();
         self.plain_since = times.created;
-        if times.released != times.created || self.next_seq_unknown {
+        if times.released != times.created || guess {
             (self.plain_since, self.record.apart) = (Time::NEVER, times);
         }
     }
@@ -420,6 +424,8 @@ mod tests {
         assert_eq!(size_of::<Stream>(), 128, "a stream has two");
         let ends = offset_of!(Stream, ring) + Ring::PLAIN_BYTES;
         assert!(ends <= 64, "what a plain message needs of a stream ends at {ends}");
+        assert_eq!(size_of::<Option<PlainTerms>>(), size_of::<PlainTerms>(), "says that a stream is there");
+        assert!(size_of::<Option<Copying>>() > size_of::<Copying>(), "nothing in the other line does");
         let ends = offset_of!(Topic, route) + size_of::<Option<u32>>();
         assert!(ends <= 128, "what others need ends at {ends}");
         let ends = offset_of!(Topic, plan) + size_of::<Plan>();
