@@ -13,8 +13,8 @@ use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
 const FEW_STREAMS: usize = 64;
-/// Messages whose streams are fetched at once, while as many before them are stored.
-const LOOK_AHEAD: usize = 8;
+/// Messages whose streams are fetched at once, while twice as many before them wait for what theirs lead to, or are stored.
+const LOOK_AHEAD: usize = 4;
 /// Jobs that run at once where a stream has no room.
 const JOBS_FOR_ROOM: usize = 64;
 /// The operator hears of the same trouble of the same stream at most this often.
@@ -27,8 +27,8 @@ const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 impl Broker {
     /// Messages from a publisher, or forwarded by a broker which does not reign.
     ///
-    /// A few are taken up at a time. Of many streams none is in the processor's cache: those of the next few are asked for, and come
-    /// while the few before them are stored. Only then can be asked for what they lead to.
+    /// A few are taken up at a time. Of many streams none is in the processor's cache: those of a few are asked for, and come while
+    /// others are stored. Only then can be asked for what they lead to, which comes while those in between are stored.
     pub(crate) fn arrive(
         &mut self,
         now: Time,
@@ -40,16 +40,17 @@ impl Broker {
         let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
         let makes_copies = copied && self.settings.replication.keeps_contracts();
         let near = plain && !copied;
-        let (mut few, mut next) = (&mut Few::new(), &mut Few::new());
+        let (mut few, mut next, mut later) = (&mut Few::new(), &mut Few::new(), &mut Few::new());
+        self.take_up(from, &mut messages, scattered, near, few);
         self.take_up(from, &mut messages, scattered, near, next);
-        while !next.is_empty() {
-            std::mem::swap(&mut few, &mut next);
+        if scattered {
+            self.lead_on(few, near);
+        }
+        while !few.is_empty() {
             if scattered {
-                for (index, message) in few.iter() {
-                    self.table.prefetch_rest(*index, message.payload.len(), near);
-                }
+                self.lead_on(next, near);
             }
-            self.take_up(from, &mut messages, scattered, near, next);
+            self.take_up(from, &mut messages, scattered, near, later);
             for (index, message) in few.iter() {
                 if plain && self.store_plain(now, *index, message, makes_copies) {
                     continue;
@@ -60,6 +61,16 @@ impl Broker {
                     waits = self.run(now, JOBS_FOR_ROOM, out);
                 }
             }
+            std::mem::swap(&mut few, &mut next);
+            std::mem::swap(&mut next, &mut later);
+        }
+    }
+
+    /// Fetches what the streams of a few messages lead to.
+    #[inline]
+    fn lead_on(&self, few: &Few<'_>, near: bool) {
+        for (index, message) in few.iter() {
+            self.table.prefetch_rest(*index, message.payload.len(), near);
         }
     }
 
