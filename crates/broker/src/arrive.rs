@@ -39,6 +39,7 @@ impl Broker {
         let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
         let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
         let makes_copies = copied && self.settings.replication.keeps_contracts();
+        // All that a message needs lies in the first line of its stream, and in its slot.
         let near = plain && !copied;
         let (mut few, mut next, mut later) = (&mut Few::new(), &mut Few::new(), &mut Few::new());
         self.take_up(from, &mut messages, scattered, near, few);
@@ -163,7 +164,7 @@ impl Broker {
             && self.settings.replication.keeps_contracts()
             && (topic.plan.replicate || !self.settings.policy.is_by_deadline());
         let priority = topic.contract.priority;
-        // Not copied: the deadline of replication is in the cache only where messages are copied.
+        // By reference: what is not copied need not wait for the line with the deadline of replication.
         let plan = &topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
             self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);

@@ -14,7 +14,7 @@ use contract::{Span, Time};
 use wire::{Message, MessageFlags, MessageKind};
 
 /// What a topic says about its plain messages. Each stream of the topic has it, in few bytes, and without the rarest: where one of its
-/// times is no whole number of microseconds, or longer than an hour, no message is plain.
+/// times is no whole number of microseconds, or more than an hour and not for ever, messages are stored on the general way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(crate) struct PlainTerms {

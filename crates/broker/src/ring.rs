@@ -168,7 +168,7 @@ impl Cell {
     const EMPTY: Cell = Cell { slot: Slot::EMPTY, near: [0; NEAR_BYTES] };
 }
 
-/// A plain message needs the first two fields only.
+/// A plain message needs the first two fields of it only.
 #[derive(Clone)]
 #[repr(C)]
 pub(crate) struct Ring {

@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use wire::LinkId;
 
 /// Its fields are in the order of use: a message that is not plain needs the first two cache lines, and one that is copied needs what
-/// the third one has of the plan. A plain one needs none: each stream has the terms for it.
+/// the third one has of the plan. A plain one that is not copied needs none: each stream has the terms for it.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Topic {
@@ -75,7 +75,8 @@ impl Drop for TopicMut<'_> {
     }
 }
 
-/// The messages of one topic from one publisher: all that a plain message needs in one cache line, what others need in the next.
+/// The messages of one topic from one publisher: all that a plain message needs in one cache line, what others need in the next, and
+/// those that may be copied.
 /// Streams that were registered one after the other mostly have messages one after the other, so they lie side by side, and what is
 /// seldom needed lies elsewhere. Where no stream is, the table has an impossible value in one of the fields: the one that has most of
 /// them, and that is a `bool` of the first line as long as nothing else here is a `bool` or an `Option`.
@@ -84,8 +85,8 @@ impl Drop for TopicMut<'_> {
 pub(crate) struct Stream {
     /// The number after the highest that has arrived.
     pub(crate) next_seq: u64,
-    /// When the newest message was created, and from when its deadlines are counted; [`Time::NEVER`] where these are two times, or
-    /// `next_seq` is a guess, so that no message is plain. Then the record has both.
+    /// The latest time at which a message was created, and from when deadlines were last counted; [`Time::NEVER`] where these are two
+    /// times, or `next_seq` is a guess, so that no message is plain. Then the record has both.
     pub(crate) plain_since: Time,
     pub(crate) plain: PlainTerms,
     pub(crate) took: Took,
@@ -119,15 +120,16 @@ pub(crate) struct Record {
     /// For results: the stream of the messages that they stand for.
     pub(crate) made_of: Option<u32>,
     pub(crate) troubles: Troubles,
-    /// What the ring had counted when it was new, and copies from the primary since: not messages that arrived here.
+    /// What the ring had counted when it was new, and since then copies, and numbers that the primary was done with: no messages that
+    /// arrived here.
     pub(crate) uncounted: u64,
     /// Whether the next number is a guess.
     pub(crate) guesses_next_seq: bool,
-    /// When the newest message was created, and from when its deadlines are counted, where it is, or these are two times.
+    /// Those of the newest message, where the next number is a guess, or these are two times.
     pub(crate) apart: Times,
 }
 
-/// When a message was created, and from when its deadlines are counted.
+/// The latest time at which a message was created, and from when deadlines were last counted. Messages that come again count for neither.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Times {
     pub(crate) created: Time,
@@ -203,7 +205,7 @@ impl Stream {
         self.set_times(times);
     }
 
-    /// Those of the newest message.
+    /// Its times.
     #[inline]
     pub(crate) fn times(&self) -> Times {
         match self.plain_since {
@@ -217,7 +219,7 @@ impl Stream {
     pub(crate) fn set_times(&mut self, times: Times) {
         let guess = self.next_seq_is_guess();
         self.plain_since = times.created;
-        if times.released != times.created || guess {
+        if times.released != times.created || times.created == Time::NEVER || guess {
             (self.plain_since, self.record.apart) = (Time::NEVER, times);
         }
     }
@@ -296,23 +298,23 @@ impl Table {
         Some((stream, topic))
     }
 
-    /// Fetches what a message needs of a stream itself: the second line as well where it is not plain.
+    /// Fetches what a message needs of a stream itself: one line where it is `near`, plain and not copied, else both.
     #[inline]
-    pub(crate) fn prefetch(&self, stream: u32, plain: bool) {
+    pub(crate) fn prefetch(&self, stream: u32, near: bool) {
         match self.streams.get(stream as usize) {
-            Some(stream) if plain => fetch::<1, _>(stream),
+            Some(stream) if near => fetch::<1, _>(stream),
             Some(stream) => fetch::<2, _>(stream),
             None => {}
         }
     }
 
-    /// Fetches what the next message, of this length, needs besides: its slot, and where it is not plain, the topic. The stream should
-    /// have come by now.
+    /// Fetches what the next message, of this length, needs besides: its slot, and the topic unless it is `near`. The stream should have
+    /// come by now.
     #[inline]
-    pub(crate) fn prefetch_rest(&self, stream: u32, length: usize, plain: bool) {
+    pub(crate) fn prefetch_rest(&self, stream: u32, length: usize, near: bool) {
         let Some(stream) = self.stream(stream) else { return };
         stream.ring.prefetch(length);
-        if !plain && let Some(topic) = self.topics.get(stream.topic as usize) {
+        if !near && let Some(topic) = self.topics.get(stream.topic as usize) {
             fetch::<3, _>(topic);
         }
     }

@@ -214,6 +214,8 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut broker, &mut out);
     broker.remember_finished(index, 7);
+    let arrived = |broker: &Broker| broker.table.stream(index).unwrap().arrived();
+    assert_eq!(arrived(&broker), 0, "nothing came");
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
             Message { stream: index, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
@@ -223,6 +225,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     assert_eq!(broker.stats.duplicates, 1);
     assert!(again(&mut broker, &mut out, 6), "it was not done with this one");
     assert!(again(&mut broker, &mut out, 8));
+    assert_eq!(arrived(&broker), 2);
     // One message is retained, so nobody sends these again.
     let before = ring(&mut broker, index).next_ticket();
     (0..7).for_each(|seq| broker.remember_finished(index, seq));
