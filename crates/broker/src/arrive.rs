@@ -278,17 +278,18 @@ impl Stream {
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
+        let guess = self.next_seq_is_guess();
         if seq >= self.next_seq {
             let missing = seq - self.next_seq;
-            if missing > 0 && !self.next_seq_is_guess() {
+            if missing > 0 && !guess {
                 self.lose(now, missing, topic, stats, out);
             }
             self.next_seq = seq.saturating_add(1);
-        } else if !self.next_seq_is_guess() {
+        } else if !guess {
             // A message that was counted as missing has come after all.
             self.record.troubles.lost = self.record.troubles.lost.saturating_sub(1);
         }
-        if self.next_seq_is_guess() {
+        if guess {
             self.guess_next_seq(false);
         }
     }

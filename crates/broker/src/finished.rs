@@ -77,8 +77,7 @@ impl Broker {
             return;
         }
         stream.next_seq = stream.next_seq.max(seq + 1);
-        stream.record.uncounted += 1;
-        stream.ring.push(seq, Time::ZERO, &[], SlotFlags::DISPATCHED, MessageFlags::NONE);
+        stream.keep(seq, Time::ZERO, &[], SlotFlags::DISPATCHED, MessageFlags::NONE);
     }
 }
 

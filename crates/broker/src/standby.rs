@@ -120,8 +120,7 @@ impl Broker {
             self.stored_bytes += growth;
             self.stats.copies_kept += 1;
             stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
-            stream.record.uncounted += 1;
-            stream.ring.push(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
+            stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
         }
     }
 

@@ -9,7 +9,7 @@ use contract::{Contract, Plan, Time, TopicName};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use wire::LinkId;
+use wire::{LinkId, MessageFlags};
 
 /// Its fields are in the order of use: a message that is not plain needs the first two cache lines, and one that is copied needs what
 /// the third one has of the plan. A plain one that is not copied needs none: each stream has the terms for it.
@@ -75,11 +75,12 @@ impl Drop for TopicMut<'_> {
     }
 }
 
-/// The messages of one topic from one publisher: all that a plain message needs in one cache line, what others need in the next, and
-/// those that may be copied.
-/// Streams that were registered one after the other mostly have messages one after the other, so they lie side by side, and what is
-/// seldom needed lies elsewhere. Where no stream is, the table has an impossible value in one of the fields: the one that has most of
-/// them, and that is a `bool` of the first line as long as nothing else here is a `bool` or an `Option`.
+/// The messages of one topic from one publisher: all that a plain message needs in one cache line, what others need, and
+/// those that may be copied, in the next. Streams that were registered one after the other mostly have messages one after the other, so
+/// they lie side by side, and what is seldom needed lies elsewhere.
+///
+/// Where no stream is, the table has an impossible value in one of the fields: the one that has most of them, and that is a `bool` of the
+/// first line as long as nothing else here is a `bool` or an `Option`.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub(crate) struct Stream {
@@ -190,6 +191,19 @@ impl Stream {
     /// Messages that have arrived since it was registered.
     pub(crate) fn arrived(&self) -> u64 {
         self.ring.pushed() - self.record.uncounted
+    }
+
+    /// Keeps a message, or the number of one, that did not arrive here.
+    pub(crate) fn keep(
+        &mut self,
+        seq: u64,
+        created: Time,
+        payload: &[u8],
+        flags: SlotFlags,
+        marks: MessageFlags,
+    ) {
+        self.record.uncounted += 1;
+        self.ring.push(seq, created, payload, flags, marks);
     }
 
     /// Whether the next number is a guess: a backup does not see the messages that need no copy.
