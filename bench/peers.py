@@ -28,17 +28,15 @@ NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 # The load and the router in one; it has dependencies of its own.
 ZENOH = os.environ.get("ZENOH", f"{os.environ.get('CARGO_TARGET_DIR', 'bench/zenoh/target')}/release/verge-bench-zenoh")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
-PROGRAMS = {"verge": VERGE, "verge+spin": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS, "keeper": PEERS}
-PROTOCOLS = {"verge": "verge", "verge+spin": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay", "keeper": "relay"}
+PROGRAMS = {"verge": VERGE, "verge+sleep": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS, "keeper": PEERS}
+PROTOCOLS = {"verge": "verge", "verge+sleep": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay", "keeper": "relay"}
 # Those that are not measured in every kind of case.
-KINDS_OF = {"verge+spin": ("pingpong", "apart"), "keeper": ("pingpong", "apart", "frame")}
+KINDS_OF = {"verge+sleep": ("pingpong", "apart"), "keeper": ("pingpong", "apart", "frame")}
 # The load's name for a kind, where that is another.
 COMMANDS = {"apart": "pingpong"}
 # Where the broker runs, and where the load, if they are apart.
 PROCESSORS = sorted(os.sched_getaffinity(0))
 PLACES = {"apart": (PROCESSORS[-1:], PROCESSORS[:1])}
-# realtime.spin of `verge+spin`.
-SPIN = "50us"
 LOADS = {"zenoh": ZENOH}
 INSTALLERS = {"zenoh": "cargo build --release in bench/zenoh"}
 OPTIONS = options(__doc__, "quick", "keep", "page", only=list(PROGRAMS), case=["pingpong", "apart", "flood", "fanout", "urgent", "frame"])
@@ -122,8 +120,8 @@ class Broker:
                              f'start_as = "primary"\n[realtime]\npriority = {PRIORITY or 0}\n{realtime}')
         return [VERGE, "--config", file, "broker", "a"]
 
-    def verge_spin(self, pair):
-        return self.verge(pair, f'spin = "{SPIN}"\n')
+    def verge_sleep(self, pair):
+        return self.verge(pair, 'spin = "0s"\n')
 
     def mosquitto(self, _):
         user = "root" if os.geteuid() == 0 else "mosquitto"
@@ -343,8 +341,8 @@ def page(data, drawn):
                  [("delivered per second", lambda r: r["delivered_per_s"], 0), cost, percent, load, resident, missing]),
         *picture("peers-cpu.svg", "processor time per message by broker"),
         *section(results, "pingpong", "Round trips, us",
-                 f"One message there, its answer back, then the next: four sockets, the broker twice. `verge+spin` is `verge` with `realtime.spin = \"{SPIN}\"`, "
-                 f"which looks for messages for so long before it sleeps. {KEPT_AWAKE}", [], round_trips),
+                 "One message there, its answer back, then the next: four sockets, the broker twice. `verge+sleep` is `verge` with `realtime.spin = \"0s\"`, "
+                 f"which sleeps at once instead of looking for messages first where the last came soon. {KEPT_AWAKE}", [], round_trips),
         *section(results, "apart", "Round trips, the broker on a processor of its own, us",
                  "The same, with the broker on one processor and the load on another: the kernel has no choice where to put threads.", [], round_trips),
         *section(results, "fanout", f"One to {FAN_OUT}, us", "Processor time is per delivery.", [],

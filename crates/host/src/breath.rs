@@ -38,9 +38,9 @@ impl Breath {
         (is_urgent && limited).then_some(Breath { since: now, rested: Span::ZERO })
     }
 
-    /// The thread has waited for sockets from `from` until `now`.
-    pub(crate) fn waited(&mut self, from: Time, now: Time) {
-        self.rested += now.since(from).max(Span::ZERO);
+    /// The thread has waited for sockets for so long.
+    pub(crate) fn waited(&mut self, rested: Span) {
+        self.rested += rested.max(Span::ZERO);
     }
 
     /// Whether it has waited enough since the last time that a rest could have been due, so that it need not for a while.
@@ -120,7 +120,7 @@ mod tests {
         for _ in 0..10_000 {
             now = now + Span::micros(90);
             if !breath.is_rested() {
-                breath.waited(now, now + Span::micros(20));
+                breath.waited(Span::micros(20));
                 waits += 1;
             }
             now = now + Span::micros(20);
@@ -135,9 +135,8 @@ mod tests {
         let mut now = Time(0);
         for _ in 0..1_000 {
             now = now + Span::micros(90);
-            let from = now;
             now = now + Span::micros(10);
-            breath.waited(from, now);
+            breath.waited(Span::micros(10));
             assert!(breath.owed(now) <= Span::ZERO);
         }
     }

@@ -8,6 +8,7 @@ use crate::gather::Gather;
 use crate::lobby::{Errand, Lobby, Outcome};
 use crate::network::{Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
+use crate::spin::Spin;
 use crate::troubles::{Cause, Troubles};
 use crate::workers::Load;
 use contract::{Span, Time};
@@ -35,10 +36,12 @@ pub struct Driver<N> {
     next: [Option<u64>; 2],
     /// `None`: it may go on for ever.
     breath: Option<Breath>,
-    /// For so long it looks for sockets again and again before it sleeps.
-    spin: Span,
-    /// What operators take of the processors, and whether it rests for that.
-    gather: Option<(Load, Gather)>,
+    /// Whether it looks for sockets again and again before it sleeps.
+    spin: Spin,
+    /// What operators take of the processors that it shares with them.
+    operators: Option<Load>,
+    /// Whether it rests for that.
+    gather: Gather,
 }
 
 struct Listener {
@@ -78,8 +81,9 @@ impl<N: Node> Driver<N> {
             last_turn: Time::ZERO,
             next: [None; 2],
             breath: None,
-            spin: Span::ZERO,
-            gather: None,
+            spin: Spin::new(Span::ZERO),
+            operators: None,
+            gather: Gather::new(Span::ZERO),
         })
     }
 
@@ -201,6 +205,7 @@ impl<N: Node> Driver<N> {
         if self.next != [None; 2] {
             self.serve_foremost();
         }
+        self.network.bulk = false;
         if self.serve_ready(ready, false) {
             // What the others brought leaves before, so that it need not wait.
             self.network.flush();
@@ -246,34 +251,63 @@ impl<N: Node> Driver<N> {
     /// Waits until something is ready or due.
     fn wait(&mut self, ready: &mut Vec<Ready>) -> Result<(), Errno> {
         self.rest();
-        // A rest that is owed anyway holds up nothing while it waits for sockets, so it sleeps first, and spins when it has rested.
-        if self.spin > Span::ZERO && self.breath.as_ref().is_none_or(Breath::is_rested) {
-            let patience = self.patience();
-            let mut time = now();
-            let until = time + self.spin.min(patience);
-            while time < until {
-                self.network.poller.wait(Span::ZERO, ready)?;
-                let before = std::mem::replace(&mut time, now());
-                // A clock that goes back must not make this last longer.
-                if !ready.is_empty() || time < before {
-                    return Ok(());
-                }
+        if self.network.bulk {
+            self.spin.carried_bulk();
+        }
+        let patience = if self.may_spin() { self.patience() } else { Span::ZERO };
+        let span = self.spin.span().min(patience);
+        if span > Span::ZERO {
+            let found = self.look(span, ready)?;
+            self.spin.looked(found);
+            if found {
+                return Ok(());
             }
         }
-        let from = if self.breath.is_some() { now() } else { Time::ZERO };
+        let learns = patience > Span::ZERO && span == Span::ZERO;
+        let from = if learns || self.breath.is_some() { now() } else { Time::ZERO };
         self.network.poller.wait_until(self.due(), ready)?;
-        if let Some((load, gather)) = &mut self.gather {
-            gather.woke(load.is_full(), now);
+        if let Some(load) = &self.operators {
+            self.gather.woke(load.is_full(), now);
         }
-        if let Some(breath) = &mut self.breath {
-            breath.waited(from, now());
+        if learns || self.breath.is_some() {
+            let waited = now().since(from);
+            if let Some(breath) = &mut self.breath {
+                breath.waited(waited);
+            }
+            if learns {
+                self.spin.slept(waited);
+            }
         }
         Ok(())
     }
 
+    /// Whether it may look for sockets instead of sleeping. Operators that are at work need the processors. A rest that is owed anyway
+    /// holds up nothing while it waits for sockets, so it sleeps until it has rested.
+    fn may_spin(&self) -> bool {
+        self.spin.is_wanted()
+            && !self.network.bulk
+            && self.operators.as_ref().is_none_or(Load::leaves_one)
+            && self.breath.as_ref().is_none_or(Breath::is_rested)
+    }
+
+    /// Looks for so long whether something is ready. `false`: nothing.
+    fn look(&mut self, span: Span, ready: &mut Vec<Ready>) -> Result<bool, Errno> {
+        let mut time = now();
+        let until = time + span;
+        while time < until {
+            self.network.poller.wait(Span::ZERO, ready)?;
+            let before = std::mem::replace(&mut time, now());
+            // A clock that goes back must not make this last longer.
+            if !ready.is_empty() || time < before {
+                return Ok(!ready.is_empty());
+            }
+        }
+        Ok(false)
+    }
+
     /// Leaves the processors to operators for a while, if they need them, and nothing is due earlier.
     fn rest(&mut self) {
-        let rest = self.gather.as_ref().and_then(|(_, gather)| gather.rest(now));
+        let rest = self.gather.rest(now);
         let Some(rest) = rest.map(|rest| rest.min(Duration::from_nanos(self.patience().as_nanos_u64())))
         else {
             return;
@@ -281,19 +315,21 @@ impl<N: Node> Driver<N> {
         let from = now();
         std::thread::sleep(rest);
         if let Some(breath) = &mut self.breath {
-            breath.waited(from, now());
+            breath.waited(now().since(from));
         }
     }
 
-    /// Where operators nearly always keep all processors, it rests for so long at most before it looks for sockets; see [`Gather`].
-    pub fn gather(&mut self, load: Load, most: Span) {
-        self.gather = Some((load, Gather::new(most)));
+    /// It shares processors with operators, which take so much of them. Where they nearly always keep all, it rests for so long at most
+    /// before it looks for sockets; see [`Gather`].
+    pub fn share(&mut self, operators: Load, rest: Span) {
+        self.operators = Some(operators);
+        self.gather = Gather::new(rest);
     }
 
-    /// Before it sleeps, it looks for so long whether something comes after all. It saves the time that waking takes, and takes
-    /// the processor from whoever has less priority.
+    /// Before it sleeps, it looks for so long whether something comes after all, where the last waits were short, this turn moved little,
+    /// and operators leave a processor. It saves the time that waking takes, and takes the processor from whoever has less priority.
     pub fn spin(&mut self, before_sleeping: Span) {
-        self.spin = before_sleeping;
+        self.spin = Spin::new(before_sleeping);
     }
 
     /// The calling thread drives from now on. Where the system limits how much of the processor it may use, it rests now and

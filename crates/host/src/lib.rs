@@ -17,6 +17,7 @@ mod poller;
 pub mod realtime;
 mod serve;
 mod shell;
+mod spin;
 mod store;
 mod systemd;
 pub mod tls;

@@ -50,7 +50,12 @@ pub struct Network {
     pub(crate) names: Vec<ServerName<'static>>,
     /// Ciphertext that was just read.
     sealed: Vec<u8>,
+    /// Since this was set to `false`, a connection has brought much at once, or did not take all that was there for it.
+    pub(crate) bulk: bool,
 }
+
+/// What is more than a message or a few: who sends so much at once needs a processor to go on.
+const BULK_BYTES: usize = 4 << 10;
 
 /// Something that the node must be told, once it is not busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +89,7 @@ impl Network {
             lobby: None,
             names: Vec::new(),
             sealed: Vec::new(),
+            bulk: false,
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
@@ -180,6 +186,8 @@ impl Network {
     pub(crate) fn handled(&mut self, index: u32, took: Span) {
         if let Some(connection) = self.get(index) {
             connection.portion.handled(connection.read, took);
+            let much = connection.read >= BULK_BYTES;
+            self.bulk |= much;
         }
     }
 
@@ -282,7 +290,7 @@ impl Network {
     }
 
     fn flush_one(&mut self, index: u32) {
-        let Network { slots, poller, serves, .. } = self;
+        let Network { slots, poller, serves, bulk, .. } = self;
         let Some(connection) = slots.get_mut(index as usize).and_then(Option::as_mut) else { return };
         // Whoever stopped writing because of so much must be told when it has left, even if that is now.
         connection.congested |= connection.waiting() > DRAINED_BYTES;
@@ -296,6 +304,7 @@ impl Network {
         }
         let waiting = connection.waiting();
         let wants_to_write = waiting > 0;
+        *bulk |= wants_to_write;
         if wants_to_write != connection.waits_to_write {
             connection.waits_to_write = wants_to_write;
             if poller.change(&connection.socket, u64::from(index), wants_to_write).is_err() {

@@ -34,9 +34,10 @@ pub struct Serving {
     pub lobby: Option<Lobby>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
     pub wakers: Vec<OwnedFd>,
-    /// What operators take of the processors, and how long the data thread rests for that at most; see [`Driver::gather`].
-    pub gather: Option<(Load, Span)>,
-    /// For so long the data thread looks for work before it sleeps; see [`Driver::spin`].
+    /// What operators take of the processors that the data thread shares with them, and how long it rests for that at most; see
+    /// [`Driver::share`].
+    pub shares: Option<(Load, Span)>,
+    /// For so long the data thread looks for work before it sleeps, where that is likely to pay; see [`Driver::spin`].
     pub spin: Span,
 }
 
@@ -75,8 +76,8 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
     }
-    if let Some((load, most)) = serving.gather {
-        driver.gather(load, most);
+    if let Some((load, rest)) = serving.shares {
+        driver.share(load, rest);
     }
     driver.spin(serving.spin);
     driver.breathe();

@@ -224,6 +224,11 @@ impl Load {
     pub fn is_full(&self) -> bool {
         self.shared.awake.load(SeqCst) >= self.processors
     }
+
+    /// Whether a processor is left to another thread after they have one each.
+    pub fn leaves_one(&self) -> bool {
+        self.shared.awake.load(SeqCst) + 1 < self.processors
+    }
 }
 
 /// A thread as it is wanted.

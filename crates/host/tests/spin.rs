@@ -51,20 +51,35 @@ fn sleeps() -> u64 {
     line.unwrap().trim().parse().unwrap()
 }
 
-/// Whether the driver sleeps until something comes, a while from now.
-fn sleeps_until_something_comes(spin: Span) -> bool {
-    let mut driver = driver(Time::NEVER, spin);
+/// A peer that has sent messages of these sizes, each of which was there at once.
+fn peer(driver: &mut Driver<Counting>, sizes: &[usize]) -> TcpStream {
     let address = driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, Transport::Plain).unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
     let mut ready = Vec::new();
     driver.wait_and_turn(&mut ready).unwrap();
+    for size in sizes {
+        peer.write_all(&vec![b'!'; *size]).unwrap();
+        let all = driver.node().came + size;
+        while driver.node().came < all {
+            driver.wait_and_turn(&mut ready).unwrap();
+        }
+    }
+    peer
+}
+
+const DIALOGUE: [usize; 100] = [1; 100];
+
+/// Whether the driver sleeps until something comes, a while from now, after these messages.
+fn sleeps_until_something_comes(spin: Span, sizes: &[usize]) -> bool {
+    let mut driver = driver(Time::NEVER, spin);
+    let mut peer = peer(&mut driver, sizes);
     let sender = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(10));
         peer.write_all(b"!").unwrap();
         peer
     });
-    let before = sleeps();
-    while driver.node().came == 0 {
+    let (before, came, mut ready) = (sleeps(), driver.node().came, Vec::new());
+    while driver.node().came == came {
         driver.wait_and_turn(&mut ready).unwrap();
     }
     let slept = sleeps() > before;
@@ -74,15 +89,21 @@ fn sleeps_until_something_comes(spin: Span) -> bool {
 
 #[test]
 fn who_spins_hears_of_what_comes_without_having_slept() {
-    assert!(!sleeps_until_something_comes(LONG));
+    assert!(!sleeps_until_something_comes(LONG, &DIALOGUE));
     // On a busy host something may be there before anybody can sleep.
-    assert!((0..100).any(|_| sleeps_until_something_comes(Span::ZERO)), "else this shows nothing");
-    assert!((0..100).any(|_| sleeps_until_something_comes(Span::micros(100))), "it sleeps after all");
+    let sleeps = |spin, sizes: &[usize]| (0..100).any(|_| sleeps_until_something_comes(spin, sizes));
+    assert!(sleeps(Span::ZERO, &DIALOGUE), "else this shows nothing");
+    assert!(sleeps(Span::micros(100), &DIALOGUE), "it sleeps after all");
+    assert!(sleeps(LONG, &[1; 10]), "nothing has said that something will come soon");
+    let bulk = [&DIALOGUE[..], &[4_096]].concat();
+    assert!(sleeps(LONG, &bulk), "who brings much at once needs the processors");
 }
 
 #[test]
 fn what_is_due_ends_it() {
-    let mut driver = driver(now() + Span::millis(5), LONG);
+    let mut driver = driver(Time::NEVER, LONG);
+    let _peer = peer(&mut driver, &DIALOGUE);
+    driver.with(|node, _| node.due = now() + Span::millis(5));
     let mut ready = Vec::new();
     while driver.node().timeouts == 0 {
         driver.wait_and_turn(&mut ready).unwrap();

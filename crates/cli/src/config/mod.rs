@@ -68,7 +68,7 @@ pub struct RealtimeConfig {
     pub processors: Vec<usize>,
     pub lock_memory: Option<bool>,
     pub awake: bool,
-    pub spin: Span,
+    pub spin: Option<Span>,
     pub gather: Span,
 }
 
@@ -465,7 +465,7 @@ impl Understanding {
                 _ => None,
             },
             awake: matches!(self.values.get("realtime.awake"), Some(Value::Switch(true))),
-            spin: self.span("realtime.spin"),
+            spin: self.optional_span("realtime.spin"),
             gather: self.span("realtime.gather"),
         }
     }
@@ -617,7 +617,12 @@ impl Understanding {
     fn check_realtime(&mut self, realtime: &RealtimeConfig) {
         let RealtimeConfig { spin, gather, .. } = *realtime;
         for (key, value, most, why) in [
-            ("realtime.spin", spin, SPIN_MAX, "nothing of less priority runs meanwhile"),
+            (
+                "realtime.spin",
+                spin.unwrap_or(Span::ZERO),
+                SPIN_MAX,
+                "nothing of less priority runs meanwhile",
+            ),
             ("realtime.gather", gather, GATHER_MAX, "every message may wait for so long"),
         ] {
             if value > most {

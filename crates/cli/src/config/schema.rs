@@ -365,10 +365,12 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "realtime.spin",
-        Kind::Duration,
-        "\"0s\"",
-        "For so long the data thread goes on looking for messages before it sleeps, up to 1ms. It saves the time of waking it, and takes its \
-         processor from operators and all else that is less urgent, so only where there is a processor to spare.",
+        Kind::DurationOrAuto,
+        "\"auto\"",
+        "For so long the data thread goes on looking for messages before it sleeps, up to 1ms, which saves the time of waking it. It does so \
+         only where nearly all of its last 64 waits were that short (or twice that, with waking), no connection brings 4 KiB or more at once or is behind, and operators leave a processor. Whatever is less \
+         urgent cannot have its processor meanwhile. auto: 50us, about what sleeping and waking take on a virtual machine, and none where a control group grants only a \
+         part of the processors.",
     ),
     key(
         "realtime.gather",

@@ -66,10 +66,12 @@ fn the_data_thread_rests_for_operators_and_not_for_long() {
 }
 
 #[test]
-fn the_data_thread_spins_only_if_asked_and_not_for_long() {
+fn the_data_thread_does_not_spin_for_long() {
     let spin = |text: &str| Scratch::new("spin", text).load(&[], &[]).map(|config| config.realtime.spin);
-    assert_eq!(spin(""), Ok(Span::ZERO));
-    assert_eq!(spin("[realtime]\nspin = \"1ms\"\n"), Ok(Span::millis(1)));
+    assert_eq!(spin(""), Ok(None));
+    assert_eq!(spin("[realtime]\nspin = \"auto\"\n"), Ok(None));
+    assert_eq!(spin("[realtime]\nspin = \"0s\"\n"), Ok(Some(Span::ZERO)));
+    assert_eq!(spin("[realtime]\nspin = \"1ms\"\n"), Ok(Some(Span::millis(1))));
     let report = spin("[realtime]\nspin = \"1001us\"\n").unwrap_err();
     assert!(report.contains("realtime.spin is 1.001ms") && report.contains("verge.toml:2"), "{report}");
     assert!(report.contains("give it at most 1ms"), "{report}");

@@ -96,7 +96,7 @@ pub fn run(
         partner: security::partner(partner)?,
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
-        gather: (gather > Span::ZERO).then_some((load, gather)),
+        shares: processing::shares_processors(config).then_some((load, gather)),
         spin: spin(&config.realtime, &lines),
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
@@ -220,11 +220,19 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
     Some(awake)
 }
 
+/// For how long the data thread looks for messages before it sleeps unless it is told: about what sleeping and waking take on a guest.
+const USUAL_SPIN: Span = Span::micros(50);
+
 /// How long the data thread looks for messages before it sleeps, if that does no harm.
 fn spin(config: &RealtimeConfig, lines: &log::Lines) -> Span {
-    let rationed = config.spin > Span::ZERO
-        && is_rationed("the data thread sleeps at once", "realtime.spin = \"0s\"", lines);
-    if rationed { Span::ZERO } else { config.spin }
+    let rationed = match config.spin {
+        None => doctor::granted_processors().is_some(),
+        Some(spin) => {
+            spin > Span::ZERO
+                && is_rationed("the data thread sleeps at once", "realtime.spin = \"0s\"", lines)
+        }
+    };
+    if rationed { Span::ZERO } else { config.spin.unwrap_or(USUAL_SPIN) }
 }
 
 /// Whether spinning would use up processor time of which only a part is granted; says so.

@@ -38,8 +38,13 @@ pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, Owne
 /// For how long a message may wait because the data thread leaves the processors to operators. It does so only where there are
 /// some, and where it shares processors with them.
 pub fn longest_rest(config: &Config) -> Span {
-    let shares = staffing(config).processors.is_empty();
-    if shares && !config.processing.graphs.is_empty() { config.realtime.gather } else { Span::ZERO }
+    let rests = shares_processors(config) && !config.processing.graphs.is_empty();
+    if rests { config.realtime.gather } else { Span::ZERO }
+}
+
+/// Whether the data thread shares processors with operators.
+pub fn shares_processors(config: &Config) -> bool {
+    staffing(config).processors.is_empty()
 }
 
 fn staffing(config: &Config) -> Staffing {
