@@ -254,18 +254,19 @@ impl<N: Node> Driver<N> {
         if self.network.bulk {
             self.spin.carried_bulk();
         }
-        let patience = if self.may_spin() { self.patience() } else { Span::ZERO };
-        let span = self.spin.span().min(patience);
+        let due = self.due();
+        let may_spin = due > Time::ZERO && self.may_spin();
+        let span = if may_spin { self.spin.span() } else { Span::ZERO };
         if span > Span::ZERO {
-            let found = self.look(span, ready)?;
+            let found = self.look(span, due, ready)?;
             self.spin.looked(found);
             if found {
                 return Ok(());
             }
         }
-        let learns = patience > Span::ZERO && span == Span::ZERO;
+        let learns = may_spin && span == Span::ZERO;
         let from = if learns || self.breath.is_some() { now() } else { Time::ZERO };
-        self.network.poller.wait_until(self.due(), ready)?;
+        self.network.poller.wait_until(due, ready)?;
         if let Some(load) = &self.operators {
             self.gather.woke(load.is_full(), now);
         }
@@ -290,10 +291,10 @@ impl<N: Node> Driver<N> {
             && self.breath.as_ref().is_none_or(Breath::is_rested)
     }
 
-    /// Looks for so long whether something is ready. `false`: nothing.
-    fn look(&mut self, span: Span, ready: &mut Vec<Ready>) -> Result<bool, Errno> {
+    /// Looks for so long whether something is ready, unless something is due sooner. `false`: nothing.
+    fn look(&mut self, span: Span, due: Time, ready: &mut Vec<Ready>) -> Result<bool, Errno> {
         let mut time = now();
-        let until = time + span;
+        let until = due.min(time + span);
         while time < until {
             self.network.poller.wait(Span::ZERO, ready)?;
             let before = std::mem::replace(&mut time, now());
