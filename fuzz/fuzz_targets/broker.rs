@@ -51,7 +51,7 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
     let settings = Settings {
         name: "fuzzed".to_owned(),
         node: NodeId(1),
-        started: now,
+        nonce: [7; 16], started: now,
         prefers_to_reign: true,
         has_peer: true,
         policy: Default::default(),

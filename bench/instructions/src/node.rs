@@ -35,6 +35,7 @@ impl Bench {
         let settings = Settings {
             name: "broker".to_owned(),
             node: NodeId(1),
+            nonce: [7; 16],
             started,
             prefers_to_reign: true,
             has_peer: false,

@@ -273,7 +273,7 @@ impl Broker {
     /// The partner could not be connected to. `refused`: its host answered that nobody listens.
     pub fn handle_dial_failed(&mut self, now: Time, _peer: PeerIndex, refused: bool, out: &mut impl Outputs) {
         let follow = self.clients_follow();
-        let decision = self.pair.on_dial_failed(now, refused, follow);
+        let decision = self.pair.on_dial_failed(now, refused, follow, out.evidence());
         self.carry_out(now, decision, out);
     }
 
@@ -371,6 +371,14 @@ impl Broker {
             }
             Frame::Records(records) if self.pair.primary_link() == Some(from) => out.learn(now, records),
             Frame::Records(_) => {}
+            Frame::Heartbeats { nonce } => {
+                if let Some(link) = self.links.get_mut(from) {
+                    link.nonce = Some(nonce);
+                }
+                if self.pair.primary_link() == Some(from) || self.pair.is_backup(from) {
+                    self.listen_for(from, out);
+                }
+            }
             Frame::Join => self.take_backup(now, from, out),
             Frame::Synced => self.know_everything(from, out),
             Frame::Standby => self.become_protected(from, out),
@@ -399,7 +407,7 @@ impl Broker {
         // Each decision changes what the next look at the clock finds; a handful settles it.
         for _ in 0..4 {
             let follow = !self.pair.is_primary() && self.clients_follow();
-            match self.pair.tick(now, follow) {
+            match self.pair.tick(now, follow, out.evidence()) {
                 Decision::Stay => break,
                 decision => self.carry_out(now, decision, out),
             }
@@ -494,6 +502,9 @@ impl Broker {
             password: Secret(if to_partner { &self.secret } else { "" }),
         };
         out.send(link, &Frame::Hello(hello));
+        if to_partner {
+            out.send(link, &Frame::Heartbeats { nonce: self.settings.nonce });
+        }
     }
 
     /// Closes a link for a reason that the operator hears as well.

@@ -13,8 +13,10 @@ pub enum PromotionCause {
     First,
     /// The connection to the primary broke and it could not be reached again.
     Disconnected,
-    /// The primary did not answer its polls.
+    /// The primary did not answer its polls, nor did its heartbeats come.
     Silent,
+    /// The primary's process sends heartbeats, and its data thread stands still.
+    Stalled,
     /// The primary came back without its memory.
     Restarted,
     /// The primary handed over.
@@ -32,6 +34,7 @@ impl fmt::Display for PromotionCause {
             PromotionCause::First => "both were starting and this one goes first",
             PromotionCause::Disconnected => "the primary is unreachable",
             PromotionCause::Silent => "the primary does not answer",
+            PromotionCause::Stalled => "the primary's process lives, and its data thread stands still",
             PromotionCause::Restarted => "the primary restarted and has lost its memory",
             PromotionCause::Handover => "the primary handed over",
             PromotionCause::TakenBack => "the successor did not take the reign in time",

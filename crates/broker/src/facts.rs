@@ -46,6 +46,7 @@ impl PromotionCause {
             PromotionCause::First => "first",
             PromotionCause::Disconnected => "disconnected",
             PromotionCause::Silent => "silent",
+            PromotionCause::Stalled => "stalled",
             PromotionCause::Restarted => "restarted",
             PromotionCause::Handover => "handover",
             PromotionCause::TakenBack => "taken_back",

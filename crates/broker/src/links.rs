@@ -4,7 +4,7 @@ use crate::bitset::BitSet;
 use crate::numbers::Numbers;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
-use wire::{LinkId, Standing};
+use wire::{LinkId, Nonce, Standing};
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -33,6 +33,8 @@ pub(crate) struct Link {
     pub(crate) greeted: bool,
     pub(crate) opened: Time,
     pub(crate) heard: Time,
+    /// What the other broker signs its heartbeats with.
+    pub(crate) nonce: Option<Nonce>,
     /// When the operator was last told of its clock or its haste.
     pub(crate) complained_at: Time,
     /// Whether we made it: to the partner, then.
@@ -54,6 +56,7 @@ impl Link {
             greeted: false,
             opened: now,
             heard: now,
+            nonce: None,
             complained_at: Time::ZERO,
             dialed,
             closing: false,

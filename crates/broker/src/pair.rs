@@ -14,11 +14,15 @@
 //! Left to others: carrying decisions out ([`crate::reign`]), and bringing a backup up to date ([`crate::standby`]).
 //! Suspicion counts unanswered polls, not elapsed time, so a jump of the clock or a pause of this process alone causes
 //! none. Only whoever has handed over counts time, since its successor does not answer polls yet; it looks twice.
+//!
+//! Polls go on the connection, where one lost segment is silence for 200 ms, and are answered by a thread that may have much to do. So
+//! an unanswered poll is a reason to look at the heartbeats ([`crate::liveness`]): whoever sends them lives, and is taken for dead only
+//! when they stop as well, or when they say that its data thread stands still. Who was wrong all the same waits longer the next time.
 
 use crate::events::{Loneliness, PromotionCause};
 use crate::settings::Detection;
 use contract::{Mutant, NodeId, Reign, Span, Time};
-use wire::{LinkId, Standing};
+use wire::{Evidence, LinkId, Standing};
 
 /// What this broker is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +47,9 @@ pub(crate) struct Partner {
     pub(crate) told: bool,
     /// Whether it has said that it knows everything.
     pub(crate) stands_by: bool,
-    /// When it last polled.
+    /// When it last polled, and when to look whether it has.
     pub(crate) heard: Time,
+    pub(crate) look_at: Time,
     /// It has been found silent once since.
     pub(crate) doubted: bool,
 }
@@ -74,6 +79,8 @@ pub(crate) enum Decision {
     DropBackup(LinkId, Loneliness),
     /// The primary that never completed our knowledge is taken for dead; close its link and look around.
     DropPrimary(LinkId),
+    /// The primary lives, and the connection to it does not; close it, and connect anew.
+    Reconnect(LinkId),
 }
 
 #[derive(Clone)]
@@ -91,9 +98,28 @@ pub(crate) struct Pair {
     /// When that was, and whether the successor has been found silent once since it was last heard.
     gave_at: Time,
     successor_doubted: bool,
+    /// It reigned, or knew everything, a moment ago. Another one reigns since, and has not told it everything yet; should that one die,
+    /// nobody knows more.
+    informed: bool,
     dialing: bool,
     dial_at: Time,
     poll: Polling,
+    /// The process that this broker last stood by for.
+    primary_node: NodeId,
+    caution: Caution,
+}
+
+/// What has been learnt of suspicions that were wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caution {
+    /// Patience is doubled so often.
+    doublings: u32,
+    /// Since when.
+    since: Time,
+    /// Whose place was taken by suspicion, and when.
+    suspected: Option<(Time, NodeId)>,
+    /// Take-overs from a primary that lived.
+    pub(crate) false_takeovers: u64,
 }
 
 #[derive(Clone)]
@@ -105,6 +131,14 @@ struct Polling {
     doubted: bool,
     misses: u32,
 }
+
+/// Who is heard of again so soon after its place was taken was not dead.
+const FALSE_WITHIN: Span = Span::secs(1);
+/// Patience is doubled so often at most, and halved again after so long without a wrong suspicion.
+const DOUBLINGS_MAX: u32 = 3;
+const CAUTIOUS_FOR: Span = Span::secs(600);
+/// So long a connection may be silent whose other end lives, before it is made anew.
+const DEAF_MAX: Span = Span::secs(2);
 
 /// Links to the partner at the same time; each side may dial once, and an old one may not have closed yet.
 const PEER_LINKS_MAX: usize = 8;
@@ -137,20 +171,28 @@ impl Pair {
             remembers: false,
             gave_at: Time::ZERO,
             successor_doubted: false,
+            informed: false,
             dialing: false,
             dial_at: now,
             poll: Polling { next_at: Time::NEVER, number: 0, answered: true, doubted: false, misses: 0 },
+            primary_node: NodeId(0),
+            caution: Caution { doublings: 0, since: now, suspected: None, false_takeovers: 0 },
         }
     }
 
     pub(crate) fn standing(&self) -> Standing {
         match self.role {
             // A partner that has lost its memory must not go first.
-            Role::Seeking { .. } if self.remembers => Standing::Backup,
+            Role::Seeking { .. } if self.knows_most() => Standing::Backup,
             Role::Seeking { .. } => Standing::Seeking,
             Role::Primary { .. } => Standing::Primary,
             Role::Backup { .. } => Standing::Backup,
         }
+    }
+
+    /// Whether nobody is known to know more than this broker, although it neither reigns nor has been told everything.
+    fn knows_most(&self) -> bool {
+        self.remembers || self.informed
     }
 
     pub(crate) fn is_primary(&self) -> bool {
@@ -213,8 +255,12 @@ impl Pair {
         }
         self.news.retain(|known| known.link != news.link);
         self.news.push(news);
+        self.judge_suspicion(now, news.node);
         match (self.role, news.standing) {
-            (Role::Primary { .. }, Standing::Primary) if news.reign > self.reign => {
+            (Role::Primary { backup }, Standing::Primary) if news.reign > self.reign => {
+                if backup.is_some_and(|backup| now < backup.heard + FALSE_WITHIN) {
+                    self.be_cautious(now);
+                }
                 Decision::StepDown(Some(news.link))
             }
             (Role::Primary { .. }, Standing::Primary) => Decision::Stay,
@@ -231,7 +277,7 @@ impl Pair {
                 // An older greeting of our primary, overtaken on another link.
                 Decision::Stay
             }
-            (Role::Backup { synced, .. }, Standing::Seeking) if synced || self.remembers => {
+            (Role::Backup { synced, .. }, Standing::Seeking) if synced || self.knows_most() => {
                 self.reign = self.reign.max(news.reign);
                 Decision::Promote(PromotionCause::Restarted)
             }
@@ -291,7 +337,7 @@ impl Pair {
     pub(crate) fn on_closed(&mut self, now: Time, link: LinkId) -> Decision {
         self.news.retain(|known| known.link != link);
         if self.news.is_empty() {
-            let wait = if self.remembers { Span::ZERO } else { self.detection.retry };
+            let wait = if self.knows_most() { Span::ZERO } else { self.detection.retry };
             self.dial_at = self.dial_at.min(now + wait);
         }
         match self.role {
@@ -305,21 +351,32 @@ impl Pair {
                 // Another link to the primary, if there is one, may be as dead and not know it yet. A new attempt to
                 // connect tells at once: where the process is gone, it is refused.
                 self.dial_at = now;
-                self.tick(now, false)
+                self.tick(now, false, None)
             }
             _ => Decision::Stay,
         }
     }
 
     /// The partner cannot be connected to. `refused`: its host answers, and nobody listens there.
-    pub(crate) fn on_dial_failed(&mut self, now: Time, refused: bool, clients_follow: bool) -> Decision {
+    pub(crate) fn on_dial_failed(
+        &mut self,
+        now: Time,
+        refused: bool,
+        clients_follow: bool,
+        evidence: Option<Evidence>,
+    ) -> Decision {
         self.dialing = false;
         self.dial_at = now + self.detection.retry;
         match self.role {
-            Role::Backup { primary: None, synced, .. } => self.take_over(synced),
+            // An attempt may be lost on the way; who refuses it is there, and no broker is.
+            Role::Backup { primary: None, .. } if !refused && self.lives(evidence) == Some(true) => {
+                self.dial_at = now;
+                Decision::Stay
+            }
+            Role::Backup { primary: None, synced, .. } => self.take_over(now, synced),
             Role::Seeking { .. }
                 if refused
-                    && (self.remembers || self.prefers_to_reign && !clients_follow)
+                    && (self.knows_most() || self.prefers_to_reign && !clients_follow)
                     && self.news.is_empty() =>
             {
                 Decision::Promote(PromotionCause::Alone)
@@ -337,9 +394,9 @@ impl Pair {
     /// A link that we had made is gone before anybody greeted. A backup that has just lost its
     /// primary asks again at once: a dying process may take a connection in its last moment, and the next is refused.
     pub(crate) fn on_dialed_closed(&mut self, now: Time) -> Decision {
-        if self.remembers || matches!(self.role, Role::Backup { primary: None, .. }) {
+        if self.knows_most() || matches!(self.role, Role::Backup { primary: None, .. }) {
             self.dial_at = now;
-            return self.tick(now, false);
+            return self.tick(now, false, None);
         }
         if self.wants_dial() {
             self.dial_at = self.dial_at.min(now + self.detection.retry);
@@ -374,21 +431,25 @@ impl Pair {
         {
             (*since, self.successor_doubted) = (now, false);
         }
+        let look_at = now + self.silence();
         if let Some(partner) = self.backup_mut().filter(|partner| partner.link == link) {
-            (partner.heard, partner.doubted) = (now, false);
+            (partner.heard, partner.look_at, partner.doubted) = (now, look_at, false);
         }
     }
 
-    /// Looks at the clock. Call it again while it decides something else than to stay.
-    pub(crate) fn tick(&mut self, now: Time, clients_follow: bool) -> Decision {
+    /// Looks at the clock, and at what heartbeats say. Call it again while it decides something else than to stay.
+    pub(crate) fn tick(&mut self, now: Time, clients_follow: bool, evidence: Option<Evidence>) -> Decision {
         // A clock that went back must not leave us waiting for a time that is far away.
         let verdict_within = self.verdict_within();
         let soon = |at: Time, within: Span| if at == Time::NEVER { at } else { at.min(now + within) };
         self.poll.next_at = soon(self.poll.next_at, self.detection.poll);
         self.dial_at = soon(self.dial_at, self.detection.retry);
+        let silence = self.silence();
         if let Some(partner) = self.backup_mut() {
             partner.heard = partner.heard.min(now);
+            partner.look_at = partner.look_at.min(now + silence);
         }
+        self.caution.since = self.caution.since.min(now);
         if let Role::Backup { verdict_by, .. } = &mut self.role
             && *verdict_by != Time::NEVER
         {
@@ -405,12 +466,14 @@ impl Pair {
         }
         match self.role {
             Role::Backup { primary: Some(link), synced, .. } if now >= self.poll.next_at => {
-                self.poll_primary(now, link, synced)
+                self.poll_primary(now, link, synced, evidence)
             }
-            Role::Backup { primary: None, synced, verdict_by } if now >= verdict_by => self.take_over(synced),
+            Role::Backup { primary: None, synced, verdict_by } if now >= verdict_by => {
+                self.reach_verdict(now, synced, evidence)
+            }
             Role::Seeking { since } if now >= since + self.patience() => self.lose_patience(now),
-            Role::Primary { backup: Some(partner) } if now > partner.heard + self.silence() => {
-                self.doubt_backup(now, partner)
+            Role::Primary { backup: Some(partner) } if now > partner.look_at => {
+                self.doubt_backup(now, partner, evidence)
             }
             _ if self.wants_dial() && now >= self.dial_at => {
                 self.dialing = true;
@@ -427,7 +490,7 @@ impl Pair {
             Role::Backup { primary: Some(_), .. } => self.poll.next_at,
             Role::Backup { primary: None, verdict_by, .. } => verdict_by,
             Role::Seeking { since } => since + self.patience(),
-            Role::Primary { backup: Some(partner) } => partner.heard + self.silence() + Span(1),
+            Role::Primary { backup: Some(partner) } => partner.look_at + Span(1),
             Role::Primary { backup: None } => Time::NEVER,
         };
         if self.wants_dial() { role.min(self.dial_at) } else { role }
@@ -435,7 +498,7 @@ impl Pair {
 
     /// Takes the next epoch.
     pub(crate) fn promote(&mut self) -> Reign {
-        self.remembers = false;
+        (self.remembers, self.informed) = (false, false);
         let epoch = if Mutant::KeepEpoch.is_on() { self.reign.epoch } else { self.reign.epoch.next() };
         self.reign = Reign { epoch, node: self.node };
         let backup = self.backup();
@@ -448,7 +511,9 @@ impl Pair {
     pub(crate) fn join(&mut self, now: Time, link: LinkId) {
         if let Some(news) = self.news_of(link) {
             self.reign = self.reign.max(news.reign);
+            self.primary_node = news.node;
         }
+        self.informed |= matches!(self.role, Role::Backup { synced: true, .. });
         self.role = Role::Backup { primary: Some(link), synced: false, verdict_by: Time::NEVER };
         self.poll =
             Polling { next_at: now, number: self.poll.number, answered: true, doubted: false, misses: 0 };
@@ -459,7 +524,7 @@ impl Pair {
         match &mut self.role {
             Role::Backup { primary, synced, .. } if *primary == Some(link) => {
                 *synced = true;
-                self.remembers = false;
+                (self.remembers, self.informed) = (false, false);
                 true
             }
             _ => false,
@@ -473,6 +538,13 @@ impl Pair {
         self.dial_at = self.dial_at.min(now + self.detection.retry);
     }
 
+    /// Another one reigns. Until that has told it everything, nobody knows more than this broker does.
+    pub(crate) fn be_deposed(&mut self, now: Time) {
+        self.drop_backup(now);
+        self.seek(now);
+        self.informed = true;
+    }
+
     /// Has given the reign away, and waits for the successor to announce itself. The successor's epoch is its own: should it
     /// die before it is heard of, this broker takes a later one.
     pub(crate) fn await_successor(&mut self, now: Time, epoch: contract::Epoch) {
@@ -484,10 +556,12 @@ impl Pair {
 
     /// Takes the broker on a link as backup, from the beginning.
     pub(crate) fn accept_backup(&mut self, now: Time, link: LinkId) -> bool {
+        let look_at = now + self.silence();
         match &mut self.role {
             Role::Primary { backup } => {
                 let (told, stands_by, doubted) = (false, false, false);
                 *backup = Some(Partner {
+                    look_at,
                     link,
                     next_stream: 0,
                     next_record: Some(0),
@@ -527,8 +601,9 @@ impl Pair {
         if let (Role::Seeking { since }, true) = (&mut self.role, self.remembers) {
             (*since, self.gave_at, self.successor_doubted) = (now, now, false);
         }
+        let look_at = now + self.silence();
         if let Some(partner) = self.backup_mut() {
-            partner.heard = now;
+            (partner.heard, partner.look_at) = (now, look_at);
         }
     }
 
@@ -537,7 +612,7 @@ impl Pair {
         self.news.iter().find(|news| news.link == link).copied()
     }
 
-    fn node_of(&self, link: LinkId) -> Option<NodeId> {
+    pub(crate) fn node_of(&self, link: LinkId) -> Option<NodeId> {
         self.news_of(link).map(|news| news.node)
     }
 
@@ -556,58 +631,150 @@ impl Pair {
         Decision::Join(news.link)
     }
 
+    /// The connection to the primary is gone, and it could not be reached in time. Whoever lives all the same is tried again.
+    fn reach_verdict(&mut self, now: Time, synced: bool, evidence: Option<Evidence>) -> Decision {
+        if self.lives(evidence) != Some(true) {
+            return self.take_over(now, synced);
+        }
+        let again = now + self.verdict_within();
+        if let Role::Backup { verdict_by, .. } = &mut self.role {
+            *verdict_by = again;
+        }
+        Decision::Stay
+    }
+
     /// The primary is out of reach: a backup that knows enough takes its place.
-    fn take_over(&self, synced: bool) -> Decision {
-        if synced || self.remembers {
-            Decision::Promote(PromotionCause::Disconnected)
+    fn take_over(&mut self, now: Time, synced: bool) -> Decision {
+        if synced || self.knows_most() {
+            self.suspect(now, PromotionCause::Disconnected)
         } else {
             Decision::Seek
         }
     }
 
+    /// Takes the place of a primary that may live.
+    fn suspect(&mut self, now: Time, cause: PromotionCause) -> Decision {
+        self.caution.suspected = Some((now, self.primary_node));
+        Decision::Promote(cause)
+    }
+
+    /// Somebody is heard of: was it wrong to take its place?
+    fn judge_suspicion(&mut self, now: Time, node: NodeId) {
+        let Some((at, suspected)) = self.caution.suspected else { return };
+        let soon = now < at + FALSE_WITHIN;
+        if soon && node == suspected {
+            self.caution.false_takeovers += 1;
+            self.be_cautious(now);
+        }
+        if !soon || node == suspected {
+            self.caution.suspected = None;
+        }
+    }
+
+    fn be_cautious(&mut self, now: Time) {
+        let doublings = (self.doublings(now) + 1).min(DOUBLINGS_MAX);
+        (self.caution.doublings, self.caution.since) = (doublings, now);
+    }
+
+    /// How often patience is doubled now.
+    fn doublings(&self, now: Time) -> u32 {
+        let quiet = now.since(self.caution.since).0.max(0) / CAUTIOUS_FOR.0;
+        self.caution.doublings.saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX))
+    }
+
+    /// How long silence is borne, where it takes so long to be sure in itself.
+    pub(crate) fn patience_for(&self, now: Time, span: Span) -> Span {
+        (span * (1 << self.doublings(now))).min(self.detection.patience_max.max(span))
+    }
+
+    /// How many polls in a row may stay unanswered, while nothing else tells.
+    fn tolerated_misses(&self, now: Time) -> u32 {
+        let Detection { poll, misses, .. } = self.detection;
+        let misses = if Mutant::SuspectLate.is_on() { misses * 8 } else { misses };
+        let borne = self.patience_for(now, poll * u64::from(misses));
+        u32::try_from(borne.0 / poll.0.max(1)).unwrap_or(u32::MAX).max(misses)
+    }
+
+    /// What heartbeats say of the primary that this broker stands by for, or last stood by for: whether it lives. `None`: nothing.
+    fn lives(&self, evidence: Option<Evidence>) -> Option<bool> {
+        self.is_alive(self.primary_node, evidence)
+    }
+
+    fn is_alive(&self, node: NodeId, evidence: Option<Evidence>) -> Option<bool> {
+        let evidence = evidence.filter(|evidence| evidence.node == node)?;
+        if Mutant::IgnoreHeartbeats.is_on() {
+            return None;
+        }
+        let patience = evidence.patience * (1 << self.caution.doublings.min(DOUBLINGS_MAX));
+        let patience = patience.min(self.detection.patience_max.max(evidence.patience));
+        Some(evidence.silence < patience && evidence.still < self.detection.stall)
+    }
+
     fn go_first(&mut self, news: News) -> Decision {
         let rank = (self.prefers_to_reign, self.node);
-        if self.remembers || rank > (news.prefers_to_reign, news.node) {
+        if self.knows_most() || rank > (news.prefers_to_reign, news.node) {
             self.reign = self.reign.max(news.reign);
-            let cause = if self.remembers { PromotionCause::Restarted } else { PromotionCause::First };
+            let cause = if self.knows_most() { PromotionCause::Restarted } else { PromotionCause::First };
             Decision::Promote(cause)
         } else {
             Decision::Stay
         }
     }
 
-    fn poll_primary(&mut self, now: Time, link: LinkId, synced: bool) -> Decision {
+    fn poll_primary(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        synced: bool,
+        evidence: Option<Evidence>,
+    ) -> Decision {
         if !self.poll.answered && !std::mem::replace(&mut self.poll.doubted, true) {
             // The answer may be here and not read yet. The driver reads what is there before it asks again.
             return Decision::Stay;
         }
         self.poll.doubted = false;
         if !self.poll.answered {
-            self.poll.misses += 1;
-            let tolerated =
-                if Mutant::SuspectLate.is_on() { self.detection.misses * 8 } else { self.detection.misses };
-            if self.poll.misses >= tolerated {
-                return if synced {
-                    Decision::Promote(PromotionCause::Silent)
+            self.poll.misses = self.poll.misses.saturating_add(1);
+            let lives = self.lives(evidence);
+            if lives != Some(true) && self.poll.misses >= self.tolerated_misses(now) {
+                let still = lives.is_some() && evidence.is_some_and(|it| it.still >= self.detection.stall);
+                let cause = if still { PromotionCause::Stalled } else { PromotionCause::Silent };
+                return if synced || self.informed {
+                    self.suspect(now, cause)
                 } else {
                     Decision::DropPrimary(link)
                 };
             }
+            if self.detection.poll * u64::from(self.poll.misses) >= DEAF_MAX {
+                self.poll.misses = 0;
+                return Decision::Reconnect(link);
+            }
         }
         self.poll.answered = false;
         self.poll.number += 1;
-        self.poll.next_at = now + self.detection.poll;
+        self.poll.next_at = now + self.next_poll_within(evidence);
         Decision::Poll(link, self.poll.number)
     }
 
-    /// The backup has been silent for long, or the clock has jumped: it has until the second look to poll.
-    fn doubt_backup(&mut self, now: Time, partner: Partner) -> Decision {
-        if partner.doubted {
+    /// When heartbeats will say that the primary is gone, if that is before the next poll would be due.
+    fn next_poll_within(&self, evidence: Option<Evidence>) -> Span {
+        let poll = self.detection.poll;
+        let waits = self.poll.misses > 0 && self.lives(evidence) == Some(true);
+        let left = evidence.filter(|_| waits).map_or(poll, |it| it.patience - it.silence);
+        // Not more often than heartbeats come.
+        left.max(self.detection.hearing().every).min(poll)
+    }
+
+    /// The backup has been silent for long, or the clock has jumped: it has until the second look to poll. Whoever lives has longer.
+    fn doubt_backup(&mut self, now: Time, partner: Partner, evidence: Option<Evidence>) -> Decision {
+        let node = self.node_of(partner.link).unwrap_or(NodeId(0));
+        let lives = self.is_alive(node, evidence) == Some(true) && now < partner.heard + DEAF_MAX;
+        if partner.doubted && !lives {
             return Decision::DropBackup(partner.link, Loneliness::Silent);
         }
-        let heard = now - self.silence() + self.detection.poll * 2;
+        let look_at = now + self.detection.poll * 2;
         if let Some(partner) = self.backup_mut() {
-            (partner.doubted, partner.heard) = (true, heard);
+            (partner.doubted, partner.look_at) = (!lives, look_at);
         }
         Decision::Stay
     }
@@ -639,7 +806,7 @@ impl Pair {
     fn patience(&self) -> Span {
         match (self.has_peer, self.prefers_to_reign) {
             // Its successor's host may have died without a word, and publishers wait.
-            _ if self.remembers => self.verdict_within(),
+            _ if self.knows_most() => self.verdict_within(),
             (false, _) => Span::ZERO,
             (true, true) => self.detection.seek_preferred,
             (true, false) => self.detection.seek_other,

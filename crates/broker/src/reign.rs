@@ -7,7 +7,7 @@ use crate::queue::JobKind;
 use crate::ring::SlotFlags;
 use crate::table::Topic;
 use contract::{Mutant, Time};
-use wire::{Farewell, FarewellReason, Frame, LinkId, Standing};
+use wire::{Companion, Farewell, FarewellReason, Frame, LinkId, Standing};
 
 /// How far this broker is on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,10 @@ impl Broker {
                 self.pair.drop_backup(now);
                 out.report(&Event::Unprotected { cause });
                 self.expel(link, FarewellReason::Silent, "the backup is taken for dead", out);
+            }
+            Decision::Reconnect(link) => {
+                let text = "the connection is silent although the primary lives; it is made anew";
+                self.expel(link, FarewellReason::Silent, text, out);
             }
             Decision::DropPrimary(link) => {
                 self.pair.disregard(link);
@@ -108,8 +112,7 @@ impl Broker {
     /// Another broker reigns. What has not been dispatched goes there as soon as it is reached.
     fn step_down(&mut self, now: Time, to: Option<LinkId>, out: &mut impl Outputs) {
         self.take_back_unprocessed(out);
-        self.pair.drop_backup(now);
-        self.pair.seek(now);
+        self.pair.be_deposed(now);
         match to {
             Some(link) => self.join(now, link, out),
             None => self.tell_standing(out),
@@ -120,12 +123,23 @@ impl Broker {
     /// Stands by for the broker on this link.
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         self.pair.join(now, link);
+        self.listen_for(link, out);
         out.forget(now);
         out.send(link, &Frame::Join);
         self.tell_standing(out);
         if let Some(asker) = self.handover_asker.take() {
             let text = "the backup reigns now, and this broker stands by";
             out.send(asker, &Frame::HandoverReply { done: true, epoch: self.pair.reign.epoch, text });
+        }
+    }
+
+    /// From now on the heartbeats of the broker on this link count, once it has said how they are signed.
+    pub(crate) fn listen_for(&self, link: LinkId, out: &mut impl Outputs) {
+        let node = self.pair.node_of(link);
+        let nonce = self.links.get(link).and_then(|link| link.nonce);
+        if let Some((node, nonce)) = node.zip(nonce) {
+            let own = (self.settings.node, &self.settings.nonce);
+            out.listen_for(Some(Companion::new(own, (node, &nonce), &self.secret)));
         }
     }
 

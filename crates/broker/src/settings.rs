@@ -1,7 +1,9 @@
 //! What a broker is told at start. The values have been checked by whoever read them; nothing here is optional.
 
+use crate::liveness::Hearing;
 use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, Links, NodeId, Span, Supply, Time, TopicFilter};
+use wire::Nonce;
 
 /// In which order jobs are served, and which messages are copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,6 +84,10 @@ pub struct Detection {
     pub poll: Span,
     /// How many polls in a row may stay unanswered before the backup takes over.
     pub misses: u32,
+    /// How long silence is borne at most, however unevenly polls and heartbeats are answered.
+    pub patience_max: Span,
+    /// How long the primary's data thread may stand still in one turn while its process sends heartbeats.
+    pub stall: Span,
     /// How long an attempt to connect may take.
     pub connect: Span,
     /// The time between two attempts to reach the partner.
@@ -92,11 +98,25 @@ pub struct Detection {
     pub seek_other: Span,
 }
 
+impl Detection {
+    /// How heartbeats are sent, and how long silence is borne where they come evenly.
+    pub fn hearing(&self) -> Hearing {
+        let patience = self.poll * u64::from(self.misses);
+        let every = Span((self.poll.0 / HEARTBEATS_PER_POLL).max(1));
+        Hearing { every, patience, patience_max: self.patience_max }
+    }
+}
+
+/// Heartbeats in the time between two polls.
+const HEARTBEATS_PER_POLL: i64 = 2;
+
 impl Default for Detection {
     fn default() -> Detection {
         Detection {
             poll: Span::millis(10),
             misses: 2,
+            patience_max: Span::millis(500),
+            stall: Span::millis(200),
             connect: Span::millis(10),
             retry: Span::millis(100),
             seek_preferred: Span::millis(500),
@@ -179,6 +199,8 @@ pub struct Settings {
     pub name: String,
     /// This process. Drawn at random by the driver.
     pub node: NodeId,
+    /// What its heartbeats are signed with, besides the pair's secret. Drawn at random by the driver.
+    pub nonce: Nonce,
     /// When the process started.
     pub started: Time,
     /// Whether it would rather be primary where neither of the pair reigns yet.

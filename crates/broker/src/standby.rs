@@ -26,6 +26,7 @@ impl Broker {
         if let Some(link) = self.links.get_mut(from) {
             link.announced = Default::default();
         }
+        self.listen_for(from, out);
         self.forget_lazy_copies(now);
         self.continue_sync(out);
     }

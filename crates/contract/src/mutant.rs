@@ -22,6 +22,10 @@ pub enum Mutant {
     KeepEpoch,
     /// A backup waits much longer than configured before it takes over.
     SuspectLate,
+    /// Heartbeats are looked at for nothing: whoever does not answer in time on the connection is taken for dead.
+    IgnoreHeartbeats,
+    /// A heartbeat that was overtaken, or is sent again, counts as a new one.
+    HearOldHeartbeats,
     /// A primary never learns that its backup knows everything.
     IgnoreStandby,
     /// Messages are deferred for a subscriber without limit.

@@ -101,6 +101,14 @@ macro_rules! effects_through {
             self.$net.put_first(link);
         }
 
+        fn listen_for(&mut self, companion: Option<wire::Companion>) {
+            self.$net.listen_for(companion);
+        }
+
+        fn evidence(&self) -> Option<wire::Evidence> {
+            self.$net.evidence()
+        }
+
         fn hang_up(&mut self, link: LinkId) {
             self.$net.hang_up(link);
         }

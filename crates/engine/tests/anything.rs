@@ -94,6 +94,7 @@ impl Bench {
         let settings = Settings {
             name: "tried".to_owned(),
             node: NodeId(50),
+            nonce: [7; 16],
             started: now,
             prefers_to_reign: true,
             has_peer: true,

@@ -110,6 +110,7 @@ fn settings() -> Settings {
     Settings {
         name: "a".to_owned(),
         node: NodeId(1),
+        nonce: [7; 16],
         started: START,
         prefers_to_reign: true,
         has_peer: true,

@@ -35,6 +35,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     let settings = Settings {
         name: "a".to_owned(),
         node: NodeId(1),
+        nonce: [7; 16],
         started: now,
         prefers_to_reign: true,
         has_peer: false,

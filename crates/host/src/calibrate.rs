@@ -127,6 +127,7 @@ impl Bench {
         let settings = broker::Settings {
             name: "calibration".to_owned(),
             node: NodeId(1),
+            nonce: [7; 16],
             started: now,
             prefers_to_reign: true,
             has_peer: false,

@@ -5,6 +5,7 @@ use crate::clock::now;
 use crate::doors::{Door, DoorLimits, Pace};
 use crate::error::HostError;
 use crate::gather::Gather;
+use crate::heart::Heart;
 use crate::lobby::{Errand, Lobby, Outcome};
 use crate::network::{Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
@@ -101,6 +102,11 @@ impl<N: Node> Driver<N> {
         self.network.names = names;
         self.network.lobby = Some(lobby);
         Ok(())
+    }
+
+    /// Heartbeats of the partner are heard.
+    pub fn beat(&mut self, heart: Heart) {
+        self.network.heart = Some(heart);
     }
 
     /// Listens on an address. Returns the address in fact, whose port the system has chosen if it was zero.
@@ -240,7 +246,16 @@ impl<N: Node> Driver<N> {
 
     /// Waits and turns, once.
     pub fn wait_and_turn(&mut self, ready: &mut Vec<Ready>) -> Result<(), HostError> {
+        if let Some(heart) = &self.network.heart {
+            if heart.has_stopped() {
+                return Err(HostError::Thread("heartbeats"));
+            }
+            heart.end_turn();
+        }
         self.wait(ready).map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
+        if let Some(heart) = &self.network.heart {
+            heart.begin_turn();
+        }
         self.turn(ready);
         if let Some(breath) = &mut self.breath {
             breath.take(now, std::thread::sleep);

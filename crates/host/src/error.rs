@@ -21,6 +21,19 @@ pub enum HostError {
         /// The system's word.
         reason: Errno,
     },
+    /// Heartbeats of the partner cannot be listened for.
+    #[error(
+        "cannot listen for the partner's heartbeats on UDP port {address}: {reason}: let nothing else use that port"
+    )]
+    Heartbeats {
+        /// The address.
+        address: SocketAddr,
+        /// The system's word.
+        reason: Errno,
+    },
+    /// A thread without which nothing is promised has ended.
+    #[error("the thread of {0} has ended, and this process ends with it: start it again, and report this")]
+    Thread(&'static str),
     /// The door needs handshakes, and nobody was given to make them.
     #[error("cannot listen on {address} for {transport}: there is no lobby for its handshakes")]
     NoLobby {

@@ -2,6 +2,7 @@
 
 use crate::connection::{self, Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Seats};
+use crate::heart::Heart;
 use crate::lobby::Lobby;
 use crate::poller::Poller;
 use crate::troubles::Troubles;
@@ -14,7 +15,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::{
-    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
+    Companion, Effects, Evidence, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order,
+    Outbox, PeerIndex,
 };
 
 mod arrivals;
@@ -40,6 +42,8 @@ pub struct Network {
     partner: Option<u32>,
     /// The connection on which the other broker asks whether this one lives.
     pub(crate) foremost: Option<u32>,
+    /// Sends and hears heartbeats, where there is a partner.
+    pub(crate) heart: Option<Heart>,
     seats: Seats,
     /// Seats that each address has.
     per_address: u32,
@@ -83,6 +87,7 @@ impl Network {
             dials: Vec::new(),
             partner: None,
             foremost: None,
+            heart: None,
             seats: Seats::default(),
             per_address: DoorLimits::default().per_address,
             troubles: Arc::default(),
@@ -477,6 +482,16 @@ impl Effects for Network {
 
     fn put_first(&mut self, link: LinkId) {
         self.foremost = Some(link.0);
+    }
+
+    fn listen_for(&mut self, companion: Option<Companion>) {
+        if let Some(heart) = &mut self.heart {
+            heart.listen_for(companion);
+        }
+    }
+
+    fn evidence(&self) -> Option<Evidence> {
+        self.heart.as_ref()?.evidence()
     }
 
     fn hang_up(&mut self, link: LinkId) {

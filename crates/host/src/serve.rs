@@ -4,6 +4,7 @@ use crate::clock::now;
 use crate::doors::{Door, DoorLimits};
 use crate::driver::Driver;
 use crate::error::HostError;
+use crate::heart::Heart;
 use crate::lobby::Lobby;
 use crate::network::Network;
 use crate::poller::Ready;
@@ -30,6 +31,8 @@ pub struct Serving {
     pub troubles: Arc<Troubles>,
     /// The partner, if there is one.
     pub partner: Option<Partner>,
+    /// Sends and hears heartbeats, where there is a partner.
+    pub heart: Option<Heart>,
     /// Makes handshakes, where doors or the partner need them.
     pub lobby: Option<Lobby>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
@@ -71,6 +74,9 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     let mut doors = serving.doors;
     for door in &mut doors {
         door.address = driver.listen(door.address, door.protocol, door.transport)?;
+    }
+    if let Some(heart) = serving.heart {
+        driver.beat(heart);
     }
     driver.wake_on(&signals)?;
     for waker in &serving.wakers {

@@ -38,6 +38,7 @@ fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
     broker::Settings {
         name: name.to_owned(),
         node: NodeId(number),
+        nonce: [7; 16],
         started: now(),
         prefers_to_reign: number == 1,
         has_peer: partner,

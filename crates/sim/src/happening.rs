@@ -23,6 +23,10 @@ pub(crate) enum Happening {
     Answer { dial: u32 },
     /// An attempt has had its time.
     DialTimeout { dial: u32 },
+    /// A broker's heartbeat is due.
+    Beat { node: usize, life: u32 },
+    /// A heartbeat reaches the other broker's host.
+    Datagram { number: u32 },
     /// A publisher's topics of one period are due.
     Publish { node: usize, life: u32, group: u32 },
     /// A publisher sends one topic once more, to prove that all is well.

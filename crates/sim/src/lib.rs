@@ -8,6 +8,7 @@ mod device;
 mod devices;
 mod faults;
 mod happening;
+mod heart;
 mod ledger;
 pub mod model;
 mod network;

@@ -457,6 +457,7 @@ fn settings(index: usize, now: Time) -> Settings {
     Settings {
         name: NAMES[index].to_owned(),
         node: NodeId(index as u64 + 1),
+        nonce: [7; 16],
         started: now,
         prefers_to_reign: index == A,
         has_peer: true,

@@ -560,6 +560,9 @@ impl World {
         let delay = self.latency(host, peer);
         let split = self.hosts[host].random.u32(0..SPLIT_ONE_IN) == 0;
         let second = if split { self.latency(host, peer) } else { Span::ZERO };
+        // What follows a lost segment waits until that has come again.
+        let lost = host < 2 && peer < 2 && self.is_lost(host);
+        let delay = if lost { delay + RETRANSMISSION } else { delay };
         let (age, now) = (self.conns[conn as usize].age, self.now);
         let local = self.hosts[host].clock.local(now);
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
@@ -740,8 +743,9 @@ impl World {
 
     /// The program of a dead or beginning process, in its place.
     pub(crate) fn replace_program(&mut self, host: usize, program: Program) {
-        let Host { port, news, ready, .. } = &mut self.hosts[host];
+        let Host { port, news, ready, heart, .. } = &mut self.hosts[host];
         *port = Default::default();
+        *heart = None;
         news.clear();
         ready.clear();
         self.hosts[host].program = program;

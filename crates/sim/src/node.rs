@@ -3,6 +3,7 @@
 use crate::checkers::is_of_device;
 use crate::clock::Clock;
 use crate::device::Device;
+use crate::heart::Heart;
 use crate::operators::{MIXED, Part, Workers, parts_of};
 use crate::port::Port;
 use crate::scenario::Latency;
@@ -221,6 +222,8 @@ pub(crate) struct Host {
     pub(crate) life: u32,
     pub(crate) port: Port,
     pub(crate) clock: Clock,
+    /// A living broker's heartbeats.
+    pub(crate) heart: Option<Heart>,
     pub(crate) latency: Latency,
     /// Chance, of its own: what others do does not change what happens to it.
     pub(crate) random: fastrand::Rng,
@@ -256,6 +259,7 @@ impl Host {
             life: 0,
             port: Port::default(),
             clock,
+            heart: None,
             latency,
             up: true,
             paused: false,

@@ -6,7 +6,8 @@ use contract::{Span, Time};
 use engine::driving::{DRAINED_BYTES, Portion};
 use std::collections::VecDeque;
 use wire::{
-    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox, PeerIndex,
+    Companion, Effects, Evidence, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order,
+    Outbox, PeerIndex,
 };
 
 /// No stream that the simulator knows of.
@@ -89,6 +90,10 @@ pub(crate) struct Port {
     pub(crate) spoken: Option<Vec<(LinkId, String)>>,
     /// The connection on which the other broker asks whether this one lives.
     pub(crate) foremost: Option<LinkId>,
+    /// Whom to listen for from now on.
+    pub(crate) words: Vec<Option<Companion>>,
+    /// What heartbeats say.
+    pub(crate) evidence: Option<Evidence>,
     /// Connections that the node asked to close.
     pub(crate) closed: Vec<LinkId>,
     /// Which streams a broker's numbers stand for, as it last used them.
@@ -245,6 +250,14 @@ impl Effects for Port {
 
     fn put_first(&mut self, link: LinkId) {
         self.foremost = Some(link);
+    }
+
+    fn listen_for(&mut self, companion: Option<Companion>) {
+        self.words.push(companion);
+    }
+
+    fn evidence(&self) -> Option<Evidence> {
+        self.evidence
     }
 
     fn hang_up(&mut self, link: LinkId) {

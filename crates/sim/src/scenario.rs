@@ -294,6 +294,9 @@ pub struct Scenario {
     pub clocks: [ClockError; 2],
     /// Between the brokers.
     pub pair: Latency,
+    /// Of what passes between the brokers, so many of a million pieces are lost: a datagram for good, a segment of a connection until it
+    /// is sent again.
+    pub pair_loss_ppm: u32,
     /// Bytes that the kernels hold for one direction of one connection.
     pub window_bytes: usize,
     /// Publishers.

@@ -121,6 +121,8 @@ impl Maker {
         let operator_cost = self.operator_cost(&publishers);
         let workers = self.random.usize(1..=2);
         let request_cost = if self.is_beyond() { self.micros(0, 100) } else { Span::ZERO };
+        let lossy = self.is_beyond() && self.one_in(5);
+        let pair_loss_ppm = if lossy { self.random.u32(0..=30_000) } else { 0 };
         let copies = costs.replication * publishers.iter().map(|spec| spec.topics.len() as u64).sum();
         Scenario {
             span,
@@ -138,6 +140,7 @@ impl Maker {
             topics,
             clocks: [self.clock(clock), self.clock(clock)],
             pair,
+            pair_loss_ppm,
             window_bytes: if self.is_beyond() && self.one_in(3) { 128 << 10 } else { 4 << 20 },
             publishers,
             subscribers,
@@ -200,6 +203,7 @@ impl Maker {
             retry: self.millis(20, 150),
             seek_preferred: self.millis(100, 600),
             seek_other: self.millis(700, 3_000),
+            ..Detection::default()
         }
     }
 

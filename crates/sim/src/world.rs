@@ -10,13 +10,14 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::faults::{Partition, Progress};
 use crate::happening::Happening;
+use crate::heart::{Datagram, Heart};
 use crate::network::{Conn, Dial, Notes};
 use crate::node::{App, Ear, Heard, Host, News, Program, Told};
 use crate::operators::{Kinds, LEVELS, UNDER_WAY_MAX, Workers};
 use crate::port::{Note, Written};
 use crate::scenario::{Latency, Scenario};
 use crate::story::{Story, StoryLine};
-use broker::Settings;
+use broker::{Liveness, Settings};
 use contract::{NodeId, Span, Time};
 use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
 use engine::{BrokerNode, Node, Processor};
@@ -46,6 +47,8 @@ pub struct World {
     pub(crate) free_conns: Vec<u32>,
     pub(crate) dials: Vec<Dial>,
     pub(crate) free_dials: Vec<u32>,
+    pub(crate) datagrams: Vec<Datagram>,
+    pub(crate) free_datagrams: Vec<u32>,
     pub(crate) partitions: Vec<Option<Partition>>,
     /// Which graphs the configuration of each broker has.
     pub(crate) configured: [usize; 2],
@@ -81,6 +84,8 @@ impl World {
             free_conns: Vec::new(),
             dials: Vec::new(),
             free_dials: Vec::new(),
+            datagrams: Vec::new(),
+            free_datagrams: Vec::new(),
             partitions: Vec::new(),
             configured: [0; 2],
             rereads: [false; 2],
@@ -130,6 +135,8 @@ impl World {
                 self.work_ends(node, worker);
             }
             Happening::Wake { node, life } if self.lives(node, life) => self.wake(node),
+            Happening::Beat { node, life } if self.lives(node, life) => self.beat(node),
+            Happening::Datagram { number } => self.datagram(number),
             Happening::Knock { dial } => self.knock(dial),
             Happening::Answer { dial } => self.answer(dial),
             Happening::DialTimeout { dial } => self.dial_timeout(dial),
@@ -182,6 +189,10 @@ impl World {
         self.tell(host, || "starts".to_owned());
         if host < 2 {
             self.watch.broker_starts(host);
+            let life = self.hosts[host].life;
+            self.hosts[host].heart =
+                Some(Heart::new(Liveness::new(self.scenario.detection.hearing(), self.now)));
+            self.agenda.push(self.now, Happening::Beat { node: host, life });
         } else {
             self.take_up_role(host);
         }
@@ -237,6 +248,7 @@ impl World {
             name: self.hosts[host].name.clone(),
             // Drawn at random by a real driver, so that either may be the larger.
             node: NodeId(self.hosts[host].random.u64(1..u64::MAX / 2) * 2 + (self.lives & 1)),
+            nonce: self.hosts[host].random.u128(..).to_le_bytes(),
             started,
             prefers_to_reign: host == 0,
             has_peer: true,
@@ -270,6 +282,8 @@ impl World {
 
     /// One turn of a process's loop.
     pub(crate) fn turn(&mut self, host: usize) {
+        let now = self.now;
+        self.hosts[host].heart.iter_mut().for_each(|heart| heart.turn_since = Some(now));
         let mut spent = if host < 2 { self.scenario.turn_cost } else { Span::ZERO };
         if host < 2 && std::mem::take(&mut self.rereads[host]) {
             self.reread(host, spent);
@@ -391,6 +405,7 @@ impl World {
     /// What was written in a turn leaves.
     pub(crate) fn end_turn(&mut self, host: usize) {
         self.hosts[host].busy = false;
+        self.hosts[host].heart.iter_mut().for_each(|heart| heart.turn_since = None);
         if !self.flush(host) {
             return;
         }

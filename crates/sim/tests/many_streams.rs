@@ -41,6 +41,7 @@ fn asked_at_once(publishers: usize, topics: usize) -> Scenario {
         topics: Vec::new(),
         clocks: [clock; 2],
         pair: Latency::fixed(Span::micros(50)),
+        pair_loss_ppm: 0,
         window_bytes: 4 << 20,
         publishers: (0..publishers).map(publisher).collect(),
         subscribers: Vec::new(),

@@ -39,6 +39,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         topics: Vec::new(),
         clocks: [clock; 2],
         pair: Latency::fixed(Span::micros(50)),
+        pair_loss_ppm: 0,
         window_bytes: 4 << 20,
         publishers: vec![PublisherSpec {
             name: publisher,

@@ -1,6 +1,6 @@
 //! The face that cores turn to the world: what they are told of links, and what they ask for.
 
-use crate::{Farewell, Frame, Mark, MarkKind, Message, MessageKind};
+use crate::{Companion, Evidence, Farewell, Frame, Mark, MarkKind, Message, MessageKind};
 use contract::Span;
 use std::fmt;
 
@@ -118,6 +118,16 @@ pub trait Effects {
     /// that does not answer for dead. There is one such link; the last one counts.
     fn put_first(&mut self, link: LinkId) {
         let _ = link;
+    }
+
+    /// From now on this process's heartbeats count, and no others do. `None`: nobody's.
+    fn listen_for(&mut self, companion: Option<Companion>) {
+        let _ = companion;
+    }
+
+    /// What heartbeats say of the other broker; `None` where none have come, so that only the connection tells.
+    fn evidence(&self) -> Option<Evidence> {
+        None
     }
 
     /// Closes the link when what was sent before has left, without a farewell. [`LinkChange::Closed`] follows.

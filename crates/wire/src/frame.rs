@@ -4,6 +4,7 @@
 //! both ends is [`Frame::Hello`]; it carries the magic number and the version, so that a stranger or another version is
 //! recognised at once.
 
+use crate::heartbeat::Nonce;
 use crate::limits::{
     FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, TEXT_BYTES_MAX,
     USER_BYTES_MAX,
@@ -306,6 +307,11 @@ pub enum Frame<'a> {
         /// The poll's number.
         number: u64,
     },
+    /// Broker to broker: what my heartbeats are signed with, besides our secret.
+    Heartbeats {
+        /// Drawn at random.
+        nonce: Nonce,
+    },
     /// Operator to primary: give the reign to the backup.
     Handover,
     /// Broker to operator: the answer.
@@ -374,6 +380,7 @@ mod kind {
     pub(super) const SYNCED: u8 = 0x31;
     pub(super) const STANDBY: u8 = 0x32;
     pub(super) const TAKE_OVER: u8 = 0x33;
+    pub(super) const HEARTBEATS: u8 = 0x34;
     pub(super) const HANDOVER: u8 = 0x38;
     pub(super) const HANDOVER_REPLY: u8 = 0x39;
     pub(super) const STATUS_REQUEST: u8 = 0x40;
@@ -464,6 +471,7 @@ impl<'a> Frame<'a> {
             Frame::Standby => kind::STANDBY,
             Frame::Poll { .. } => kind::POLL,
             Frame::PollReply { .. } => kind::POLL_REPLY,
+            Frame::Heartbeats { .. } => kind::HEARTBEATS,
             Frame::Handover => kind::HANDOVER,
             Frame::HandoverReply { .. } => kind::HANDOVER_REPLY,
             Frame::TakeOver { .. } => kind::TAKE_OVER,
@@ -518,6 +526,7 @@ impl<'a> Frame<'a> {
                 put_text(out, text, TEXT_BYTES_MAX);
             }
             Frame::TakeOver { epoch } => put(out, &U64::new(epoch.0)),
+            Frame::Heartbeats { nonce } => put(out, nonce),
             Frame::StatusRequest { first_stream, rows } => {
                 put(out, &StatusRequestHead { first_stream: (*first_stream).into(), rows: (*rows).into() });
             }
@@ -593,6 +602,7 @@ impl<'a> Frame<'a> {
                 Frame::HandoverReply { done: head.done != 0, epoch: Epoch(head.epoch.get()), text }
             }
             kind::TAKE_OVER => Frame::TakeOver { epoch: Epoch(reader.head::<U64>()?.get()) },
+            kind::HEARTBEATS => Frame::Heartbeats { nonce: *reader.head::<Nonce>()? },
             kind::STATUS_REQUEST => {
                 let head = reader.head::<StatusRequestHead>()?;
                 Frame::StatusRequest { first_stream: head.first_stream.get(), rows: head.rows.get() }

@@ -179,6 +179,7 @@ impl Tried {
         let settings = Settings {
             name: "tried".to_owned(),
             node: NodeId(50),
+            nonce: [7; 16],
             started: START - Span::secs(10),
             prefers_to_reign: true,
             has_peer: false,

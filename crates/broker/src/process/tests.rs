@@ -59,6 +59,7 @@ fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
     Broker::new(Settings {
         name: "a".to_owned(),
         node: NodeId(1),
+        nonce: [7; 16],
         started: NOW,
         prefers_to_reign: true,
         has_peer: false,

@@ -405,6 +405,8 @@ impl Understanding {
         Detection {
             poll: self.span("detection.poll"),
             misses: self.integer("detection.misses") as u32,
+            patience_max: self.span("detection.patience_max"),
+            stall: self.span("detection.stall"),
             connect: self.span("detection.connect"),
             retry: self.span("detection.retry"),
             seek_preferred: self.span("detection.seek_primary"),

@@ -238,7 +238,21 @@ pub const KEYS: &[Key] = &[
         "detection.misses",
         Kind::Integer(1, 100),
         "2",
-        "How many polls in a row may stay unanswered before the backup takes over.",
+        "How many polls in a row may stay unanswered, while no heartbeats come either, before the backup takes over. Heartbeats are UDP \
+         datagrams, two in the time of a poll, between the ports of the same numbers as the brokers' `pair` addresses.",
+    ),
+    key(
+        "detection.patience_max",
+        Kind::Duration,
+        "\"500ms\"",
+        "How long silence is borne at most. It is borne for detection.poll x detection.misses where heartbeats come evenly; for longer \
+         where many are lost or their delays differ, and after a take-over that was wrong.",
+    ),
+    key(
+        "detection.stall",
+        Kind::Duration,
+        "\"200ms\"",
+        "How long the primary's data thread may stand still in one turn of its work, while its process sends heartbeats, before the backup takes over.",
     ),
     key(
         "detection.connect",

@@ -183,6 +183,8 @@ impl<N: Node> Alone<N> {
             match frame {
                 Frame::Deliver(messages) => words.extend(messages.map(|m| format!("Deliver {}", m.seq))),
                 Frame::Replicate(messages) => words.extend(messages.map(|m| format!("Replicate {}", m.seq))),
+                // It follows the greeting of a broker to a broker, and says nothing of what happens.
+                Frame::Heartbeats { .. } => {}
                 frame => words.push(format!("{frame:?}")),
             }
         }

@@ -726,6 +726,7 @@ pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
     Settings {
         name: ["a", "b"][index].to_owned(),
         node,
+        nonce: [7; 16],
         started,
         prefers_to_reign: index == 0,
         has_peer: true,

@@ -18,7 +18,8 @@ use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
 use host::realtime::{Wishes, ask};
 use host::{
-    Awake, Door, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve,
+    Awake, Door, Heart, HeartSettings, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors,
+    random_number, serve,
 };
 use reload::{LogTaker, Taker};
 use security::{Certificates, check_exposure, load_tls};
@@ -29,6 +30,8 @@ use wire::Protocol;
 
 /// The priority where the configuration says `auto`: above ordinary work, below the kernel's own threads.
 const USUAL_PRIORITY: u8 = 50;
+/// The highest real-time priority.
+const HIGHEST_PRIORITY: u8 = 99;
 /// Descriptors that are no connections.
 const DESCRIPTORS_KEPT: u64 = 32;
 /// What costs are assumed where measuring fails.
@@ -94,6 +97,7 @@ pub fn run(
         limits: config.door_limits,
         troubles: Arc::clone(&troubles),
         partner: security::partner(partner)?,
+        heart: heart(config, own, partner, &lines),
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
         shares: processing::shares_processors(config).then_some((load, gather)),
@@ -245,6 +249,31 @@ fn is_rationed(consequence: &str, otherwise: &str, lines: &log::Lines) -> bool {
     true
 }
 
+/// Who sends and hears heartbeats, where there is a partner. Where they cannot be, the broker runs without, and says what that means.
+fn heart(
+    config: &Config,
+    own: &BrokerAddress,
+    partner: Option<&BrokerAddress>,
+    lines: &log::Lines,
+) -> Option<Heart> {
+    let partner = partner?.pair;
+    let above = wishes(config).priority.map(|priority| priority.saturating_add(1).min(HIGHEST_PRIORITY));
+    let settings =
+        HeartSettings { own: own.pair, partner, hearing: config.detection.hearing(), priority: above };
+    match Heart::start(settings) {
+        Ok((heart, refusals)) => {
+            refusals.iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));
+            Some(heart)
+        }
+        Err(error) => {
+            lines.warn(&format!(
+                "note: {error}. Until then a partner that has much to do, or a lost packet, may be taken for its death"
+            ));
+            None
+        }
+    }
+}
+
 fn wishes(config: &Config) -> Wishes {
     let priority = config.realtime.priority.unwrap_or(USUAL_PRIORITY);
     Wishes {
@@ -277,6 +306,15 @@ pub fn supply(admission: &AdmissionConfig, blocking: Span) -> Supply {
     Supply { share_ppm: (admission.share * 1e6) as u32, blocking }
 }
 
+/// What heartbeats are signed with, besides the pair's secret.
+fn nonce() -> wire::Nonce {
+    let mut nonce = [0; 16];
+    if host::fill_random(&mut nonce).is_err() {
+        nonce[..8].copy_from_slice(&random_number().to_ne_bytes());
+    }
+    nonce
+}
+
 fn settings(
     config: &Config,
     own: &BrokerAddress,
@@ -287,6 +325,7 @@ fn settings(
     broker::Settings {
         name: own.name.clone(),
         node: NodeId(random_number()),
+        nonce: nonce(),
         started: now(),
         prefers_to_reign: own.starts_as_primary || !has_peer,
         has_peer,

@@ -82,6 +82,7 @@ fn scenario(
         topics: config.topics.iter().map(|family| family.rule.clone()).collect(),
         clocks: [ClockError::default(); 2],
         pair: from_pair(config.delays.broker_to_broker),
+        pair_loss_ppm: 0,
         window_bytes: WINDOW_BYTES,
         publishers,
         subscribers,
