@@ -1,5 +1,6 @@
 //! Why a driver cannot start.
 
+use crate::helpers::Loss;
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use wire::Transport;
@@ -29,6 +30,9 @@ pub enum HostError {
         /// How bytes are carried there.
         transport: Transport,
     },
+    /// A thread that helps this one is gone.
+    #[error("{0}")]
+    ThreadEnded(Loss),
     /// Something else that the system refused.
     #[error("{what}: {reason}")]
     System {

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::output::Trouble;
+use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -40,6 +41,11 @@ impl Drop for Watch {
     }
 }
 
+/// Says something. Where nobody reads it, nobody is to be told, and it must not end the client's thread.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
 fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
     let assumed = config.delays.failover;
@@ -47,10 +53,10 @@ fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
         if let Reigning::Primary { outage, .. } = reigning
             && outage > assumed
         {
-            eprintln!(
+            say(&format!(
                 "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
                  may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
-            );
+            ));
         }
     })?;
     Ok(())
@@ -65,14 +71,14 @@ fn watch_absence(client: &Client, ended: &Receiver<()>) {
         let Some(reasons) = absence else {
             since = None;
             if told.take().is_some() {
-                eprintln!("verge: a primary is there again");
+                say("verge: a primary is there again");
             }
             continue;
         };
         let away = since.get_or_insert_with(Instant::now).elapsed();
         let is_news = told.as_ref().is_none_or(|(at, last)| at.elapsed() >= TELL_AGAIN && *last != reasons);
         if away >= TELL_AFTER && is_news {
-            eprintln!("verge: no primary broker for {:.0} s: {reasons}; trying on", away.as_secs_f64());
+            say(&format!("verge: no primary broker for {:.0} s: {reasons}; trying on", away.as_secs_f64()));
             told = Some((Instant::now(), reasons));
         }
     }
