@@ -4,7 +4,7 @@ use crate::bitset::BitSet;
 use crate::numbers::Numbers;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
-use wire::{LinkId, Standing};
+use wire::{ClockDifference, LinkId, Standing};
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -33,8 +33,12 @@ pub(crate) struct Link {
     pub(crate) greeted: bool,
     pub(crate) opened: Time,
     pub(crate) heard: Time,
-    /// When the operator was last told of its clock or its haste.
+    /// When the operator was last told of its haste, or of messages that came too old or too young.
     pub(crate) complained_at: Time,
+    /// How far its clock is ahead of ours, as it has found.
+    pub(crate) clock: Option<ClockDifference>,
+    /// When the operator was last told of that, and whether it was ahead.
+    pub(crate) clock_told: (Time, bool),
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,
     /// We have asked to close it; whatever still comes is ignored.
@@ -55,6 +59,8 @@ impl Link {
             opened: now,
             heard: now,
             complained_at: Time::ZERO,
+            clock: None,
+            clock_told: (Time::ZERO, false),
             dialed,
             closing: false,
         }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::limits::{PASSWORD_BYTES_MAX, USER_BYTES_MAX};
-use wire::{Frame, PeerIndex};
+use wire::{ClockDifference, Frame, PeerIndex};
 
 /// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
 /// and subscription made from it.
@@ -301,6 +301,12 @@ impl Client {
             node.with(net, |endpoint, _| endpoint.judge_gaps(host::now()));
             node.endpoint().streams().map(|stream| Account::new(&stream)).collect()
         })
+    }
+
+    /// How far this host's clock is ahead of the primary's, and how exactly that is known. `None` until the primary has been asked.
+    /// Latencies are counted from one clock to another, so that they mean nothing where clocks differ.
+    pub fn clock(&self) -> Result<Option<ClockDifference>, Error> {
+        self.shared.with(|node, _| node.endpoint().clock())
     }
 
     /// An error, with the reason, once the client has ended: one of its handlers has panicked, or the system has refused what it cannot
