@@ -267,7 +267,8 @@ fn threads(spec: &GraphSpec, host: Host, rounds: usize, burst: u32) -> Measured 
         results: 8_192,
         movers: Movers::Workers,
     };
-    let mut workers = Workers::start(&staffing).expect("threads can be started");
+    let mut workers = Workers::start(&staffing, &host::Helpers::new().expect("a bell can be had"))
+        .expect("threads can be started");
     let wishes = Wishes { priority: host.realtime.then_some(50), processors: vec![0], lock_memory: false };
     for note in workers.refusals().iter().cloned().chain(ask(&wishes)) {
         eprintln!("note: {note}");

@@ -178,7 +178,8 @@ pub fn run(plan: &Plan) -> Report {
         results: RESULTS,
         movers: if plan.mover_threads { Movers::Threads } else { Movers::Workers },
     };
-    let workers = Workers::start(&staffing).expect("threads can be started");
+    let workers = Workers::start(&staffing, &host::Helpers::new().expect("a bell can be had"))
+        .expect("threads can be started");
     let mut notes = workers.refusals().to_vec();
     let wishes = Wishes { priority: Some(DATA_PRIORITY), processors: Vec::new(), lock_memory: false };
     notes.extend(ask(&wishes));

@@ -2,10 +2,12 @@
 //! never so often that telling becomes work of its own.
 
 use crate::broker::Outputs;
+use crate::clocks::cause_of_lateness;
 use crate::events::Event;
 use crate::status::Stats;
 use crate::table::{Stream, Took, Topic};
 use contract::{Loss, Span, Time};
+use wire::ClockDifference;
 
 /// The same trouble of one stream is told at most this often.
 const INTERVAL: Span = Span::secs(1);
@@ -21,7 +23,7 @@ pub(crate) struct Telling {
 
 impl Telling {
     /// Whether a stream, which was told of last at this time, may be told of now.
-    fn allows(&mut self, now: Time, last: Time) -> bool {
+    pub(crate) fn allows(&mut self, now: Time, last: Time) -> bool {
         let recent = |at: Time| at <= now && now < at + INTERVAL;
         if recent(last) {
             return false;
@@ -74,6 +76,7 @@ impl Stream {
         now: Time,
         took: Span,
         topic: &Topic,
+        clock_of: impl FnOnce(&str) -> Option<ClockDifference>,
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
@@ -86,9 +89,21 @@ impl Stream {
         if stats.telling.allows(now, troubles.told_late_at) {
             troubles.told_late_at = now;
             let missed = troubles.late - std::mem::replace(&mut troubles.told_late, troubles.late);
+            let cause =
+                cause_of_lateness(clock_of(&self.record.publisher), self.age_on_arrival(now, took, topic));
             let (topic, publisher) = (topic.name.as_str(), &*self.record.publisher);
-            out.report(&Event::DeadlineMissed { topic, publisher, by, missed });
+            out.report(&Event::DeadlineMissed { topic, publisher, by, missed, cause });
         }
+    }
+}
+
+impl Stream {
+    /// How old a message that is dispatched now was when it came, if it was older than its deadline. It counts as one that was just
+    /// that old (see [`Stream::release`]). Only the newest is looked at.
+    fn age_on_arrival(&self, now: Time, took: Span, topic: &Topic) -> Option<Span> {
+        let (created, deadline) = (now - took, topic.contract.deadline);
+        let came = self.times().released + deadline;
+        (came <= now && came > created + deadline).then(|| came.since(created))
     }
 }
 

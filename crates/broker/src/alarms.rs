@@ -76,12 +76,13 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::Loneliness;
+    use crate::events::{LateCause, Loneliness};
 
     const NOW: Time = Time(1_700_000_000_000_000_000);
 
     fn missed(topic: &str) -> Event<'_> {
-        Event::DeadlineMissed { topic, publisher: "plc", by: Span::micros(1_500), missed: 3 }
+        let (publisher, by) = ("plc", Span::micros(1_500));
+        Event::DeadlineMissed { topic, publisher, by, missed: 3, cause: LateCause::Broker }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Step one of a message's way through the broker: it arrives, is stored, and its jobs are planned.
 
 use crate::broker::{Broker, Outputs};
+use crate::clocks::CLOCKS_APART_MIN;
 use crate::events::Event;
 use crate::lazy::Arrival;
 use crate::queue::JobKind;
@@ -20,7 +21,7 @@ const JOBS_FOR_ROOM: usize = 64;
 /// The operator hears of the same trouble of the same stream at most this often.
 pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
 /// A creation time further in the future is no jitter between synchronised clocks.
-pub(crate) const CLOCK_AHEAD_MAX: Span = Span::millis(10);
+pub(crate) const CLOCK_AHEAD_MAX: Span = CLOCKS_APART_MIN;
 /// One this far in the past may be.
 const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 
@@ -220,8 +221,11 @@ impl Broker {
         // Behind by more than any delay that the contract could live with; in between, messages have only queued.
         let tolerable = topic.contract.deadline + self.settings.delays.failover + CLOCK_BEHIND_MIN;
         let apart = ahead > Span::ZERO || ahead < -tolerable;
+        // Where the difference of the clocks is known, it has been told with its numbers.
+        let told = link.clock.is_some_and(|clock| clock.least() > CLOCKS_APART_MIN);
+        let recent = link.complained_at <= now && now < link.complained_at + COMPLAINT_INTERVAL;
         // One publisher's streams usually share its trouble, so it is told of one of them.
-        if (step.is_none() && !apart) || now < link.complained_at + COMPLAINT_INTERVAL {
+        if (step.is_none() && (!apart || told)) || recent {
             return;
         }
         link.complained_at = now;
@@ -230,7 +234,7 @@ impl Broker {
                 let (topic, period) = (topic.name.as_str(), topic.contract.period);
                 out.report(&Event::TooFast { client: &link.name, topic, step, period });
             }
-            None => out.report(&Event::ClockApart { client: &link.name, ahead }),
+            None => out.report(&Event::ClockApart { client: &link.name, ahead, within: None }),
         }
     }
 }

@@ -333,6 +333,7 @@ impl Broker {
             Frame::Subscribe { number, filter } => self.subscribe(now, from, number, filter, out),
             Frame::Unsubscribe { number } => self.unsubscribe(from, number, out),
             Frame::Handover => self.handover(now, Some(from), out),
+            Frame::ClockRequest { sent, known } => self.tell_time(now, from, sent, known, out),
             Frame::PollReply { .. } => {}
             Frame::Reign { reign, standing } => {
                 if let Some(link) = self.links.get_mut(from) {

@@ -3,6 +3,7 @@
 
 use contract::{Reign, Span};
 use std::fmt;
+use wire::ClockDifference;
 
 /// Why a broker took the reign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +53,17 @@ pub enum Loneliness {
     Disconnected,
     /// It stopped polling.
     Silent,
+}
+
+/// Why messages are late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LateCause {
+    /// They were in time when they came.
+    Broker,
+    /// The latest one was older than its deadline when it came.
+    Age(Span),
+    /// Their publisher's clock is behind.
+    Clock(ClockDifference),
 }
 
 /// Something that an operator may want to know.
@@ -171,12 +183,14 @@ pub enum Event<'a> {
         /// The period of the contract.
         period: Span,
     },
-    /// A publisher's clock and this broker's disagree.
+    /// A client's clock and this broker's disagree, or what it sends looks so.
     ClockApart {
         /// The client.
         client: &'a str,
-        /// How far the creation time is ahead; negative if it is behind.
+        /// How far its clock is ahead; negative if it is behind. Where that was not measured, a creation time.
         ahead: Span,
+        /// How exactly that was measured, if it was.
+        within: Option<Span>,
     },
     /// Messages of a stream were dispatched after their deadline; told at most once per stream and second.
     DeadlineMissed {
@@ -188,6 +202,8 @@ pub enum Event<'a> {
         by: Span,
         /// How many did since it was last told.
         missed: u64,
+        /// Why, as far as is known.
+        cause: LateCause,
     },
     /// More messages in a row are missing than the contract tolerates; told at most once per stream and second.
     LossRun {
@@ -267,7 +283,7 @@ impl fmt::Display for Event<'_> {
                 "{client} publishes `{topic}` after {step} although its period is {period}: the loss bound does not \
                  hold for such bursts. State a shorter period"
             ),
-            Event::ClockApart { client, ahead } => write_clock(f, client, *ahead),
+            Event::ClockApart { client, ahead, within } => write_clock(f, client, *ahead, *within),
             Event::DeadlineMissed { .. } | Event::LossRun { .. } => self.write_breach(f),
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
         }
@@ -278,11 +294,13 @@ impl Event<'_> {
     /// A contract that was broken.
     fn write_breach(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::DeadlineMissed { topic, publisher, by, missed } => write!(
-                f,
-                "{missed} messages of `{topic}` from {publisher} were dispatched after their deadline, the latest by {by}: \
-                 see `verge status`; lengthen the deadline, or give the broker less to do"
-            ),
+            Event::DeadlineMissed { topic, publisher, by, missed, cause } => {
+                write!(
+                    f,
+                    "{missed} messages of `{topic}` from {publisher} were dispatched after their deadline, the latest by {by}: "
+                )?;
+                write_cause(f, *cause, *by)
+            }
             Event::LossRun { topic, publisher, run, tolerated } => write!(
                 f,
                 "{run} messages in a row of `{topic}` from {publisher} are missing, and its contract tolerates \
@@ -293,8 +311,41 @@ impl Event<'_> {
     }
 }
 
-/// What creation times say of a clock.
-fn write_clock(f: &mut fmt::Formatter<'_>, client: &str, ahead: Span) -> fmt::Result {
+/// Why messages are late, and what to do.
+fn write_cause(f: &mut fmt::Formatter<'_>, cause: LateCause, by: Span) -> fmt::Result {
+    match cause {
+        LateCause::Broker => {
+            write!(f, "see `verge status`; lengthen the deadline, or give the broker less to do")
+        }
+        LateCause::Age(age) => write!(
+            f,
+            "it was {age} old when it came. Its publisher's clock is behind this broker's, or it waited for so long, since a process or \
+             a connection stood still (see `verge doctor`)"
+        ),
+        LateCause::Clock(clock) => {
+            let (behind, within) = (-clock.ahead, clock.within);
+            write!(
+                f,
+                "its publisher's clock is {behind} behind this broker's (to within {within}), which explains "
+            )?;
+            write!(f, "{}. {SYNCHRONISE}", if by <= behind + within { "it" } else { "so much of it" })
+        }
+    }
+}
+
+/// What to do about clocks.
+const SYNCHRONISE: &str =
+    "Until both are synchronised (chrony, or PTP; see `verge doctor`), deadlines mean nothing";
+
+/// What is known of a clock, or what creation times say of it.
+fn write_clock(f: &mut fmt::Formatter<'_>, client: &str, ahead: Span, within: Option<Span>) -> fmt::Result {
+    if let Some(within) = within {
+        let (by, side) = if ahead > Span::ZERO { (ahead, "ahead of") } else { (-ahead, "behind") };
+        return write!(
+            f,
+            "the clock of {client} is {by} {side} this broker's (to within {within}). {SYNCHRONISE}"
+        );
+    }
     if ahead > Span::ZERO {
         return write!(
             f,

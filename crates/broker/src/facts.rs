@@ -1,6 +1,6 @@
 //! What events say, for programs: a stable name, how grave it is, and every value by its name.
 
-use crate::events::{Event, Loneliness, PromotionCause};
+use crate::events::{Event, LateCause, Loneliness, PromotionCause};
 use contract::{Span, Time};
 
 /// How grave an event is.
@@ -62,6 +62,17 @@ impl Loneliness {
             Loneliness::NotJoined => "not_joined",
             Loneliness::Disconnected => "disconnected",
             Loneliness::Silent => "silent",
+        }
+    }
+}
+
+impl LateCause {
+    /// A name that stays the same.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LateCause::Broker => "broker",
+            LateCause::Age(_) => "age",
+            LateCause::Clock(_) => "clock",
         }
     }
 }
@@ -189,16 +200,24 @@ impl Event<'_> {
                 hear("step_seconds", Seconds(*step));
                 hear("period_seconds", Seconds(*period));
             }
-            Event::ClockApart { client, ahead } => {
+            Event::ClockApart { client, ahead, within } => {
                 hear("client", Text(client));
                 hear("ahead_seconds", Seconds(*ahead));
+                if let Some(within) = within {
+                    hear("within_seconds", Seconds(*within));
+                }
             }
             Event::Reincarnated { client } => hear("client", Text(client)),
-            Event::DeadlineMissed { topic, publisher, by, missed } => {
+            Event::DeadlineMissed { topic, publisher, by, missed, cause } => {
                 hear("topic", Text(topic));
                 hear("client", Text(publisher));
                 hear("by_seconds", Seconds(*by));
                 hear("missed", Number(*missed));
+                hear("cause", Text(cause.as_str()));
+                if let LateCause::Clock(clock) = cause {
+                    hear("clock_ahead_seconds", Seconds(clock.ahead));
+                    hear("clock_within_seconds", Seconds(clock.within));
+                }
             }
             Event::LossRun { topic, publisher, run, tolerated } => {
                 hear("topic", Text(topic));

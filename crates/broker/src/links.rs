@@ -4,7 +4,7 @@ use crate::bitset::BitSet;
 use crate::numbers::Numbers;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
-use wire::{LinkId, Nonce, Standing};
+use wire::{ClockDifference, LinkId, Nonce, Standing};
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -35,8 +35,12 @@ pub(crate) struct Link {
     pub(crate) heard: Time,
     /// What the other broker signs its heartbeats with.
     pub(crate) nonce: Option<Nonce>,
-    /// When the operator was last told of its clock or its haste.
+    /// When the operator was last told of its haste, or of messages that came too old or too young.
     pub(crate) complained_at: Time,
+    /// How far its clock is ahead of ours, as it has found.
+    pub(crate) clock: Option<ClockDifference>,
+    /// When the operator was last told of that, and whether it was ahead.
+    pub(crate) clock_told: (Time, bool),
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,
     /// We have asked to close it; whatever still comes is ignored.
@@ -58,6 +62,8 @@ impl Link {
             heard: now,
             nonce: None,
             complained_at: Time::ZERO,
+            clock: None,
+            clock_told: (Time::ZERO, false),
             dialed,
             closing: false,
         }

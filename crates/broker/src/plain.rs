@@ -156,7 +156,7 @@ impl Broker {
             && let Some(Some(topic)) = topics.get(stream.topic as usize)
             && took > topic.plan.pseudo.dispatch
         {
-            stream.miss(now, took, topic, stats, out);
+            stream.miss(now, took, topic, |client| links.clock_of(client), stats, out);
         }
         true
     }

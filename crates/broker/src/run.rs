@@ -99,7 +99,7 @@ impl Broker {
         if !again {
             let took = stream.count_dispatch(now, created, topic.class, stats);
             if settings.policy.is_by_deadline() && took > topic.plan.pseudo.dispatch {
-                stream.miss(now, took, topic, stats, out);
+                stream.miss(now, took, topic, |client| links.clock_of(client), stats, out);
             }
         }
         let missing = topic.missing(owed);

@@ -9,16 +9,16 @@ use contract::{Contract, Epoch, Span, TopicFilter};
 use endpoint::{Credentials, Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
-use host::{Driver, HostError, Lobby, LobbySettings, Network, Poller, Troubles};
+use host::{Driver, Helpers, HostError, Lobby, LobbySettings, Network, Poller, Troubles, last_word};
 use std::cell::Cell;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::limits::{PASSWORD_BYTES_MAX, USER_BYTES_MAX};
-use wire::{Frame, PeerIndex};
+use wire::{ClockDifference, Frame, PeerIndex};
 
 /// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
 /// and subscription made from it.
@@ -33,6 +33,10 @@ pub(crate) struct Shared {
     driver: Mutex<Driver<ClientNode<Events>>>,
     changed: Condvar,
     ended: AtomicBool,
+    /// Why the client's thread has ended, if it was not told to.
+    reason: OnceLock<String>,
+    /// The thread that makes handshakes. The client ends with it.
+    helpers: Helpers,
     /// A byte here wakes the thread.
     waker: UnixStream,
     patience: Duration,
@@ -58,19 +62,6 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         HOLDING.with(|holding| holding.set(self.0));
-    }
-}
-
-/// When the thread ends, by a handler's panic too, nobody must wait for it.
-struct Ending<'a>(&'a Shared);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.ended.store(true, Ordering::Release);
-        // Handlers may own the last of this client's users, which ask for the node when they are dropped.
-        let handlers = lock(&self.0.driver).with_unsent(|node, _| node.application().take_handlers());
-        drop(handlers);
-        self.0.changed.notify_all();
     }
 }
 
@@ -102,6 +93,8 @@ impl Default for Builder {
     }
 }
 
+/// The client's thread.
+const THREAD: &str = "verge-client";
 /// Messages that wait for an application which iterates.
 const QUEUE_MESSAGES: usize = 16_384;
 /// Rows of streams asked for at once.
@@ -160,9 +153,11 @@ impl Builder {
         let system = |error: HostError| Error::System(error.to_string());
         let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
         let trouble = Arc::new(Mutex::new(String::new()));
+        let helpers = Helpers::new().map_err(system)?;
         if let Some(settings) = &self.tls {
-            secure(&mut driver, settings, &hosts, Arc::clone(&trouble))?;
+            secure(&mut driver, settings, &hosts, Arc::clone(&trouble), &helpers)?;
         }
+        driver.wake_with(helpers.bell()).map_err(system)?;
         let (waker, sleeper) = UnixStream::pair().map_err(|error| Error::System(error.to_string()))?;
         driver.wake_on(&sleeper).map_err(system)?;
         sleeper.set_nonblocking(true).map_err(|error| Error::System(error.to_string()))?;
@@ -171,19 +166,17 @@ impl Builder {
             driver: Mutex::new(driver),
             changed: Condvar::new(),
             ended: AtomicBool::new(false),
+            reason: OnceLock::new(),
+            helpers,
             waker,
             patience: self.patience,
             brokers,
             trouble,
         });
         let running = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("verge-client".to_owned())
-            .spawn(move || {
-                let _ending = Ending(&running);
-                running.run(&poller, &sleeper);
-            })
-            .map_err(|error| Error::System(error.to_string()))?;
+        let work = move || running.end(last_word(THREAD, || running.run(&poller, &sleeper)));
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::System(error.to_string()))?;
         let life = Life { shared: Arc::clone(&shared), thread: Mutex::new(Some(thread)) };
         Ok(Client { shared, _life: Arc::new(life) })
     }
@@ -310,6 +303,18 @@ impl Client {
         })
     }
 
+    /// How far this host's clock is ahead of the primary's, and how exactly that is known. `None` until the primary has been asked.
+    /// Latencies are counted from one clock to another, so that they mean nothing where clocks differ.
+    pub fn clock(&self) -> Result<Option<ClockDifference>, Error> {
+        self.shared.with(|node, _| node.endpoint().clock())
+    }
+
+    /// An error, with the reason, once the client has ended: one of its handlers has panicked, or the system has refused what it cannot
+    /// do without. Nothing comes any more then, and nothing can be sent. Whoever only waits for messages asks now and then.
+    pub fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
     /// The addresses of the brokers.
     pub fn brokers(&self) -> &[SocketAddr] {
         &self.shared.brokers
@@ -380,14 +385,17 @@ impl Client {
 }
 
 impl Shared {
-    /// The client's own thread.
-    fn run(&self, poller: &Poller, sleeper: &UnixStream) {
+    /// The client's own thread. An error is what it cannot go on with.
+    fn run(&self, poller: &Poller, sleeper: &UnixStream) -> Result<(), String> {
         let mut ready = Vec::new();
         while !self.ended.load(Ordering::Acquire) {
-            let due = lock(&self.driver).due();
-            if poller.wait_until(due, &mut ready).is_err() {
-                break;
+            host::end_on_purpose(THREAD)?;
+            if let Some(loss) = self.helpers.loss() {
+                return Err(loss.to_string());
             }
+            let due = lock(&self.driver).due();
+            let waited = poller.wait_until(due, &mut ready);
+            waited.map_err(|error| format!("cannot wait for sockets: {error}"))?;
             if ready.iter().any(host::Ready::is_waker) {
                 // What is written there only wakes.
                 let _ = rustix::io::read(sleeper, &mut [0_u8; 64][..]);
@@ -402,6 +410,28 @@ impl Shared {
                 self.changed.notify_all();
             }
         }
+        Ok(())
+    }
+
+    /// The thread ends, by a handler's panic or an error too. Nobody must wait for it.
+    fn end(&self, result: Result<(), String>) {
+        if let Err(reason) = result {
+            let _ = self.reason.set(reason);
+        }
+        self.ended.store(true, Ordering::Release);
+        // Handlers may own the last of this client's users, which ask for the node when they are dropped.
+        let handlers = lock(&self.driver).with_unsent(|node, _| node.application().take_handlers());
+        drop(handlers);
+        self.changed.notify_all();
+    }
+
+    /// An error once the client has ended.
+    fn check(&self) -> Result<(), Error> {
+        if !self.ended.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reason = self.reason.get().map_or("nobody uses it any more", String::as_str);
+        Err(Error::Ended(reason.to_owned()))
     }
 
     fn wake(&self) {
@@ -440,9 +470,7 @@ impl Shared {
         let until = Instant::now() + self.patience;
         let mut driver = lock(&self.driver);
         loop {
-            if self.ended.load(Ordering::Acquire) {
-                return Err(Error::Ended);
-            }
+            self.check()?;
             if let Some(found) = driver.with_unsent(|node, _| look(node)) {
                 return Ok(Some(found));
             }
@@ -467,9 +495,7 @@ impl Shared {
 
     /// The node is held while handlers and batches run; whoever asked for it from inside would wait for itself.
     fn refuse_reentry(&self) -> Result<(), Error> {
-        if self.ended.load(Ordering::Acquire) {
-            return Err(Error::Ended);
-        }
+        self.check()?;
         let inside = HOLDING.with(|holding| holding.get() == std::ptr::from_ref(self).addr());
         if inside { Err(Error::InsideHandler) } else { Ok(()) }
     }
@@ -545,6 +571,7 @@ fn secure(
     settings: &TlsSettings,
     hosts: &[String],
     trouble: Arc<Mutex<String>>,
+    helpers: &Helpers,
 ) -> Result<(), Error> {
     let bad = |error: TlsError| Error::Tls(error.to_string());
     let names = hosts.iter().map(|host| server_name(host)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
@@ -555,12 +582,9 @@ fn secure(
         ));
     }
     let troubles = Arc::new(Troubles::new(move |line| line.clone_into(&mut lock(&trouble))));
-    let lobby = Lobby::start(LobbySettings {
-        handshakes: HANDSHAKES,
-        within: HANDSHAKE_TIME,
-        tls: Some(Arc::new(tls)),
-        troubles,
-    });
+    let settings =
+        LobbySettings { handshakes: HANDSHAKES, within: HANDSHAKE_TIME, tls: Some(Arc::new(tls)), troubles };
+    let lobby = Lobby::start(settings, helpers);
     let system = |error: HostError| Error::System(error.to_string());
     driver.employ(lobby.map_err(system)?, names).map_err(system)
 }

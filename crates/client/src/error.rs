@@ -52,8 +52,8 @@ pub enum Error {
     Limit(&'static str),
     /// The client was called from inside one of its own handlers or batches, which hold it.
     InsideHandler,
-    /// The client has ended: one of its handlers panicked.
-    Ended,
+    /// The client has ended, and why: one of its handlers panicked, or the system refused what it cannot do without.
+    Ended(String),
     /// The system refused something that a client needs.
     System(String),
     /// Certificates or keys that cannot be used.
@@ -104,7 +104,7 @@ impl fmt::Display for Error {
                     "a handler or a batch may not call its own client: do it afterwards, or on another thread"
                 )
             }
-            Error::Ended => write!(f, "the client has ended, since one of its handlers panicked"),
+            Error::Ended(reason) => write!(f, "the client has ended: {reason}"),
             Error::System(reason) | Error::Tls(reason) => f.write_str(reason),
             Error::Handover(reason) => write!(f, "no handover: {reason}"),
         }

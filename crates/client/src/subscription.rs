@@ -84,12 +84,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Waits for the next message. `None` when the client has ended.
+    /// Waits for the next message. `None` when the client has ended; [`Client::check`] says why.
     pub fn next_message(&self) -> Option<Message> {
         self.receiver.recv().ok()
     }
 
-    /// Waits for the next message, but not for longer than this.
+    /// Waits for the next message, but not for longer than this. `None`, too, when the client has ended, and then at once.
     pub fn next_within(&self, at_most: Duration) -> Option<Message> {
         self.receiver.recv_timeout(at_most).ok()
     }

@@ -80,6 +80,10 @@ pub enum Mutant {
     FinishEarly,
     /// A new primary does not process what it has copies of.
     ForgetUnprocessed,
+    /// A client believes for ever what it has found out about its clock first.
+    KeepOldClock,
+    /// A backup whose clock went back waits until it says again when the next poll is due.
+    TrustClock,
     /// A subscriber counts no losses.
     CountNoLosses,
     /// Lazy copies begin without a budget, and late by the fail-over time.

@@ -1,5 +1,6 @@
 //! The connections of an endpoint to its brokers, all of them warm.
 
+use crate::clock::Comparison;
 use contract::{Reign, Span, Time};
 use wire::{LinkId, Standing};
 
@@ -29,6 +30,8 @@ pub(crate) struct BrokerLink {
     poll_number: u64,
     /// Polls since something last came.
     unanswered: u32,
+    /// How far our clock is ahead of the broker's.
+    pub(crate) clock: Comparison,
     /// How long to leave it alone after the connection has ended.
     pub(crate) rest: Span,
 }
@@ -43,6 +46,7 @@ impl BrokerLink {
             poll_at: Time::NEVER,
             poll_number: 0,
             unanswered: 0,
+            clock: Comparison::default(),
             rest: Span::ZERO,
         }
     }

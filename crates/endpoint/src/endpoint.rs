@@ -8,6 +8,7 @@
 //! already sent are data like any other; they are taken, and duplicates are dropped.
 
 use crate::brokers::{BrokerLink, Connection};
+use crate::clock::Comparison;
 use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
 use crate::settings::Settings;
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
@@ -16,8 +17,8 @@ use contract::{Contract, Mutant, Reign, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
-    Announce, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Messages, PeerIndex, Register, Secret, Standing, Verdict,
+    Announce, ClockDifference, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark,
+    MarkKind, Message, MessageFlags, MessageKind, Messages, PeerIndex, Register, Secret, Standing, Verdict,
 };
 
 /// Whom an endpoint follows.
@@ -105,6 +106,12 @@ impl Endpoint {
     /// Whether a primary is there.
     pub fn has_primary(&self) -> bool {
         self.primary.is_some()
+    }
+
+    /// How far this client's clock is ahead of the primary's, if there is one and it has answered.
+    pub fn clock(&self) -> Option<ClockDifference> {
+        let (primary, _) = self.primary_link()?;
+        self.brokers[primary].clock.known()
     }
 
     /// The brokers that are connected.
@@ -304,6 +311,7 @@ impl Endpoint {
             }
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
             Frame::PollReply { .. } => {}
+            Frame::ClockReply { sent, clock } => self.brokers[index].clock.take(sent, clock, now),
             Frame::NodeStatus(_)
             | Frame::LevelStatuses(_)
             | Frame::OperatorStatuses(_)
@@ -346,7 +354,12 @@ impl Endpoint {
             }
             let Some(link) = broker.link() else { continue };
             match broker.poll(now, poll, misses) {
-                Ok(Some(number)) => out.send(link, &Frame::Poll { number }),
+                Ok(Some(number)) => {
+                    out.send(link, &Frame::Poll { number });
+                    if broker.up().is_some() && Comparison::is_due(number) {
+                        out.send(link, &Frame::ClockRequest { sent: now, known: broker.clock.known() });
+                    }
+                }
                 Ok(None) => {}
                 Err(()) => {
                     out.close(link, &Farewell { reason: FarewellReason::Silent, text: "no answer to polls" });

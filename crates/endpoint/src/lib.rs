@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod brokers;
+mod clock;
 mod endpoint;
 mod publication;
 mod settings;

@@ -8,8 +8,9 @@ use engine::{BrokerNode, Node, Reporter};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wire::{
-    Announce, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing, decode,
+    Announce, ClockDifference, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind,
+    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
+    decode,
 };
 
 struct Silent;
@@ -199,6 +200,11 @@ impl Bench {
             28 if step.flag => out.push(&Frame::Handover),
             28 => out.push(&Frame::Retire { stream: step.number }),
             29 => out.push(&Frame::StatusRequest { first_stream: step.number, rows: step.number }),
+            30 if step.number.is_multiple_of(2) => {
+                let (ahead, within) = (Span(step.seq as i64), Span(step.seq.swap_bytes() as i64));
+                let known = step.flag.then_some(ClockDifference { ahead, within });
+                out.push(&Frame::ClockRequest { sent: Time(step.seq), known });
+            }
             30 => {
                 out.push(if step.flag {
                     &Frame::Poll { number: 1 }

@@ -5,12 +5,13 @@ mod starvation;
 
 use self::polling::Polling;
 use self::starvation::Starvation;
+use crate::helpers::Helpers;
 use crate::realtime::reason;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use thread_priority::ThreadPriority;
 use thread_priority::unix::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
@@ -34,7 +35,11 @@ pub struct Awake {
 impl Awake {
     /// Keeps these processors awake; all that this process may use if none are named. An error says why one is not.
     pub fn start(processors: &[usize]) -> Result<Awake, String> {
-        Awake::by_kernel(processors).map_or_else(|| Awake::by_threads(processors), Ok)
+        let by_threads = || {
+            let helpers = Helpers::new().map_err(|error| error.to_string())?;
+            Awake::by_threads(processors, &helpers)
+        };
+        Awake::by_kernel(processors).map_or_else(by_threads, Ok)
     }
 
     /// The kernel keeps them awake, which takes no processor time of ours. `None` where it cannot, where it would do the same to
@@ -45,12 +50,15 @@ impl Awake {
     }
 
     /// Threads keep them awake.
-    pub fn by_threads(processors: &[usize]) -> Result<Awake, String> {
+    pub fn by_threads(processors: &[usize], helpers: &Helpers) -> Result<Awake, String> {
         let (told, heard) = channel();
         let mut awake = Awake { _polling: None, over: Arc::default(), threads: Vec::new() };
         for cpu in usable(processors)? {
             let (over, told) = (Arc::clone(&awake.over), told.clone());
-            let thread = Builder::new().name(format!("awake-{cpu}")).spawn(move || keep(cpu, told, &over));
+            let thread = helpers.hire(&format!("awake-{cpu}"), move || {
+                keep(cpu, told, &over);
+                Ok(())
+            });
             awake.threads.push(thread.map_err(|error| error.to_string())?);
         }
         drop(told);

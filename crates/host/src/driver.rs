@@ -247,9 +247,6 @@ impl<N: Node> Driver<N> {
     /// Waits and turns, once.
     pub fn wait_and_turn(&mut self, ready: &mut Vec<Ready>) -> Result<(), HostError> {
         if let Some(heart) = &self.network.heart {
-            if heart.has_stopped() {
-                return Err(HostError::Thread("heartbeats"));
-            }
             heart.end_turn();
         }
         self.wait(ready).map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;

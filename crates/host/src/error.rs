@@ -1,5 +1,6 @@
 //! Why a driver cannot start.
 
+use crate::helpers::Loss;
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use wire::Transport;
@@ -31,9 +32,6 @@ pub enum HostError {
         /// The system's word.
         reason: Errno,
     },
-    /// A thread without which nothing is promised has ended.
-    #[error("the thread of {0} has ended, and this process ends with it: start it again, and report this")]
-    Thread(&'static str),
     /// The door needs handshakes, and nobody was given to make them.
     #[error("cannot listen on {address} for {transport}: there is no lobby for its handshakes")]
     NoLobby {
@@ -42,6 +40,9 @@ pub enum HostError {
         /// How bytes are carried there.
         transport: Transport,
     },
+    /// A thread that helps this one is gone.
+    #[error("{0}")]
+    ThreadEnded(Loss),
     /// Something else that the system refused.
     #[error("{what}: {reason}")]
     System {

@@ -8,6 +8,7 @@
 //! make it look at [`BATCH`] datagrams for each heartbeat that it sends, and no more.
 
 use crate::error::HostError;
+use crate::helpers::{Helpers, errno};
 use crate::realtime;
 use broker::{Hearing, Liveness};
 use contract::{NodeId, Span, Time};
@@ -82,28 +83,25 @@ fn steady() -> Time {
 
 impl Heart {
     /// Starts the thread. Sentences say which wishes were not granted.
-    pub fn start(settings: HeartSettings) -> Result<(Heart, Vec<String>), HostError> {
+    pub fn start(settings: HeartSettings, helpers: &Helpers) -> Result<(Heart, Vec<String>), HostError> {
         let failed = |reason| HostError::Heartbeats { address: settings.own, reason };
         let socket = open(&settings).map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let (words, heard) = RingBuffer::new(WORDS);
         let (told, refusals) = std::sync::mpsc::channel();
         let beating = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("heart".to_owned()).spawn(move || {
+        let thread = helpers.hire("heart", move || {
             let _ = told.send(realtime::try_priority(settings.priority, "heartbeats"));
             beat(&socket, settings.hearing, heard, &beating);
+            Ok(())
         });
-        let thread = thread.map_err(|_| HostError::System {
+        let failed = |error| HostError::System {
             what: "cannot start the thread of heartbeats",
-            reason: Errno::AGAIN,
-        })?;
+            reason: errno(&error),
+        };
+        let thread = thread.map_err(failed)?;
         let refusals = refusals.recv().unwrap_or_default();
         Ok((Heart { words, shared, hearing: settings.hearing, thread: Some(thread) }, refusals))
-    }
-
-    /// Whether the thread has ended although nobody wanted it to.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// The data thread has something to do from now on.

@@ -45,6 +45,8 @@ pub struct Poller {
     alarm: OwnedFd,
     /// For when it is set; [`Time::NEVER`] if it has rung.
     set_for: AtomicU64,
+    /// How it is set; tests have a clock that is stepped between any two looks.
+    set: fn(&OwnedFd, Time) -> Result<(), Errno>,
 }
 
 /// Events taken at once. More would make the first of them wait for the last before their answers leave.
@@ -56,7 +58,7 @@ impl Poller {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let alarm = timerfd_create(TimerfdClockId::Realtime, flags)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let poller = Poller { epoll, alarm, set_for: AtomicU64::new(Time::NEVER.0) };
+        let poller = Poller { epoll, alarm, set_for: AtomicU64::new(Time::NEVER.0), set: set_alarm };
         poller.add_bell(&poller.alarm, ALARM)?;
         Ok(poller)
     }
@@ -92,13 +94,18 @@ impl Poller {
         if due == Time::ZERO {
             return self.wait(Span::ZERO, ready);
         }
+        let mut at_most = None;
         if due.0 < self.set_for.load(Ordering::Relaxed) {
-            let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-            let value = Itimerspec { it_interval: timespec(0), it_value: timespec(due.0) };
-            timerfd_settime(&self.alarm, flags, &value)?;
+            match (self.set)(&self.alarm, due) {
+                Ok(()) => {}
+                // The host's clock was stepped since the alarm was set last. It is set all the same, but for a time that was made
+                // up by the clock before, so that it counts as having rung: whoever waits looks at the clock again.
+                Err(Errno::CANCELED) => at_most = Some(timespec(0)),
+                Err(error) => return Err(error),
+            }
             self.set_for.store(due.0, Ordering::Relaxed);
         }
-        self.take_ready(None, ready)
+        self.take_ready(at_most.as_ref(), ready)
     }
 
     fn take_ready(&self, timeout: Option<&Timespec>, ready: &mut Vec<Ready>) -> Result<(), Errno> {
@@ -125,6 +132,13 @@ impl Poller {
         }
         Ok(())
     }
+}
+
+/// Sets the alarm by the host's clock. It rings, too, when that is stepped.
+fn set_alarm(alarm: &OwnedFd, due: Time) -> Result<(), Errno> {
+    let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+    let value = Itimerspec { it_interval: timespec(0), it_value: timespec(due.0) };
+    timerfd_settime(alarm, flags, &value).map(drop)
 }
 
 fn timespec(nanos: u64) -> Timespec {
@@ -189,6 +203,50 @@ mod tests {
         assert!(wait(&poller, later, &mut ready) <= 2);
         assert!(now() >= later && ready.is_empty());
         assert_eq!(wait(&poller, now() - Span::secs(1), &mut ready), 1, "what is overdue is not waited for");
+    }
+
+    /// What the kernel does when the clock was stepped since the alarm was set last.
+    fn set_after_a_step(alarm: &OwnedFd, due: Time) -> Result<(), Errno> {
+        set_alarm(alarm, due).and(Err(Errno::CANCELED))
+    }
+
+    #[test]
+    fn a_clock_that_is_stepped_ends_no_wait_but_this_one() {
+        let mut poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        poller.set = set_after_a_step;
+        poller.wait_until(now() + LONG, &mut ready).unwrap();
+        assert!(ready.is_empty(), "it has ended at once, for a look at the clock");
+        let bell = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
+        poller.add_bell(&bell, 7).unwrap();
+        poller.wait_until(now() + LONG - Span::secs(1), &mut ready).unwrap();
+        assert_eq!(ready.len(), 1, "what is ready is not forgotten for it");
+        poller.set = set_alarm;
+        let due = now() + Span::millis(3);
+        wait(&poller, due, &mut ready);
+        assert!(now() >= due && ready.is_empty());
+    }
+
+    #[test]
+    fn the_alarm_is_set_by_a_call_that_tells_of_a_step_and_is_not_set_again() {
+        let mut poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        poller.set = set_after_a_step;
+        let due = now() + Span::millis(3);
+        poller.wait_until(due, &mut ready).unwrap();
+        // Setting it once more would fail, and an alarm that is not set would never ring.
+        poller.set = |_, _| Err(Errno::INVAL);
+        while now() < due {
+            poller.wait_until(due, &mut ready).unwrap();
+        }
+        assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn an_alarm_that_cannot_be_set_is_an_error() {
+        let mut poller = Poller::new().unwrap();
+        poller.set = |_, _| Err(Errno::INVAL);
+        assert_eq!(poller.wait_until(now() + LONG, &mut Vec::new()), Err(Errno::INVAL));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::doors::{Door, DoorLimits};
 use crate::driver::Driver;
 use crate::error::HostError;
 use crate::heart::Heart;
+use crate::helpers::Helpers;
 use crate::lobby::Lobby;
 use crate::network::Network;
 use crate::poller::Ready;
@@ -20,6 +21,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Where a broker is reached, and where its partner is.
 pub struct Serving {
@@ -42,6 +44,8 @@ pub struct Serving {
     pub shares: Option<(Load, Span)>,
     /// For so long the data thread looks for work before it sleeps, where that is likely to pay; see [`Driver::spin`].
     pub spin: Span,
+    /// The threads that help. When one is lost, the broker hands over and ends.
+    pub helpers: Helpers,
 }
 
 /// The other broker of the pair.
@@ -53,7 +57,7 @@ pub struct Partner {
 }
 
 /// How long the last bytes may take to leave.
-const FLUSH_TIME: Span = Span::secs(1);
+const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// Runs a broker until it is asked to end (SIGTERM, SIGINT); then hands over, drains, and returns. A second signal ends
 /// it at once. `listening` hears the doors with their addresses in fact, before the first connection is taken; `woken` is called when one of the
@@ -79,6 +83,7 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
         driver.beat(heart);
     }
     driver.wake_on(&signals)?;
+    driver.wake_with(serving.helpers.bell())?;
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
     }
@@ -104,13 +109,21 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
             driver.with(|node, net| node.leave(now(), net));
         }
         asked += came;
+        // Its partner has everything that this one lacks now.
+        if asked == 0 && serving.helpers.loss().is_some() {
+            driver.with(|node, net| node.leave(now(), net));
+            asked = 1;
+        }
     }
     driver.with(|node, net| node.say_farewell(net));
-    let until = now() + FLUSH_TIME;
-    while !driver.is_flushed() && now() < until {
+    let since = Instant::now();
+    while !driver.is_flushed() && since.elapsed() < FLUSH_TIME {
         driver.wait_and_turn(&mut ready)?;
     }
-    Ok(())
+    match serving.helpers.loss() {
+        Some(loss) => Err(HostError::ThreadEnded(loss.clone())),
+        None => Ok(()),
+    }
 }
 
 /// A socket on which a byte appears for every signal that asks the process to end.

@@ -22,6 +22,7 @@ mod disk;
 mod folder;
 mod writer;
 
+use crate::helpers::last_word;
 use collector::Collector;
 use contract::Span;
 use disk::Disk;
@@ -252,6 +253,15 @@ impl Store {
         let commit_every = Duration::from_nanos(settings.commit_every.as_nanos_u64());
         let collector = Collector::new(Arc::clone(&shared), changes, commit_every);
         let hire = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let (owner, thread) = (Arc::clone(&shared), name.to_owned());
+            let work = move || {
+                // Without either of its threads nothing is written any more.
+                if let Err(reason) = last_word(&thread, || Ok(work())) {
+                    owner.poison(&format!("its thread `{thread}` has ended: {reason}"));
+                    owner.laid.notify_all();
+                    owner.tell();
+                }
+            };
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             let path = shared.folder.path().to_owned();
             thread.map_err(|reason| StoreError::System { what: "start a thread for", path, reason })

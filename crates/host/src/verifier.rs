@@ -12,10 +12,11 @@
 mod recent;
 
 use crate::error::HostError;
+use crate::helpers::{Helpers, errno};
 use access::{Challenge, PASSWORD_BYTES_MAX, verify_password};
 use recent::Recent;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{Errno, read, write};
+use rustix::io::{read, write};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -89,7 +90,7 @@ struct Question {
 
 impl Verifier {
     /// Starts the threads. To be called before the caller takes a real-time priority, which they would inherit.
-    pub fn start(vetting: Vetting) -> Result<Verifier, HostError> {
+    pub fn start(vetting: Vetting, helpers: &Helpers) -> Result<Verifier, HostError> {
         let failed = |what| move |reason| HostError::System { what, reason };
         let mut key = [0; blake3::OUT_LEN];
         getrandom(&mut key, GetRandomFlags::empty()).map_err(failed("cannot draw a random key"))?;
@@ -105,12 +106,13 @@ impl Verifier {
         for number in 0..vetting.threads.max(1) {
             let (inbox, outbox) = (inbox.clone(), outbox.clone());
             let (bell, ends) = (bell.clone(), ends.clone());
-            let thread = std::thread::Builder::new().name(format!("verify-{number}"));
-            let thread = thread.spawn(move || work(&inbox, &outbox, &bell, &ends));
-            threads.push(thread.map_err(|error| HostError::System {
-                what: "cannot start a thread for passwords",
-                reason: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
-            })?);
+            let work = move || {
+                work(&inbox, &outbox, &bell, &ends);
+                Ok(())
+            };
+            let thread = helpers.hire(&format!("verify-{number}"), work);
+            threads
+                .push(thread.map_err(|error| failed("cannot start a thread for passwords")(errno(&error)))?);
         }
         let recent = Recent::new(vetting.remembered, vetting.lifetime);
         let questions = Some(questions);

@@ -21,6 +21,7 @@ mod bench;
 mod watchdog;
 
 use crate::clock::now;
+use crate::helpers::Helpers;
 use crate::realtime;
 use bench::{Bell, Bench};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -149,7 +150,7 @@ struct Duty {
 
 impl Workers {
     /// Starts the threads.
-    pub fn start(staffing: &Staffing) -> Result<Workers, std::io::Error> {
+    pub fn start(staffing: &Staffing, helpers: &Helpers) -> Result<Workers, std::io::Error> {
         let (floors, ends) = build(staffing)?;
         // Whether threads may have priorities is tried by one that ends at once.
         let priority = staffing.priority;
@@ -180,12 +181,12 @@ impl Workers {
         };
         let mut posts = Vec::new();
         for role in roles(staffing, shared.by_priority) {
-            let hired = role.hire(&shared, &staffing.processors)?;
+            let hired = role.hire(&shared, &staffing.processors, helpers)?;
             workers.threads.push(hired.thread);
             workers.refusals.extend(hired.refusals);
             posts.push((hired.post, role));
         }
-        workers.watchdog = Some(Watchdog::start(&shared, staffing, posts)?);
+        workers.watchdog = Some(Watchdog::start(&shared, staffing, posts, helpers)?);
         workers.refusals.sort();
         workers.refusals.dedup();
         Ok(workers)
@@ -249,16 +250,22 @@ struct Hired {
 
 impl Role {
     /// Starts the thread.
-    fn hire(&self, shared: &Arc<Shared>, processors: &[usize]) -> Result<Hired, std::io::Error> {
+    fn hire(
+        &self,
+        shared: &Arc<Shared>,
+        processors: &[usize],
+        helpers: &Helpers,
+    ) -> Result<Hired, std::io::Error> {
         let (shared, processors, post) = (Arc::clone(shared), processors.to_vec(), Arc::<Post>::default());
         let (duty, priority, own) = (self.duty, self.priority, Arc::clone(&post));
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let builder = std::thread::Builder::new().name(self.name.clone()).stack_size(STACK_BYTES);
-        let thread = builder.spawn(move || {
+        let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = helpers.hire_from(builder, &self.name, move || {
             let mut refusals = realtime::try_priority(priority, "workers");
             refusals.extend(realtime::try_processors(&processors, "workers"));
             let _ = tell.send(refusals);
             shared.serve(duty, &own);
+            Ok(())
         })?;
         Ok(Hired { thread, post, refusals: told.recv().unwrap_or_default() })
     }

@@ -1,7 +1,7 @@
 //! Processors that are kept from halting, in a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use host::Awake;
+use host::{Awake, Helpers};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ fn a_thread_of_the_lowest_priority_spins_on_each_processor_until_the_end() {
     let usable = usable();
     let named = |spinners: &[Spinner]| spinners.iter().map(|spinner| spinner.cpu).collect::<Vec<_>>();
 
-    let awake = Awake::by_threads(&[]).unwrap();
+    let awake = Awake::by_threads(&[], &Helpers::new().unwrap()).unwrap();
     let found = spinners();
     assert_eq!(named(&found), usable);
     assert!(found.iter().all(|spinner| spinner.policy == IDLE), "{found:?}");
@@ -73,7 +73,7 @@ fn a_thread_of_the_lowest_priority_spins_on_each_processor_until_the_end() {
     assert!(spinners().is_empty(), "{:?}", spinners());
 
     let one = usable.last().copied().unwrap();
-    let awake = Awake::by_threads(&[one, 100_000]).unwrap();
+    let awake = Awake::by_threads(&[one, 100_000], &Helpers::new().unwrap()).unwrap();
     assert_eq!(named(&spinners()), [one]);
     drop(awake);
     let refused = Awake::start(&[100_000]).err();
@@ -123,7 +123,7 @@ fn the_kernel_looks_for_work_without_halting_where_it_can() {
 fn where_others_keep_a_processor_its_thread_stays_away_until_it_idles() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cpu = usable().last().copied().unwrap();
-    let awake = Awake::by_threads(&[cpu]).unwrap();
+    let awake = Awake::by_threads(&[cpu], &Helpers::new().unwrap()).unwrap();
     wait_until("it never ran", |spinner| spinner.used > 0);
     let slept = spinners()[0].slept;
 

@@ -7,7 +7,7 @@ use contract::admission::Costs;
 use contract::{Contract, Every, Lazy, NodeId, Span, Supply, Time};
 use endpoint::Settings;
 use engine::{Application, BrokerNode, ClientNode, Operators, Processor, Reporter};
-use host::{Driver, Movers, Staffing, Workers, now};
+use host::{Driver, Helpers, Movers, Staffing, Workers, now};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -124,7 +124,7 @@ fn operators_make_the_data_thread_allocate_nothing() {
         results: 1_000,
         movers: Movers::Workers,
     };
-    let workers = Workers::start(&staffing).unwrap();
+    let workers = Workers::start(&staffing, &Helpers::new().unwrap()).unwrap();
     let bell = workers.bell().try_clone_to_owned().unwrap();
     let mut operators = Processor::new(Arc::new(BuiltIn), 1, 1_000, workers);
     operators.change(vec![graph()]).unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use contract::{Receipt, Span, Time};
-use host::{Movers, Staffing, Workers, now};
+use host::{Helpers, Movers, Staffing, Workers, now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn staffing(priority: Option<u8>, movers: Movers) -> Staffing {
 
 fn everything_comes_out(staffing: &Staffing) {
     const MESSAGES: u32 = 2_000;
-    let mut workers = Workers::start(staffing).unwrap();
+    let mut workers = Workers::start(staffing, &Helpers::new().unwrap()).unwrap();
     let mut router = Router::new(Arc::new(Kinds), 3, 1 << 20);
     router.change(vec![spec()]).unwrap();
     let handle = router.bind("a", &mut workers).unwrap().handle;
@@ -161,7 +161,9 @@ fn workers_with_priorities_and_movers_of_either_kind_serve_their_level() {
 
 #[test]
 fn a_full_level_refuses_and_says_so() {
-    let mut workers = Workers::start(&Staffing { inbox: 1, ..staffing(None, Movers::Workers) }).unwrap();
+    let mut workers =
+        Workers::start(&Staffing { inbox: 1, ..staffing(None, Movers::Workers) }, &Helpers::new().unwrap())
+            .unwrap();
     let mut router = Router::new(Arc::new(Kinds), 3, 1 << 20);
     let mut spec = spec();
     spec.operators.truncate(1);
@@ -210,7 +212,7 @@ struct Plant {
 
 impl Plant {
     fn new(spec: GraphSpec, staffing: &Staffing) -> Plant {
-        let mut workers = Workers::start(staffing).unwrap();
+        let mut workers = Workers::start(staffing, &Helpers::new().unwrap()).unwrap();
         let mut router = Router::new(Arc::new(Kinds), 3, 1 << 10);
         router.change(vec![spec]).unwrap();
         let handle = router.bind("a", &mut workers).unwrap().handle;

@@ -8,6 +8,7 @@ use crate::settings::{Journal, NodeSettings};
 use crate::watch::Clocks;
 use crate::wires::{Direction, Handover, Life, Wire};
 use contract::Span;
+use host::Helpers;
 use kv::hello::{Greeting, HelloError, Purpose};
 use kv::{LinkKey, Node, Setup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,6 +47,7 @@ pub(crate) struct Links {
     pub(crate) is_running: AtomicBool,
     greetings: AtomicUsize,
     said: Mutex<Vec<(String, std::time::Instant)>>,
+    threads: Helpers,
 }
 
 /// Who is connected.
@@ -61,6 +63,7 @@ impl Links {
         journal: Arc<dyn Journal>,
         stop: Arc<AtomicBool>,
         handovers: Vec<SyncSender<Handover>>,
+        threads: Helpers,
     ) -> Links {
         let pairs = settings.lanes.len() * settings.nodes.len();
         Links {
@@ -75,6 +78,7 @@ impl Links {
             is_running: AtomicBool::new(false),
             greetings: AtomicUsize::new(0),
             said: Mutex::new(Vec::new()),
+            threads,
             settings,
         }
     }
@@ -215,11 +219,12 @@ impl Links {
                 Ok((stream, address)) if self.greetings.load(Ordering::Relaxed) < GREETINGS_MAX => {
                     self.greetings.fetch_add(1, Ordering::Relaxed);
                     let this = self.clone();
-                    let greeting =
-                        std::thread::Builder::new().name("kv greeting".to_owned()).spawn(move || {
-                            this.greeted(stream, address);
-                            this.greetings.fetch_sub(1, Ordering::Relaxed);
-                        });
+                    let greet = move || {
+                        this.greeted(stream, address);
+                        this.greetings.fetch_sub(1, Ordering::Relaxed);
+                        Ok(())
+                    };
+                    let greeting = self.threads.hire("kv greeting", greet);
                     if greeting.is_err() {
                         self.greetings.fetch_sub(1, Ordering::Relaxed);
                     }

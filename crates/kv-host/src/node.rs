@@ -9,6 +9,7 @@ use crate::settings::{Journal, LaneSettings, NodeSettings};
 use crate::status::{Desk, LaneDesk};
 use crate::wires::{Handover, Wires};
 use contract::{Span, Time};
+use host::{Helpers, HostError, Loss};
 use kv::{Lane, Standing};
 use kv_shared::{MemoryError, Server, ServerError, State, StoreWriter};
 use rustix::event::{EventfdFlags, eventfd};
@@ -50,6 +51,12 @@ pub enum NodeError {
     /// A thread or something as small cannot be had.
     #[error("{0}")]
     System(#[from] io::Error),
+    /// The same.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// One of its threads has ended and was not to.
+    #[error("{0}: this node ends, the others count it as crashed. Start it again")]
+    ThreadEnded(Loss),
     /// Too many clocks are off.
     #[error(
         "the clocks of {nodes} are off by more than {limit} (a tenth of a round), more nodes than may be faulty: synchronise the clocks of \
@@ -80,6 +87,7 @@ pub struct Node {
     helpers: Vec<JoinHandle<()>>,
     watched: Vec<Watched>,
     journal: Arc<dyn Journal>,
+    threads: Helpers,
 }
 
 /// What has been said of a lane.
@@ -114,8 +122,10 @@ impl Node {
         let listener = TcpListener::bind(address).map_err(refused)?;
         listener.set_nonblocking(true)?;
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let threads = Helpers::new()?;
         let (ready, senders, desks) = prepare(settings)?;
-        let links = Arc::new(Links::new(settings.clone(), journal.clone(), stop.clone(), senders));
+        let links =
+            Arc::new(Links::new(settings.clone(), journal.clone(), stop.clone(), senders, threads.clone()));
         let desk = Arc::new(Desk::new(settings.clone(), desks, links.clone()));
         let server = Server::start(&settings.socket, desk.clone())?;
         let mut node = Node {
@@ -128,6 +138,7 @@ impl Node {
             helpers: Vec::new(),
             watched: Vec::new(),
             journal,
+            threads,
         };
         node.connect(settings, listener)?;
         node.await_others(settings)?;
@@ -139,10 +150,18 @@ impl Node {
 
     fn connect(&mut self, settings: &NodeSettings, listener: TcpListener) -> io::Result<()> {
         let links = self.links.clone();
-        self.helpers.push(spawn("kv listener", move || links.listening(&listener))?);
+        let listen = move || {
+            links.listening(&listener);
+            Ok(())
+        };
+        self.helpers.push(self.threads.hire("kv listener", listen)?);
         for peer in (0..settings.nodes.len()).map(kv::Node::at).filter(|peer| *peer != settings.me) {
             let links = self.links.clone();
-            self.helpers.push(spawn("kv dialer", move || links.dialing(peer))?);
+            let dial = move || {
+                links.dialing(peer);
+                Ok(())
+            };
+            self.helpers.push(self.threads.hire("kv dialer", dial)?);
         }
         Ok(())
     }
@@ -196,12 +215,13 @@ impl Node {
             let journal = self.journal.clone();
             let who = format!("lane {}", pulse.1.setup.config().lane);
             let pulse = pulse.0;
-            self.lanes.push(spawn("kv lane", move || {
+            self.lanes.push(self.threads.hire("kv lane", move || {
                 let processors: Vec<usize> = processors.into_iter().collect();
                 for refusal in host::realtime::schedule(priority, &processors, &who) {
                     journal.warn(&refusal);
                 }
                 pulse.run();
+                Ok(())
             })?);
         }
         self.links.is_running.store(true, Ordering::Relaxed);
@@ -242,15 +262,25 @@ impl Node {
         (pulse, told)
     }
 
-    /// Waits until `stop` is set, and says meanwhile what an operator should know.
-    pub fn run(mut self) {
-        while !self.stop.load(Ordering::Relaxed) {
+    /// Waits until `stop` is set, and says meanwhile what an operator should know. An error: one of its threads is gone, and the node
+    /// is of no use without it.
+    pub fn run(mut self) -> Result<(), NodeError> {
+        let mut lost = None;
+        while lost.is_none() && !self.stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
+            lost = self.lost();
             for watched in &mut self.watched {
                 watched.look(&self.desk, &*self.journal);
             }
         }
+        self.stop.store(true, Ordering::Relaxed);
         self.end();
+        lost.map_or(Ok(()), |loss| Err(NodeError::ThreadEnded(loss)))
+    }
+
+    fn lost(&self) -> Option<Loss> {
+        let socket = || Loss { thread: "kv-socket".to_owned(), reason: "it panicked".to_owned() };
+        self.threads.loss().cloned().or_else(|| (!self.server.is_serving()).then(socket))
     }
 
     fn end(self) {
@@ -326,8 +356,4 @@ fn prepare(settings: &NodeSettings) -> Result<Prepared, NodeError> {
         all.push(Ready { lane: lane.clone(), handovers, clients: Clients::new(inbox), store, shared });
     }
     Ok((all, senders, desks))
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work)
 }

@@ -66,7 +66,8 @@ impl Running {
         let settings = NodeSettings { lies: Some(lies.clone()), ..settings };
         let (told, journal, stopped) = (settings.clone(), heard.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
-            Node::start(&told, journal, stopped).map_err(|error| error.to_string())?.run();
+            let node = Node::start(&told, journal, stopped).map_err(|error| error.to_string())?;
+            node.run().map_err(|error| error.to_string())?;
             Ok(())
         });
         Running { stop, thread, heard, lies, settings }

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The longest that is slept at once. A clock that is set while a task sleeps is noticed after that.
+/// The longest that is slept at once. A clock that is set while a task sleeps, forward or back, is noticed after that.
 const SLEEP_MAX: Span = Span::secs(1);
 
 /// The time on `CLOCK_REALTIME`, which is what the nodes synchronise. The kernel is not entered for it.
@@ -22,9 +22,14 @@ pub fn sleep_towards(until: Time) -> Result<Time, Errno> {
     if before >= until {
         return Ok(before);
     }
-    let until = until.min(before + SLEEP_MAX).0;
-    let until = Timespec { tv_sec: (until / 1_000_000_000) as i64, tv_nsec: (until % 1_000_000_000) as _ };
-    clock_nanosleep_absolute(ClockId::Realtime, &until)?;
+    // By the clock that nobody sets, which runs as fast: one that is set back would make the sleep longer by as much.
+    let (wait, steady) = (until.since(before).min(SLEEP_MAX), clock_gettime(ClockId::Monotonic));
+    let nanos = steady.tv_nsec as u64 + wait.as_nanos_u64();
+    let until = Timespec {
+        tv_sec: steady.tv_sec + (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as _,
+    };
+    clock_nanosleep_absolute(ClockId::Monotonic, &until)?;
     Ok(now())
 }
 

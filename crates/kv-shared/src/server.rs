@@ -108,6 +108,11 @@ impl Server {
         lock(&self.shared.guests).len()
     }
 
+    /// Whether it still takes connections. If not, its thread has panicked.
+    pub fn is_serving(&self) -> bool {
+        self.accepting.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Ends all connections, gives back what applications had, and removes the socket.
     pub fn stop(mut self) {
         self.end();

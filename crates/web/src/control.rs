@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
 
 /// Something to do at every beat, with the broker as it is then; `None` if the data thread has not answered.
 pub type Beat = Box<dyn FnMut(Option<&Snapshot>) + Send>;
@@ -25,7 +26,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Does it until the process ends.
+    /// Does it until the process ends. An error says which part of it has ended, and why.
     pub fn run(self) -> io::Result<()> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
@@ -35,17 +36,20 @@ impl Control {
                 status: self.status,
                 asking: Semaphore::new(1),
             });
+            let mut parts = JoinSet::new();
             if let Some((interval, act)) = self.beat {
-                tokio::spawn(beat(interval, act, Arc::clone(&shared)));
+                parts.spawn(beat(interval, act, Arc::clone(&shared)));
             }
-            match self.http {
-                Some(listener) => {
-                    listener.set_nonblocking(true)?;
-                    serve(tokio::net::TcpListener::from_std(listener)?, shared).await;
-                }
-                None => std::future::pending().await,
+            if let Some(listener) = self.http {
+                listener.set_nonblocking(true)?;
+                parts.spawn(serve(tokio::net::TcpListener::from_std(listener)?, shared));
             }
-            Ok(())
+            // None of them ends by itself.
+            match parts.join_next().await {
+                Some(Err(error)) => Err(io::Error::other(error)),
+                Some(Ok(())) => Err(io::Error::other("nothing is watched any more")),
+                None => Ok(()),
+            }
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::secret::Secret;
 use crate::status::{NodeStatus, StreamStatuses};
 use crate::terms::TermsHead;
 use crate::{Marks, Messages, PROTOCOL_VERSION};
-use contract::{Contract, Epoch, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX};
+use contract::{Contract, Epoch, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX, Time};
 use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -211,6 +211,22 @@ pub struct Announce<'a> {
     pub publisher: &'a str,
 }
 
+/// How far one clock is ahead of another, and how exactly that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClockDifference {
+    /// By how much; negative if it is behind.
+    pub ahead: Span,
+    /// The truth is no further from that.
+    pub within: Span,
+}
+
+impl ClockDifference {
+    /// The least by which the clocks differ, whichever is ahead.
+    pub fn least(&self) -> Span {
+        Span(self.ahead.0.saturating_abs().saturating_sub(self.within.0)).max(Span::ZERO)
+    }
+}
+
 /// One frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Frame<'a> {
@@ -312,6 +328,20 @@ pub enum Frame<'a> {
         /// Drawn at random.
         nonce: Nonce,
     },
+    /// Client to broker: what does your clock say?
+    ClockRequest {
+        /// What the client's clock says.
+        sent: Time,
+        /// By how much it is ahead of the broker's, as far as the client knows.
+        known: Option<ClockDifference>,
+    },
+    /// The answer to [`Frame::ClockRequest`].
+    ClockReply {
+        /// What the client's clock said.
+        sent: Time,
+        /// What the broker's says.
+        clock: Time,
+    },
     /// Operator to primary: give the reign to the backup.
     Handover,
     /// Broker to operator: the answer.
@@ -366,6 +396,8 @@ mod kind {
     pub(super) const REIGN: u8 = 0x03;
     pub(super) const POLL: u8 = 0x04;
     pub(super) const POLL_REPLY: u8 = 0x05;
+    pub(super) const CLOCK_REQUEST: u8 = 0x06;
+    pub(super) const CLOCK_REPLY: u8 = 0x07;
     pub(super) const REGISTER: u8 = 0x10;
     pub(super) const VERDICT: u8 = 0x11;
     pub(super) const UNREGISTER: u8 = 0x12;
@@ -411,6 +443,8 @@ heads! {
     SessionHead { incarnation: U64, present: u8 }
     HandoverReplyHead { epoch: U64, done: u8 }
     StatusRequestHead { first_stream: U32, rows: U32 }
+    ClockRequestHead { sent: U64, known: u8, ahead: I64, within: I64 }
+    ClockReplyHead { sent: U64, clock: U64 }
 }
 
 /// No remedy in this field.
@@ -472,6 +506,8 @@ impl<'a> Frame<'a> {
             Frame::Poll { .. } => kind::POLL,
             Frame::PollReply { .. } => kind::POLL_REPLY,
             Frame::Heartbeats { .. } => kind::HEARTBEATS,
+            Frame::ClockRequest { .. } => kind::CLOCK_REQUEST,
+            Frame::ClockReply { .. } => kind::CLOCK_REPLY,
             Frame::Handover => kind::HANDOVER,
             Frame::HandoverReply { .. } => kind::HANDOVER_REPLY,
             Frame::TakeOver { .. } => kind::TAKE_OVER,
@@ -521,6 +557,14 @@ impl<'a> Frame<'a> {
             Frame::Records(body) => out.extend_from_slice(body),
             Frame::Join | Frame::Synced | Frame::Standby | Frame::Handover => {}
             Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
+            Frame::ClockRequest { sent, known } => {
+                let (ahead, within) = known.map_or((0, 0), |known| (known.ahead.0, known.within.0));
+                let (sent, known) = (sent.0.into(), u8::from(known.is_some()));
+                put(out, &ClockRequestHead { sent, known, ahead: ahead.into(), within: within.into() });
+            }
+            Frame::ClockReply { sent, clock } => {
+                put(out, &ClockReplyHead { sent: sent.0.into(), clock: clock.0.into() });
+            }
             Frame::HandoverReply { done, epoch, text } => {
                 put(out, &HandoverReplyHead { epoch: epoch.0.into(), done: u8::from(*done) });
                 put_text(out, text, TEXT_BYTES_MAX);
@@ -595,6 +639,16 @@ impl<'a> Frame<'a> {
             kind::STANDBY => Frame::Standby,
             kind::POLL => Frame::Poll { number: reader.head::<U64>()?.get() },
             kind::POLL_REPLY => Frame::PollReply { number: reader.head::<U64>()?.get() },
+            kind::CLOCK_REQUEST => {
+                let head = reader.head::<ClockRequestHead>()?;
+                let (ahead, within) = (Span(head.ahead.get()), Span(head.within.get()));
+                let known = (head.known != 0).then_some(ClockDifference { ahead, within });
+                Frame::ClockRequest { sent: Time(head.sent.get()), known }
+            }
+            kind::CLOCK_REPLY => {
+                let head = reader.head::<ClockReplyHead>()?;
+                Frame::ClockReply { sent: Time(head.sent.get()), clock: Time(head.clock.get()) }
+            }
             kind::HANDOVER => Frame::Handover,
             kind::HANDOVER_REPLY => {
                 let head = reader.head::<HandoverReplyHead>()?;

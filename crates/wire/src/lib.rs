@@ -16,7 +16,8 @@ mod terms;
 
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
-    Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
+    Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict,
+    WireError, decode,
 };
 pub use heartbeat::{Companion, Evidence, HEARTBEAT_BYTES, Heartbeat, Nonce};
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};

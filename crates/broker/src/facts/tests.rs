@@ -20,9 +20,15 @@ fn all() -> Vec<Event<'static>> {
         Event::Expelled { client: "c", reason: "silent" },
         Event::SlowSubscriber { client: "c", dropped: 6 },
         Event::TooFast { client: "c", topic: "t", step: Span::micros(1), period: second },
-        Event::ClockApart { client: "c", ahead: Span::millis(-1_500) },
+        Event::ClockApart { client: "c", ahead: Span::millis(-1_500), within: Some(second) },
         Event::Reincarnated { client: "c" },
-        Event::DeadlineMissed { topic: "t", publisher: "c", by: Span::micros(250), missed: 8 },
+        Event::DeadlineMissed {
+            topic: "t",
+            publisher: "c",
+            by: Span::micros(250),
+            missed: 8,
+            cause: LateCause::Clock(wire::ClockDifference { ahead: -second, within: second }),
+        },
         Event::LossRun { topic: "t", publisher: "c", run: 9, tolerated: 3 },
     ]
 }
@@ -60,7 +66,7 @@ fn names_of_facts_do_not_repeat_those_that_all_have() {
 #[test]
 fn an_event_is_written_with_all_its_facts() {
     let mut out = String::new();
-    let event = Event::ClockApart { client: "plc \"7\"\n\\", ahead: Span::millis(-1_500) };
+    let event = Event::ClockApart { client: "plc \"7\"\n\\", ahead: Span::millis(-1_500), within: None };
     write_json(&mut out, Time(12), "a", &event, &[("left_out", Fact::Number(3))]);
     let expected = "{\"time_ns\":12,\"broker\":\"a\",\"kind\":\"clock_apart\",\"severity\":\"warn\",\
                     \"client\":\"plc \\\"7\\\"\\n\\\\\",\"ahead_seconds\":-1.500000000,\"left_out\":3,\"text\":\"";

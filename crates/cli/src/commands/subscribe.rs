@@ -9,7 +9,7 @@ use contract::TopicFilter;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
-use verge::{Error, Message, Subscription};
+use verge::{Client, Error, Message, Subscription};
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -46,7 +46,7 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     let until = arguments.wait.map(|wait| Instant::now() + Duration::from_nanos(wait.as_nanos_u64()));
     let mut printed = 0;
     while arguments.count.is_none_or(|count| printed < count) {
-        let Some(message) = next(&subscriptions, until) else { break };
+        let Some(message) = next(&client, &subscriptions, until)? else { break };
         if !print(&message, arguments.verbose, format)? {
             break;
         }
@@ -55,27 +55,32 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     Ok(yes(printed > 0 || arguments.wait.is_none()))
 }
 
-/// The next message of any subscription.
-fn next(subscriptions: &[Subscription], until: Option<Instant>) -> Option<Message> {
+/// The next message of any subscription; none when it is time to end.
+fn next(
+    client: &Client,
+    subscriptions: &[Subscription],
+    until: Option<Instant>,
+) -> Result<Option<Message>, Error> {
     const LOOK: Duration = Duration::from_millis(50);
     loop {
         let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
         match subscriptions {
             [only] => {
                 if let Some(message) = only.next_within(left) {
-                    return Some(message);
+                    return Ok(Some(message));
                 }
             }
             several => {
                 let ready = several.iter().find_map(|subscription| subscription.next_within(Duration::ZERO));
                 if ready.is_some() {
-                    return ready;
+                    return Ok(ready);
                 }
                 std::thread::sleep(left.min(Duration::from_millis(1)));
             }
         }
+        client.check()?;
         if until.is_some_and(|until| Instant::now() >= until) {
-            return None;
+            return Ok(None);
         }
     }
 }

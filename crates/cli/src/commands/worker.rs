@@ -324,6 +324,7 @@ fn receive(
     }
     line(READY)?;
     while !over.load(Ordering::Relaxed) {
+        client.check()?;
         std::thread::sleep(Duration::from_millis(20));
     }
     let streams = client.accounts()?.into_iter().map(|account| StreamReport {

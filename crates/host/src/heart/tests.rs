@@ -14,7 +14,8 @@ fn ports() -> [SocketAddr; 2] {
 }
 
 fn heart(own: SocketAddr, partner: SocketAddr) -> Heart {
-    Heart::start(HeartSettings { own, partner, hearing: HEARING, priority: None }).expect("it starts").0
+    let helpers = Helpers::new().expect("a bell");
+    Heart::start(HeartSettings { own, partner, hearing: HEARING, priority: None }, &helpers).expect("it starts").0
 }
 
 /// Waits for something that comes in the end.
@@ -43,7 +44,6 @@ fn two_hear_each_other_until_one_ends() {
     wait("the end of its turn", || a.evidence().filter(|it| it.still == Span::ZERO));
     drop(b);
     wait("silence", || a.evidence().filter(|it| it.silence >= it.patience));
-    assert!(!a.has_stopped());
 }
 
 #[test]

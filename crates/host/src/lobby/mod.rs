@@ -10,6 +10,7 @@ mod upgrade;
 
 use crate::clock::now;
 use crate::error::HostError;
+use crate::helpers::{Helpers, end_on_purpose, errno};
 use crate::poller::{Poller, Ready};
 use crate::shell::Shell;
 use crate::tls::Tls;
@@ -18,7 +19,6 @@ use contract::{Span, Time};
 use guest::{Guest, Step};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -90,7 +90,7 @@ const REST: Span = Span::millis(1);
 
 impl Lobby {
     /// Starts the thread. It takes over the priority of this one, so that this must be before a data thread takes its own.
-    pub fn start(settings: LobbySettings) -> Result<Lobby, HostError> {
+    pub fn start(settings: LobbySettings, helpers: &Helpers) -> Result<Lobby, HostError> {
         let failed = |reason| HostError::System { what: "cannot start the thread for handshakes", reason };
         let places = settings.handshakes.max(1);
         let (entrants, entering) = RingBuffer::new(places.max(ENTRANTS));
@@ -111,14 +111,12 @@ impl Lobby {
             done: VecDeque::new(),
             shared: Arc::clone(&shared),
         };
-        let thread = std::thread::Builder::new()
-            .name("lobby".to_owned())
-            .spawn(move || {
-                // Where it is not allowed, they only compete a little more.
-                let _ = rustix::process::nice(NICENESS);
-                room.run();
-            })
-            .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
+        let work = move || {
+            // Where it is not allowed, they only compete a little more.
+            let _ = rustix::process::nice(NICENESS);
+            room.run()
+        };
+        let thread = helpers.hire("lobby", work).map_err(|error| failed(errno(&error)))?;
         Ok(Lobby { entrants, outcomes, shared, tls, thread: Some(thread) })
     }
 
@@ -182,12 +180,13 @@ struct Room {
 }
 
 impl Room {
-    fn run(mut self) {
+    /// Until it is told to end. An error is that of waiting for sockets, without which nobody is served.
+    fn run(mut self) -> Result<(), String> {
         let mut ready: Vec<Ready> = Vec::new();
         while !self.shared.ended.load(Ordering::Acquire) {
-            if self.poller.wait(self.patience(), &mut ready).is_err() {
-                return;
-            }
+            end_on_purpose("lobby")?;
+            let waited = self.poller.wait(self.patience(), &mut ready);
+            waited.map_err(|error| format!("cannot wait for handshakes: {error}"))?;
             for event in ready.iter().filter(|event| event.token != DOOR_BELL) {
                 self.step(event.token);
             }
@@ -199,6 +198,7 @@ impl Room {
                 self.hand_over();
             }
         }
+        Ok(())
     }
 
     fn patience(&self) -> Span {

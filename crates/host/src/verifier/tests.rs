@@ -28,7 +28,8 @@ fn answers(verifier: &mut Verifier, count: usize) -> BTreeMap<u64, bool> {
 #[test]
 fn only_the_right_password_of_a_known_user_is_right() {
     let access = access(&[("ann", "apple"), ("bob", "berry")], Cost::LEAST);
-    let mut verifier = Verifier::start(Vetting { threads: 2, ..Vetting::default() }).unwrap();
+    let mut verifier =
+        Verifier::start(Vetting { threads: 2, ..Vetting::default() }, &Helpers::new().unwrap()).unwrap();
     let long = "x".repeat(PASSWORD_BYTES_MAX + 1);
     let tries = [
         ("ann", "apple", true),
@@ -50,7 +51,8 @@ fn only_the_right_password_of_a_known_user_is_right() {
 #[test]
 fn many_who_come_back_are_let_in_at_once() {
     let access = access(&[("ann", "apple")], Cost::LEAST);
-    let mut verifier = Verifier::start(Vetting { pending: 1, ..Vetting::default() }).unwrap();
+    let mut verifier =
+        Verifier::start(Vetting { pending: 1, ..Vetting::default() }, &Helpers::new().unwrap()).unwrap();
     assert_eq!(verifier.ask(1, &access.challenge("ann"), b"apple"), Asked::Waiting);
     assert!(answers(&mut verifier, 1)[&1]);
     for ticket in 2..1000 {
@@ -69,7 +71,8 @@ fn many_who_come_back_are_let_in_at_once() {
 #[test]
 fn wrong_passwords_at_rate_are_answered_busy_and_nothing_piles_up() {
     let access = access(&[("ann", "apple")], Cost { memory_kib: 1024, passes: 2, lanes: 1 });
-    let mut verifier = Verifier::start(Vetting { pending: 4, ..Vetting::default() }).unwrap();
+    let mut verifier =
+        Verifier::start(Vetting { pending: 4, ..Vetting::default() }, &Helpers::new().unwrap()).unwrap();
     let asked: Vec<Asked> =
         (0..10_000).map(|ticket| verifier.ask(ticket, &access.challenge("ann"), b"guess")).collect();
     assert_eq!(asked.iter().filter(|asked| **asked == Asked::Waiting).count(), 4);
@@ -81,7 +84,7 @@ fn wrong_passwords_at_rate_are_answered_busy_and_nothing_piles_up() {
 #[test]
 fn ending_does_not_wait_for_who_is_in_line() {
     let access = access(&[("ann", "apple")], Cost::DEFAULT);
-    let mut verifier = Verifier::start(Vetting::default()).unwrap();
+    let mut verifier = Verifier::start(Vetting::default(), &Helpers::new().unwrap()).unwrap();
     for ticket in 0..100 {
         verifier.ask(ticket, &access.challenge("ann"), b"guess");
     }

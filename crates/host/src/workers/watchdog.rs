@@ -16,6 +16,7 @@
 //! then no help to lower levels where no other processor is left.
 
 use super::{Place, Role, Shared, Staffing, realtime};
+use crate::helpers::Helpers;
 use contract::Span;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -99,6 +100,7 @@ impl Watchdog {
         shared: &Arc<Shared>,
         staffing: &Staffing,
         posts: Vec<(Arc<Post>, Role)>,
+        helpers: &Helpers,
     ) -> Result<Watchdog, std::io::Error> {
         let (report, reports) = RingBuffer::new(REPORTS);
         let (leash, led) = channel();
@@ -111,16 +113,17 @@ impl Watchdog {
             hired: Vec::new(),
             overdue: vec![0; shared.floors.len()],
             report,
+            helpers: helpers.clone(),
         };
         // It takes locks of every level, so none of them may go before it.
         // It nearly always sleeps.
         let priority =
             staffing.priority.filter(|_| shared.by_priority).map(|priority| priority.saturating_add(1));
-        let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+        let thread = helpers.hire("watchdog", move || {
             realtime::try_priority(priority, "the watchdog");
             realtime::try_processors(&round.processors, "the watchdog");
             round.watch(&led);
-            round.hired
+            Ok(round.hired)
         })?;
         Ok(Watchdog { thread, reports, _leash: leash })
     }
@@ -177,6 +180,8 @@ struct Round {
     /// By level, at this look.
     overdue: Vec<u32>,
     report: Producer<Overdue>,
+    /// Where those who take a place that was given away are hired.
+    helpers: Helpers,
 }
 
 impl Round {
@@ -239,7 +244,7 @@ impl Round {
     /// What the system refuses now, it may grant at the next look.
     fn fill_vacancies(&mut self) {
         while let Some(role) = self.vacancies.pop() {
-            match role.hire(&self.shared, &self.processors) {
+            match role.hire(&self.shared, &self.processors, &self.helpers) {
                 Ok(hired) => {
                     self.hired.push(hired.thread);
                     self.watched.push(Watched::new(hired.post, role));

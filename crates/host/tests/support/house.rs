@@ -5,7 +5,7 @@ use super::Probe;
 use contract::Span;
 use host::realtime::Wishes;
 use host::tls::{Tls, TlsSettings};
-use host::{Cause, DoorLimits, Driver, Lobby, LobbySettings, Troubles};
+use host::{Cause, DoorLimits, Driver, Helpers, Lobby, LobbySettings, Troubles};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, TcpStream};
@@ -69,12 +69,15 @@ impl House {
         let troubles = Arc::new(Troubles::new(move |line| said.lock().unwrap().push(line.to_owned())));
         let (tls, _) = Tls::load(settings).unwrap();
         let certificates = Arc::new(tls);
-        let lobby = Lobby::start(LobbySettings {
-            handshakes: plan.handshakes,
-            within: plan.within,
-            tls: Some(Arc::clone(&certificates)),
-            troubles: Arc::clone(&troubles),
-        });
+        let lobby = Lobby::start(
+            LobbySettings {
+                handshakes: plan.handshakes,
+                within: plan.within,
+                tls: Some(Arc::clone(&certificates)),
+                troubles: Arc::clone(&troubles),
+            },
+            &Helpers::new().unwrap(),
+        );
         let probe = Probe { keeps: plan.keeps, ..Probe::default() };
         let mut driver = Driver::new(probe, Vec::new()).unwrap();
         driver.limit(DoorLimits::default(), Arc::clone(&troubles));
@@ -188,12 +191,15 @@ pub fn pattern(length: usize) -> Vec<u8> {
 pub fn dialer(address: SocketAddr, name: &str, settings: &TlsSettings) -> (Driver<Probe>, Arc<Troubles>) {
     let troubles = Arc::new(Troubles::default());
     let (tls, _) = Tls::load(settings).unwrap();
-    let lobby = Lobby::start(LobbySettings {
-        handshakes: 4,
-        within: Span::secs(30),
-        tls: Some(Arc::new(tls)),
-        troubles: Arc::clone(&troubles),
-    });
+    let lobby = Lobby::start(
+        LobbySettings {
+            handshakes: 4,
+            within: Span::secs(30),
+            tls: Some(Arc::new(tls)),
+            troubles: Arc::clone(&troubles),
+        },
+        &Helpers::new().unwrap(),
+    );
     let mut driver = Driver::new(Probe { keeps: true, ..Probe::default() }, vec![address]).unwrap();
     driver.limit(DoorLimits::default(), Arc::clone(&troubles));
     driver.employ(lobby.unwrap(), vec![host::tls::server_name(name).unwrap()]).unwrap();

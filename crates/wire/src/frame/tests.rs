@@ -2,7 +2,7 @@ use super::*;
 use crate::load::{LevelStatus, OperatorStatus};
 use crate::status::{StreamStatus, TopicState};
 use crate::{Mark, Message, MessageFlags, Outbox};
-use contract::{LinkClass, Loss, Time};
+use contract::{LinkClass, Loss};
 use proptest::prelude::*;
 
 fn any_contract() -> impl Strategy<Value = Contract> {
@@ -90,6 +90,9 @@ proptest! {
         for frame in [Frame::Join, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
             round_trip(frame)?;
         }
+        let known = flag.then_some(ClockDifference { ahead: Span(number as i64), within: Span(i64::from(row)) });
+        round_trip(Frame::ClockRequest { sent: Time(number), known })?;
+        round_trip(Frame::ClockReply { sent: Time(number), clock: Time(u64::from(row)) })?;
         round_trip(Frame::HandoverReply { done: flag, epoch: Epoch(number), text: &text })?;
         round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
         round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;

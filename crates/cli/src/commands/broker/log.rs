@@ -7,7 +7,7 @@ use broker::{Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, wri
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::Reporter;
-use host::now;
+use host::{Helpers, end_on_purpose, now};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -136,7 +136,11 @@ fn note_json(at: Time, name: &str, severity: Severity, text: &str) -> String {
 }
 
 /// Starts the thread that writes.
-pub fn write_in_background(name: &str, config: LogConfig) -> Result<(Lines, JoinHandle<()>), Trouble> {
+pub fn write_in_background(
+    name: &str,
+    config: LogConfig,
+    helpers: &Helpers,
+) -> Result<(Lines, JoinHandle<()>), Trouble> {
     let (records, receiver) = bounded(LINES_MAX);
     let shared = Arc::new(Shared {
         json: AtomicBool::new(config.json),
@@ -145,9 +149,8 @@ pub fn write_in_background(name: &str, config: LogConfig) -> Result<(Lines, Join
     });
     let lines = Lines { records, shared: Arc::clone(&shared), name: Arc::from(name) };
     let mut writer = Writer { name: name.to_owned(), throttle: Throttle::new(INTERVAL, CAUSES_MAX), shared };
-    let thread = std::thread::Builder::new()
-        .name("log".to_owned())
-        .spawn(move || writer.run(&receiver, &mut std::io::stderr()))?;
+    let work = move || writer.run(&receiver, &mut std::io::stderr());
+    let thread = helpers.hire("log", work)?;
     Ok((lines, thread))
 }
 
@@ -158,8 +161,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&mut self, records: &Receiver<Option<Record>>, out: &mut impl Write) {
+    fn run(&mut self, records: &Receiver<Option<Record>>, out: &mut impl Write) -> Result<(), String> {
         loop {
+            end_on_purpose("log")?;
             match records.recv_timeout(LOOK) {
                 Ok(Some(record)) => self.take(&record, out),
                 Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
@@ -169,6 +173,7 @@ impl Writer {
         }
         // What was left out last is said all the same.
         self.write_overdue(Time::NEVER, out);
+        Ok(())
     }
 
     fn take(&mut self, record: &Record, out: &mut impl Write) {
@@ -231,7 +236,8 @@ mod tests {
         drop(lines);
         let mut out = Vec::new();
         Writer { name: "a".to_owned(), throttle: Throttle::new(INTERVAL, CAUSES_MAX), shared }
-            .run(&receiver, &mut out);
+            .run(&receiver, &mut out)
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -12,7 +12,7 @@ use broker::Event;
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{Guarding, Reporter, Rules};
-use host::{Answer, Asked, Network, Verifier, now};
+use host::{Answer, Asked, Helpers, Network, Verifier, now};
 use mqtt::packet::Reason;
 use mqtt::{Action, Login};
 use std::cell::RefCell;
@@ -179,7 +179,12 @@ pub struct UserTaker {
 
 /// Reads the files that the configuration names, and starts the threads that check passwords. They must be there before the
 /// data thread takes its priority, which they would inherit.
-pub fn start(config: &Config, has_partner: bool, lines: &Lines) -> Result<Security, Trouble> {
+pub fn start(
+    config: &Config,
+    has_partner: bool,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<Security, Trouble> {
     let security = &config.security;
     let pair_secret = security.pair_secret_file.as_deref().map(read_pair_secret).transpose()?;
     let users = security.users.as_deref().map(crate::users::read).transpose()?.map(Arc::new);
@@ -198,7 +203,7 @@ pub fn start(config: &Config, has_partner: bool, lines: &Lines) -> Result<Securi
     let access = users.as_ref().map(|users| Rc::new(RefCell::new(Arc::clone(users))));
     let desk = match &access {
         Some(access) => {
-            let verifier = Verifier::start(security.vetting)?;
+            let verifier = Verifier::start(security.vetting, helpers)?;
             wakers.push(verifier.bell().try_clone_to_owned()?);
             Some(Desk {
                 access: Rc::clone(access),

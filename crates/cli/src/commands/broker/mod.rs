@@ -18,8 +18,7 @@ use contract::{NodeId, Span, Supply};
 use engine::BrokerNode;
 use host::realtime::{Wishes, ask};
 use host::{
-    Awake, Door, Heart, HeartSettings, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors,
-    random_number, serve,
+    Awake, Door, Heart, HeartSettings, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve, Helpers,
 };
 use reload::{LogTaker, Taker};
 use security::{Certificates, check_exposure, load_tls};
@@ -53,29 +52,30 @@ pub fn run(
     crate::allocator::use_huge_pages();
     let wanted = config.limits.links as u64 + DESCRIPTORS_KEPT;
     let descriptors = prepare_descriptors(wanted);
-    let (lines, printer) = log::write_in_background(&own.name, config.log)?;
+    let helpers = Helpers::new()?;
+    let (lines, printer) = log::write_in_background(&own.name, config.log, &helpers)?;
     // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
         lines
             .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
         Notifier::default()
     });
-    let mut security = logins::start(config, partner.is_some(), &lines)?;
+    let mut security = logins::start(config, partner.is_some(), &lines, &helpers)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
-    let (operators, bell, load) = processing::start(config, &lines)?;
+    let (operators, bell, load) = processing::start(config, &lines, &helpers)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes()?;
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
-    let lobby = certificates.lobby(config, own, &troubles)?;
+    let lobby = certificates.lobby(config, own, &troubles, &helpers)?;
     let mut takers: Vec<Box<dyn Taker>> =
         vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone())), Box::new(certificates)];
     takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
-    reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone())?;
-    let watched = observe::start(config, own, &notifier)?;
+    reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone(), &helpers)?;
+    let watched = observe::start(config, own, &notifier, &helpers)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
-    let _awake = keep_awake(&config.realtime, &lines);
+    let _awake = keep_awake(&config.realtime, &lines, &helpers);
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
     }
@@ -97,11 +97,12 @@ pub fn run(
         limits: config.door_limits,
         troubles: Arc::clone(&troubles),
         partner: security::partner(partner)?,
-        heart: heart(config, own, partner, &lines),
+        heart: heart(config, own, partner, &lines, &helpers),
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
         shares: processing::shares_processors(config).then_some((load, gather)),
         spin: spin(&config.realtime, &lines),
+        helpers,
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
     let mut node = BrokerNode::with_operators(settings, around, operators);
@@ -203,7 +204,7 @@ fn find<'a>(
 }
 
 /// Keeps processors from halting, if that is wanted and does no harm.
-fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
+fn keep_awake(config: &RealtimeConfig, lines: &log::Lines, helpers: &Helpers) -> Option<Awake> {
     if !config.awake {
         return None;
     }
@@ -219,7 +220,7 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines) -> Option<Awake> {
             "note: processors are not kept awake ({reason}): one that halts may delay messages. Check realtime.processors"
         ));
     };
-    let awake = Awake::by_threads(&config.processors).map_err(refused).ok()?;
+    let awake = Awake::by_threads(&config.processors, helpers).map_err(refused).ok()?;
     lines.say("processors are kept awake by threads of the lowest priority");
     Some(awake)
 }
@@ -255,12 +256,13 @@ fn heart(
     own: &BrokerAddress,
     partner: Option<&BrokerAddress>,
     lines: &log::Lines,
+    helpers: &Helpers,
 ) -> Option<Heart> {
     let partner = partner?.pair;
     let above = wishes(config).priority.map(|priority| priority.saturating_add(1).min(HIGHEST_PRIORITY));
     let settings =
         HeartSettings { own: own.pair, partner, hearing: config.detection.hearing(), priority: above };
-    match Heart::start(settings) {
+    match Heart::start(settings, helpers) {
         Ok((heart, refusals)) => {
             refusals.iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));
             Some(heart)

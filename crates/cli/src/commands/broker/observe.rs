@@ -4,7 +4,7 @@ use crate::commands::status;
 use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use broker::Snapshot;
-use host::{Notifier, endings};
+use host::{Helpers, Notifier, endings};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ pub fn start(
     config: &Config,
     own: &BrokerAddress,
     notifier: &Notifier,
+    helpers: &Helpers,
 ) -> Result<Option<(Answers, Option<SocketAddr>)>, Trouble> {
     let http = own.http.map(|address| listen(address, &own.name)).transpose()?;
     if http.is_none() && !notifier.is_connected() {
@@ -35,9 +36,9 @@ pub fn start(
         status: Arc::new(move || status::report_json(&shown)),
         beat: notifier.is_connected().then(|| beat(notifier.clone())),
     };
-    std::thread::Builder::new().name("control".to_owned()).spawn(move || control.run())?;
+    helpers.hire("control", move || control.run().map_err(|error| error.to_string()))?;
     if notifier.is_connected() {
-        tell_of_the_end(notifier.clone())?;
+        tell_of_the_end(notifier.clone(), helpers)?;
     }
     Ok(Some((answers, address)))
 }
@@ -83,12 +84,12 @@ fn describe(snapshot: &Snapshot) -> String {
 }
 
 /// SIGTERM and SIGINT are for the data thread; the manager is told at once, since draining may take a while.
-fn tell_of_the_end(notifier: Notifier) -> Result<(), Trouble> {
+fn tell_of_the_end(notifier: Notifier, helpers: &Helpers) -> Result<(), Trouble> {
     let mut endings = endings()?;
-    std::thread::Builder::new().name("ending".to_owned()).spawn(move || {
-        if endings.read(&mut [0; 1]).is_ok_and(|read| read > 0) {
-            notifier.stopping();
-        }
+    helpers.hire("ending", move || {
+        endings.read_exact(&mut [0; 1]).map_err(|error| format!("cannot hear signals: {error}"))?;
+        notifier.stopping();
+        Ok(())
     })?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::output::Trouble;
 use contract::Span;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{BrokerNode, Processor};
-use host::{Load, Movers, Network, Staffing, Workers, now};
+use host::{Helpers, Load, Movers, Network, Staffing, Workers, now};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -26,9 +26,13 @@ const RESULTS: usize = 8_192;
 pub type Node = BrokerNode<Around, Processor<Workers>, UserRules>;
 
 /// Starts the threads. They must be there before the data thread takes its priority, which they would inherit.
-pub fn start(config: &Config, lines: &Lines) -> Result<(Processor<Workers>, OwnedFd, Load), Trouble> {
+pub fn start(
+    config: &Config,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<(Processor<Workers>, OwnedFd, Load), Trouble> {
     let processing = &config.processing;
-    let workers = Workers::start(&staffing(config))?;
+    let workers = Workers::start(&staffing(config), helpers)?;
     workers.refusals().iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));
     let (bell, load) = (workers.bell().try_clone_to_owned()?, workers.load());
     let factory = config.kinds.clone();

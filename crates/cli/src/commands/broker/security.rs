@@ -5,7 +5,7 @@ use super::reload::{Commit, Taker};
 use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use host::tls::{ClientCertificates, Tls, server_name};
-use host::{Door, Lobby, LobbySettings, Partner, Troubles};
+use host::{Door, Helpers, Lobby, LobbySettings, Partner, Troubles};
 use std::sync::Arc;
 use wire::Transport;
 
@@ -74,6 +74,7 @@ impl Certificates {
         config: &Config,
         own: &BrokerAddress,
         troubles: &Arc<Troubles>,
+        helpers: &Helpers,
     ) -> Result<Option<Lobby>, Trouble> {
         let shakes = own.doors().iter().any(|(_, door)| door.transport != Transport::Plain);
         if !shakes && self.tls.is_none() {
@@ -85,7 +86,7 @@ impl Certificates {
             tls: self.tls.clone(),
             troubles: Arc::clone(troubles),
         };
-        Ok(Some(Lobby::start(settings)?))
+        Ok(Some(Lobby::start(settings, helpers)?))
     }
 }
 

@@ -65,7 +65,7 @@ pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool) -> Outc
     if !stop.load(Ordering::Relaxed) {
         journal.note("runs");
     }
-    node.run();
+    node.run()?;
     journal.note("ended");
     Ok(yes(true))
 }
