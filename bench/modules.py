@@ -16,36 +16,36 @@ ALLOWED = 1.2
 
 
 def page(report, by, taken):
-    slowest = min(report["stopped"], key=lambda kind: kind["fuel_per_us"])
     budget = report["budget_us"]
-    end = lambda kind: kind["worked_us"]["median"] - kind["anew_us"]
+    end = lambda kind: kind["stopped_us"]["median"]
+    # Others were stopped before something that could not be interrupted.
+    slowest = min((kind for kind in report["stopped"] if end(kind) > budget / 2), key=lambda kind: kind["fuel_per_us"])
     latest = max(report["stopped"], key=end)
     beyond = [kind["kind"] for kind in report["stopped"] if end(kind) > ALLOWED * budget]
     lines = [
         "# Modules that do not end",
         "",
-        f"Command: `{command('RUNS')}`. {origin(by, machine(), taken)}",
+        f"Command: `{command('RUNS')}`. {origin(by, machine(), taken)} "
+        f"On average {os.getloadavg()[0]:.0f} threads wanted a processor in the last minute, those of other programs included.",
         "",
         f"Each kind of loop ran {report['runs']} times with a budget of {budget / 1000:g} ms. *Stopped* is the time of the processor until the "
-        "run had been stopped and the module had begun anew, which *anew* takes alone; *by the wall* is what a clock on the wall says of it, with "
-        "whatever else had the processor meanwhile. The pace that slices are cut by is "
-        f"{report['pace']} fuel in a microsecond.",
+        "run was stopped, *anew* what the module then took to begin anew, and *by the wall* both as a clock on the wall has it, with whatever else "
+        f"had the processor meanwhile. The pace by which slices are cut is {report['pace']} fuel in a microsecond. Code that is stopped early would go "
+        "on with something that cannot be interrupted and might not end in time.",
         "",
         f"The slowest code burned {slowest['fuel_per_us']:.0f} fuel in a microsecond in the median: {slowest['kind']}. "
-        f"The latest end, without beginning anew, was at {end(latest):,.0f} us in the median: {latest['kind']}. "
+        f"The latest end was at {end(latest):,.0f} us in the median: {latest['kind']}. "
         + (f"Beyond {ALLOWED} of the budget in the median: {', '.join(beyond)}." if beyond else f"No kind took more than {ALLOWED} of its budget in the median."),
         "",
-        "| code | fuel/us, median | fuel/us, least | stopped us, median | 99 % | max | anew us | by the wall us, median | max |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| code | fuel/us, median | least | stopped us, median | 99 % | max | anew us, median | max | by the wall us, median | max |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for kind in report["stopped"]:
-        worked, took = kind["worked_us"], kind["took_us"]
-        lines.append(f"| {kind['kind']} | {kind['fuel_per_us']:,.0f} | {kind['fuel_per_us_least']:,.0f} | {worked['median']:,.0f} | {worked['p99']:,.0f} | "
-                     f"{worked['max']:,.0f} | {kind['anew_us']:,.0f} | {took['median']:,.0f} | {took['max']:,.0f} |")
+        stopped_us, anew, took = kind["stopped_us"], kind["anew_us"], kind["took_us"]
+        lines.append(f"| {kind['kind']} | {kind['fuel_per_us']:,.0f} | {kind['fuel_per_us_least']:,.0f} | {stopped_us['median']:,.0f} | "
+                     f"{stopped_us['p99']:,.0f} | {stopped_us['max']:,.0f} | {anew['median']:,.0f} | {anew['max']:,.0f} | {took['median']:,.0f} | "
+                     f"{took['max']:,.0f} |")
     lines += [
-        "",
-        "Fuel in a microsecond counts beginning anew as well, so it is too little where that takes long, and where a run was stopped at once because what "
-        "came next could not be interrupted.",
         "",
         "## What asking costs",
         "",

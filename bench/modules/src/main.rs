@@ -5,11 +5,12 @@
 
 mod kinds;
 
-use contract::{Span, Time};
+use contract::Time;
 use kinds::{Kind, honest, module};
 use mimalloc::MiMalloc;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 use stream::{Element, Fault, Input, Operator, Parameters, PayloadType, Setup};
@@ -37,12 +38,12 @@ struct Stopped {
     /// Fuel in a microsecond of the processor, in the median and in the slowest run.
     fuel_per_us: f64,
     fuel_per_us_least: f64,
-    /// The processor's time until a run with a budget of 1 ms had been stopped and the module had begun anew.
-    worked_us: Spread,
-    /// The same by the wall's clock.
+    /// The processor's time until a run with a budget of 1 ms was stopped.
+    stopped_us: Spread,
+    /// And what beginning anew took then.
+    anew_us: Spread,
+    /// Both by the wall's clock.
     took_us: Spread,
-    /// What beginning anew takes alone.
-    anew_us: f64,
 }
 
 #[derive(Serialize)]
@@ -88,11 +89,32 @@ fn time_of(clock: ClockId) -> Time {
     Time(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-fn sandbox(bytes: &[u8], limits: &Limits) -> Sandbox {
-    let clock = Clock { wall: Arc::new(wall), worked: Arc::new(worked) };
+thread_local! {
+    /// What this thread had worked when a run last asked.
+    static ASKED: Cell<Time> = const { Cell::new(Time::ZERO) };
+}
+
+/// Clocks that note when they are asked. Whatever is stopped is stopped when it asks.
+fn noting() -> Clock {
+    let wall = || {
+        ASKED.set(worked());
+        wall()
+    };
+    let worked = || {
+        ASKED.set(worked());
+        ASKED.get()
+    };
+    Clock { wall: Arc::new(wall), worked: Arc::new(worked) }
+}
+
+fn bare() -> Clock {
+    Clock { wall: Arc::new(wall), worked: Arc::new(worked) }
+}
+
+fn sandbox(bytes: &[u8], limits: &Limits, clock: &Clock) -> Sandbox {
     let inputs = [PayloadType::Array(Element::F64)];
     let setup = Setup { inputs: &inputs, parameters: &Parameters::new() };
-    match Sandbox::new(bytes, "bench", &setup, limits, &clock) {
+    match Sandbox::new(bytes, "bench", &setup, limits, clock) {
         Ok(sandbox) => sandbox,
         Err(error) => {
             eprintln!("{error}");
@@ -101,43 +123,44 @@ fn sandbox(bytes: &[u8], limits: &Limits) -> Sandbox {
     }
 }
 
-/// One run. Returns what it worked, and what it took.
-fn run(sandbox: &mut Sandbox, input: f64, output: &mut Vec<u8>) -> (f64, f64, Option<Fault>) {
+/// One run. Returns when it last asked, what it worked, and what it took.
+fn run(sandbox: &mut Sandbox, input: f64, output: &mut Vec<u8>) -> ([f64; 3], Option<Fault>) {
     let payload = input.to_le_bytes();
     let inputs = [Input { slot: 0, payload: &payload, created: Time::ZERO }];
     output.clear();
     let (began, at) = (Instant::now(), worked());
     let answer = sandbox.run(&inputs, output);
-    let used = worked().since(at);
-    (used.as_millis_f64() * 1e3, began.elapsed().as_secs_f64() * 1e6, answer.err())
+    let used = worked();
+    let micros = |until: Time| until.since(at).as_millis_f64() * 1e3;
+    ([micros(ASKED.get()), micros(used), began.elapsed().as_secs_f64() * 1e6], answer.err())
 }
 
 fn stopped(kind: &Kind, runs: usize, limits: &Limits) -> Stopped {
-    let bytes = module(kind);
-    let mut endless = sandbox(&bytes, limits);
+    let mut endless = sandbox(&module(kind), limits, &noting());
     let mut output = Vec::new();
-    let (mut rates, mut worked_us, mut took_us) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rates, mut stopped_us, mut anew_us, mut took_us) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
-        let (worked, took, fault) = run(&mut endless, 1.0, &mut output);
+        let ([asked, worked, took], fault) = run(&mut endless, 1.0, &mut output);
         if !matches!(fault, Some(Fault::Runaway { .. })) {
             eprintln!("{}: {fault:?} instead of being stopped", kind.name);
             std::process::exit(1);
         }
-        worked_us.push(worked);
+        // What may not grow is stopped without a question.
+        let asked = asked.max(0.0);
+        rates.push(if asked > 0.0 { endless.fuel_used() as f64 / asked } else { 0.0 });
+        stopped_us.push(asked);
+        anew_us.push(worked - asked);
         took_us.push(took);
-        rates.push(endless.fuel_used() as f64 / worked.max(1e-3));
     }
-    // A budget of nothing stops at once, and the rest is beginning anew.
-    let mut at_once = sandbox(&bytes, &Limits { budget: Span::nanos(1), ..limits.clone() });
-    let anew = (0..runs).map(|_| run(&mut at_once, 1.0, &mut output).0).collect();
     let rates = sorted(rates);
     Stopped {
         kind: kind.name,
         fuel_per_us: rates[runs / 2],
         fuel_per_us_least: rates[0],
-        worked_us: spread(worked_us),
+        stopped_us: spread(stopped_us),
+        anew_us: spread(anew_us),
         took_us: spread(took_us),
-        anew_us: sorted(anew)[runs / 2],
     }
 }
 
@@ -145,26 +168,31 @@ fn stopped(kind: &Kind, runs: usize, limits: &Limits) -> Stopped {
 fn asking(rounds: u32, limits: &Limits) -> Asking {
     const TURNS: usize = 2_000;
     let bytes = honest(rounds);
-    let mut with = sandbox(&bytes, limits);
-    let mut without = sandbox(&bytes, &Limits { fuel_per_micro: u64::MAX / 1_000_000, ..limits.clone() });
+    let mut with = sandbox(&bytes, limits, &bare());
+    let mut without =
+        sandbox(&bytes, &Limits { fuel_per_micro: u64::MAX / 1_000_000, ..limits.clone() }, &bare());
     let mut output = Vec::with_capacity(64);
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
         for (sandbox, times) in [&mut without, &mut with].into_iter().zip(&mut times) {
-            times.push(run(sandbox, 1.0, &mut output).1);
+            times.push(run(sandbox, 1.0, &mut output).0[2]);
         }
     }
     let [without_us, with_us] = times.map(|times| sorted(times)[TURNS / 2]);
     Asking { rounds, fuel: with.fuel_used(), without_us, with_us }
 }
 
+/// What asking a clock takes where nothing comes between.
 fn clock_ns(clock: fn() -> Time) -> f64 {
-    const TIMES: u32 = 100_000;
-    let began = Instant::now();
-    (0..TIMES).for_each(|_| {
-        std::hint::black_box(clock());
-    });
-    began.elapsed().as_secs_f64() * 1e9 / f64::from(TIMES)
+    const TIMES: u32 = 100;
+    let batch = |_| {
+        let began = Instant::now();
+        (0..TIMES).for_each(|_| {
+            std::hint::black_box(clock());
+        });
+        began.elapsed().as_secs_f64() * 1e9 / f64::from(TIMES)
+    };
+    (0..1_000).map(batch).fold(f64::INFINITY, f64::min)
 }
 
 fn sorted(mut numbers: Vec<f64>) -> Vec<f64> {
