@@ -31,6 +31,7 @@ PARTS = {
     "sim": Part("how much faster than life the simulator is", ["sim.py"], ["verge"]),
     "frame": Part("the source's workload by policy, with and without a crash, up to where it breaks", ["frame.py"], ["verge"]),
     "cpep": Part("operators by level, from light load to a full host", ["processing.py"], ["verge-bench-awake", "verge-bench-processing"]),
+    "modules": Part("when modules that do not end are stopped", ["modules.py"], ["verge-bench-modules"]),
     "arrec": Part("copies by policy while a broker processes messages, and crashes", ["replication.py"], ["verge"]),
     "mqtt": Part("the MQTT gateway beside mosquitto", ["mqtt.py"], ["verge", "verge-bench-mqtt"], True),
     "urgent": beside("urgent", "urgent messages while bulk saturates, beside other brokers"),
@@ -45,7 +46,7 @@ PARTS = {
     "flink": Part("the graph of figure 2.6 beside Apache Flink", ["flink.py"], ["verge-bench-awake", "verge-bench-processing"]),
 }
 GROUPS = {
-    "own": ["sim", "frame", "cpep", "arrec", "mqtt"],
+    "own": ["sim", "frame", "cpep", "modules", "arrec", "mqtt"],
     "peers": ["urgent", "pingpong", "apart", "flood", "fanout", "table32", "crash", "kv"],
 }
 

@@ -66,6 +66,31 @@ pub enum LateCause {
     Clock(ClockDifference),
 }
 
+/// Why a run of an operator failed, by what is to be done about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureCause {
+    /// It did not end in time.
+    Budget,
+    /// Its code broke off.
+    Trap,
+    /// It had no result for what it was given.
+    Refused,
+}
+
+impl FailureCause {
+    /// All of them.
+    pub const ALL: [FailureCause; 3] = [FailureCause::Budget, FailureCause::Trap, FailureCause::Refused];
+
+    /// A name that stays the same from release to release.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailureCause::Budget => "budget",
+            FailureCause::Trap => "trap",
+            FailureCause::Refused => "refused",
+        }
+    }
+}
+
 /// Something that an operator may want to know.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
@@ -75,9 +100,13 @@ pub enum Event<'a> {
         /// The operator.
         operator: &'a str,
         /// Why the latest one did.
+        cause: FailureCause,
+        /// The same in words.
         reason: &'a str,
-        /// How many did so far.
-        faults: u64,
+        /// What a run may take, where that was the cause.
+        budget: Option<Span>,
+        /// How many did so far, in the order of [`FailureCause::ALL`].
+        faults: [u64; 3],
     },
     /// An operator has been in one run for too long.
     OperatorOverdue {
@@ -233,11 +262,9 @@ impl fmt::Display for Event<'_> {
             Event::SteppedDown { reign } => {
                 write!(f, "stepped down: epoch {} reigns elsewhere", reign.epoch)
             }
-            Event::OperatorFailed { operator, reason, faults } => {
-                write!(
-                    f,
-                    "the operator `{operator}` failed: {reason}; {faults} of its runs have failed so far, the others go on"
-                )
+            Event::OperatorFailed { operator, cause, reason, faults, .. } => {
+                write!(f, "the operator `{operator}` failed: {reason}; ")?;
+                write_failures(f, *cause, faults)
             }
             Event::OperatorOverdue { operator, level, limit, replaced } => {
                 write!(f, "the operator `{operator}` has not returned for {limit}: ")?;
@@ -362,6 +389,23 @@ fn write_clock(f: &mut fmt::Formatter<'_>, client: &str, ahead: Span, within: Op
 }
 
 /// What follows from an operator that does not return, and what to do.
+fn write_failures(f: &mut fmt::Formatter<'_>, cause: FailureCause, faults: &[u64; 3]) -> fmt::Result {
+    write!(f, "{} of its runs have failed so far (", faults.iter().sum::<u64>())?;
+    for (index, (cause, count)) in FailureCause::ALL.iter().zip(faults).enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{count} {}", cause.as_str())?;
+    }
+    f.write_str("), the others go on. ")?;
+    f.write_str(match cause {
+        FailureCause::Budget => {
+            "Mend what does not end, or raise the operator's `budget` if it needs the time; `verge operator test` shows what a \
+             module takes"
+        }
+        FailureCause::Trap => "It begins anew, without what it remembered: mend it, and try it with `verge operator test`",
+        FailureCause::Refused => "Look at what it is given, and at the `type` of its sources",
+    })
+}
+
 fn write_consequence(f: &mut fmt::Formatter<'_>, level: u8, replaced: bool) -> fmt::Result {
     if replaced {
         write!(f, "what comes for it waits; the others of level {level} go on, on another thread")?;

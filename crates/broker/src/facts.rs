@@ -147,10 +147,14 @@ impl Event<'_> {
     pub fn facts<'e>(&'e self, hear: &mut dyn FnMut(&'static str, Fact<'e>)) {
         use Fact::{Flag, Number, Seconds, Text};
         match self {
-            Event::OperatorFailed { operator, reason, faults } => {
+            Event::OperatorFailed { operator, cause, reason, budget, faults } => {
                 hear("operator", Text(operator));
+                hear("cause", Text(cause.as_str()));
                 hear("reason", Text(reason));
-                hear("faults", Number(*faults));
+                if let Some(budget) = budget {
+                    hear("budget_seconds", Seconds(*budget));
+                }
+                hear("faults", Number(faults.iter().sum()));
             }
             Event::OperatorOverdue { operator, level, limit, replaced } => {
                 hear("operator", Text(operator));

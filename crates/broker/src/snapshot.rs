@@ -3,7 +3,7 @@
 use crate::broker::{Broker, Occupancy};
 use crate::classes::ClassCounts;
 use crate::settings::Limits;
-use crate::status::Survey;
+use crate::status::{Failing, Survey};
 use contract::{Epoch, NodeId, Reign, Span, Time};
 use wire::{LevelStatus, LevelStatuses, NodeStatus, Standing, TopicState};
 
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub classes: Vec<(String, ClassCounts)>,
     /// Levels of operators that have something to show.
     pub levels: Vec<LevelStatus>,
+    /// Operators whose runs have failed.
+    pub failing: Vec<Failing>,
     /// What other parts of the node count, by the names of their metrics.
     pub figures: Vec<(&'static str, u64)>,
     /// Connections that the process refused or gave up before the node knew them, by cause.
@@ -58,6 +60,7 @@ impl Default for Snapshot {
             states: [0; 3],
             classes: Vec::new(),
             levels: Vec::new(),
+            failing: Vec::new(),
             figures: Vec::new(),
             troubles: Vec::new(),
         }
@@ -137,5 +140,6 @@ impl Broker {
         }
         into.levels.clear();
         into.levels.extend(LevelStatuses::of(&survey.levels));
+        into.failing.clone_from(&survey.failing);
     }
 }

@@ -97,7 +97,25 @@ pub struct Survey {
     pub rows: Vec<u8>,
     /// Rows of levels that have something to show, made with [`LevelStatuses::append`].
     pub levels: Vec<u8>,
+    /// Operators whose runs have failed: [`FAILING_MAX`] by name, and what others there are as [`OTHERS`].
+    pub failing: Vec<Failing>,
 }
+
+/// The failed runs of an operator, in all its instances.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failing {
+    /// Its name in the configuration.
+    pub operator: String,
+    /// How many, in the order of [`FailureCause::ALL`].
+    ///
+    /// [`FailureCause::ALL`]: crate::FailureCause::ALL
+    pub faults: [u64; 3],
+}
+
+/// Operators that are listed by name as failing.
+pub const FAILING_MAX: usize = 64;
+/// The name of all others.
+pub const OTHERS: &str = "(others)";
 
 /// Rows of streams, and of operators, in one answer, so that an answer never holds up the data.
 const ROWS_MAX: u32 = 256;

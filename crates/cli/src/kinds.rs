@@ -60,7 +60,7 @@ impl Kinds {
         }
         let bytes = self.module(module, limits.module_bytes_max)?;
         let setup = Setup { inputs: setup.inputs, parameters: &parameters };
-        wasm::operator(&bytes, module, &setup, &limits).map_err(|error| error.to_string())
+        wasm::operator(&bytes, module, &setup, &limits, &working_time()).map_err(|error| error.to_string())
     }
 
     fn module(&self, module: &str, bytes_max: usize) -> Result<Arc<[u8]>, String> {
@@ -78,6 +78,11 @@ impl Kinds {
         modules.insert(path, Arc::clone(&bytes));
         Ok(bytes)
     }
+}
+
+/// What runs of modules are held to.
+pub fn working_time() -> wasm::Clock {
+    wasm::Clock { wall: Arc::new(host::monotonic), worked: Arc::new(host::worked) }
 }
 
 fn module_of(parameters: &Parameters) -> Option<&str> {

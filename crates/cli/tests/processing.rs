@@ -121,6 +121,55 @@ fn the_status_shows_operators_and_bad_messages_are_faults_that_harm_no_other() {
     assert!(report.counter("results") >= 4, "{:?}", report.counters);
 }
 
+/// Does nothing with 1, never ends with 2, gives up with 3, and says that it failed with 4.
+const MOODY: &str = r#"(module
+    (memory (export "memory") 1)
+    (func (export "verge_abi_version") (result i32) (i32.const 1))
+    (func (export "verge_input") (param i32 i32 i64) (result i32) (i32.const 1024))
+    (func (export "verge_run") (param i64) (result i64)
+        (if (f64.eq (f64.load (i32.const 1024)) (f64.const 2)) (then (loop $again (br $again))))
+        (if (f64.eq (f64.load (i32.const 1024)) (f64.const 3)) (then (unreachable)))
+        (if (f64.eq (f64.load (i32.const 1024)) (f64.const 4)) (then (return (i64.const -2))))
+        (i64.const 0x40000000008)))"#;
+
+#[test]
+fn a_module_that_fails_is_counted_and_told_by_cause() {
+    let site = support::Site::new(&format!(
+        "{PATIENT}[[topic]]\nfilter = \"a\"\nperiod = \"20ms\"\ndeadline = \"500ms\"\nloss = \"unbounded\"\n\
+         [[source]]\ntopic = \"a\"\ntype = \"f64\"\n\
+         [[operator]]\nname = \"moody\"\nkind = \"wasm\"\nmodule = \"moody.wasm\"\nbudget = \"2ms\"\ncost = \"2ms\"\n\
+         inputs = [\"a\"]\noutput = \"o\"\n"
+    ));
+    site.folder.write("moody.wasm", wat::parse_str(MOODY).unwrap());
+    let mut pair = Pair::start_on(site);
+    let primary = pair.wait_for_protection();
+    let client = pair.site.client();
+    let results = client.subscribe("o").unwrap();
+    let publisher = client.publisher_by_configuration("a").unwrap();
+    let publish = |value: f64| {
+        publisher.publish(&value.to_le_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(21));
+    };
+    wait_until("a result", || {
+        publish(1.0);
+        results.next_within(Duration::ZERO).is_some()
+    });
+    [2.0, 3.0, 2.0, 4.0, 1.0].into_iter().for_each(publish);
+    wait_until("the failed runs by cause", || {
+        let ran = pair.site.run(&["status", "--format", "json"]);
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let row = report["operators"][0].clone();
+        (&row["faults"], &row["runaways"], &row["traps"]) == (&4.into(), &2.into(), &1.into())
+    });
+    let log = pair.broker(primary).log();
+    for text in [
+        "the operator `moody` failed: it did not end within its budget of 2ms",
+        "raise the operator's `budget`",
+    ] {
+        assert!(log.contains(text), "lacks {text}: {log}");
+    }
+}
+
 #[test]
 fn without_operators_the_status_has_no_rows_of_them() {
     let pair = Pair::start(PATIENT);

@@ -160,6 +160,10 @@ pub struct OperatorReport {
     pub dropped: u64,
     /// Runs that failed.
     pub faults: u64,
+    /// Those among them that did not end in time.
+    pub runaways: u64,
+    /// Those among them whose code broke off.
+    pub traps: u64,
     /// The time of all runs.
     pub busy: Span,
     /// The longest run.
@@ -179,6 +183,8 @@ impl OperatorReport {
             replaced: row.replaced,
             dropped: row.dropped,
             faults: row.faults,
+            runaways: row.runaways,
+            traps: row.traps,
             busy: row.busy,
             worst: row.worst,
         }

@@ -1,13 +1,13 @@
 //! Event processing as a part of a broker: messages become events, results become messages.
 
 use crate::broker_node::Reporter;
-use broker::{Outcome, Processed, Processing, Survey};
+use broker::{FAILING_MAX, Failing, FailureCause, OTHERS, Outcome, Processed, Processing, Survey};
 use contract::{Receipt, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 use stream::{
-    Change, Counts, Crew, Event, GraphError, GraphSpec, Marks, Number, OperatorRow, Output, Overdue, Product,
-    Router, SharedFactory, Supply,
+    Cause, Change, Counts, Crew, Event, Fault, GraphError, GraphSpec, Marks, Number, OperatorRow, Output,
+    Overdue, Product, Router, SharedFactory, Supply,
 };
 use wire::{LevelStatus, LevelStatuses, MessageFlags, OperatorStatus, OperatorStatuses};
 
@@ -156,7 +156,7 @@ impl<C: Crew> Processor<C> {
 
 fn append(rows: &mut Vec<u8>, row: &OperatorRow<'_>) {
     let Counts { runs, results, shed_absolute, shed_relative, .. } = row.counts;
-    let Counts { marked, replaced, dropped, faults, busy, worst, .. } = row.counts;
+    let Counts { marked, replaced, dropped, faults, runaways, traps, busy, worst, .. } = row.counts;
     let (name, level) = (&*row.to_string(), row.level);
     let status = OperatorStatus {
         name,
@@ -169,10 +169,34 @@ fn append(rows: &mut Vec<u8>, row: &OperatorRow<'_>) {
         replaced,
         dropped,
         faults,
+        runaways,
+        traps,
         busy,
         worst,
     };
     OperatorStatuses::append(rows, &status);
+}
+
+fn cause_of(fault: &Fault) -> FailureCause {
+    match fault.cause() {
+        Cause::Budget => FailureCause::Budget,
+        Cause::Trap => FailureCause::Trap,
+        Cause::Refused => FailureCause::Refused,
+    }
+}
+
+/// Adds the failed runs of an operator to those of its name, whatever stands in the places of `+`.
+fn note(failing: &mut Vec<Failing>, name: &str, faults: [u64; 3]) {
+    let known = failing.iter().position(|one| one.operator == name);
+    let index = known.unwrap_or_else(|| {
+        // The last place is that of all others.
+        if failing.len() <= FAILING_MAX {
+            let operator = if failing.len() < FAILING_MAX { name } else { OTHERS };
+            failing.push(Failing { operator: operator.to_owned(), faults: [0; 3] });
+        }
+        failing.len() - 1
+    });
+    failing[index].faults.iter_mut().zip(faults).for_each(|(sum, more)| *sum += more);
 }
 
 impl<C: Crew> Operators for Processor<C> {
@@ -228,11 +252,17 @@ impl<C: Crew> Operators for Processor<C> {
                     return Some(Made { lineage, number: outlet.output, output: Arc::clone(output), event });
                 }
                 Product::Fault { operator, stats, fault } if stats.tell(now, TELL_EVERY) => {
-                    let (reason, faults) = (fault.to_string(), stats.counts().faults);
+                    let (reason, counts) = (fault.to_string(), stats.counts());
+                    let budget = match fault {
+                        Fault::Runaway { budget } => Some(budget),
+                        _ => None,
+                    };
                     reporter.report(&broker::Event::OperatorFailed {
                         operator: &operator,
+                        cause: cause_of(&fault),
                         reason: &reason,
-                        faults,
+                        budget,
+                        faults: counts.by_cause(),
                     });
                 }
                 Product::Fault { .. } => {}
@@ -253,6 +283,9 @@ impl<C: Crew> Operators for Processor<C> {
                 level.operators += 1;
                 level.busy += row.counts.busy;
                 level.worst = level.worst.max(row.counts.worst);
+            }
+            if row.counts.faults > 0 {
+                note(&mut survey.failing, row.name, row.counts.by_cause());
             }
             if wanted.contains(&number) {
                 append(&mut survey.rows, &row);
@@ -343,5 +376,29 @@ mod tests {
         }
         assert_eq!(names, ["same[0]", "same[1]", "same[2]", "same[3]", "same[4]"]);
         assert!(processor.survey(0..0).rows.is_empty(), "none asked for");
+        assert!(processor.survey(0..2).failing.is_empty(), "none has failed");
+    }
+
+    #[test]
+    fn operators_that_fail_are_added_up_by_name_and_those_beyond_the_limit_as_others() {
+        let mut failing = Vec::new();
+        for round in 0..2 {
+            for number in 0..FAILING_MAX + 3 {
+                note(&mut failing, &format!("operator-{number}"), [1, round, number as u64]);
+            }
+        }
+        assert_eq!(failing.len(), FAILING_MAX + 1);
+        assert_eq!(failing[7], Failing { operator: "operator-7".to_owned(), faults: [2, 1, 14] });
+        let others = (FAILING_MAX..FAILING_MAX + 3).sum::<usize>() as u64 * 2;
+        assert_eq!(failing[FAILING_MAX], Failing { operator: OTHERS.to_owned(), faults: [6, 3, others] });
+    }
+
+    #[test]
+    fn causes_have_the_same_order_everywhere() {
+        let budget = Span::millis(1);
+        let faults = [Fault::Runaway { budget }, Fault::Stopped("broke off"), Fault::Failed("no room")];
+        assert_eq!(faults.map(|fault| cause_of(&fault)), FailureCause::ALL);
+        let counts = Counts { faults: 6, runaways: 1, traps: 2, ..Counts::default() };
+        assert_eq!(counts.by_cause(), [1, 2, 3]);
     }
 }

@@ -11,6 +11,23 @@ pub fn now() -> Time {
     Time(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
+/// A clock that nobody sets, from any beginning.
+pub fn monotonic() -> Time {
+    time_of(ClockId::Monotonic)
+}
+
+/// How long this thread has worked, from any beginning: time in which others had its processor does not count. It is a call
+/// into the kernel, where the others are not.
+pub fn worked() -> Time {
+    time_of(ClockId::ThreadCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Time {
+    let time = clock_gettime(clock);
+    let (seconds, nanos) = (time.tv_sec.max(0) as u64, time.tv_nsec as u64);
+    Time(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
 /// Fills a key with bytes that nobody can guess; waits until the kernel has them.
 pub fn fill_random(key: &mut [u8]) -> std::io::Result<()> {
     let mut filled = 0;

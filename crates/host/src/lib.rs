@@ -30,7 +30,7 @@ mod workers;
 
 pub use awake::Awake;
 pub use calibrate::{Calibration, calibrate};
-pub use clock::{fill_random, now, random_number};
+pub use clock::{fill_random, monotonic, now, random_number, worked};
 pub use descriptors::prepare_descriptors;
 pub use doors::{Door, DoorLimits};
 pub use driver::Driver;

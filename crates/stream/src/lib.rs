@@ -25,7 +25,8 @@ pub use graph::{
 pub use level::{LevelQueue, Results};
 pub use numbers::PATH_PARTS_MAX;
 pub use operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Parameters, Setup, SetupError, Value,
+    Answer, Answers, Built, Cause, Fault, Input, Kind, Operator, ParameterDoc, Parameters, Setup, SetupError,
+    Value,
 };
 pub use pattern::{PatternError, captures, fill};
 pub use payload::{Element, PayloadType, PayloadTypeError};

@@ -49,12 +49,40 @@ pub enum Fault {
     /// The step failed for a reason of its own.
     #[error("{0}")]
     Failed(&'static str),
-    /// It used up its time or its instructions and was stopped.
-    #[error("it did not end within its budget")]
-    Runaway,
+    /// It used up its time and was stopped; its state is made anew.
+    #[error("it did not end within its budget of {budget}")]
+    Runaway {
+        /// What it may take.
+        budget: Span,
+    },
+    /// It broke off, or did what it must not, and was stopped; its state is made anew.
+    #[error("{0}")]
+    Stopped(&'static str),
     /// It panicked; its state is made anew.
     #[error("it panicked")]
     Panicked,
+}
+
+/// The kinds of faults, by what is to be done about them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// It did not end in time.
+    Budget,
+    /// Its code broke off.
+    Trap,
+    /// It had no result for what it was given.
+    Refused,
+}
+
+impl Fault {
+    /// Which kind it is of.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Fault::Runaway { .. } => Cause::Budget,
+            Fault::Stopped(_) | Fault::Panicked => Cause::Trap,
+            Fault::TooShort { .. } | Fault::Malformed { .. } | Fault::Failed(_) => Cause::Refused,
+        }
+    }
 }
 
 /// One step of processing. Its state is its own; one run at a time.

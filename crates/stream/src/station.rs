@@ -280,8 +280,8 @@ impl Station {
         match outcome {
             Ok(Answer::Result) => {}
             Ok(Answer::Nothing) => return None,
-            Err(_) => {
-                count(&self.stats.faults);
+            Err(fault) => {
+                self.stats.failed(fault.cause());
                 return None;
             }
         }
@@ -355,6 +355,6 @@ struct Gone;
 
 impl Operator for Gone {
     fn run(&mut self, _inputs: &[Input<'_>], _output: &mut Vec<u8>) -> Result<Answer, Fault> {
-        Err(Fault::Failed("it panicked, and could not be set up again"))
+        Err(Fault::Stopped("it panicked, and could not be set up again"))
     }
 }

@@ -1,6 +1,7 @@
 //! Counts of one operator, written by whoever holds its level, one at a time, and read by anybody at any time. So adding is
 //! reading and writing, which takes a tenth of what it takes where several write.
 
+use crate::operator::Cause;
 use contract::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,7 +15,10 @@ pub struct Stats {
     pub(crate) marked: AtomicU64,
     pub(crate) replaced: AtomicU64,
     pub(crate) dropped: AtomicU64,
-    pub(crate) faults: AtomicU64,
+    faults: AtomicU64,
+    /// Those among the faults that were of the first two causes.
+    runaways: AtomicU64,
+    traps: AtomicU64,
     pub(crate) busy: AtomicU64,
     pub(crate) worst: AtomicU64,
     /// When a fault was last told.
@@ -40,10 +44,23 @@ pub struct Counts {
     pub dropped: u64,
     /// Runs that failed.
     pub faults: u64,
+    /// Those among them that did not end in time.
+    pub runaways: u64,
+    /// Those among them whose code broke off.
+    pub traps: u64,
     /// The time of all runs.
     pub busy: Span,
     /// The longest run.
     pub worst: Span,
+}
+
+impl Counts {
+    /// Runs that failed: those that did not end in time, those whose code broke off, and the others.
+    pub fn by_cause(&self) -> [u64; 3] {
+        // They are read one after the other, while runs go on.
+        let others = self.faults.saturating_sub(self.runaways.saturating_add(self.traps));
+        [self.runaways, self.traps, others]
+    }
 }
 
 impl Stats {
@@ -59,6 +76,8 @@ impl Stats {
             replaced: self.replaced.load(Relaxed),
             dropped: self.dropped.load(Relaxed),
             faults: self.faults.load(Relaxed),
+            runaways: self.runaways.load(Relaxed),
+            traps: self.traps.load(Relaxed),
             busy: span(&self.busy),
             worst: span(&self.worst),
         }
@@ -72,6 +91,15 @@ impl Stats {
             self.told.store(now.0, Relaxed);
         }
         due
+    }
+
+    pub(crate) fn failed(&self, cause: Cause) {
+        count(&self.faults);
+        match cause {
+            Cause::Budget => count(&self.runaways),
+            Cause::Trap => count(&self.traps),
+            Cause::Refused => {}
+        }
     }
 
     pub(crate) fn took(&self, span: Span) {

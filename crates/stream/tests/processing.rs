@@ -218,6 +218,8 @@ fn an_operator_that_fails_or_panics_is_counted_and_the_others_go_on() {
             plant.run();
         }
         assert_eq!((plant.counts("bad").faults, plant.counts("bad").runs, plant.queues.faults), (3, 3, 3));
+        let by_cause = if kind == "panic" { [0, 3, 0] } else { [0, 0, 3] };
+        assert_eq!(plant.counts("bad").by_cause(), by_cause, "{kind}");
         assert_eq!(plant.got.len(), 3, "the good one");
         assert_eq!(plant.processed(), [0, 1, 2]);
     }

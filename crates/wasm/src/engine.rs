@@ -2,6 +2,8 @@
 //! engine refuses the same modules in the same words.
 
 use crate::limits::Limits;
+use crate::meter::Meter;
+use contract::Span;
 use stream::Fault;
 
 /// An engine with a module in it.
@@ -16,8 +18,8 @@ pub trait WasmEngine: Sized + Send {
     /// have been checked.
     fn instantiate(&mut self, fuel: u64) -> Result<(), Trap>;
 
-    /// What the instance may burn from now on.
-    fn set_fuel(&mut self, fuel: u64);
+    /// What the instance may burn until it has to ask the meter.
+    fn set_fuel(&mut self, fuel: u64, meter: &Meter);
 
     /// What is left of it.
     fn fuel(&self) -> u64;
@@ -25,17 +27,18 @@ pub trait WasmEngine: Sized + Send {
     /// The instance's memory.
     fn memory(&mut self) -> &mut [u8];
 
-    /// Calls `verge_abi_version`.
-    fn version(&mut self) -> Result<i32, Trap>;
+    /// Calls `verge_abi_version`. This and the others below ask the meter for more whenever their fuel is used up, and stop
+    /// with [`Trap::OutOfTime`] when it has none.
+    fn version(&mut self, meter: &mut Meter) -> Result<i32, Trap>;
 
     /// Calls the export of this name, which takes a number.
-    fn set(&mut self, export: &str, value: f64) -> Result<(), Trap>;
+    fn set(&mut self, export: &str, value: f64, meter: &mut Meter) -> Result<(), Trap>;
 
     /// Calls `verge_input`.
-    fn input(&mut self, slot: i32, length: i32, created: i64) -> Result<i32, Trap>;
+    fn input(&mut self, slot: i32, length: i32, created: i64, meter: &mut Meter) -> Result<i32, Trap>;
 
     /// Calls `verge_run`.
-    fn run(&mut self, present: i64) -> Result<i64, Trap>;
+    fn run(&mut self, present: i64, meter: &mut Meter) -> Result<i64, Trap>;
 }
 
 /// Why an engine does not take a module: in its own words, with the place in the module where it knows one.
@@ -87,9 +90,9 @@ pub enum PortKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trap {
-    /// It used up its fuel.
-    #[error("it used up its fuel")]
-    OutOfFuel,
+    /// It used up its time, or what came next might not have ended within it.
+    #[error("it did not end in time")]
+    OutOfTime,
     /// It executed `unreachable`.
     #[error("it gave up (`unreachable`: a panic or an assertion in its code)")]
     Unreachable,
@@ -126,25 +129,22 @@ pub enum Trap {
 }
 
 impl Trap {
-    /// The same as an operator's fault.
-    pub fn fault(self) -> Fault {
-        match self {
-            Trap::OutOfFuel => Fault::Runaway,
-            Trap::Unreachable => {
-                Fault::Failed("the module gave up (`unreachable`: a panic or an assertion in its code)")
-            }
-            Trap::Memory => Fault::Failed("the module read or wrote outside of its memory"),
-            Trap::Table => Fault::Failed("the module used a table element that does not exist"),
-            Trap::NullCall => Fault::Failed("the module called a function pointer that is null"),
-            Trap::WrongCall => Fault::Failed("the module called a function pointer of another type"),
-            Trap::Division => Fault::Failed("the module divided a whole number by zero"),
-            Trap::Overflow => Fault::Failed("the module divided, and the result does not fit its type"),
-            Trap::Conversion => {
-                Fault::Failed("the module made a whole number of one that is too large, or none")
-            }
-            Trap::StackOverflow => Fault::Failed("the module's calls are nested too deep"),
-            Trap::Refused => Fault::Failed("the module's memory or tables are above their limits"),
-            Trap::Other => Fault::Failed("the module was stopped by the engine"),
-        }
+    /// The same as a fault of an operator that had this budget.
+    pub fn fault(self, budget: Span) -> Fault {
+        let reason = match self {
+            Trap::OutOfTime => return Fault::Runaway { budget },
+            Trap::Unreachable => "the module gave up (`unreachable`: a panic or an assertion in its code)",
+            Trap::Memory => "the module read or wrote outside of its memory",
+            Trap::Table => "the module used a table element that does not exist",
+            Trap::NullCall => "the module called a function pointer that is null",
+            Trap::WrongCall => "the module called a function pointer of another type",
+            Trap::Division => "the module divided a whole number by zero",
+            Trap::Overflow => "the module divided, and the result does not fit its type",
+            Trap::Conversion => "the module made a whole number of one that is too large, or none",
+            Trap::StackOverflow => "the module's calls are nested too deep",
+            Trap::Refused => "the module's memory or tables are above their limits",
+            Trap::Other => "the module was stopped by the engine",
+        };
+        Fault::Stopped(reason)
     }
 }

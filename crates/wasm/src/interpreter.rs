@@ -3,14 +3,22 @@
 use crate::abi;
 use crate::engine::{Export, Import, PortKind, Ports, Refusal, Trap, WasmEngine};
 use crate::limits::{Limits, TABLES_MAX};
+use crate::meter::Meter;
+use room::Room;
 use wasmi::errors::ErrorKind;
 use wasmi::{
     CompilationMode, Config, CustomFuelCosts, EnforcedLimits, Engine, Error, ExternType, FuncType, Instance,
-    Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedFunc, ValType,
+    Memory, Module, OperatorCost, Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedFunc,
+    TypedResumableCall, ValType, WasmParams, WasmResults,
 };
 
-/// Bytes that are copied or cleared for a unit of fuel. An instruction takes about half a nanosecond, and so do eight bytes.
-const BYTES_PER_FUEL: u32 = 8;
+mod room;
+
+/// Bytes that are copied or cleared for a unit of fuel: what memory that is in no cache gives in the time that the slowest code
+/// takes for one.
+const BYTES_PER_FUEL: u32 = 128;
+/// What reading memory burns: it may be in no cache, and the next instruction may wait for it.
+const FUEL_PER_LOAD: u8 = 10;
 
 /// A module in wasmi.
 pub struct Wasmi {
@@ -22,7 +30,7 @@ pub struct Wasmi {
 
 /// An instance, with what is called often.
 struct Live {
-    store: Store<StoreLimits>,
+    store: Store<Room>,
     instance: Instance,
     memory: Memory,
     input: TypedFunc<(i32, i32, i64), i32>,
@@ -62,8 +70,8 @@ impl WasmEngine for Wasmi {
     fn instantiate(&mut self, fuel: u64) -> Result<(), Trap> {
         // First, so that there are never two memories.
         self.live = None;
-        let mut store = Store::new(&self.engine, self.limits.clone());
-        store.limiter(|limits| limits);
+        let mut store = Store::new(&self.engine, Room::new(self.limits.clone()));
+        store.limiter(|room| room);
         store.set_fuel(fuel).map_err(|_| Trap::Other)?;
         let instance = Instance::new(&mut store, &self.module, &[]).map_err(|error| trap(&error))?;
         let memory = instance.get_memory(&store, abi::MEMORY).ok_or(Trap::Other)?;
@@ -73,10 +81,9 @@ impl WasmEngine for Wasmi {
         Ok(())
     }
 
-    fn set_fuel(&mut self, fuel: u64) {
+    fn set_fuel(&mut self, fuel: u64, meter: &Meter) {
         if let Some(live) = &mut self.live {
-            // It fails only where fuel is not metered, and the configuration says that it is.
-            let _ = live.store.set_fuel(fuel);
+            grant(&mut live.store, fuel, meter);
         }
     }
 
@@ -88,27 +95,64 @@ impl WasmEngine for Wasmi {
         self.live.as_mut().map_or(&mut [], |live| live.memory.data_mut(&mut live.store))
     }
 
-    fn version(&mut self) -> Result<i32, Trap> {
+    fn version(&mut self, meter: &mut Meter) -> Result<i32, Trap> {
         let live = self.live.as_mut().ok_or(Trap::Other)?;
         let version = live.instance.get_typed_func::<(), i32>(&live.store, abi::ABI_VERSION);
-        version.and_then(|version| version.call(&mut live.store, ())).map_err(|error| trap(&error))
+        call(&mut live.store, &version.map_err(|error| trap(&error))?, (), meter)
     }
 
-    fn set(&mut self, export: &str, value: f64) -> Result<(), Trap> {
+    fn set(&mut self, export: &str, value: f64, meter: &mut Meter) -> Result<(), Trap> {
         let live = self.live.as_mut().ok_or(Trap::Other)?;
         let setter = live.instance.get_typed_func::<f64, ()>(&live.store, export);
-        setter.and_then(|setter| setter.call(&mut live.store, value)).map_err(|error| trap(&error))
+        call(&mut live.store, &setter.map_err(|error| trap(&error))?, value, meter)
     }
 
-    fn input(&mut self, slot: i32, length: i32, created: i64) -> Result<i32, Trap> {
+    fn input(&mut self, slot: i32, length: i32, created: i64, meter: &mut Meter) -> Result<i32, Trap> {
         let live = self.live.as_mut().ok_or(Trap::Other)?;
-        live.input.call(&mut live.store, (slot, length, created)).map_err(|error| trap(&error))
+        call(&mut live.store, &live.input, (slot, length, created), meter)
     }
 
-    fn run(&mut self, present: i64) -> Result<i64, Trap> {
+    fn run(&mut self, present: i64, meter: &mut Meter) -> Result<i64, Trap> {
         let live = self.live.as_mut().ok_or(Trap::Other)?;
-        live.run.call(&mut live.store, present).map_err(|error| trap(&error))
+        call(&mut live.store, &live.run, present, meter)
     }
+}
+
+/// Calls a function, and goes on with it slice by slice for as long as the meter has fuel.
+fn call<P: WasmParams, R: WasmResults>(
+    store: &mut Store<Room>,
+    function: &TypedFunc<P, R>,
+    parameters: P,
+    meter: &mut Meter,
+) -> Result<R, Trap> {
+    let stopped = |store: &Store<Room>, error: Error| {
+        if store.data().is_out_of_time() { Trap::OutOfTime } else { trap(&error) }
+    };
+    let mut call = function.call_resumable(&mut *store, parameters);
+    loop {
+        match call {
+            Ok(TypedResumableCall::Finished(results)) => return Ok(results),
+            Ok(TypedResumableCall::OutOfFuel(paused)) => {
+                let unburned = store.get_fuel().unwrap_or(0);
+                let Some(fuel) = meter.next(unburned, paused.required_fuel()) else {
+                    grant(store, 0, meter);
+                    return Err(Trap::OutOfTime);
+                };
+                grant(store, fuel, meter);
+                call = paused.resume(&mut *store);
+            }
+            // Modules call nothing of the host's.
+            Ok(TypedResumableCall::HostTrap(_)) => return Err(Trap::Other),
+            Err(error) => return Err(stopped(store, error)),
+        }
+    }
+}
+
+/// Gives an instance the fuel of a slice, and as much growth as there is time for after it.
+fn grant(store: &mut Store<Room>, fuel: u64, meter: &Meter) {
+    // It fails only where fuel is not metered, and the configuration says that it is.
+    let _ = store.set_fuel(fuel);
+    store.data_mut().allow(meter.left_after());
 }
 
 fn config(limits: &Limits) -> Config {
@@ -126,12 +170,34 @@ fn config(limits: &Limits) -> Config {
         .set_min_stack_height(STACK_BYTES_MIN)
         .set_max_stack_height(limits.stack_bytes_max.max(STACK_BYTES_MIN))
         .set_max_cached_stacks(1)
+        .operator_cost(costs())
         .fuel_cost(CustomFuelCosts {
             bytes_copied_per_fuel: BYTES_PER_FUEL,
             fuel_per_bytes_translated: 0,
             fuel_per_bytes_validated: 0,
         });
     config
+}
+
+/// What instructions burn: one, but for those that may have to wait for memory that is in no cache.
+fn costs() -> OperatorCost {
+    OperatorCost {
+        i32_load: FUEL_PER_LOAD,
+        i64_load: FUEL_PER_LOAD,
+        f32_load: FUEL_PER_LOAD,
+        f64_load: FUEL_PER_LOAD,
+        i32_load8_s: FUEL_PER_LOAD,
+        i32_load8_u: FUEL_PER_LOAD,
+        i32_load16_s: FUEL_PER_LOAD,
+        i32_load16_u: FUEL_PER_LOAD,
+        i64_load8_s: FUEL_PER_LOAD,
+        i64_load8_u: FUEL_PER_LOAD,
+        i64_load16_s: FUEL_PER_LOAD,
+        i64_load16_u: FUEL_PER_LOAD,
+        i64_load32_s: FUEL_PER_LOAD,
+        i64_load32_u: FUEL_PER_LOAD,
+        ..OperatorCost::default()
+    }
 }
 
 fn kind(port: &ExternType) -> PortKind {
@@ -168,7 +234,7 @@ fn name(value: ValType) -> &'static str {
 
 fn trap(error: &Error) -> Trap {
     match error.as_trap_code() {
-        Some(TrapCode::OutOfFuel) => Trap::OutOfFuel,
+        Some(TrapCode::OutOfFuel) => Trap::OutOfTime,
         Some(TrapCode::UnreachableCodeReached) => Trap::Unreachable,
         Some(TrapCode::MemoryOutOfBounds) => Trap::Memory,
         Some(TrapCode::TableOutOfBounds) => Trap::Table,

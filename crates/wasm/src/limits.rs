@@ -1,14 +1,14 @@
-//! What a module may use. Fuel stands for time: a pure crate has no clock, and fuel stops a run at the same instruction
-//! wherever it is repeated.
+//! What a module may use.
 
 use contract::Span;
 
-/// Fuel that a microsecond is worth unless somebody has measured. Of the loops that were measured (2026, x86-64), indirect
-/// calls burned least, 376 in a microsecond, and whole numbers in registers most, 1955: what computes is stopped before its
-/// time is up, and what only calls little after it.
-pub const FUEL_PER_MICRO: u64 = 400;
-/// Fuel for the start function, the version and the parameters of a new instance.
-pub const FUEL_PER_START: u64 = 10_000_000;
+/// Fuel that the slowest code burns in a microsecond: loads from all over the memory, each of which needs the one before.
+/// `bench/results/modules.md` has what was measured.
+pub const FUEL_PER_MICRO: u64 = 20;
+/// How long a run may take, unless the operator says.
+pub const BUDGET: Span = Span::millis(1);
+/// How long the start function, the version and the parameters of a new instance may take.
+pub const START_BUDGET: Span = Span::millis(100);
 /// The longest module, in bytes.
 pub const MODULE_BYTES_MAX: usize = 2 << 20;
 /// The largest memory of a module, in bytes.
@@ -33,10 +33,11 @@ pub const INPUTS_MAX: usize = 63;
 pub struct Limits {
     /// How long a run may take.
     pub budget: Span,
-    /// What a microsecond of it is worth in fuel. A host that has measured its own value puts it here.
+    /// What a microsecond burns at least, in fuel: how often the clock is asked. A host that is slower than
+    /// [`FUEL_PER_MICRO`] puts less here.
     pub fuel_per_micro: u64,
-    /// Fuel for setting an instance up, once and after each trap.
-    pub fuel_per_start: u64,
+    /// How long setting an instance up may take, once and after each trap.
+    pub start_budget: Span,
     /// The longest module.
     pub module_bytes_max: usize,
     /// The largest memory, at most [`MEMORY_BYTES_MOST`].
@@ -54,9 +55,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            budget: Span::millis(1),
+            budget: BUDGET,
             fuel_per_micro: FUEL_PER_MICRO,
-            fuel_per_start: FUEL_PER_START,
+            start_budget: START_BUDGET,
             module_bytes_max: MODULE_BYTES_MAX,
             memory_bytes_max: MEMORY_BYTES_MAX,
             result_bytes_max: RESULT_BYTES_MAX,
@@ -68,11 +69,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The fuel of one run: its budget in microseconds, begun ones counted in full.
-    pub fn run_fuel(&self) -> u64 {
-        self.budget.as_nanos_u64().div_ceil(1_000).saturating_mul(self.fuel_per_micro)
-    }
-
     /// The largest memory, whatever the settings say.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes_max.min(MEMORY_BYTES_MOST)

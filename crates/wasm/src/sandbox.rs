@@ -6,7 +6,9 @@ use crate::abi::{self, Reply};
 use crate::engine::{Trap, WasmEngine};
 use crate::error::{Problem, WasmError};
 use crate::limits::{INPUTS_MAX, Limits};
+use crate::meter::{Clock, Meter};
 use crate::parameters::{Chosen, choose};
+use contract::Span;
 use stream::{Answer, Answers, Fault, Input, Operator, PayloadType, Setup};
 
 /// A module in its sandbox.
@@ -17,23 +19,26 @@ pub struct Sandbox<E: WasmEngine = DefaultEngine> {
     engine: E,
     chosen: Chosen,
     inputs: usize,
-    run_fuel: u64,
-    start_fuel: u64,
+    budget: Span,
+    start_budget: Span,
     result_bytes_max: usize,
+    meter: Meter,
     used: u64,
     /// Whether there is an instance that may be used.
     is_whole: bool,
 }
 
 impl<E: WasmEngine> Sandbox<E> {
-    /// Compiles, checks and starts a module.
+    /// Compiles, checks and starts a module. The clock says how long its runs take.
     pub fn new(
         bytes: &[u8],
         name: &str,
         setup: &Setup<'_>,
         limits: &Limits,
+        clock: &Clock,
     ) -> Result<Sandbox<E>, WasmError> {
-        Self::build(bytes, setup, limits).map_err(|problem| WasmError { module: abi::shown(name), problem })
+        Self::build(bytes, setup, limits, clock)
+            .map_err(|problem| WasmError { module: abi::shown(name), problem })
     }
 
     /// What its results are.
@@ -51,12 +56,7 @@ impl<E: WasmEngine> Sandbox<E> {
         self.used
     }
 
-    /// The fuel that a run may burn.
-    pub fn fuel_max(&self) -> u64 {
-        self.run_fuel
-    }
-
-    fn build(bytes: &[u8], setup: &Setup<'_>, limits: &Limits) -> Result<Sandbox<E>, Problem> {
+    fn build(bytes: &[u8], setup: &Setup<'_>, limits: &Limits, clock: &Clock) -> Result<Sandbox<E>, Problem> {
         if setup.inputs.len() > INPUTS_MAX {
             return Err(Problem::Inputs(setup.inputs.len()));
         }
@@ -68,9 +68,10 @@ impl<E: WasmEngine> Sandbox<E> {
             engine,
             chosen: choose(setup.parameters, &ports)?,
             inputs: setup.inputs.len(),
-            run_fuel: limits.run_fuel(),
-            start_fuel: limits.fuel_per_start,
+            budget: limits.budget,
+            start_budget: limits.start_budget,
             result_bytes_max: limits.result_bytes_max,
+            meter: Meter::new(clock.clone(), limits.fuel_per_micro),
             used: 0,
             is_whole: false,
         };
@@ -85,13 +86,15 @@ impl<E: WasmEngine> Sandbox<E> {
             move |trap| Problem::Start { place, trap }
         };
         self.is_whole = false;
-        self.engine.instantiate(self.start_fuel).map_err(at("its start"))?;
-        let version = self.engine.version().map_err(at(abi::ABI_VERSION))?;
+        self.engine.instantiate(self.meter.worth(self.start_budget)).map_err(at("its start"))?;
+        let fuel = self.meter.begin(self.start_budget);
+        self.engine.set_fuel(fuel, &self.meter);
+        let version = self.engine.version(&mut self.meter).map_err(at(abi::ABI_VERSION))?;
         if version != abi::VERSION {
             return Err(Problem::Version(version));
         }
         for (setter, value) in &self.chosen.numbers {
-            self.engine.set(setter, *value).map_err(at(setter))?;
+            self.engine.set(setter, *value, &mut self.meter).map_err(at(setter))?;
         }
         self.is_whole = true;
         Ok(())
@@ -105,7 +108,8 @@ impl<E: WasmEngine> Sandbox<E> {
             return Err(Stop::Declined(Fault::Failed("an input has 2 GiB or more")));
         };
         let created = i64::try_from(input.created.0).unwrap_or(i64::MAX);
-        let address = self.engine.input(input.slot as i32, length, created)?;
+        let called = self.engine.input(input.slot as i32, length, created, &mut self.meter);
+        let address = called.map_err(|trap| self.stopped(trap))?;
         if address == 0 && length > 0 {
             return Err(Stop::Declined(Fault::Failed(
                 "the module has no room for an input of this length (`verge_input` returned 0)",
@@ -113,15 +117,16 @@ impl<E: WasmEngine> Sandbox<E> {
         }
         let place = range(address as u32 as usize, input.payload.len());
         let Some(place) = self.engine.memory().get_mut(place) else {
-            return Err(Stop::Broken(Fault::Failed("`verge_input` returned a place outside of the memory")));
+            return Err(Stop::Broken(Fault::Stopped("`verge_input` returned a place outside of the memory")));
         };
         place.copy_from_slice(input.payload);
         Ok(())
     }
 
     fn answer(&mut self, present: i64, output: &mut Vec<u8>) -> Result<Answer, Stop> {
-        let broken = |reason| Err(Stop::Broken(Fault::Failed(reason)));
-        let (address, length) = match Reply::unpack(self.engine.run(present)?) {
+        let broken = |reason| Err(Stop::Broken(Fault::Stopped(reason)));
+        let called = self.engine.run(present, &mut self.meter);
+        let (address, length) = match Reply::unpack(called.map_err(|trap| self.stopped(trap))?) {
             Reply::Nothing if self.chosen.answers == Answers::Always => {
                 return Err(Stop::Declined(Fault::Failed("it had no result, and `answers` says always")));
             }
@@ -144,6 +149,10 @@ impl<E: WasmEngine> Sandbox<E> {
         Ok(Answer::Result)
     }
 
+    fn stopped(&self, trap: Trap) -> Stop {
+        Stop::Broken(trap.fault(self.budget))
+    }
+
     fn attempt(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Stop> {
         let mut present = 0;
         for input in inputs {
@@ -158,16 +167,18 @@ impl<E: WasmEngine> Operator for Sandbox<E> {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
         self.used = 0;
         if !self.is_whole && self.start().is_err() {
-            return Err(Fault::Failed("the module was stopped before, and cannot be started again"));
+            return Err(Fault::Stopped("the module was stopped before, and cannot be started again"));
         }
-        self.engine.set_fuel(self.run_fuel);
+        let fuel = self.meter.begin(self.budget);
+        self.engine.set_fuel(fuel, &self.meter);
         let tried = self.attempt(inputs, output);
-        self.used = self.run_fuel.saturating_sub(self.engine.fuel());
+        self.used = self.meter.burned(self.engine.fuel());
         match tried {
             Ok(answer) => Ok(answer),
             Err(Stop::Declined(fault)) => Err(fault),
             Err(Stop::Broken(fault)) => {
-                // Here and not at the next run, which has a budget of its own. Should it fail, the next run tries again.
+                // Here and not at the next run, which has a budget of its own. What it takes, a run that was stopped takes
+                // longer than its budget. Should it fail, the next run tries again.
                 let _ = self.start();
                 Err(fault)
             }
@@ -181,12 +192,6 @@ enum Stop {
     Declined(Fault),
     /// It was stopped, or does not keep to the interface: its instance does not live on.
     Broken(Fault),
-}
-
-impl From<Trap> for Stop {
-    fn from(trap: Trap) -> Stop {
-        Stop::Broken(trap.fault())
-    }
 }
 
 /// A range that lies outside of every memory if it has no end.

@@ -3,6 +3,7 @@
 
 mod support;
 
+use contract::Span;
 use proptest::prelude::*;
 use support::{encode, limits, module_with, packed, run, set_up};
 use wasm::Limits;
@@ -39,7 +40,7 @@ fn busy() -> Vec<u8> {
 
 /// Sets it up and runs it a few times; returns whether it was taken.
 fn exercise(module: &[u8]) -> bool {
-    let limits = Limits { fuel_per_micro: 50, fuel_per_start: 10_000, ..limits() };
+    let limits = Limits { start_budget: Span::micros(200), ..limits() };
     let Ok(mut sandbox) = set_up(module, 2, &[], &limits) else { return false };
     let payload = encode(&[1.0, 2.0]);
     for payloads in [&[&payload[..]][..], &[&payload, b"odd"], &[]] {

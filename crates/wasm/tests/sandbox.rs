@@ -5,7 +5,9 @@ mod support;
 
 use contract::{Span, Time};
 use stream::{Answers, Fault, Input, Operator, PayloadType, Setup, Value};
-use support::{bytes, compute, encode, limits, module, module_with, packed, refusal, run, sandbox, set_up};
+use support::{
+    bytes, clock, compute, encode, limits, module, module_with, packed, refusal, run, sandbox, set_up,
+};
 use wasm::{Limits, Problem, Sandbox, Wasmi};
 
 /// Adds the first numbers of two inputs.
@@ -15,6 +17,9 @@ fn adding() -> Vec<u8> {
         packed(0, 8)
     ))
 }
+
+/// What is said of what never ends.
+const RUNAWAY: Fault = Fault::Runaway { budget: Span::millis(1) };
 
 /// Never ends.
 const FOREVER: &str = "(loop $again (br $again)) (i64.const -1)";
@@ -84,9 +89,7 @@ fn a_runaway_is_stopped_and_begins_anew() {
     for expected in [1.0, 2.0] {
         assert_eq!(compute(&mut sandbox, &[]), Ok(Some(vec![expected])));
     }
-    assert_eq!(compute(&mut sandbox, &[]), Err(Fault::Runaway));
-    let used = sandbox.fuel_used();
-    assert!(used > sandbox.fuel_max() / 2 && used <= sandbox.fuel_max(), "{used} of {}", sandbox.fuel_max());
+    assert_eq!(compute(&mut sandbox, &[]), Err(RUNAWAY));
     assert_eq!(compute(&mut sandbox, &[]), Ok(Some(vec![1.0])), "it remembers what it was stopped in");
 }
 
@@ -97,7 +100,7 @@ fn a_runaway_in_the_input_function_is_stopped_as_well() {
         (func (export "verge_input") (param i32 i32 i64) (result i32) (loop $again (br $again)) (i32.const 0))
         (func (export "verge_run") (param i64) (result i64) (i64.const -1)))"#;
     let mut sandbox = sandbox(&bytes(text));
-    assert_eq!(compute(&mut sandbox, &[&[1.0]]), Err(Fault::Runaway));
+    assert_eq!(compute(&mut sandbox, &[&[1.0]]), Err(RUNAWAY));
     assert_eq!(compute(&mut sandbox, &[]), Ok(None));
 }
 
@@ -106,9 +109,9 @@ fn work_in_bulk_costs_fuel_by_its_length() {
     let fill = "(memory.fill (i32.const 0) (i32.const 7) (i32.const 65536))";
     let mut once = sandbox(&module(&format!("{fill} (i64.const -1)")));
     assert_eq!(compute(&mut once, &[]), Ok(None));
-    assert!(once.fuel_used() > 65_536 / 16, "{}", once.fuel_used());
+    assert!(once.fuel_used() > 65_536 / 256, "{}", once.fuel_used());
     let mut forever = sandbox(&module(&format!("(loop $again {fill} (br $again)) (i64.const -1)")));
-    assert_eq!(compute(&mut forever, &[]), Err(Fault::Runaway));
+    assert_eq!(compute(&mut forever, &[]), Err(RUNAWAY));
 }
 
 #[test]
@@ -229,7 +232,9 @@ fn an_operator_is_set_up_with_its_types() {
     let given = [("output", "f64"), ("answers", "always"), ("module", "a.wasm")];
     let parameters = given.map(|(name, value)| (name.to_owned(), Value::Text(value.to_owned()))).into();
     let setup = Setup { inputs: &[PayloadType::Bytes], parameters: &parameters };
-    let mut built = wasm::operator(&module("(i64.const -1)"), "a.wasm", &setup, &limits()).unwrap();
+    let mut built =
+        wasm::operator(&module("(i64.const -1)"), "a.wasm", &setup, &limits(), &clock(Span::micros(50)).0)
+            .unwrap();
     assert_eq!(built.output.to_string(), "f64");
     assert_eq!(built.answers, Answers::Always);
     let fault = built.operator.run(&[], &mut Vec::new()).unwrap_err();
@@ -285,7 +290,7 @@ fn what_is_no_module_is_said_to_be_none() {
 #[test]
 fn a_module_that_cannot_start_is_refused() {
     let said = refusal(&module_with("(func $s (loop $again (br $again))) (start $s)", "(i64.const -1)"));
-    assert!(said.contains("could not be started: in its start, it used up its fuel"), "{said}");
+    assert!(said.contains("could not be started: in its start, it did not end in time"), "{said}");
     let said = refusal(&module_with(r#"(data (i32.const 65535) "ab")"#, "(i64.const -1)"));
     assert!(said.contains("in its start, it read or wrote outside of its memory"), "{said}");
     let said = refusal(&module_with("(table 101 funcref)", "(i64.const -1)"));
@@ -339,7 +344,6 @@ fn limits_of_any_value_are_taken() {
             let _ = run(&mut sandbox, &[&encode(&[1.0]), &encode(&[2.0])]);
         }
     }
-    assert_eq!(Limits { budget: Span::nanos(1), fuel_per_micro: 7, ..Limits::default() }.run_fuel(), 7);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::exposition::{Samples, seconds};
 use crate::process::ProcessUse;
-use broker::{LATENCY_BUCKETS, Snapshot};
+use broker::{Failing, FailureCause, LATENCY_BUCKETS, Snapshot};
 use std::time::Duration;
 use wire::Standing;
 
@@ -334,6 +334,21 @@ pub const METRICS: &[Metric] = &[
         Counter,
         unprocessed,
         "Messages that operators could not take, since too many were under way."
+    ),
+    metric(
+        "verge_operator_failed_runs_total",
+        Kind::Counter,
+        &["operator", "cause"],
+        "Runs that failed, by the operator's name in the configuration. `cause`: `budget` (did not end in time), `trap` (broke off) or \
+         `refused` (no result for what it was given). Only operators that have failed; 64 of them by name, the rest as `(others)`. It \
+         begins anew when operators are changed.",
+        |reading, samples| {
+            for Failing { operator, faults } in &reading.snapshot.failing {
+                for (cause, count) in FailureCause::ALL.iter().zip(faults) {
+                    samples.labelled(&[("operator", operator), ("cause", cause.as_str())], *count);
+                }
+            }
+        },
     ),
     of_levels!("verge_level_operators", Gauge, "Operators of a level.", |level: &wire::LevelStatus| {
         f64::from(level.operators)

@@ -30,6 +30,10 @@ pub struct OperatorStatus<'a> {
     pub dropped: u64,
     /// Runs that failed.
     pub faults: u64,
+    /// Those among them that did not end in time.
+    pub runaways: u64,
+    /// Those among them whose code broke off.
+    pub traps: u64,
     /// The time of all runs.
     pub busy: Span,
     /// The longest run.
@@ -58,7 +62,7 @@ pub struct LevelStatus {
 struct OperatorHead {
     level: u8,
     reserved: [u8; 3],
-    counts: [U64; 8],
+    counts: [U64; 10],
     busy_nanos: U64,
     worst_nanos: U64,
 }
@@ -74,6 +78,8 @@ impl<'a> OperatorStatus<'a> {
             self.replaced,
             self.dropped,
             self.faults,
+            self.runaways,
+            self.traps,
         ];
         let head = OperatorHead {
             level: self.level,
@@ -88,7 +94,7 @@ impl<'a> OperatorStatus<'a> {
 
     fn read(reader: &mut Reader<'a>) -> Result<OperatorStatus<'a>, WireError> {
         let head = reader.head::<OperatorHead>()?;
-        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults] =
+        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, runaways, traps] =
             head.counts.map(U64::get);
         Ok(OperatorStatus {
             name: reader.text(OPERATOR_BYTES_MAX)?,
@@ -101,6 +107,8 @@ impl<'a> OperatorStatus<'a> {
             replaced,
             dropped,
             faults,
+            runaways,
+            traps,
             busy: span(head.busy_nanos),
             worst: span(head.worst_nanos),
         })

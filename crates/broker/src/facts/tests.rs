@@ -1,4 +1,5 @@
 use super::*;
+use crate::events::FailureCause;
 use contract::{Epoch, NodeId, Reign};
 
 /// One event of each kind.
@@ -6,7 +7,13 @@ fn all() -> Vec<Event<'static>> {
     let reign = Reign { epoch: Epoch(3), node: NodeId(7) };
     let second = Span::secs(1);
     vec![
-        Event::OperatorFailed { operator: "rms", reason: "division by zero", faults: 2 },
+        Event::OperatorFailed {
+            operator: "rms",
+            cause: FailureCause::Budget,
+            reason: "too slow",
+            budget: Some(second),
+            faults: [2, 1, 0],
+        },
         Event::OperatorOverdue { operator: "rms", level: 1, limit: second, replaced: true },
         Event::ResultRefused { topic: "t", reason: "full" },
         Event::Promoted { reign, cause: PromotionCause::TakenBack, recovered: 1 },
@@ -81,6 +88,27 @@ fn what_a_peer_calls_itself_cannot_end_or_turn_a_line() {
     write_json(&mut out, Time(12), "a", &event, &[]);
     assert!(out.contains("a\\u000d\\u001b[2J\\u2028\\u0085\\u0000"), "{out}");
     assert!(!out.chars().any(char::is_control));
+}
+
+#[test]
+fn an_operator_that_fails_is_told_with_its_cause_its_budget_and_what_to_do() {
+    let mut out = String::new();
+    let event = Event::OperatorFailed {
+        operator: "mine",
+        cause: FailureCause::Budget,
+        reason: "it did not end within its budget of 1ms",
+        budget: Some(Span::millis(1)),
+        faults: [5, 2, 0],
+    };
+    write_json(&mut out, Time(12), "a", &event, &[]);
+    for part in [
+        "\"operator\":\"mine\",\"cause\":\"budget\"",
+        "\"budget_seconds\":0.001000000,\"faults\":7",
+        "7 of its runs have failed so far (5 budget, 2 trap, 0 refused)",
+        "raise the operator's `budget`",
+    ] {
+        assert!(out.contains(part), "lacks {part}: {out}");
+    }
 }
 
 #[test]

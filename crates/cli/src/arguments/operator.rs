@@ -43,7 +43,7 @@ pub struct TestArguments {
     /// How long a run may take.
     #[arg(long, value_name = "SPAN", default_value = "1ms")]
     pub budget: Span,
-    /// What a microsecond of it is worth in fuel.
+    /// What the slowest code burns in a microsecond, in fuel: how often the clock is asked.
     #[arg(long, value_name = "N", default_value_t = wasm::FUEL_PER_MICRO)]
     pub fuel: u64,
     /// How much memory it may have.

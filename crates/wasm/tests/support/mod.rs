@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use contract::{Span, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use stream::{Answer, Element, Fault, Input, Operator, Parameters, PayloadType, Setup, Value};
-use wasm::{Limits, Sandbox, WasmError};
+use wasm::{Clock, Limits, Sandbox, WasmError};
 
 /// The type of all inputs here.
 const F64: PayloadType = PayloadType::Array(Element::F64);
@@ -42,12 +44,22 @@ pub fn packed(address: u64, length: u64) -> String {
 pub fn limits() -> Limits {
     Limits {
         budget: Span::millis(1),
-        fuel_per_start: 100_000,
+        start_budget: Span::millis(2),
         memory_bytes_max: 4 << 16,
         result_bytes_max: 1024,
         table_elements_max: 100,
         ..Limits::default()
     }
+}
+
+/// Invented clocks: each look at the wall's finds it so much further, as if what went before had taken as long, and all of it
+/// was work. And how often it was looked at.
+pub fn clock(step: Span) -> (Clock, Arc<AtomicU64>) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let (counter, seen) = (Arc::clone(&asked), Arc::clone(&asked));
+    let wall = Arc::new(move || Time((counter.fetch_add(1, Relaxed) + 1) * step.as_nanos_u64()));
+    let worked = Arc::new(move || Time(seen.load(Relaxed) * step.as_nanos_u64()));
+    (Clock { wall, worked }, asked)
 }
 
 /// Sets a module up with so many inputs.
@@ -57,10 +69,21 @@ pub fn set_up(
     parameters: &[(&str, Value)],
     limits: &Limits,
 ) -> Result<Sandbox, WasmError> {
+    set_up_with(module, inputs, parameters, limits, &clock(Span::micros(50)).0)
+}
+
+/// The same, with a clock.
+pub fn set_up_with(
+    module: &[u8],
+    inputs: usize,
+    parameters: &[(&str, Value)],
+    limits: &Limits,
+    clock: &Clock,
+) -> Result<Sandbox, WasmError> {
     let inputs = vec![F64; inputs];
     let named = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let parameters: Parameters = named.collect();
-    Sandbox::new(module, "test.wasm", &Setup { inputs: &inputs, parameters: &parameters }, limits)
+    Sandbox::new(module, "test.wasm", &Setup { inputs: &inputs, parameters: &parameters }, limits, clock)
 }
 
 /// The same, which must go well.

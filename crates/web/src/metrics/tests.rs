@@ -1,5 +1,5 @@
 use super::*;
-use broker::ClassCounts;
+use broker::{ClassCounts, Failing};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::LevelStatus;
 
@@ -96,6 +96,7 @@ fn snapshot() -> Snapshot {
             .map(|metric| (metric.name, 7))
             .collect(),
         levels: vec![LevelStatus { level: 1, operators: 2, refused: 3, ..Default::default() }],
+        failing: vec![Failing { operator: "mine".to_owned(), faults: [3, 2, 1] }],
         troubles: vec![("tls_broken", 3), ("door_pace", 0)],
         states: [7, 8, 9],
         share_ppm: 800_000,

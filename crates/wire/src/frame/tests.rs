@@ -149,11 +149,11 @@ proptest! {
     }
 
     #[test]
-    fn loads_round_trip(counts in prop::array::uniform8(any::<u64>()), spans in prop::array::uniform2(0..=i64::MAX), level in any::<u8>(), number in any::<u32>(), name in "\\PC{0,60}") {
-        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults] = counts;
+    fn loads_round_trip(counts in prop::array::uniform10(any::<u64>()), spans in prop::array::uniform2(0..=i64::MAX), level in any::<u8>(), number in any::<u32>(), name in "\\PC{0,60}") {
+        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, runaways, traps] = counts;
         let [busy, worst] = spans.map(Span);
         let operator = OperatorStatus {
-            name: &name, level, runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, busy, worst,
+            name: &name, level, runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, runaways, traps, busy, worst,
         };
         let level = LevelStatus { level, operators: number, busy, worst, refused: dropped, overdue: number };
         let (mut operators, mut levels) = (Vec::new(), Vec::new());
@@ -251,6 +251,8 @@ const OPERATOR: OperatorStatus<'static> = OperatorStatus {
     replaced: 4,
     dropped: 5,
     faults: 1,
+    runaways: 1,
+    traps: 0,
     busy: Span::millis(3),
     worst: Span::millis(1),
 };

@@ -3,6 +3,7 @@
 use super::table::{self, Row, Table};
 use crate::arguments::Format;
 use crate::arguments::operator::TestArguments;
+use crate::kinds::working_time;
 use crate::output::{self, Outcome, Trouble, line, yes};
 use contract::{Span, Time};
 use serde::Serialize;
@@ -24,7 +25,7 @@ struct Report {
     results: usize,
     nothing: usize,
     faults: usize,
-    fuel_max: u64,
+    budget_us: f64,
     fuel_worst: u64,
     median_us: f64,
     worst_us: f64,
@@ -55,14 +56,15 @@ pub fn run(arguments: &TestArguments, format: Format) -> Outcome {
     let mut parameters: Parameters = arguments.parameter.iter().cloned().collect();
     parameters.insert("output".to_owned(), Value::Text(output.to_string()));
     let setup = Setup { inputs: &types, parameters: &parameters };
-    let mut sandbox: Sandbox<DefaultEngine> = Sandbox::new(&bytes, &module, &setup, &limits)?;
+    let mut sandbox: Sandbox<DefaultEngine> =
+        Sandbox::new(&bytes, &module, &setup, &limits, &working_time())?;
     let mut payload = Vec::new();
     let runs = (1..).zip(&rows).map(|(number, row)| {
         let created = Time::ZERO + Span(arguments.every.0.saturating_mul(number));
         run_once(&mut sandbox, row, created, &output, &mut payload)
     });
     let runs = runs.collect();
-    let report = report(module, &output, runs, sandbox.fuel_max());
+    let report = report(module, &output, runs, arguments.budget);
     match format {
         Format::Json => output::json(&report)?,
         Format::Table => show(&report)?,
@@ -103,7 +105,7 @@ fn run_once(
     }
 }
 
-fn report(module: String, output: &PayloadType, runs: Vec<Ran>, fuel_max: u64) -> Report {
+fn report(module: String, output: &PayloadType, runs: Vec<Ran>, budget: Span) -> Report {
     let mut times: Vec<f64> = runs.iter().map(|ran| ran.us).collect();
     times.sort_by(f64::total_cmp);
     let results = runs.iter().filter(|ran| ran.result.is_some()).count();
@@ -115,7 +117,7 @@ fn report(module: String, output: &PayloadType, runs: Vec<Ran>, fuel_max: u64) -
         results,
         nothing: runs.len() - results - faults,
         faults,
-        fuel_max,
+        budget_us: budget.as_millis_f64() * 1e3,
         fuel_worst: runs.iter().map(|ran| ran.fuel).max().unwrap_or(0),
         median_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
         worst_us: times.last().copied().unwrap_or(0.0),
@@ -144,8 +146,8 @@ fn show(report: &Report) -> Result<(), Trouble> {
         report.faults
     ))?;
     line(&format!(
-        "time: median {:.1} us, worst {:.1} us; fuel: worst {} of {}; {:.0} fuel in a microsecond",
-        report.median_us, report.worst_us, report.fuel_worst, report.fuel_max, report.fuel_per_us
+        "time: median {:.1} us, worst {:.1} us, budget {:.1} us; fuel: worst {}; {:.0} fuel in a microsecond",
+        report.median_us, report.worst_us, report.budget_us, report.fuel_worst, report.fuel_per_us
     ))
 }
 

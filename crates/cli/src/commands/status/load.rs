@@ -33,6 +33,10 @@ pub(super) struct OperatorRow {
     replaced: u64,
     dropped: u64,
     faults: u64,
+    /// Of the faults: runs that did not end in time.
+    runaways: u64,
+    /// Of the faults: runs whose code broke off.
+    traps: u64,
     mean_us: f64,
     worst_us: f64,
 }
@@ -100,6 +104,8 @@ impl OperatorRow {
             replaced: operator.replaced,
             dropped: operator.dropped,
             faults: operator.faults,
+            runaways: operator.runaways,
+            traps: operator.traps,
             mean_us: micros(operator.busy) / operator.runs.max(1) as f64,
             worst_us: micros(operator.worst),
         }
@@ -125,9 +131,9 @@ pub(super) fn level_table(rows: &[LevelRow]) -> Table {
 pub(super) fn operator_table(rows: &[OperatorRow]) -> Table {
     let headings = [
         "operator", "level", "runs", "results", "shed abs", "shed rel", "replaced", "dropped", "faults",
-        "mean us", "worst us",
+        "budget", "trap", "mean us", "worst us",
     ];
-    let mut operators = table(&headings, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let mut operators = table(&headings, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     for row in rows {
         let counts = [
             u64::from(row.level),
@@ -138,6 +144,8 @@ pub(super) fn operator_table(rows: &[OperatorRow]) -> Table {
             row.replaced,
             row.dropped,
             row.faults,
+            row.runaways,
+            row.traps,
         ];
         let mut cells = vec![row.operator.clone()];
         cells.extend(counts.map(|count| count.to_string()));
