@@ -17,6 +17,7 @@ mod links;
 mod liveness;
 mod numbers;
 mod pair;
+mod partner;
 mod plain;
 mod posting;
 mod prefetch;
