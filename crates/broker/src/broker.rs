@@ -5,6 +5,7 @@ use crate::finished::Finished;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
 use crate::pair::{Decision, News, Pair};
+use crate::partner::PartnerLink;
 use crate::posting::{Route, Routed};
 use crate::process::{Processed, Processing};
 use crate::queue::Queue;
@@ -134,6 +135,7 @@ pub struct Broker {
     pub(crate) lazy: LazyCopies,
     pub(crate) finished: Finished,
     pub(crate) pair: Pair,
+    pub(crate) partner: PartnerLink,
     pub(crate) stats: Stats,
     /// Bytes of all payloads in all rings.
     pub(crate) stored_bytes: usize,
@@ -182,6 +184,7 @@ impl Broker {
             lazy: LazyCopies::new(replication),
             finished: Finished::new(),
             pair,
+            partner: PartnerLink::default(),
             stats: Stats::new(&settings),
             stored_bytes: 0,
             housekeeping_at: now,

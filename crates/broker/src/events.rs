@@ -164,6 +164,42 @@ pub enum Event<'a> {
         /// Why.
         cause: Loneliness,
     },
+    /// A death takes longer to be sure of than contracts count with.
+    DetectionSlow {
+        /// How long.
+        takes: Span,
+        /// What contracts count with.
+        failover: Span,
+        /// What share of heartbeats is lost, in millionths.
+        loss_ppm: u32,
+        /// To the partner and back.
+        round_trip: Span,
+    },
+    /// The link to the partner loses packets, so that copies may come too late.
+    PairLinkLossy {
+        /// What share of heartbeats is lost, in millionths.
+        loss_ppm: u32,
+        /// By how much a copy may be late when it is lost once.
+        late_by: Span,
+        /// Streams whose copies must be there sooner.
+        streams: u64,
+    },
+    /// The link to the backup carries less than copies need.
+    PairLinkThin {
+        /// Bytes in a second that it carries.
+        carries: u64,
+        /// Bytes in a second that copies need.
+        needed: u64,
+        /// How long a copy waits that is made now.
+        wait: Span,
+        /// Streams whose copies must be there sooner.
+        streams: u64,
+    },
+    /// The primary whose place was taken lives.
+    TookOverFalsely {
+        /// How long silence is borne from now on.
+        patience: Span,
+    },
     /// The reign has been given to the backup.
     HandedOver {
         /// Messages that were still waiting and went along.
@@ -288,6 +324,10 @@ impl fmt::Display for Event<'_> {
                 };
                 write!(f, "UNPROTECTED: {cause}; a crash now loses messages. Start the other broker")
             }
+            Event::DetectionSlow { .. }
+            | Event::PairLinkLossy { .. }
+            | Event::PairLinkThin { .. }
+            | Event::TookOverFalsely { .. } => self.write_link(f),
             Event::HandedOver { forwarded } => {
                 write!(f, "handed over to the backup, with {forwarded} messages that were waiting")
             }
@@ -318,6 +358,39 @@ impl fmt::Display for Event<'_> {
 }
 
 impl Event<'_> {
+    /// What the link between the brokers does to detection and copies.
+    fn write_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::DetectionSlow { takes, failover, loss_ppm, round_trip } => write!(
+                f,
+                "the death of the partner takes up to {takes} to be sure of ({} % of its heartbeats are lost, {round_trip} there and \
+                 back), and contracts count with network.failover = {failover}: raise it to {takes}, or mend the link between the \
+                 brokers",
+                Percent(*loss_ppm)
+            ),
+            Event::PairLinkLossy { loss_ppm, late_by, streams } => write!(
+                f,
+                "{} % of what the partner sends is lost: a copy that is lost once comes {late_by} later, and {streams} streams need \
+                 theirs sooner, so they are at risk. Mend the link, give the pair a second path, or lower the least time-out of its route \
+                 (`ip route change ... rto_min 20ms`)",
+                Percent(*loss_ppm)
+            ),
+            Event::PairLinkThin { carries, needed, wait, streams } => write!(
+                f,
+                "the link to the backup carries {carries} bytes in a second, and copies need {needed}: a copy waits for {wait}, and \
+                 {streams} streams need theirs sooner, so they are at risk. No further topic is admitted whose messages must be copied. \
+                 Give the brokers a faster link, let publishers retain more so that fewer need copies (`verge check`), or choose \
+                 replication.policy = \"lazy\""
+            ),
+            Event::TookOverFalsely { patience } => write!(
+                f,
+                "the primary whose place this broker took lives: nothing is lost by that, but it was no death. A silence of {patience} is \
+                 borne from now on. Give both brokers real-time rights (`verge doctor`), or mend the link between them"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// A contract that was broken.
     fn write_breach(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -335,6 +408,15 @@ impl Event<'_> {
             ),
             _ => Ok(()),
         }
+    }
+}
+
+/// Millionths, as a percentage.
+struct Percent(u32);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2}", f64::from(self.0) / 1e4)
     }
 }
 

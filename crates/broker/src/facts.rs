@@ -91,6 +91,10 @@ impl Event<'_> {
             Event::Protected { .. } => "protected",
             Event::Unprotected { .. } => "unprotected",
             Event::HandedOver { .. } => "handed_over",
+            Event::DetectionSlow { .. } => "detection_slow",
+            Event::PairLinkLossy { .. } => "pair_link_lossy",
+            Event::PairLinkThin { .. } => "pair_link_thin",
+            Event::TookOverFalsely { .. } => "took_over_falsely",
             Event::Refused { .. } => "refused",
             Event::SubscriptionRefused { .. } => "subscription_refused",
             Event::Expelled { .. } => "expelled",
@@ -138,6 +142,10 @@ impl Event<'_> {
             | Event::Joined { .. }
             | Event::Protected { .. }
             | Event::Unprotected { .. }
+            | Event::DetectionSlow { .. }
+            | Event::PairLinkLossy { .. }
+            | Event::PairLinkThin { .. }
+            | Event::TookOverFalsely { .. }
             | Event::HandedOver { .. } => "",
         }
     }
@@ -162,6 +170,24 @@ impl Event<'_> {
                 hear("limit_seconds", Seconds(*limit));
                 hear("replaced", Flag(*replaced));
             }
+            Event::DetectionSlow { takes, failover, loss_ppm, round_trip } => {
+                hear("takes_seconds", Seconds(*takes));
+                hear("failover_seconds", Seconds(*failover));
+                hear("loss_ppm", Number(u64::from(*loss_ppm)));
+                hear("round_trip_seconds", Seconds(*round_trip));
+            }
+            Event::PairLinkLossy { loss_ppm, late_by, streams } => {
+                hear("loss_ppm", Number(u64::from(*loss_ppm)));
+                hear("late_by_seconds", Seconds(*late_by));
+                hear("streams", Number(*streams));
+            }
+            Event::PairLinkThin { carries, needed, wait, streams } => {
+                hear("carries_bytes_per_second", Number(*carries));
+                hear("needed_bytes_per_second", Number(*needed));
+                hear("wait_seconds", Seconds(*wait));
+                hear("streams", Number(*streams));
+            }
+            Event::TookOverFalsely { patience } => hear("patience_seconds", Seconds(*patience)),
             Event::ResultRefused { topic, reason } => {
                 hear("topic", Text(topic));
                 hear("reason", Text(reason));

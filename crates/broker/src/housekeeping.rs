@@ -24,6 +24,7 @@ impl Broker {
             self.forgive(now);
         }
         self.housekeeping_at = now + INTERVAL;
+        self.look_at_partner(now, out);
         self.resume_subscribers(out);
         self.continue_sync(out);
         self.close_silent_links(now, out);

@@ -18,6 +18,7 @@ mod links;
 mod liveness;
 mod numbers;
 mod pair;
+mod partner;
 mod plain;
 mod posting;
 mod prefetch;

@@ -673,6 +673,11 @@ impl Pair {
         }
     }
 
+    /// What has been learnt of suspicions that were wrong.
+    pub(crate) fn caution(&self) -> Caution {
+        self.caution
+    }
+
     fn be_cautious(&mut self, now: Time) {
         let doublings = (self.doublings(now) + 1).min(DOUBLINGS_MAX);
         (self.caution.doublings, self.caution.since) = (doublings, now);

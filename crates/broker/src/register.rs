@@ -378,9 +378,17 @@ impl Broker {
     pub(crate) fn admit_stream(&mut self, index: u32) -> Result<(), Denial> {
         let trusting = self.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
+        let thin = self.thin_link();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
         if stream.record.admitted {
             return Ok(());
+        }
+        if let Some(thin) = thin.filter(|_| !trusting && topic.plan.replicate) {
+            return Err(Denial::from(format!(
+                "the link to the backup carries {} bytes in a second, and copies need {} already: let the publisher retain so much that \
+                 its messages need no copies (`verge check` says how much), or give the brokers a faster link",
+                thin.carries, thin.needed
+            )));
         }
         let subscribers = topic.receivers();
         if trusting {

@@ -189,6 +189,10 @@ impl Broker {
             clock_ahead: stats.clock_ahead,
             refused: stats.refused,
             promotions: stats.promotions,
+            false_takeovers: self.pair.caution().false_takeovers,
+            pair_round_trip_us: self.partner.round_trip().as_nanos_u64() / 1_000,
+            pair_loss_ppm: self.partner.loss_ppm().into(),
+            pair_patience_us: self.partner.patience().as_nanos_u64() / 1_000,
             forwarded: stats.forwarded,
             late_replications: stats.late_replications,
             copies_kept: stats.copies_kept,
@@ -208,7 +212,7 @@ impl Broker {
         let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
             TopicState::Broken
-        } else if exposed || recent(troubles.endangered_at) {
+        } else if exposed || recent(troubles.endangered_at) || self.is_at_risk_by_link(topic) {
             TopicState::AtRisk
         } else {
             TopicState::Met

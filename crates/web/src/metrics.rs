@@ -165,6 +165,33 @@ pub const METRICS: &[Metric] = &[
         "1 if a crash of the primary would now be survived within every contract."
     ),
     of_node!("verge_promotions_total", Counter, promotions, "How often this broker became primary."),
+    of_node!(
+        "verge_false_takeovers_total",
+        Counter,
+        false_takeovers,
+        "How often this broker took the reign of a primary that was alive and reached again at once."
+    ),
+    metric(
+        "verge_pair_round_trip_seconds",
+        Kind::Gauge,
+        &[],
+        "To the partner and back, as heartbeats show it; 0 where none have come.",
+        |reading, samples| samples.value(reading.snapshot.node.pair_round_trip_us as f64 / 1e6),
+    ),
+    metric(
+        "verge_pair_loss_ratio",
+        Kind::Gauge,
+        &[],
+        "The share of the partner's heartbeats that is lost.",
+        |reading, samples| samples.value(reading.snapshot.node.pair_loss_ppm as f64 / 1e6),
+    ),
+    metric(
+        "verge_pair_patience_seconds",
+        Kind::Gauge,
+        &[],
+        "How long the partner may be silent before it is taken for dead; 0 where no heartbeats have come.",
+        |reading, samples| samples.value(reading.snapshot.node.pair_patience_us as f64 / 1e6),
+    ),
     of_node!("verge_clients", Gauge, clients, "Connected clients."),
     metric(
         "verge_streams",

@@ -59,6 +59,14 @@ pub struct NodeStatus<'a> {
     pub refused: u64,
     /// Promotions of this broker.
     pub promotions: u64,
+    /// Promotions of this broker from a primary that was alive and reached again at once.
+    pub false_takeovers: u64,
+    /// To the partner and back, in microseconds, as heartbeats show it; 0 where none have come.
+    pub pair_round_trip_us: u64,
+    /// What share of the partner's heartbeats is lost, in millionths.
+    pub pair_loss_ppm: u64,
+    /// How long the partner may be silent before it is taken for dead, in microseconds; 0 where no heartbeats have come.
+    pub pair_patience_us: u64,
     /// Messages that came while this broker did not reign, and were sent on to the one that does.
     pub forwarded: u64,
     /// Copies sent after their deadline.
@@ -140,7 +148,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 22],
+    counters: [U64; 26],
     latency: [I64; 3],
 }
 
@@ -159,6 +167,10 @@ impl<'a> NodeStatus<'a> {
             self.clock_ahead,
             self.refused,
             self.promotions,
+            self.false_takeovers,
+            self.pair_round_trip_us,
+            self.pair_loss_ppm,
+            self.pair_patience_us,
             self.forwarded,
             self.late_replications,
             self.copies_kept,
@@ -206,6 +218,10 @@ impl<'a> NodeStatus<'a> {
             clock_ahead,
             refused,
             promotions,
+            false_takeovers,
+            pair_round_trip_us,
+            pair_loss_ppm,
+            pair_patience_us,
             forwarded,
             late_replications,
             copies_kept,
@@ -242,6 +258,10 @@ impl<'a> NodeStatus<'a> {
             clock_ahead,
             refused,
             promotions,
+            false_takeovers,
+            pair_round_trip_us,
+            pair_loss_ppm,
+            pair_patience_us,
             forwarded,
             late_replications,
             copies_kept,

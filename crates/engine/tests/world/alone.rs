@@ -8,8 +8,8 @@ use endpoint::Endpoint;
 use engine::{BrokerNode, ClientNode, Node};
 use std::collections::BTreeMap;
 use wire::{
-    Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
-    MessageKind, Order, Outbox, PeerIndex, Protocol, Secret, Standing, decode,
+    Decoded, Effects, Evidence, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
+    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Secret, Standing, decode,
 };
 
 pub struct Alone<N> {
@@ -25,6 +25,7 @@ struct Wires {
     outboxes: BTreeMap<LinkId, Outbox>,
     closing: Vec<(LinkId, String)>,
     dials: Vec<PeerIndex>,
+    evidence: Option<Evidence>,
 }
 
 impl Effects for Wires {
@@ -50,6 +51,9 @@ impl Effects for Wires {
         self.outboxes.entry(link).or_default().append(write);
     }
     fn present_again(&mut self, _link: LinkId) {}
+    fn evidence(&self) -> Option<Evidence> {
+        self.evidence
+    }
     fn hang_up(&mut self, link: LinkId) {
         self.closing.push((link, String::new()));
     }
@@ -125,6 +129,11 @@ impl<N: Node> Alone<N> {
     pub fn close(&mut self, link: LinkId) {
         self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.wires);
         self.run();
+    }
+
+    /// What heartbeats say from now on.
+    pub fn hear(&mut self, evidence: Option<Evidence>) {
+        self.wires.evidence = evidence;
     }
 
     /// Connections that the node has asked for and does not have yet.

@@ -95,6 +95,7 @@ proptest! {
         round_trip(Frame::ClockReply { sent: Time(number), clock: Time(u64::from(row)) })?;
         round_trip(Frame::HandoverReply { done: flag, epoch: Epoch(number), text: &text })?;
         round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
+        round_trip(Frame::Heartbeats { nonce: u128::from(number).to_le_bytes() })?;
         round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;
         let farewell = [reason, 0, 0];
         let reason = Farewell::decode(&mut Reader(&farewell)).unwrap().reason;
@@ -134,7 +135,7 @@ proptest! {
         round_trip(Frame::NodeStatus(NodeStatus {
             name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
-            clock_ahead, refused, promotions, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
+            clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
         }))?;
         let row = StreamStatus {
             stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, subscribers: 2,

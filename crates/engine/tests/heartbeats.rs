@@ -1,0 +1,155 @@
+//! What heartbeats change about who is taken for dead.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod world;
+
+use contract::{NodeId, Span};
+use engine::BrokerNode;
+use wire::{Evidence, Frame, LinkId, Standing};
+use world::Log;
+use world::alone::{Alone, hello, reign};
+
+/// The other broker's process.
+const OTHER: u64 = 10;
+
+/// It lives, and its heartbeats come.
+const ALIVE: Evidence = Evidence {
+    node: NodeId(OTHER),
+    silence: Span::millis(5),
+    patience: Span::millis(20),
+    still: Span::ZERO,
+    heard: 1,
+    round_trip: None,
+    loss_ppm: 0,
+};
+const SILENT: Evidence = Evidence { silence: Span::millis(20), ..ALIVE };
+
+/// A broker that stands by and knows everything, and its connection to the primary.
+fn backup() -> (Alone<BrokerNode<Log>>, LinkId) {
+    let mut broker = Alone::broker(1, |_| {});
+    let primary = broker.accept();
+    broker.tell(primary, &hello(Standing::Primary, "a", OTHER, 1));
+    broker.tell(primary, &Frame::Synced);
+    assert!(broker.state().follows(primary) && broker.state().is_protected());
+    (broker, primary)
+}
+
+/// A broker that reigns and has a backup, and its connection to it.
+fn primary() -> (Alone<BrokerNode<Log>>, LinkId) {
+    let mut broker = Alone::broker(0, |_| {});
+    broker.pass(Span::secs(10));
+    let backup = broker.accept();
+    broker.tell(backup, &hello(Standing::Seeking, "b", OTHER, 0));
+    for frame in [Frame::Join, Frame::Standby, Frame::Poll { number: 1 }] {
+        broker.tell(backup, &frame);
+    }
+    assert!(broker.state().is_primary() && broker.state().is_protected());
+    (broker, backup)
+}
+
+#[test]
+fn a_silent_connection_is_no_death_while_heartbeats_come() {
+    let (mut broker, _) = backup();
+    broker.hear(Some(ALIVE));
+    broker.pass(Span::millis(1_500));
+    assert!(!broker.state().is_primary());
+    broker.hear(Some(SILENT));
+    broker.pass(Span::millis(21));
+    assert!(broker.state().is_primary());
+}
+
+#[test]
+fn without_heartbeats_and_for_those_of_another_process_the_connection_alone_tells() {
+    for evidence in [None, Some(Evidence { node: NodeId(77), ..ALIVE })] {
+        let (mut broker, _) = backup();
+        broker.hear(evidence);
+        broker.pass(Span::millis(41));
+        assert!(broker.state().is_primary(), "{evidence:?}");
+    }
+}
+
+#[test]
+fn a_process_whose_data_thread_stands_still_is_given_up() {
+    let (mut broker, _) = backup();
+    broker.hear(Some(Evidence { still: Span::millis(199), ..ALIVE }));
+    broker.pass(Span::millis(500));
+    assert!(!broker.state().is_primary());
+    broker.hear(Some(Evidence { still: Span::millis(200), ..ALIVE }));
+    broker.pass(Span::millis(21));
+    assert!(broker.state().is_primary());
+}
+
+#[test]
+fn a_connection_that_stays_silent_is_made_anew_and_the_primary_keeps_its_reign() {
+    let (mut broker, primary) = backup();
+    broker.hear(Some(ALIVE));
+    broker.pass(Span::millis(2_100));
+    assert!(broker.wants_closed(primary).is_some());
+    broker.close(primary);
+    broker.pass(Span::secs(3));
+    assert!(!broker.state().is_primary(), "it is dialed until it answers");
+    assert!(broker.dials() > 0);
+    broker.refuse_dials();
+    assert!(broker.state().is_primary(), "where nobody listens, nobody reigns, whatever was heard before");
+}
+
+#[test]
+fn a_backup_that_polls_late_is_not_dropped_while_its_heartbeats_come() {
+    let (mut broker, link) = primary();
+    broker.hear(Some(ALIVE));
+    broker.pass(Span::millis(1_500));
+    assert!(broker.state().is_protected());
+    broker.hear(Some(SILENT));
+    broker.pass(Span::millis(100));
+    assert!(!broker.state().is_protected());
+    assert!(broker.wants_closed(link).is_some());
+}
+
+#[test]
+fn a_suspicion_that_was_wrong_makes_it_wait_longer() {
+    let (mut broker, primary) = backup();
+    broker.hear(Some(SILENT));
+    broker.pass(Span::millis(41));
+    assert!(broker.state().is_primary());
+    // The one that was taken for dead says something.
+    broker.tell(primary, &reign(Standing::Primary, OTHER, 1));
+    let told = |broker: &mut Alone<BrokerNode<Log>>| {
+        broker.pass(Span::millis(100));
+        broker.node.reporter().0.iter().any(|line| line.contains("took lives"))
+    };
+    assert!(told(&mut broker), "{:?}", broker.node.reporter().0);
+    // It reigns again, and is silent for as long as before.
+    broker.tell(primary, &reign(Standing::Primary, OTHER, 9));
+    broker.tell(primary, &Frame::Synced);
+    assert!(broker.state().follows(primary));
+    broker.pass(Span::millis(41));
+    assert!(!broker.state().is_primary());
+    broker.hear(Some(Evidence { silence: Span::millis(40), ..ALIVE }));
+    broker.pass(Span::millis(41));
+    assert!(broker.state().is_primary(), "twice the patience, and not more");
+}
+
+#[test]
+fn whoever_reigned_a_moment_ago_does_not_search_when_its_successor_dies() {
+    let (mut broker, link) = primary();
+    broker.tell(link, &reign(Standing::Primary, OTHER, 5));
+    assert!(broker.state().follows(link), "deposed");
+    // The successor dies before it has told everything.
+    broker.close(link);
+    broker.refuse_dials();
+    assert!(broker.state().is_primary());
+    assert!(broker.state().reign().epoch.0 > 5);
+}
+
+#[test]
+fn whoever_knew_everything_a_moment_ago_does_not_search_either() {
+    let (mut broker, link) = backup();
+    // Its primary closes the connection and takes it anew, and dies before it has told everything again.
+    broker.close(link);
+    let again = broker.connect(0);
+    broker.tell(again, &hello(Standing::Primary, "a", OTHER, 1));
+    assert!(broker.state().follows(again) && !broker.state().is_protected());
+    broker.close(again);
+    broker.refuse_dials();
+    assert!(broker.state().is_primary());
+}
