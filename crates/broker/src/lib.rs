@@ -41,6 +41,7 @@ pub use events::{Event, Loneliness, PromotionCause};
 pub use facts::{Fact, JsonObject, Severity, write_json};
 pub use posting::{Origin, Posted, Posting, Route, Routed, Unposted, without_contract};
 pub use process::{Outcome, Processed, Processing};
+pub use reign::Beginning;
 pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use snapshot::Snapshot;
 pub use status::Survey;

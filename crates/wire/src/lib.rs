@@ -4,6 +4,7 @@
 
 mod effects;
 mod frame;
+mod knowledge;
 pub mod limits;
 mod load;
 mod message;
@@ -17,13 +18,14 @@ pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Trans
 pub use frame::{
     Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
 };
+pub use knowledge::{Comparison, Knowledge, Knows, Part, REIGNS_TOLD_MAX};
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
 pub use message::{
     MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,
 };
 pub use outbox::Outbox;
 pub use secret::Secret;
-pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
+pub use status::{NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;

@@ -226,6 +226,7 @@ impl Tried {
                 name,
                 user: "",
                 password: Secret(""),
+                knows: wire::Knows::NOTHING,
             }),
         );
     }

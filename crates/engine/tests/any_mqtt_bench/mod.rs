@@ -278,6 +278,7 @@ impl Bench {
                     name,
                     user: "",
                     password: Secret(""),
+                    knows: wire::Knows::NOTHING,
                 }));
                 out.push(&Frame::Synced);
             }
@@ -295,6 +296,7 @@ impl Bench {
                     name,
                     user: "",
                     password: Secret(""),
+                    knows: wire::Knows::NOTHING,
                 }));
             }
             3 => out.push(&Frame::Join),
