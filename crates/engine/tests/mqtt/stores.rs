@@ -1,7 +1,7 @@
 //! Brokers whose stores do not hold the same, after both have died.
 
-use crate::sessions::{lasting, passing};
-use crate::world::mqtt::message;
+use crate::sessions::passing;
+use crate::world::mqtt::{lasting, message};
 use crate::world::{Disk, World};
 use contract::Span;
 use mqtt::testing::{QoS, v5};
