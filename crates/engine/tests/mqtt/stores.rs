@@ -180,8 +180,8 @@ fn copies_that_grew_apart_are_put_aside_with_the_numbers() {
     world.run_for(Span::secs(10));
     let publisher = world.connected(0, passing("publisher"));
     // More than is kept for the partner.
-    for number in 0..20 {
-        retain(&mut world, publisher, &format!("apart/{number}"), &vec![7; 500_000]);
+    for number in 0..160 {
+        retain(&mut world, publisher, &format!("apart/{number}"), &[7; 60_000]);
     }
     world.start(1);
     world.run_for(Span::secs(5));
