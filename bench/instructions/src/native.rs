@@ -161,6 +161,7 @@ fn hello(link: LinkId, standing: Standing, name: &str) -> Vec<u8> {
         name,
         user: "",
         password: Secret(""),
+        knows: wire::Knows::NOTHING,
     }))
 }
 

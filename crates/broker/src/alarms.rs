@@ -67,12 +67,20 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::PairLinkThin { .. }
         | Event::TookOverFalsely { .. }
         | Event::OperatorFailed { .. }
-        | Event::OperatorOverdue { .. } => true,
+        | Event::OperatorOverdue { .. }
+        | Event::KnowsMore { .. }
+        | Event::KnowsLess { .. }
+        | Event::CopyLeft { overtaken: false, .. }
+        | Event::StoreGivenUp { .. }
+        | Event::StoreBack { .. }
+        | Event::StoreOld { .. } => true,
         Event::Promoted { .. }
         | Event::SteppedDown { .. }
         | Event::Joined { .. }
         | Event::HandedOver { .. }
         | Event::Expelled { .. }
+        | Event::ReignsUnasked { .. }
+        | Event::CopyLeft { .. }
         | Event::Reincarnated { .. } => false,
     }
 }

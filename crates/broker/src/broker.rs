@@ -4,12 +4,12 @@ use crate::events::Event;
 use crate::finished::Finished;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
-use crate::pair::{Decision, News, Pair};
+use crate::pair::{Copies, Decision, News, Pair};
 use crate::partner::PartnerLink;
 use crate::posting::{Route, Routed};
 use crate::process::{Processed, Processing};
 use crate::queue::Queue;
-use crate::reign::Leaving;
+use crate::reign::{Beginning, Leaving};
 use crate::sessions::{Deferred, Session, Sessions};
 use crate::settings::{Policy, Replication, Settings};
 use crate::status::{Stats, Survey};
@@ -17,7 +17,8 @@ use crate::table::{Stream, Table};
 use contract::{Admission, Reign, Time};
 use std::ops::Range;
 use wire::{
-    Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, PeerIndex, Secret, Standing,
+    Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
+    Standing, StoreState,
 };
 
 /// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
@@ -84,6 +85,27 @@ pub trait Outputs: Effects {
         let _ = link;
     }
 
+    /// Tells a backup that remembers more what has been changed since this broker began to reign. `false`: that is not known any more.
+    fn tell_changes(&mut self, link: LinkId) -> bool {
+        let _ = link;
+        false
+    }
+
+    /// How far what is remembered of other protocols is. `None`: nothing is.
+    fn knowledge(&self) -> Option<&Knowledge> {
+        None
+    }
+
+    /// What is remembered is about to be forgotten, and nobody else has all of it: it is kept aside. Returns where.
+    fn set_aside(&mut self) -> Option<String> {
+        None
+    }
+
+    /// What keeps what is remembered on a disk, and why it does not.
+    fn store(&self) -> (StoreState, &str) {
+        (StoreState::None, "")
+    }
+
     /// Another broker will tell; what this one remembers is forgotten.
     fn forget(&mut self, now: Time) {
         let _ = now;
@@ -143,6 +165,8 @@ pub struct Broker {
     /// The stream with which it goes on.
     pub(crate) next_look: usize,
     pub(crate) leaving: Leaving,
+    /// How its reign began.
+    pub(crate) beginning: Beginning,
     /// Who asked for the handover that is under way.
     pub(crate) handover_asker: Option<LinkId>,
     /// The poll that was last sent before the latest message was forwarded. The answer to a later one says that the
@@ -190,6 +214,7 @@ impl Broker {
             housekeeping_at: now,
             next_look: 0,
             leaving: Leaving::No,
+            beginning: Beginning::default(),
             handover_asker: None,
             forwarded_after_poll: None,
             round: 0,
@@ -216,9 +241,24 @@ impl Broker {
         self.pair.backup().map(|partner| partner.link)
     }
 
+    /// Whether a backup is being told what there is.
+    pub fn is_telling(&self) -> bool {
+        self.pair.backup().is_some_and(|partner| !partner.told)
+    }
+
     /// The highest reign that it knows of; its own while it is primary.
     pub fn reign(&self) -> Reign {
         self.pair.reign
+    }
+
+    /// How its reign began; of use while it reigns.
+    pub fn beginning(&self) -> Beginning {
+        self.beginning
+    }
+
+    /// What it remembers of other protocols may be old. It must have just started.
+    pub fn doubt(&mut self) {
+        self.pair.doubt();
     }
 
     /// Whether it stands by for the broker on this link.
@@ -383,9 +423,15 @@ impl Broker {
                     self.listen_for(from, out);
                 }
             }
-            Frame::Join => self.take_backup(now, from, out),
+            Frame::Join => self.take_backup(now, from, false, out),
+            Frame::JoinKnowing => self.take_backup(now, from, true, out),
+            Frame::Knows(knows) => {
+                if let Some(link) = self.links.get_mut(from) {
+                    link.knowledge = knows.read();
+                }
+            }
             Frame::Synced => self.know_everything(from, out),
-            Frame::Standby => self.become_protected(from, out),
+            Frame::Standby => self.become_protected(now, from, out),
             Frame::TakeOver { epoch } => {
                 let decision = self.pair.on_take_over(from, epoch);
                 self.carry_out(now, decision, out);
@@ -393,7 +439,8 @@ impl Broker {
             Frame::Reign { reign, standing } => {
                 let known = self.pair.news_of(from);
                 if let Some(news) = known {
-                    self.hear_news(now, News { reign, standing, ..news }, out);
+                    let copies = self.compare_copies(from, out);
+                    self.hear_news(now, News { reign, standing, copies, ..news }, out);
                 }
             }
             _ => self.expel(from, FarewellReason::Misbehaved, "a broker may not send this frame", out),
@@ -448,6 +495,7 @@ impl Broker {
         if let Some(link) = self.links.get_mut(from) {
             link.party = Party::Peer;
             link.name = hello.name.into();
+            link.knowledge = hello.knows.read();
         }
         out.put_first(from);
         self.greet(from, out);
@@ -457,8 +505,15 @@ impl Broker {
             reign: hello.reign,
             node: hello.node,
             prefers_to_reign: hello.prefers_to_reign,
+            copies: self.compare_copies(from, out),
         };
         self.hear_news(now, news, out);
+    }
+
+    /// What we remember, and what the broker on this link does.
+    fn compare_copies(&self, link: LinkId, out: &impl Outputs) -> Copies {
+        let (nothing, theirs) = (Knowledge::default(), self.links.get(link).map(|link| &link.knowledge));
+        Copies::compare(out.knowledge().unwrap_or(&nothing), theirs.unwrap_or(&nothing))
     }
 
     fn hear_news(&mut self, now: Time, news: News, out: &mut impl Outputs) {
@@ -495,6 +550,10 @@ impl Broker {
             return;
         }
         let to_partner = state.dialed || matches!(state.party, Party::Peer);
+        let mut knows = Vec::new();
+        if let Some(knowledge) = out.knowledge().filter(|_| to_partner) {
+            knowledge.write(&mut knows);
+        }
         let hello = Hello {
             standing: self.pair.standing(),
             prefers_to_reign: self.settings.prefers_to_reign,
@@ -504,6 +563,7 @@ impl Broker {
             name: &self.settings.name,
             user: "",
             password: Secret(if to_partner { &self.secret } else { "" }),
+            knows: Knows::of(&knows),
         };
         out.send(link, &Frame::Hello(hello));
         if to_partner {

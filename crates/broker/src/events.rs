@@ -286,6 +286,61 @@ pub enum Event<'a> {
         /// The client.
         client: &'a str,
     },
+    /// This broker reigns, could not ask its partner, and may know less of sessions and retained messages.
+    ReignsUnasked {
+        /// How many changes of them it knows of.
+        known: u64,
+    },
+    /// This broker knows more of sessions and retained messages than the partner that reigns: it is about to reign itself.
+    KnowsMore {
+        /// How many changes it knows of.
+        ours: u64,
+        /// How many the partner does.
+        theirs: u64,
+    },
+    /// The partner that joins knows more of sessions and retained messages than this broker, which reigns: it is given the reign.
+    KnowsLess {
+        /// How many changes this broker knows of.
+        ours: u64,
+        /// How many the partner does.
+        theirs: u64,
+    },
+    /// This broker takes the partner's sessions and retained messages, and the partner lacks some of its own.
+    CopyLeft {
+        /// How many changes this broker knew of.
+        ours: u64,
+        /// How many the partner does.
+        theirs: u64,
+        /// How many of ours are not among them.
+        surplus: u64,
+        /// Whether they came after all that the partner had been told when it took the reign, so that nobody counted on them.
+        overtaken: bool,
+        /// The file with this broker's copy, if it had a store.
+        aside: Option<&'a str>,
+    },
+    /// A write to the store has failed.
+    StoreGivenUp {
+        /// Why.
+        reason: &'a str,
+        /// Up to which change everything is in it.
+        stored: u64,
+    },
+    /// The store that was given up has everything again.
+    StoreBack {
+        /// Up to which change.
+        stored: u64,
+    },
+    /// What the store holds is not what was written last.
+    StoreOld {
+        /// Why.
+        reason: &'a str,
+        /// Up to which change it has everything.
+        stored: u64,
+        /// Up to which change it had.
+        expected: u64,
+        /// The file that could not be used, if there is one.
+        aside: Option<&'a str>,
+    },
 }
 
 impl fmt::Display for Event<'_> {
@@ -353,6 +408,13 @@ impl fmt::Display for Event<'_> {
             Event::ClockApart { client, ahead, within } => write_clock(f, client, *ahead, *within),
             Event::DeadlineMissed { .. } | Event::LossRun { .. } => self.write_breach(f),
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
+            Event::ReignsUnasked { .. }
+            | Event::KnowsMore { .. }
+            | Event::KnowsLess { .. }
+            | Event::CopyLeft { .. } => self.write_copies(f),
+            Event::StoreGivenUp { .. } | Event::StoreBack { .. } | Event::StoreOld { .. } => {
+                self.write_store(f)
+            }
         }
     }
 }
@@ -406,6 +468,77 @@ impl Event<'_> {
                 "{run} messages in a row of `{topic}` from {publisher} are missing, and its contract tolerates \
                  {tolerated}: raise what the publisher retains, or find what loses them (`verge doctor`)"
             ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Event<'_> {
+    /// What both brokers know of sessions and retained messages.
+    fn write_copies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::ReignsUnasked { known } => write!(
+                f,
+                "this broker reigns without having asked its partner: it knows of {known} changes of sessions and retained messages, \
+                 and the partner may know of more. If so, it takes the reign when it comes. Start the other broker"
+            ),
+            Event::KnowsMore { ours, theirs } => write!(
+                f,
+                "the partner reigns and knows of {theirs} changes of sessions and retained messages, and this broker of {ours}: it \
+                 keeps them, learns what the partner has changed since, and takes the reign"
+            ),
+            Event::KnowsLess { ours, theirs } => write!(
+                f,
+                "the partner knows of {theirs} changes of sessions and retained messages, and this broker of {ours}: it learns what \
+                 has changed since, and is given the reign"
+            ),
+            Event::CopyLeft { ours, theirs, surplus, overtaken: true, .. } => write!(
+                f,
+                "the partner had taken the reign with all that it had been told: {surplus} changes of sessions and retained messages \
+                 after that are given up (this broker knew of {ours}, the partner knows of {theirs})"
+            ),
+            Event::CopyLeft { ours, theirs, surplus, aside, .. } => {
+                write!(
+                    f,
+                    "the partner reigns without {surplus} changes of sessions and retained messages that this broker knows of \
+                     (this broker knows of {ours}, the partner of {theirs}), and both have changed: this broker takes the partner's. "
+                )?;
+                match aside {
+                    Some(aside) => write!(
+                        f,
+                        "Its own are kept in {aside}; to go back to them, stop both brokers and put it in the place of records.redb"
+                    ),
+                    None => f.write_str(
+                        "Its own are given up, since it has no store (store.folder) to keep them in",
+                    ),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What has become of the store.
+    fn write_store(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::StoreGivenUp { reason, stored } => write!(
+                f,
+                "the store is given up at change {stored}, and this broker goes on without it: sessions and retained messages will \
+                 not outlive a restart of both brokers. {reason}. Mend the disk or free some space; it is tried again by itself"
+            ),
+            Event::StoreBack { stored } => {
+                write!(f, "the store is back, and has everything up to change {stored}")
+            }
+            Event::StoreOld { reason, stored, expected, aside } => {
+                write!(
+                    f,
+                    "the store holds sessions and retained messages up to change {stored}, and did up to change {expected}: {reason}. \
+                     What is missing comes from the partner, if it knows more"
+                )?;
+                if let Some(aside) = aside {
+                    write!(f, ". The file that cannot be used is {aside}")?;
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -104,18 +104,32 @@ impl Event<'_> {
             Event::Reincarnated { .. } => "reincarnated",
             Event::DeadlineMissed { .. } => "deadline_missed",
             Event::LossRun { .. } => "loss_run",
+            Event::ReignsUnasked { .. } => "reigns_unasked",
+            Event::KnowsMore { .. } => "knows_more",
+            Event::KnowsLess { .. } => "knows_less",
+            Event::CopyLeft { .. } => "copy_left",
+            Event::StoreGivenUp { .. } => "store_given_up",
+            Event::StoreBack { .. } => "store_back",
+            Event::StoreOld { .. } => "store_old",
         }
     }
 
     /// How grave it is.
     pub fn severity(&self) -> Severity {
         match self {
-            Event::Unprotected { .. } | Event::LossRun { .. } => Severity::Error,
+            Event::Unprotected { .. }
+            | Event::LossRun { .. }
+            | Event::StoreGivenUp { .. }
+            | Event::StoreOld { .. }
+            | Event::CopyLeft { overtaken: false, .. } => Severity::Error,
             Event::Promoted { .. }
             | Event::SteppedDown { .. }
             | Event::Joined { .. }
             | Event::Protected { .. }
             | Event::HandedOver { .. }
+            | Event::ReignsUnasked { .. }
+            | Event::CopyLeft { .. }
+            | Event::StoreBack { .. }
             | Event::Reincarnated { .. } => Severity::Info,
             _ => Severity::Warning,
         }
@@ -146,7 +160,14 @@ impl Event<'_> {
             | Event::PairLinkLossy { .. }
             | Event::PairLinkThin { .. }
             | Event::TookOverFalsely { .. }
-            | Event::HandedOver { .. } => "",
+            | Event::HandedOver { .. }
+            | Event::ReignsUnasked { .. }
+            | Event::KnowsMore { .. }
+            | Event::KnowsLess { .. }
+            | Event::CopyLeft { .. }
+            | Event::StoreGivenUp { .. }
+            | Event::StoreBack { .. }
+            | Event::StoreOld { .. } => "",
         }
     }
 
@@ -254,6 +275,29 @@ impl Event<'_> {
                 hear("client", Text(publisher));
                 hear("run", Number(*run));
                 hear("tolerated", Number(u64::from(*tolerated)));
+            }
+            Event::ReignsUnasked { known } => hear("known", Number(*known)),
+            Event::KnowsMore { ours, theirs } | Event::KnowsLess { ours, theirs } => {
+                hear("known", Number(*ours));
+                hear("known_by_partner", Number(*theirs));
+            }
+            Event::CopyLeft { ours, theirs, surplus, overtaken, aside } => {
+                hear("known", Number(*ours));
+                hear("known_by_partner", Number(*theirs));
+                hear("surplus", Number(*surplus));
+                hear("overtaken", Flag(*overtaken));
+                hear("aside", Text(aside.unwrap_or("")));
+            }
+            Event::StoreGivenUp { reason, stored } => {
+                hear("reason", Text(reason));
+                hear("stored", Number(*stored));
+            }
+            Event::StoreBack { stored } => hear("stored", Number(*stored)),
+            Event::StoreOld { reason, stored, expected, aside } => {
+                hear("reason", Text(reason));
+                hear("stored", Number(*stored));
+                hear("expected", Number(*expected));
+                hear("aside", Text(aside.unwrap_or("")));
             }
         }
     }

@@ -45,6 +45,7 @@ pub use facts::{Fact, JsonObject, Severity, write_json};
 pub use liveness::{Hearing, Liveness};
 pub use posting::{Origin, Posted, Posting, Route, Routed, Unposted, without_contract};
 pub use process::{Outcome, Processed, Processing};
+pub use reign::Beginning;
 pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use snapshot::Snapshot;
 pub use status::{FAILING_MAX, Failing, OTHERS, Survey};

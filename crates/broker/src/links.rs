@@ -4,7 +4,7 @@ use crate::bitset::BitSet;
 use crate::numbers::Numbers;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
-use wire::{ClockDifference, LinkId, Nonce, Standing};
+use wire::{ClockDifference, Knowledge, LinkId, Nonce, Standing};
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -25,6 +25,8 @@ pub(crate) struct Link {
     pub(crate) standing: Standing,
     /// The reign of which the client last told.
     pub(crate) reign: Reign,
+    /// What the partner last told that it remembers of other protocols.
+    pub(crate) knowledge: Knowledge,
     /// The peer's numbers for streams, to ours.
     pub(crate) numbers: Numbers,
     /// Our streams that have been named to the peer.
@@ -55,6 +57,7 @@ impl Link {
             incarnation: 0,
             standing: Standing::Orphaned,
             reign: Reign::default(),
+            knowledge: Knowledge::default(),
             numbers: Numbers::default(),
             announced: BitSet::default(),
             greeted: false,

@@ -22,7 +22,8 @@
 use crate::events::{Loneliness, PromotionCause};
 use crate::settings::Detection;
 use contract::{Mutant, NodeId, Reign, Span, Time};
-use wire::{Evidence, LinkId, Standing};
+use std::cmp::Ordering;
+use wire::{Evidence, Knowledge, LinkId, Standing};
 
 /// What this broker is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +53,8 @@ pub(crate) struct Partner {
     pub(crate) look_at: Time,
     /// It has been found silent once since.
     pub(crate) doubted: bool,
+    /// It keeps what it remembers, since that is more than we do, and is to reign when it knows the rest.
+    pub(crate) knows_more: bool,
 }
 
 /// What the other broker last said on one of the links to it.
@@ -62,6 +65,62 @@ pub(crate) struct News {
     pub(crate) reign: Reign,
     pub(crate) node: NodeId,
     pub(crate) prefers_to_reign: bool,
+    pub(crate) copies: Copies,
+}
+
+/// How what this broker remembers of other protocols compares with what its partner does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Copies {
+    /// Ours, seen from theirs: `Less` goes second.
+    pub(crate) rank: Ordering,
+    /// Each has something that the other lacks.
+    pub(crate) apart: bool,
+    /// Ours has all of theirs, except what the partner has changed since it began to reign without asking us, and more.
+    pub(crate) keeps: bool,
+    /// Changes that we know of.
+    pub(crate) ours: u64,
+    /// The same of the partner.
+    pub(crate) theirs: u64,
+    /// How many of ours the partner lacks.
+    pub(crate) surplus: u64,
+    /// Whether these were overtaken: its reign began with all that ours had told.
+    pub(crate) overtaken: bool,
+}
+
+impl Copies {
+    /// Neither remembers anything.
+    #[cfg(test)]
+    pub(crate) const NONE: Copies = Copies {
+        rank: Ordering::Equal,
+        apart: false,
+        keeps: false,
+        ours: 0,
+        theirs: 0,
+        surplus: 0,
+        overtaken: true,
+    };
+
+    pub(crate) fn compare(ours: &Knowledge, theirs: &Knowledge) -> Copies {
+        let (more, less) = (ours.covers(theirs, false), theirs.covers(ours, false));
+        // Where neither is a part of the other, one that began without asking goes first, if the other has everything else: it tells
+        // what it has changed, and gives the reign. Otherwise the longer one does. Both sides count alike.
+        let (keeps, kept) = (ours.covers(theirs, true), theirs.covers(ours, true));
+        let rank = match (more, less) {
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) if keeps != kept => kept.cmp(&keeps),
+            _ => ours.total().cmp(&theirs.total()),
+        };
+        Copies {
+            rank,
+            apart: !more && !less,
+            keeps: !less && keeps,
+            ours: ours.total(),
+            theirs: theirs.total(),
+            surplus: theirs.lacks(ours),
+            overtaken: less,
+        }
+    }
 }
 
 /// What is to be done.
@@ -88,6 +147,8 @@ pub(crate) struct Pair {
     node: NodeId,
     prefers_to_reign: bool,
     has_peer: bool,
+    /// What it remembers may be old: it is in no hurry to reign before its partner has been asked.
+    doubts: bool,
     detection: Detection,
     pub(crate) role: Role,
     /// The highest reign heard of; this broker's own while it is primary.
@@ -164,6 +225,7 @@ impl Pair {
             node,
             prefers_to_reign,
             has_peer,
+            doubts: false,
             detection,
             role: Role::Seeking { since: now },
             reign: Reign::default(),
@@ -178,6 +240,11 @@ impl Pair {
             primary_node: NodeId(0),
             caution: Caution { doublings: 0, since: now, suspected: None, false_takeovers: 0 },
         }
+    }
+
+    /// What this broker remembers may be old.
+    pub(crate) fn doubt(&mut self) {
+        self.doubts = true;
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -376,7 +443,7 @@ impl Pair {
             Role::Backup { primary: None, synced, .. } => self.take_over(now, synced),
             Role::Seeking { .. }
                 if refused
-                    && (self.knows_most() || self.prefers_to_reign && !clients_follow)
+                    && (self.knows_most() || self.prefers_to_reign && !self.doubts && !clients_follow)
                     && self.news.is_empty() =>
             {
                 Decision::Promote(PromotionCause::Alone)
@@ -557,7 +624,7 @@ impl Pair {
     }
 
     /// Takes the broker on a link as backup, from the beginning.
-    pub(crate) fn accept_backup(&mut self, now: Time, link: LinkId) -> bool {
+    pub(crate) fn accept_backup(&mut self, now: Time, link: LinkId, knows_more: bool) -> bool {
         let look_at = now + self.silence();
         match &mut self.role {
             Role::Primary { backup } => {
@@ -571,6 +638,7 @@ impl Pair {
                     stands_by,
                     heard: now,
                     doubted,
+                    knows_more,
                 });
                 true
             }
@@ -718,8 +786,8 @@ impl Pair {
     }
 
     fn go_first(&mut self, news: News) -> Decision {
-        let rank = (self.prefers_to_reign, self.node);
-        if self.knows_most() || rank > (news.prefers_to_reign, news.node) {
+        let rank = (news.copies.rank, self.prefers_to_reign, self.node);
+        if self.knows_most() || rank > (Ordering::Equal, news.prefers_to_reign, news.node) {
             self.reign = self.reign.max(news.reign);
             let cause = if self.knows_most() { PromotionCause::Restarted } else { PromotionCause::First };
             Decision::Promote(cause)
@@ -815,9 +883,20 @@ impl Pair {
             // Its successor's host may have died without a word, and publishers wait.
             _ if self.knows_most() => self.verdict_within(),
             (false, _) => Span::ZERO,
-            (true, true) => self.detection.seek_preferred,
+            (true, true) if !self.doubts && !self.knows_less() => self.detection.seek_preferred,
+            (true, true) => self.detection.seek_preferred.max(self.detection.seek_other),
             (true, false) => self.detection.seek_other,
         }
+    }
+
+    /// Whether this broker and a partner that is there each remember something that the other does not.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.news.iter().any(|news| news.copies.apart)
+    }
+
+    /// Whether a partner that is there remembers more.
+    fn knows_less(&self) -> bool {
+        self.news.iter().any(|news| news.copies.rank == Ordering::Less)
     }
 
     fn silence(&self) -> Span {

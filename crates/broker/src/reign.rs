@@ -2,12 +2,13 @@
 
 use crate::broker::{Broker, Outputs, PARTNER};
 use crate::events::{Event, PromotionCause};
-use crate::pair::{Decision, Role};
+use crate::links::Party;
+use crate::pair::{Copies, Decision, Role};
 use crate::queue::JobKind;
 use crate::ring::SlotFlags;
 use crate::table::Topic;
 use contract::{Mutant, Time};
-use wire::{Companion, Farewell, FarewellReason, Frame, LinkId, Standing};
+use wire::{Companion, Farewell, FarewellReason, Frame, Knowledge, Knows, LinkId, Standing, StoreState};
 
 /// How far this broker is on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,15 @@ pub(crate) enum Leaving {
         reigned: bool,
         epoch: u64,
     },
+}
+
+/// How a reign began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Beginning {
+    /// The partner could not be asked whether it remembers more.
+    pub unasked: bool,
+    /// Nobody remembers more that counts.
+    pub closes: bool,
 }
 
 impl Broker {
@@ -62,6 +72,13 @@ impl Broker {
     /// Takes the reign (A5): everybody is told, and every copy that may not have been dispatched is.
     fn promote(&mut self, now: Time, cause: PromotionCause, out: &mut impl Outputs) {
         let reigned = self.pair.is_primary();
+        if !reigned {
+            // Whoever has handed over remembers everything.
+            let alone = cause == PromotionCause::Alone && !self.pair.remembers();
+            let apart = cause == PromotionCause::First && self.pair.is_apart();
+            let unasked = self.settings.has_peer && (alone || apart);
+            self.beginning = Beginning { unasked, closes: !unasked };
+        }
         let reign = self.pair.promote();
         self.stats.promotions += 1;
         if let Some(asker) = self.handover_asker.take() {
@@ -74,6 +91,14 @@ impl Broker {
             session.detached_at = now;
         }
         out.report(&Event::Promoted { reign, cause, recovered });
+        if let Some(known) = out.knowledge().map(Knowledge::total)
+            && !reigned
+            && self.beginning.unasked
+            && cause == PromotionCause::Alone
+            && out.store().0 != StoreState::None
+        {
+            out.report(&Event::ReignsUnasked { known });
+        }
         self.judge_provisional_streams(out);
     }
 
@@ -121,11 +146,31 @@ impl Broker {
     }
 
     /// Stands by for the broker on this link.
+    ///
+    /// What it remembers is forgotten, and learnt from the primary. If the primary lacks some of it, that is never in silence: where
+    /// it reigns without having asked us, we keep ours, learn what it has changed, and are given the reign. Otherwise ours is put
+    /// aside.
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+        let copies = self.pair.news_of(link).map(|news| news.copies);
         self.pair.join(now, link);
         self.listen_for(link, out);
-        out.forget(now);
-        out.send(link, &Frame::Join);
+        match copies {
+            Some(copies) if copies.keeps => {
+                out.report(&Event::KnowsMore { ours: copies.ours, theirs: copies.theirs });
+                out.send(link, &Frame::JoinKnowing);
+            }
+            copies => {
+                if let Some(Copies { ours, theirs, surplus, overtaken, .. }) =
+                    copies.filter(|copies| copies.surplus > 0)
+                {
+                    let aside = if overtaken { None } else { out.set_aside() };
+                    let aside = aside.as_deref();
+                    out.report(&Event::CopyLeft { ours, theirs, surplus, overtaken, aside });
+                }
+                out.forget(now);
+                out.send(link, &Frame::Join);
+            }
+        }
         self.tell_standing(out);
         if let Some(asker) = self.handover_asker.take() {
             let text = "the backup reigns now, and this broker stands by";
@@ -145,10 +190,17 @@ impl Broker {
 
     /// Tells everybody what this broker is now.
     fn tell_standing(&self, out: &mut impl Outputs) {
+        let mut knows = Vec::new();
+        if let Some(knowledge) = out.knowledge() {
+            knowledge.write(&mut knows);
+        }
         let news = Frame::Reign { reign: self.pair.reign, standing: self.pair.standing() };
         for (id, link) in self.links.iter() {
             // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
             if link.greeted && !link.closing {
+                if !knows.is_empty() && matches!(link.party, Party::Peer) {
+                    out.send(id, &Frame::Knows(Knows::of(&knows)));
+                }
                 out.send(id, &news);
             }
         }
@@ -172,7 +224,7 @@ impl Broker {
         }
     }
 
-    fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
+    pub(crate) fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
         let before = self.stats.forwarded;
         self.take_back_unprocessed(out);
         while let Some(job) = self.queue.pop() {

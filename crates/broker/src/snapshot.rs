@@ -5,7 +5,7 @@ use crate::classes::ClassCounts;
 use crate::settings::Limits;
 use crate::status::{Failing, Survey};
 use contract::{Epoch, NodeId, Reign, Span, Time};
-use wire::{LevelStatus, LevelStatuses, NodeStatus, Standing, TopicState};
+use wire::{LevelStatus, LevelStatuses, NodeStatus, Standing, StoreState, TopicState};
 
 /// A broker at one instant. It is filled again and again: what it has reserved stays, so that filling it does not allocate.
 #[derive(Clone, Debug)]
@@ -28,8 +28,8 @@ pub struct Snapshot {
     pub knows_primary: bool,
     /// Whether it has been asked to end.
     pub leaving: bool,
-    /// Whether a write to durable storage has failed, so that nothing more is stored. A broker without storage leaves it `false`.
-    pub store_poisoned: bool,
+    /// Why the store was given up; empty while it writes, or if there is none. What it does is in `node`.
+    pub store_reason: String,
     /// Streams whose contract is met, at risk, broken; only if they were asked for.
     pub states: [u64; 3],
     /// Counts by class of contract.
@@ -56,7 +56,7 @@ impl Default for Snapshot {
             has_peer: false,
             knows_primary: false,
             leaving: false,
-            store_poisoned: false,
+            store_reason: String::new(),
             states: [0; 3],
             classes: Vec::new(),
             levels: Vec::new(),
@@ -108,6 +108,9 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     unprocessed: 0,
     under_way: 0,
     latency: [Span::ZERO; 3],
+    known: 0,
+    store: StoreState::None,
+    store_reason: "",
 };
 
 impl Broker {

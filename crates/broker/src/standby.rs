@@ -9,6 +9,7 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
+use crate::pair::Copies;
 use crate::ring::SlotFlags;
 use contract::{Mutant, Time};
 use wire::{Frame, LinkId, Marks, MessageFlags, Messages};
@@ -18,10 +19,14 @@ const STREAMS_TOLD_MIN: u32 = 64;
 
 impl Broker {
     /// A broker wants to stand by for us.
-    pub(crate) fn take_backup(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
-        if !self.pair.accept_backup(now, from) {
+    pub(crate) fn take_backup(&mut self, now: Time, from: LinkId, knows_more: bool, out: &mut impl Outputs) {
+        if !self.pair.accept_backup(now, from, knows_more) {
             // We do not reign; our greeting or a later word of ours tells it so.
             return;
+        }
+        if let Some(news) = self.pair.news_of(from).filter(|_| knows_more) {
+            let Copies { ours, theirs, .. } = news.copies;
+            out.report(&Event::KnowsLess { ours, theirs });
         }
         if let Some(link) = self.links.get_mut(from) {
             link.announced = Default::default();
@@ -46,6 +51,9 @@ impl Broker {
         }
         let mut next_record = partner.next_record;
         let mut told_some = false;
+        if partner.knows_more && next >= streams && next_record == Some(0) && out.tell_changes(partner.link) {
+            next_record = None;
+        }
         while let Some(from) = next_record.filter(|_| next >= streams) {
             // A piece in any case, as with streams.
             if told_some && out.backlog(partner.link) >= limit {
@@ -79,7 +87,7 @@ impl Broker {
     }
 
     /// The backup knows everything.
-    pub(crate) fn become_protected(&mut self, from: LinkId, out: &mut impl Outputs) {
+    pub(crate) fn become_protected(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup_mut().filter(|partner| partner.link == from && partner.told)
         else {
             return;
@@ -88,7 +96,11 @@ impl Broker {
             return;
         }
         partner.stands_by = true;
+        let yields = partner.knows_more;
         out.report(&Event::Protected { streams: self.table.len() as u64 });
+        if yields {
+            self.give_reign(now, from, out);
+        }
     }
 
     /// Copies from the primary, or what it had not dispatched when it handed over.

@@ -8,8 +8,8 @@ use crate::settings::Settings;
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
 use wire::{
-    FarewellReason, Frame, LevelStatuses, LinkId, NodeStatus, OperatorStatuses, StreamStatus, StreamStatuses,
-    TopicState,
+    FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses, StoreState,
+    StreamStatus, StreamStatuses, TopicState,
 };
 
 /// Counts since the process started.
@@ -140,7 +140,11 @@ impl Broker {
         }
         let wanted = first..first.saturating_add(rows.min(ROWS_MAX));
         let survey = out.survey(wanted.clone());
+        let (store, reason) = out.store();
+        let reason = reason.to_owned();
+        let known = out.knowledge().map_or(0, Knowledge::total);
         let snapshot = self.node_status(&self.settings.name, now, &survey);
+        let snapshot = NodeStatus { known, store, store_reason: &reason, ..snapshot };
         out.send(to, &Frame::NodeStatus(snapshot));
         if !survey.levels.is_empty() {
             out.send(to, &Frame::LevelStatuses(LevelStatuses::of(&survey.levels)));
@@ -202,6 +206,9 @@ impl Broker {
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
             latency: stats.latencies.summary(),
+            known: 0,
+            store: StoreState::None,
+            store_reason: "",
         }
     }
 

@@ -15,4 +15,4 @@ pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
 pub use publisher::{Batch, Publisher};
 pub use report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use subscription::{Account, Message, Subscription};
-pub use wire::{ClockDifference, Standing, TopicState};
+pub use wire::{ClockDifference, Standing, StoreState, TopicState};

@@ -1,7 +1,7 @@
 //! What a broker tells of itself, for programs that watch it.
 
 use contract::{Contract, Epoch, Span, Time};
-use wire::{LevelStatus, NodeStatus, OperatorStatus, Standing, StreamStatus, TopicState};
+use wire::{LevelStatus, NodeStatus, OperatorStatus, Standing, StoreState, StreamStatus, TopicState};
 
 /// The snapshot of a broker.
 #[derive(Clone, Debug)]
@@ -31,6 +31,12 @@ pub struct NodeReport {
     pub counters: Vec<(&'static str, u64)>,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
+    /// How many changes of MQTT sessions and retained messages it knows of; the same on both brokers of a protected pair.
+    pub known: u64,
+    /// What its store of those does.
+    pub store: StoreState,
+    /// Why the store was given up; otherwise empty.
+    pub store_reason: String,
     /// Its streams, where they were asked for.
     pub streams: Vec<StreamReport>,
     /// Its operators, where streams were asked for.
@@ -82,6 +88,9 @@ impl NodeReport {
                 ("queued", u64::from(status.queued)),
             ],
             latency: status.latency,
+            known: status.known,
+            store: status.store,
+            store_reason: status.store_reason.to_owned(),
             streams: Vec::new(),
             operators: Vec::new(),
             levels: Vec::new(),

@@ -401,6 +401,7 @@ impl Endpoint {
             name: &self.settings.name,
             user: &self.settings.credentials.user,
             password: Secret(&self.settings.credentials.password),
+            knows: wire::Knows::NOTHING,
         };
         out.send(link, &Frame::Hello(hello));
     }

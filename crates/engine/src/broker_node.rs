@@ -3,7 +3,7 @@
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
-use crate::serving::send_records;
+use crate::serving::{Refilling, send_records};
 use broker::{
     Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot, Survey,
 };
@@ -14,7 +14,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{
-    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex, Transport,
+    Effects, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex,
+    StoreState, Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -28,10 +29,35 @@ pub trait Reporter {
         false
     }
 
-    /// What has changed of what must outlive the process; see `mqtt::records`.
-    fn keep(&mut self, records: &[u8]) {
-        let _ = records;
+    /// What has changed of what must outlive the process; see `mqtt::records`. With it, everything is there up to the change `known`;
+    /// see [`Knowledge::total`].
+    fn keep(&mut self, records: &[u8], known: u64) {
+        let _ = (records, known);
     }
+
+    /// What the store does, and why it was given up if it was.
+    fn store(&self) -> (StoreState, &str) {
+        (StoreState::None, "")
+    }
+
+    /// What the store holds is to be kept aside, and written anew from now on. Returns where.
+    fn set_aside(&mut self) -> Option<String> {
+        None
+    }
+
+    /// A store that was given up can be written again. `true`, once: everything is to be given to it, by [`Reporter::keep`] from this
+    /// moment on, and then [`Reporter::kept_all`] is to be called.
+    fn wants_everything(&mut self) -> bool {
+        false
+    }
+
+    /// Whether the store can take more of that now; `None`: it was given up again, and wants no more.
+    fn takes_more(&mut self) -> Option<bool> {
+        None
+    }
+
+    /// It has been given everything.
+    fn kept_all(&mut self) {}
 
     /// The next thing that whoever watches should know, as a JSON object appended to `out`. `false`: there is none.
     fn next_alarm(&mut self, out: &mut String) -> bool {
@@ -61,6 +87,8 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) gate: Option<Box<Gate>>,
     /// When a client of another protocol was last refused something in the operator's hearing.
     pub(crate) complained_at: Time,
+    /// How far a store that has come back has been told of everything.
+    pub(crate) refilling: Option<Refilling>,
 }
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
@@ -95,7 +123,15 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// A broker that has just started.
     pub fn with_operators(settings: Settings, reporter: R, operators: O) -> BrokerNode<R, O> {
         let broker = Broker::new(settings);
-        BrokerNode { broker, reporter, operators, gateway: None, gate: None, complained_at: Time::ZERO }
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway: None,
+            gate: None,
+            complained_at: Time::ZERO,
+            refilling: None,
+        }
     }
 }
 
@@ -104,13 +140,14 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
         let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
         gateway.record(reporter.keeps());
-        BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), gate, complained_at }
+        let (gateway, refilling) = (Some(Box::new(gateway)), None);
+        BrokerNode { broker, reporter, operators, gateway, gate, complained_at, refilling }
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
         let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
-        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at }
+        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at, refilling: None }
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -181,6 +218,11 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         taken == RESULTS_PER_PORTION
     }
 
+    /// What its store holds may be old: it does not hurry to reign before its partner has been asked.
+    pub fn doubt(&mut self) {
+        self.broker.doubt();
+    }
+
     /// The broker itself.
     pub fn broker(&self) -> &Broker {
         &self.broker
@@ -193,7 +235,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         into.figures.clear();
         if let Some(gateway) = &self.gateway {
             gateway.stats().each(&mut |name, value| into.figures.push((name, value)));
+            into.node.known = gateway.knowledge().total();
         }
+        let (store, reason) = self.reporter.store();
+        into.node.store = store;
+        into.store_reason.clear();
+        into.store_reason.push_str(reason);
     }
 
     /// Who hears of events.
@@ -385,11 +432,30 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
+    fn tell_changes(&mut self, link: LinkId) -> bool {
+        self.tell_rest(link);
+        let Some(changes) = self.gateway.as_mut().and_then(|gateway| gateway.logged()) else { return false };
+        send_records(self.net, link, &changes);
+        true
+    }
+
+    fn knowledge(&self) -> Option<&Knowledge> {
+        self.gateway.as_ref().map(|gateway| gateway.knowledge())
+    }
+
+    fn store(&self) -> (StoreState, &str) {
+        self.reporter.store()
+    }
+
+    fn set_aside(&mut self) -> Option<String> {
+        self.reporter.set_aside()
+    }
+
     fn tell_rest(&mut self, link: LinkId) {
         let Some(gateway) = self.gateway.as_mut().filter(|gateway| gateway.has_records()) else { return };
         let records = gateway.take_records();
         send_records(self.net, link, &records);
-        self.reporter.keep(&records);
+        self.reporter.keep(&records, gateway.knowledge().total());
         gateway.give_back(records);
     }
 

@@ -3,7 +3,7 @@
 
 use crate::broker_node::{BrokerNode, JOBS_PER_PORTION, Reporter};
 use crate::processing::Operators;
-use broker::{Broker, Event, Posted, Posting, Unposted};
+use broker::{Beginning, Broker, Event, Posted, Posting, Unposted};
 use contract::{Span, Time, TopicFilter};
 use mqtt::packet::{Qos, Reason};
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step};
@@ -166,6 +166,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         let reigns = self.broker.is_primary();
         if gateway.reigns() != reigns {
             if reigns {
+                let Beginning { unasked, closes } = self.broker.beginning();
+                gateway.begin_counting(self.broker.reign(), unasked, closes);
                 self.broker.recount_others(|topic| gateway.receivers(topic));
             }
             gateway.set_broker(figures(&self.broker));
@@ -194,12 +196,50 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             if let Some(link) = backup {
                 send_records(net, link, &records);
             }
-            self.reporter.keep(&records);
+            self.reporter.keep(&records, gateway.knowledge().total());
             gateway.give_back(records);
         }
+        if gateway.has_log() && backup.is_some() && self.broker.is_protected() {
+            gateway.end_doubt();
+        }
         gateway.record(backup.is_some() || self.reporter.keeps());
-        posted
+        self.refill() | posted
     }
+
+    /// Gives a store that has come back everything, piece by piece. Returns whether there is more to give at once.
+    fn refill(&mut self) -> bool {
+        let Some(gateway) = self.gateway.as_deref_mut() else { return false };
+        if self.reporter.wants_everything() {
+            self.refilling = Some(Refilling { from: None });
+        }
+        let Some(Refilling { from }) = self.refilling else { return false };
+        match self.reporter.takes_more() {
+            None => self.refilling = None,
+            // A backup is told with the same bookmark.
+            Some(takes) if takes && !self.broker.is_telling() => {
+                let place =
+                    from.filter(|(round, _)| *round == gateway.telling_round()).map_or(0, |(_, place)| place);
+                let mut records = Vec::new();
+                let next = gateway.tell(place, &mut records);
+                let known = if next.is_none() { gateway.knowledge().total() } else { 0 };
+                self.reporter.keep(&records, known);
+                self.refilling = next.map(|place| Refilling { from: Some((gateway.telling_round(), place)) });
+                if next.is_none() {
+                    self.reporter.kept_all();
+                }
+                return next.is_some();
+            }
+            Some(_) => {}
+        }
+        false
+    }
+}
+
+/// How far a store has been told of everything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refilling {
+    /// In which telling, and where it goes on.
+    from: Option<(u32, u64)>,
 }
 
 /// What the broker says of itself on `$SYS/broker/…`.

@@ -241,6 +241,7 @@ fn hello<'a>(step: &Step, name: &'a str) -> Hello<'a> {
         name,
         user: "",
         password: Secret(""),
+        knows: wire::Knows::NOTHING,
     }
 }
 
@@ -279,7 +280,7 @@ proptest! {
         let mut out = Outbox::default();
         let name = "good";
         let reign = Reign::default();
-        out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name, user: "", password: Secret("") }));
+        out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name, user: "", password: Secret(""), knows: wire::Knows::NOTHING }));
         out.push(&Frame::Subscribe { number: 0, filter: "good" });
         let contract = Some(Contract::every(Span::millis(50)).retain(2));
         out.push(&Frame::Register(Register { stream: 0, incarnation: 1, contract, topic: "good" }));

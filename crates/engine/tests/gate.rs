@@ -250,6 +250,7 @@ fn hello<'a>(standing: Standing, name: &'a str, user: &'a str, password: &'a str
         name,
         user,
         password,
+        knows: wire::Knows::NOTHING,
     })
 }
 

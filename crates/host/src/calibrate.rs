@@ -186,6 +186,7 @@ impl Bench {
             name,
             user: "",
             password: Secret(""),
+            knows: wire::Knows::NOTHING,
         };
         self.feed(now, link, &Frame::Hello(hello));
     }

@@ -43,7 +43,9 @@ pub use lobby::{Lobby, LobbySettings};
 pub use network::Network;
 pub use poller::{Poller, Ready};
 pub use serve::{Partner, Serving, endings, hangups, serve};
-pub use store::{Before, CHANGE_BYTES, Record, State, Store, StoreError, StoreSettings, StoreWatch};
+pub use store::{
+    Before, CHANGE_BYTES, Found, Record, State, Store, StoreDoes, StoreError, StoreSettings, StoreWatch,
+};
 pub use systemd::Notifier;
 pub use troubles::{Cause, Troubles};
 pub use verifier::{Answer, Asked, Verifier, Vetting};

@@ -6,9 +6,14 @@
 //! and a transaction counts when the disk says that it has it. What is on the disk is therefore always what the records were
 //! at one moment: all changes up to one of them, and none after it.
 //!
-//! Three things hold whatever happens. What waits is bounded, by bytes. After the first failure nothing further is written by
-//! this process, since nobody can say what the disk has after it; [`State::Poisoned`] says why. The next process is told, by a
-//! note in a file that has its space beforehand, because a full disk is the usual reason.
+//! What holds whatever happens: What waits is bounded, by bytes. After a failure nothing further is written to the file that there
+//! is, since nobody can say what the disk has after it; [`State::Poisoned`] says why. In a while a new file is begun. Its owner
+//! gives it everything ([`Store::wants_everything`]), and when it has that, it takes the place of the old one. The next process is
+//! told how the store was left, by a note in a file that has its space beforehand, because a full disk is the usual reason.
+//!
+//! The store knows how far it is: the note has the number of the last commit and of the owner's last change in it, and so has
+//! the file. A file that is behind its note has fallen back; one that is damaged, empty or gone is put aside, and the store begins
+//! with nothing. [`Store::found`] says so, with the numbers.
 //!
 //! The records are kept by `redb`: a tree in one file. Compared with the log-structured `fjall` (100 000 records of 180 bytes on
 //! average, 5 to 5000 random changes in each commit, synced), it starts six times as fast (25 against 145 ms), takes a third of
@@ -25,15 +30,16 @@ mod writer;
 use crate::helpers::last_word;
 use collector::Collector;
 use contract::Span;
-use disk::Disk;
-use folder::Folder;
-use rtrb::{Producer, RingBuffer};
+use disk::{Disk, FILE, NEXT_FILE};
+use folder::{Folder, Ledger, Left};
+use rtrb::{Producer, PushError, RingBuffer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
+use writer::Writer;
 
 /// A key and its value.
 pub type Record = (Box<[u8]>, Box<[u8]>);
@@ -138,6 +144,24 @@ pub enum Before {
     },
 }
 
+/// What was found of what had been written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// All of it, or nothing had been.
+    Whole,
+    /// An earlier state, or nothing.
+    Old {
+        /// Why.
+        reason: String,
+        /// Up to which change of its owner it has everything.
+        stored: u64,
+        /// Up to which it had, or should have.
+        expected: u64,
+        /// What could not be used, under its new name.
+        aside: Option<PathBuf>,
+    },
+}
+
 /// How a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -152,9 +176,14 @@ pub enum State {
         /// The bytes of their keys and values.
         bytes: u64,
     },
-    /// It writes nothing any more. The broker goes on without.
+    /// It writes nothing, until it tries again. The broker goes on without.
     Poisoned {
         /// Why, for people.
+        reason: Arc<str>,
+    },
+    /// It was given up, and is being given everything anew.
+    Refilling {
+        /// Why it was given up.
         reason: Arc<str>,
     },
 }
@@ -162,10 +191,15 @@ pub enum State {
 /// An open store. The data thread owns it. Dropping it is [`Store::close`], without the answer.
 pub struct Store {
     shared: Arc<Shared>,
-    ring: Producer<Change>,
+    ring: Producer<Step>,
     threads: Vec<JoinHandle<()>>,
     before: Before,
+    found: Found,
     given: u64,
+    /// It has been given up, and what is given to it now goes into a new file.
+    refilling: bool,
+    /// It has been given everything, and not all of that has been written.
+    completing: bool,
 }
 
 /// A look at a store from any thread.
@@ -176,6 +210,35 @@ pub struct StoreWatch(Arc<Shared>);
 struct Change {
     key: Box<[u8]>,
     value: Option<Box<[u8]>>,
+}
+
+/// What the data thread has to say.
+enum Step {
+    Change(Change),
+    /// Everything up to this change of the owner has been given.
+    Stored(u64),
+    /// What was written is to be kept under this name, and what comes goes into a new file.
+    Aside(PathBuf),
+    /// From now on everything is given anew; so many changes came before.
+    Begin {
+        given: u64,
+    },
+    /// That is all.
+    Complete,
+}
+
+type Changes = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
+
+/// What becomes of changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum StoreDoes {
+    /// They are written.
+    Write = 0,
+    /// Nothing is.
+    Nothing = 1,
+    /// They are written to a new file, once everything else is given to that as well.
+    BeginAnew = 2,
 }
 
 /// What the threads have in common.
@@ -189,11 +252,19 @@ struct Shared {
     /// The collector is asleep, or about to be.
     asleep: AtomicBool,
     closing: AtomicBool,
-    poisoned: AtomicBool,
-    reason: OnceLock<Arc<str>>,
+    phase: AtomicU8,
+    /// Why it was given up the last time, and whether that has been told.
+    reason: Mutex<Option<(Arc<str>, bool)>>,
     /// Who is told of the reason.
-    told: Mutex<Option<Tell>>,
+    told: Mutex<Tell>,
     folder: Folder,
+    /// The collector throws away what comes.
+    deaf: AtomicBool,
+    /// A file is to be put aside and has not been.
+    aside_waits: AtomicBool,
+    /// Up to which change of the owner everything is on the disk, and has come.
+    stored: AtomicU64,
+    reached: AtomicU64,
     began: Instant,
     /// When the oldest change in each place came, in nanoseconds since it all began.
     laid_since: AtomicU64,
@@ -203,12 +274,19 @@ struct Shared {
     bytes: AtomicU64,
 }
 
-type Tell = Box<dyn FnOnce(&str) + Send>;
+type Tell = Box<dyn FnMut(&str) + Send>;
 
 /// What waits for the next commit.
 #[derive(Default)]
 struct Desk {
-    changes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    changes: Changes,
+    stored: Option<u64>,
+    /// After those changes the file is put aside, and the others go into a new one.
+    aside: Option<PathBuf>,
+    later: Changes,
+    later_stored: Option<u64>,
+    /// After those, a new file has everything.
+    complete: bool,
     bytes: usize,
     /// How many changes have come so far.
     upto: u64,
@@ -216,21 +294,32 @@ struct Desk {
     ended: bool,
 }
 
+impl Desk {
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+            && self.later.is_empty()
+            && self.aside.is_none()
+            && self.stored.is_none()
+            && !self.complete
+    }
+}
+
 /// No time.
 const NEVER: u64 = u64::MAX;
 
 impl Store {
     /// Opens the store in a folder, which is made if it is not there, and reads its records, in the order of their keys.
-    /// `told` is called once if the store is poisoned, from a thread of the store.
+    /// `told` is called whenever the store is given up, from a thread of the store.
     pub fn open(
         folder: &Path,
         settings: &StoreSettings,
-        told: impl FnOnce(&str) + Send + 'static,
+        told: impl FnMut(&str) + Send + 'static,
     ) -> Result<(Store, Vec<Record>), StoreError> {
-        let (folder, before) = Folder::open(folder)?;
-        let (disk, records) = Disk::open(&folder)?;
-        folder.note_open()?;
-        let (ring, changes) = RingBuffer::new(RING_CHANGES);
+        let (folder, left) = Folder::open(folder)?;
+        let (disk, records, found) = find(&folder, &left)?;
+        let (commit, stored) = (disk.commits(), disk.stored());
+        folder.note_open(Ledger { commit, stored, reached: stored })?;
+        let (ring, steps) = RingBuffer::new(RING_CHANGES);
         let shared = Arc::new(Shared {
             desk: Mutex::default(),
             laid: Condvar::new(),
@@ -239,9 +328,13 @@ impl Store {
             collector: OnceLock::new(),
             asleep: AtomicBool::new(false),
             closing: AtomicBool::new(false),
-            poisoned: AtomicBool::new(false),
-            reason: OnceLock::new(),
-            told: Mutex::new(Some(Box::new(told))),
+            phase: AtomicU8::new(StoreDoes::Write as u8),
+            reason: Mutex::default(),
+            told: Mutex::new(Box::new(told)),
+            deaf: AtomicBool::new(false),
+            aside_waits: AtomicBool::new(false),
+            stored: AtomicU64::new(stored),
+            reached: AtomicU64::new(stored),
             began: Instant::now(),
             laid_since: AtomicU64::new(NEVER),
             writing_since: AtomicU64::new(NEVER),
@@ -251,7 +344,8 @@ impl Store {
             folder,
         });
         let commit_every = Duration::from_nanos(settings.commit_every.as_nanos_u64());
-        let collector = Collector::new(Arc::clone(&shared), changes, commit_every);
+        let collector = Collector::new(Arc::clone(&shared), steps, commit_every);
+        let writer = Writer::new(disk, Arc::clone(&shared), commit_every);
         let hire = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let (owner, thread) = (Arc::clone(&shared), name.to_owned());
             let work = move || {
@@ -266,20 +360,32 @@ impl Store {
             let path = shared.folder.path().to_owned();
             thread.map_err(|reason| StoreError::System { what: "start a thread for", path, reason })
         };
-        let writes = Arc::clone(&shared);
         // From here on, leaving early ends the threads that there are.
-        let mut store = Store { shared: Arc::clone(&shared), ring, threads: Vec::new(), before, given: 0 };
+        let (threads, before) = (Vec::new(), left.before);
+        let mut store = Store {
+            shared: Arc::clone(&shared),
+            ring,
+            threads,
+            before,
+            found,
+            given: 0,
+            refilling: false,
+            completing: false,
+        };
         store.threads.push(hire("store-collect", Box::new(move || collector.serve()))?);
         let _ = shared.collector.set(store.threads[0].thread().clone());
-        store
-            .threads
-            .push(hire("store-write", Box::new(move || writer::serve(disk, &writes, commit_every)))?);
+        store.threads.push(hire("store-write", Box::new(move || writer.serve()))?);
         Ok((store, records))
     }
 
     /// How the process before has left the store.
     pub fn before(&self) -> &Before {
         &self.before
+    }
+
+    /// Whether all that it had written was there.
+    pub fn found(&self) -> &Found {
+        &self.found
     }
 
     /// A record gets a value. Never waits.
@@ -292,9 +398,65 @@ impl Store {
         self.change(Change { key, value: None });
     }
 
+    /// Everything has been given up to this change, by the owner's own numbers.
+    pub fn reach(&mut self, change: u64) {
+        self.shared.reached.store(change, SeqCst);
+        if self.is_taking() {
+            self.push(Step::Stored(change));
+        }
+    }
+
+    /// Up to which change, by the owner's own numbers, everything is on the disk.
+    pub fn stored(&self) -> u64 {
+        self.shared.stored.load(SeqCst)
+    }
+
+    /// What has been given so far is kept in a file of another name, which is returned; what comes goes into a new one. `None`: that
+    /// cannot be now, since nothing is written, or the last one has not been put aside yet.
+    pub fn set_aside(&mut self) -> Option<PathBuf> {
+        if self.shared.phase() != StoreDoes::Write || self.shared.aside_waits.swap(true, SeqCst) {
+            return None;
+        }
+        let path = self.shared.folder.aside("aside");
+        self.push(Step::Aside(path.clone()));
+        Some(path)
+    }
+
+    /// It was given up, and can be written again. `true`, once: its owner is to give it everything, and to say
+    /// [`Store::given_all`] then. What is given from this moment on counts.
+    pub fn wants_everything(&mut self) -> bool {
+        if self.refilling || self.shared.phase() != StoreDoes::BeginAnew {
+            return false;
+        }
+        self.refilling = self.push(Step::Begin { given: self.given });
+        self.refilling
+    }
+
+    /// Whether it can take more of everything now. `None`: it was given up again, or is not being given everything.
+    pub fn takes_more(&mut self) -> Option<bool> {
+        if self.shared.phase() == StoreDoes::Nothing {
+            self.refilling = false;
+        }
+        let waiting = self.shared.waiting_bytes.load(SeqCst);
+        self.refilling.then_some(waiting <= (self.shared.queue_bytes_max / 4).min(REFILL_BYTES))
+    }
+
+    /// It has been given everything.
+    pub fn given_all(&mut self) {
+        if std::mem::replace(&mut self.refilling, false) {
+            self.push(Step::Complete);
+            self.completing = true;
+        }
+    }
+
     /// How many changes there have been, the number of the last one.
     pub fn given(&self) -> u64 {
         self.given
+    }
+
+    /// What it does with what it is given; much cheaper than [`Store::state`].
+    pub fn does(&self) -> StoreDoes {
+        self.shared.phase()
     }
 
     /// How it is.
@@ -312,46 +474,128 @@ impl Store {
         self.end();
         match self.shared.state() {
             State::Healthy { .. } => Ok(()),
-            State::Poisoned { reason } => Err(reason),
+            State::Poisoned { reason } | State::Refilling { reason } => Err(reason),
+        }
+    }
+
+    /// Whether what is given now is written.
+    fn is_taking(&mut self) -> bool {
+        match self.shared.phase() {
+            StoreDoes::Write => {
+                (self.refilling, self.completing) = (false, false);
+                true
+            }
+            StoreDoes::Nothing => {
+                (self.refilling, self.completing) = (false, false);
+                false
+            }
+            StoreDoes::BeginAnew => self.refilling || self.completing,
         }
     }
 
     fn change(&mut self, change: Change) {
         self.given += 1;
-        if self.shared.poisoned.load(SeqCst) {
+        if !self.is_taking() {
             return;
         }
         let bytes = change.bytes();
         let waiting = self.shared.waiting_bytes.fetch_add(bytes, SeqCst).saturating_add(bytes);
-        if waiting > self.shared.queue_bytes_max || self.ring.push(change).is_err() {
+        if waiting > self.shared.queue_bytes_max || !self.push(Step::Change(change)) {
             self.shared.poison(&format!(
                 "the disk is too slow: {waiting} bytes of changes wait to be written, and {} may (store.queue)",
                 self.shared.queue_bytes_max
             ));
+            self.shared.wake();
         }
+    }
+
+    /// Gives something to the collector. `false`: there is no room.
+    fn push(&mut self, step: Step) -> bool {
+        let pushed = match self.ring.push(step) {
+            Ok(()) => true,
+            Err(PushError::Full(Step::Change(change))) => {
+                self.shared.waiting_bytes.fetch_sub(change.bytes(), SeqCst);
+                false
+            }
+            Err(PushError::Full(_)) => false,
+        };
         // Either this sees that the collector is asleep, or the collector sees the change before it sleeps.
         fence(SeqCst);
         if self.shared.asleep.load(SeqCst) && self.shared.asleep.swap(false, SeqCst) {
             self.shared.wake();
         }
+        pushed
     }
 
     fn end(&mut self) {
         self.shared.closing.store(true, SeqCst);
         self.shared.wake();
-        let poisoned = self.shared.poisoned.load(SeqCst);
+        let given_up = self.shared.phase() != StoreDoes::Write;
         for thread in self.threads.drain(..) {
             // A disk that has failed may never answer again, and there is nothing to wait for.
             let until = Instant::now() + PATIENCE;
-            while poisoned && !thread.is_finished() && Instant::now() < until {
+            while given_up && !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            if !poisoned || thread.is_finished() {
+            if !given_up || thread.is_finished() {
                 let _ = thread.join();
             }
         }
         // The last commit may have failed when the collector was gone.
         self.shared.tell();
+    }
+}
+
+/// What may wait while a store is given everything anew.
+const REFILL_BYTES: usize = 4 << 20;
+
+/// What the folder holds, and whether that is what was written last. What cannot be used is put aside, and never in silence.
+fn find(folder: &Folder, left: &Left) -> Result<(Disk, Vec<Record>, Found), StoreError> {
+    let path = folder.path().join(FILE);
+    // A file that was being filled by a process that has ended does not have everything.
+    let _ = std::fs::remove_file(folder.path().join(NEXT_FILE));
+    let ledger = left.ledger.unwrap_or_default();
+    let expected = ledger.stored.max(ledger.reached);
+    let length = std::fs::metadata(&path).map(|file| file.len());
+    let nothing = match length {
+        Ok(0) => Some("is empty"),
+        Ok(_) => None,
+        Err(_) if left.before == Before::New => None,
+        Err(_) => Some("is gone"),
+    };
+    let old = |reason: String, stored, aside| Found::Old { reason, stored, expected, aside };
+    // Numbers of commits go on, so that a file which comes back later is seen to be old.
+    let commits = ledger.commit + 1;
+    match Disk::open(folder, FILE, commits, 0) {
+        Ok((disk, records)) => {
+            let stored = disk.stored();
+            let found = if let Some(what) = nothing {
+                old(format!("{} {what}", path.display()), stored, None)
+            } else if disk.commits() < ledger.commit {
+                let (has, had) = (disk.commits(), ledger.commit);
+                let what = format!(
+                    "{} has fallen back from commit {had} to commit {has}, since it is damaged or is an old copy",
+                    path.display()
+                );
+                old(what, stored, None)
+            } else if let Some(damage) = &left.damage {
+                old(format!("{damage}, so that nobody can tell whether this is the latest"), stored, None)
+            } else if let Before::Poisoned { reason } = &left.before {
+                old(format!("it was given up by the process before ({reason})"), stored, None)
+            } else {
+                Found::Whole
+            };
+            Ok((disk, records, found))
+        }
+        Err(StoreError::Damaged { reason, .. }) => {
+            let aside = folder.aside("damaged");
+            std::fs::rename(&path, &aside).map_err(|reason| folder::refusal("rename", &path, reason))?;
+            folder.prune_asides();
+            let (disk, records) = Disk::open(folder, FILE, commits, 0)?;
+            let what = format!("{} is damaged ({reason})", path.display());
+            Ok((disk, records, old(what, 0, Some(aside))))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -398,9 +642,30 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(NEVER)
     }
 
+    fn phase(&self) -> StoreDoes {
+        match self.phase.load(SeqCst) {
+            0 => StoreDoes::Write,
+            1 => StoreDoes::Nothing,
+            _ => StoreDoes::BeginAnew,
+        }
+    }
+
+    fn set_phase(&self, phase: StoreDoes) {
+        self.phase.store(phase as u8, SeqCst);
+    }
+
+    fn reason(&self) -> MutexGuard<'_, Option<(Arc<str>, bool)>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self) -> State {
-        if let Some(reason) = self.reason.get() {
-            return State::Poisoned { reason: Arc::clone(reason) };
+        let phase = self.phase();
+        if phase != StoreDoes::Write {
+            let reason = self.reason().as_ref().map_or(Arc::from(""), |(reason, _)| Arc::clone(reason));
+            return match phase {
+                StoreDoes::BeginAnew => State::Refilling { reason },
+                _ => State::Poisoned { reason },
+            };
         }
         let since = self.writing_since.load(SeqCst).min(self.laid_since.load(SeqCst));
         let behind = if since == NEVER { 0 } else { self.clock().saturating_sub(since) };
@@ -421,17 +686,23 @@ impl Shared {
 
     /// From now on nothing is written. The first reason stays.
     fn poison(&self, reason: &str) {
-        let _ = self.reason.set(Arc::from(reason));
-        self.poisoned.store(true, SeqCst);
+        let mut known = self.reason();
+        if self.phase() != StoreDoes::Nothing {
+            *known = Some((Arc::from(reason), false));
+            self.set_phase(StoreDoes::Nothing);
+        }
     }
 
-    /// Tells of the poisoning, if there was one, once: who asked for it, and the next process.
+    /// Tells of it, if that has not been done: who asked for it, and the next process.
     fn tell(&self) {
-        let Some(reason) = self.reason.get() else { return };
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(told) = told {
-            told(reason);
-            self.folder.note_poisoned(reason);
-        }
+        let reason = {
+            let mut known = self.reason();
+            let Some((reason, told)) = known.as_mut().filter(|(_, told)| !told) else { return };
+            *told = true;
+            Arc::clone(reason)
+        };
+        self.folder.note_poisoned(&reason);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told(&reason);
     }
 }

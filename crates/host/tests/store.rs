@@ -1,7 +1,9 @@
 //! The store against a map, through reopening and SIGKILL, on full and damaged disks.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use host::{Before, CHANGE_BYTES, Record, State, Store, StoreError, StoreSettings, StoreWatch};
+use host::{
+    Before, CHANGE_BYTES, Found, Record, State, Store, StoreDoes, StoreError, StoreSettings, StoreWatch,
+};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -180,7 +182,7 @@ fn many_changes_of_few_records_take_no_room() {
         if number.is_multiple_of(2_000) {
             wait_for("merging", || match watch.state() {
                 State::Healthy { waiting_bytes, .. } => waiting_bytes < 500_000,
-                State::Poisoned { reason } => panic!("{reason}"),
+                State::Poisoned { reason } | State::Refilling { reason } => panic!("{reason}"),
             });
         }
     }
@@ -450,6 +452,7 @@ fn damage_is_named_or_harmless_and_never_a_panic() {
     let scratch = Scratch::new("damage");
     let (mut store, _, _told) = open(&scratch.store());
     (1..=2_000).for_each(|number| apply(&mut store, number));
+    store.reach(2_000);
     store.close().unwrap();
     let (whole, note) = (std::fs::read(scratch.records()).unwrap(), scratch.store().join("state"));
     let note_whole = std::fs::read(&note).unwrap();
@@ -458,30 +461,193 @@ fn damage_is_named_or_harmless_and_never_a_panic() {
     for at in damages {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
-        std::fs::write(scratch.records(), &damaged).unwrap();
-        std::fs::write(&note, &note_whole).unwrap();
-        match Store::open(&scratch.store(), &StoreSettings::default(), |_| {}) {
-            Ok((store, records)) => {
-                drop(store);
-                assert_eq!(came_to(records), 2_000, "byte {at}");
+        let (come_to, found) = open_damaged(&scratch, &damaged, &note_whole);
+        match found {
+            Found::Whole => assert_eq!(come_to, 2_000, "byte {at}"),
+            Found::Old { stored, expected, .. } => {
+                assert_eq!((stored.min(come_to), expected), (come_to, 2_000), "byte {at}");
+                named += 1;
             }
-            Err(StoreError::Damaged { .. } | StoreError::Newer { .. }) => named += 1,
-            Err(error) => panic!("byte {at}: {error}"),
         }
     }
     assert!(named > 50, "only {named} were found");
     for length in [1, 100, 4_096, whole.len() / 2, whole.len() - 1] {
-        std::fs::write(scratch.records(), &whole[..length]).unwrap();
-        std::fs::write(&note, &note_whole).unwrap();
-        let error = refused(&scratch.store());
-        assert!(error.to_string().contains("records.redb is damaged"), "{length} bytes: {error}");
+        let (come_to, found) = open_damaged(&scratch, &whole[..length], &note_whole);
+        let Found::Old { reason, stored: 0, expected: 2_000, aside: Some(aside) } = found else {
+            panic!("{length} bytes: {found:?}")
+        };
+        assert!(come_to == 0 && reason.contains("records.redb is damaged"), "{length} bytes: {reason}");
+        assert_eq!(std::fs::read(aside).unwrap(), &whole[..length], "what cannot be used is kept");
     }
-    std::fs::write(scratch.records(), "my shopping list").unwrap();
-    assert!(matches!(refused(&scratch.store()), StoreError::Damaged { .. }));
-    std::fs::write(&note, "my shopping list").unwrap();
-    assert!(refused(&scratch.store()).to_string().contains("state is damaged"));
+    let asides = std::fs::read_dir(scratch.store()).unwrap().count();
+    assert!(asides <= 8 + 2, "{asides} files");
+    let (come_to, found) = open_damaged(&scratch, b"my shopping list", &note_whole);
+    assert!(come_to == 0 && found != Found::Whole);
+    for rubbish in [&b"my shopping list"[..], &[0; 1_024]] {
+        let (come_to, found) = open_damaged(&scratch, &whole, rubbish);
+        let Found::Old { reason, stored: 2_000, .. } = found else { panic!("{found:?}") };
+        assert!(come_to == 2_000 && reason.contains("state"), "{reason}");
+    }
     std::fs::write(&note, "verge-store 2\n").unwrap();
     assert!(matches!(refused(&scratch.store()), StoreError::Newer { found: 2, known: 1, .. }));
+}
+
+/// Opens what somebody has done to the files. Returns to which change it came, and what was found.
+fn open_damaged(scratch: &Scratch, records: &[u8], note: &[u8]) -> (u64, Found) {
+    std::fs::write(scratch.records(), records).unwrap();
+    std::fs::write(scratch.store().join("state"), note).unwrap();
+    let (store, records, _told) = open(&scratch.store());
+    let found = store.found().clone();
+    drop(store);
+    (came_to(records), found)
+}
+
+/// The files of a store whose process was killed, as they are while it runs.
+fn files_of_one_that_was_killed(scratch: &Scratch) -> (Vec<u8>, Vec<u8>) {
+    let (mut store, _, _told) = open(&scratch.store());
+    let watch = store.watch();
+    for number in 1..=300 {
+        apply(&mut store, number);
+        store.reach(number);
+        if number.is_multiple_of(10) {
+            wait_until_written(&store, &watch);
+        }
+    }
+    wait_for("the last number", || store.stored() == 300);
+    // The note is written after that.
+    let note = || std::fs::read(scratch.store().join("state")).unwrap();
+    wait_for("the note", || String::from_utf8_lossy(&note()).contains("stored 00000000000000000300"));
+    (std::fs::read(scratch.records()).unwrap(), note())
+}
+
+#[test]
+fn a_flipped_bit_never_brings_back_an_older_state_in_silence() {
+    let scratch = Scratch::new("flip");
+    let (whole, note) = files_of_one_that_was_killed(&scratch);
+    let (come_to, found) = open_damaged(&scratch, &whole, &note);
+    assert_eq!((come_to, found), (300, Found::Whole));
+    let mut fell_back = 0;
+    for at in 0..400 {
+        for bit in [0, 1, 2, 7] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << bit;
+            let (come_to, found) = open_damaged(&scratch, &damaged, &note);
+            match found {
+                Found::Whole => assert_eq!(come_to, 300, "byte {at}, bit {bit}"),
+                Found::Old { reason, stored, expected, aside } => {
+                    assert_eq!((stored, expected), (come_to, 300), "byte {at}, bit {bit}: {reason}");
+                    assert!(come_to > 0 || aside.is_some(), "{reason}");
+                    fell_back += u32::from(come_to > 0);
+                }
+            }
+        }
+    }
+    assert!(fell_back > 0, "the header has a place where a bit means an older state");
+}
+
+#[test]
+fn an_old_copy_and_records_that_are_gone_or_empty_are_named() {
+    let scratch = Scratch::new("gone");
+    let (whole, note) = files_of_one_that_was_killed(&scratch);
+    let (mut store, ..) = open(&scratch.store());
+    store.put(text("later"), text("value"));
+    store.reach(301);
+    store.close().unwrap();
+    let later = std::fs::read(scratch.store().join("state")).unwrap();
+    let (come_to, found) = open_damaged(&scratch, &whole, &later);
+    let Found::Old { stored: 300, expected: 301, reason, .. } = found else { panic!("{found:?}") };
+    assert!(come_to == 300 && reason.contains("has fallen back"), "{reason}");
+    for state in [&note, &later] {
+        let (come_to, found) = open_damaged(&scratch, b"", state);
+        let Found::Old { stored: 0, reason, .. } = found else { panic!("{found:?}") };
+        assert!(come_to == 0 && reason.contains("is empty"), "{reason}");
+        std::fs::remove_file(scratch.records()).unwrap();
+        std::fs::write(scratch.store().join("state"), state).unwrap();
+        let (store, records, _told) = open(&scratch.store());
+        let Found::Old { stored: 0, reason, .. } = store.found() else { panic!("{:?}", store.found()) };
+        assert!(records.is_empty() && reason.contains("is gone"), "{reason}");
+    }
+    let (_, found) = open_damaged(&scratch, b"", b"");
+    assert!(found != Found::Whole, "both emptied");
+}
+
+#[test]
+fn what_is_put_aside_is_kept_and_what_comes_goes_into_a_new_file() {
+    let scratch = Scratch::new("aside");
+    let (mut store, _, _told) = open(&scratch.store());
+    (1..=500).for_each(|number| apply(&mut store, number));
+    store.reach(500);
+    let aside = store.set_aside().unwrap();
+    assert_eq!(store.set_aside(), None, "one at a time");
+    store.put(text("new"), text("value"));
+    store.reach(7);
+    store.close().unwrap();
+    let (store, records, _told) = open(&scratch.store());
+    assert_eq!((records.len(), store.stored(), store.found()), (1, 7, &Found::Whole));
+    drop(store);
+    // As the manual says.
+    std::fs::rename(aside, scratch.records()).unwrap();
+    let (store, records, _told) = open(&scratch.store());
+    assert_eq!((came_to(records), store.stored()), (500, 500));
+    assert!(matches!(store.found(), Found::Old { .. }), "an old copy is no secret");
+}
+
+#[test]
+fn a_store_that_was_given_up_comes_back_when_there_is_room() {
+    let scratch = Scratch::new("room");
+    let Some(disk) = SmallDisk::mount(scratch.0.join("disk"), "12m") else {
+        eprintln!("SKIPPED: may not mount");
+        return;
+    };
+    let (folder, ballast) = (disk.0.join("store"), disk.0.join("ballast"));
+    let (mut store, _, told) = open(&folder);
+    let watch = store.watch();
+    let mut model = Model::new();
+    let mut give = |store: &mut Store, number: u64| {
+        let (key, value) =
+            (text(&format!("{:03}", number % 400)), vec![number as u8; 1_000].into_boxed_slice());
+        model.insert(key.clone(), value.clone());
+        store.put(key, value);
+        store.reach(number);
+        model.clone()
+    };
+    (1..=100).for_each(|number| _ = give(&mut store, number));
+    wait_until_written(&store, &watch);
+    // Somebody else fills the disk.
+    let mut filled = std::fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut filled, &[1; 4_096]).is_ok() {}
+    let mut number = 100;
+    while store.does() == StoreDoes::Write {
+        number += 1;
+        give(&mut store, number);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let reason = told.recv_timeout(WATCHDOG).unwrap();
+    assert!(reason.contains("No space left"), "{reason}");
+    let stored = store.stored();
+    assert!((100..number).contains(&stored), "{stored} of {number}");
+    number += 1;
+    let all = give(&mut store, number);
+    // There is room again.
+    std::fs::remove_file(&ballast).unwrap();
+    drop(filled);
+    wait_for("a store that asks", || store.wants_everything());
+    assert!(!store.wants_everything(), "once");
+    for (key, value) in all {
+        wait_for("room", || store.takes_more() == Some(true));
+        store.put(key, value);
+    }
+    store.reach(number);
+    store.given_all();
+    assert_eq!(store.takes_more(), None);
+    number += 1;
+    let all = give(&mut store, number);
+    wait_for("a store that writes", || store.does() == StoreDoes::Write);
+    wait_for("the last change", || store.stored() == number);
+    store.close().unwrap();
+    let (store, records, _told) = open(&folder);
+    assert_eq!((store.before(), store.found(), store.stored()), (&Before::Clean, &Found::Whole, number));
+    assert!(records.into_iter().collect::<Model>() == all);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod deliver;
 mod expel;
 mod flights;
 mod giving;
+mod knowing;
 mod learn;
 mod publish;
 mod subscribe;
@@ -38,7 +39,7 @@ use crate::tree::{Matches, Subscriptions};
 use contract::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use timers::Timer;
-use wire::{Effects, LinkId, Order, Transport};
+use wire::{Effects, Knowledge, LinkId, Order, Transport};
 use words::append_with_words;
 
 /// Whether one more (or less) subscriber of a filter can be served in time. The broker judges.
@@ -202,6 +203,9 @@ pub struct Gateway<R = Open> {
     gone_filters: Vec<Box<str>>,
     given: learn::Given,
     telling: learn::Telling,
+    knowledge: Knowledge,
+    /// While this broker reigns.
+    counting: Option<knowing::Counting>,
 }
 
 /// Buffers that are used again and again.
@@ -245,6 +249,8 @@ impl<R: Rules> Gateway<R> {
             gone_filters: Vec::new(),
             given: BTreeMap::new(),
             telling: Default::default(),
+            knowledge: Knowledge::default(),
+            counting: None,
         }
     }
 
@@ -500,6 +506,7 @@ impl<R: Rules> Gateway<R> {
 
     /// What has been recorded since the last time: for the backup, and for the store. Give the buffer back.
     pub fn take_records(&mut self) -> Vec<u8> {
+        self.count_changes();
         self.records.take()
     }
 
@@ -515,7 +522,7 @@ impl<R: Rules> Gateway<R> {
 
     /// Whether there is anybody who is told what is recorded.
     pub fn record(&mut self, wanted: bool) {
-        self.records.wanted = wanted;
+        self.records.wanted = wanted || self.records.has_log();
     }
 
     /// The next client that wants to be known. Answer with [`Gateway::judged`].

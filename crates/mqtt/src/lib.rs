@@ -19,6 +19,6 @@ mod unanswered;
 
 pub use gateway::BrokerFigures;
 pub use gateway::{Action, Draft, Gateway, Lent, Load, Login, Open, Post, Rules, Step};
-pub use records::{Record, append_record, rank, records};
+pub use records::{Record, append_record, known, rank, records};
 pub use settings::{Limits, References, Settings};
 pub use stats::Stats;

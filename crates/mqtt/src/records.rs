@@ -6,7 +6,9 @@
 use crate::packet::{Options, Qos, RetainHandling, Version, Will};
 use crate::session::{Flight, Numbers, Session};
 use crate::tree::Entry;
-use contract::Time;
+use contract::{Epoch, NodeId, Reign, Time};
+use std::collections::BTreeMap;
+use wire::{Knowledge, Part};
 
 /// Kinds of records, by the first byte of their keys.
 pub(crate) mod kind {
@@ -20,6 +22,10 @@ pub(crate) mod kind {
     pub(crate) const BODY: u8 = b'B';
     /// A retained message, by topic.
     pub(crate) const RETAINED: u8 = b'R';
+    /// How many changes of a reign are known. It goes after the changes that it counts.
+    pub(crate) const KNOWN: u8 = b'K';
+    /// That a record was changed in a reign that began unasked, by its key; so that this outlives the process as well.
+    pub(crate) const LOGGED: u8 = b'L';
 }
 
 /// Records that have been written and not yet told.
@@ -28,7 +34,23 @@ pub(crate) struct Records {
     bytes: Vec<u8>,
     /// Whether anybody is told. Otherwise nothing is written.
     pub(crate) wanted: bool,
+    /// How many have been written and not been counted.
+    changes: u64,
+    /// All that has been written since a reign began unasked.
+    log: Option<ChangeLog>,
 }
+
+/// The latest of every record that has changed, for a partner that knows everything else.
+#[derive(Clone, Debug, Default)]
+struct ChangeLog {
+    records: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    bytes: usize,
+}
+
+/// Above it, a log of changes is given up, and everything is told instead.
+const LOG_BYTES_MAX: usize = 8 << 20;
+/// What a record takes in it besides its key and its value.
+const LOG_RECORD_BYTES: usize = 96;
 
 /// One record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,19 +68,152 @@ impl Record<'_> {
     }
 }
 
+impl ChangeLog {
+    /// Whether the record is new in it.
+    fn insert(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
+        let size = |value: Option<&[u8]>| key.len() + value.map_or(0, <[u8]>::len) + LOG_RECORD_BYTES;
+        self.bytes += size(value);
+        let old = self.records.insert(key.into(), value.map(Box::from));
+        self.bytes -= old.as_ref().map_or(0, |old| size(old.as_deref()));
+        old.is_none()
+    }
+}
+
 impl Records {
     /// Writes a record whose value is appended by `write`.
     pub(crate) fn put(&mut self, key: &Key<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         if self.wanted {
+            let begins = self.bytes.len();
             write_record(&mut self.bytes, key, Some(write));
+            self.count(begins);
         }
     }
 
     /// Writes that there is nothing under this key any more.
     pub(crate) fn remove(&mut self, key: &Key<'_>) {
         if self.wanted {
+            let begins = self.bytes.len();
             write_record(&mut self.bytes, key, None::<fn(&mut Vec<u8>)>);
+            self.count(begins);
         }
+    }
+
+    /// Writes how far this copy is, which is no change.
+    pub(crate) fn note(&mut self, part: &Part, place: u32) {
+        if self.wanted {
+            write_record(
+                &mut self.bytes,
+                &Key::Known(part.reign),
+                Some(|out: &mut Vec<u8>| write_part(out, part, place)),
+            );
+        }
+    }
+
+    /// The same as somebody else has written it.
+    pub(crate) fn note_as_it_is(&mut self, reign: Reign, value: &[u8]) {
+        if self.wanted {
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(value);
+            write_record(&mut self.bytes, &Key::Known(reign), Some(write));
+        }
+    }
+
+    /// Writes the sum of what is not told apart.
+    pub(crate) fn note_before(&mut self, before: u64) {
+        if self.wanted {
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(&before.to_le_bytes());
+            write_record(&mut self.bytes, &Key::Known(Reign::default()), Some(write));
+        }
+    }
+
+    /// Writes that a reign is not told apart any more.
+    pub(crate) fn note_gone(&mut self, reign: Reign) {
+        if self.wanted {
+            write_record(&mut self.bytes, &Key::Known(reign), None::<fn(&mut Vec<u8>)>);
+        }
+    }
+
+    /// A record has been written, which begins there.
+    fn count(&mut self, begins: usize) {
+        self.changes += 1;
+        if self.log.is_some() {
+            self.log(begins);
+        }
+    }
+
+    #[cold]
+    fn log(&mut self, begins: usize) {
+        let Some(log) = &mut self.log else { return };
+        let mut new = Vec::new();
+        for Record { key, value } in records(self.bytes.get(begins..).unwrap_or(&[])) {
+            if log.insert(key, value) {
+                write_record(&mut new, &Key::Logged(key), Some(|_: &mut Vec<u8>| {}));
+            }
+        }
+        self.bytes.append(&mut new);
+        if log.bytes > LOG_BYTES_MAX {
+            self.end_log();
+        }
+    }
+
+    /// From now on, what is written is kept as well; in addition to what an earlier life has kept.
+    pub(crate) fn begin_log(&mut self) {
+        self.log.get_or_insert_default();
+        self.wanted = true;
+    }
+
+    /// No longer.
+    pub(crate) fn end_log(&mut self) {
+        let Some(log) = self.log.take().filter(|_| self.wanted) else { return };
+        for key in log.records.keys() {
+            write_record(&mut self.bytes, &Key::Logged(key), None::<fn(&mut Vec<u8>)>);
+        }
+    }
+
+    /// Appends which records are kept so, for a store.
+    pub(crate) fn tell_log(&self, out: &mut Vec<u8>) {
+        for key in self.log.iter().flat_map(|log| log.records.keys()) {
+            write_record(out, &Key::Logged(key), Some(|_: &mut Vec<u8>| {}));
+        }
+    }
+
+    /// What an earlier life had kept, by what its store holds.
+    pub(crate) fn restore_log(&mut self, kept: &[u8]) {
+        let logged = |record: Record<'_>| record.key.first() == Some(&kind::LOGGED);
+        let mut log = ChangeLog::default();
+        for key in records(kept).filter(|record| logged(*record)).filter_map(|record| record.key.get(1..)) {
+            log.insert(key, None);
+        }
+        if log.records.is_empty() {
+            return;
+        }
+        for Record { key, value } in records(kept) {
+            if log.records.contains_key(key) {
+                log.insert(key, value);
+            }
+        }
+        self.log = Some(log);
+    }
+
+    /// Whether everything since [`Records::begin_log`] is kept.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// All that has changed since [`Records::begin_log`], in the order in which it is learnt. `None`: there is no log, or no more.
+    pub(crate) fn logged(&self) -> Option<Vec<u8>> {
+        let log = self.log.as_ref()?;
+        let mut out = Vec::new();
+        for wanted in 0..RANKS {
+            for (key, value) in log.records.iter().filter(|(key, _)| rank(key) == wanted) {
+                append(&mut out, key, value.as_deref());
+            }
+        }
+        Some(out)
+    }
+
+    /// How many changes have been written and not been counted; now they are.
+    pub(crate) fn take_changes(&mut self) -> u64 {
+        std::mem::take(&mut self.changes)
     }
 
     pub(crate) fn take(&mut self) -> Vec<u8> {
@@ -90,6 +245,8 @@ pub(crate) enum Key<'a> {
     Incoming(&'a str, u16),
     Body(u64),
     Retained(&'a str),
+    Known(Reign),
+    Logged(&'a [u8]),
 }
 
 impl Key<'_> {
@@ -117,6 +274,15 @@ impl Key<'_> {
                 out.push(kind::RETAINED);
                 out.extend_from_slice(topic.as_bytes());
             }
+            Key::Known(reign) => {
+                out.push(kind::KNOWN);
+                out.extend_from_slice(&reign.epoch.0.to_be_bytes());
+                out.extend_from_slice(&reign.node.0.to_be_bytes());
+            }
+            Key::Logged(key) => {
+                out.push(kind::LOGGED);
+                out.extend_from_slice(key);
+            }
         }
     }
 
@@ -136,6 +302,12 @@ impl Key<'_> {
             }
             kind::BODY => Key::Body(u64::from_be_bytes(rest.try_into().ok()?)),
             kind::RETAINED => Key::Retained(text(rest)?),
+            kind::KNOWN => {
+                let (epoch, node) = rest.split_first_chunk()?;
+                let node = u64::from_be_bytes(node.try_into().ok()?);
+                Key::Known(Reign { epoch: Epoch(u64::from_be_bytes(*epoch)), node: NodeId(node) })
+            }
+            kind::LOGGED => Key::Logged(rest),
             _ => return None,
         })
     }
@@ -164,20 +336,65 @@ pub(crate) fn write_record(out: &mut Vec<u8>, key: &Key<'_>, value: Option<impl 
 
 /// Appends a record as it is.
 pub fn append_record(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-    out.push(1);
-    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
-    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
-    out.extend_from_slice(key);
-    out.extend_from_slice(value);
+    append(out, key, Some(value));
 }
 
-/// In which order records are learnt: what others refer to goes first.
+fn append(out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+    let bytes = value.unwrap_or(&[]);
+    out.push(u8::from(value.is_some()));
+    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(bytes);
+}
+
+/// In which order records are learnt: what others refer to goes first, and the counts of what is known last.
 pub fn rank(key: &[u8]) -> u8 {
     match key.first() {
         Some(&kind::SESSION) => 0,
         Some(&kind::BODY) => 1,
+        Some(&kind::KNOWN) => 3,
         _ => 2,
     }
+}
+
+/// The ranks that there are.
+const RANKS: u8 = 4;
+
+/// How many changes the records of a store are the result of. `records` are keys and values.
+pub fn known<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Knowledge {
+    let mut parts = Vec::new();
+    let mut knowledge = Knowledge::default();
+    for (key, value) in records {
+        match Key::read(key) {
+            Some(Key::Known(reign)) if reign == Reign::default() => {
+                knowledge.set_before(read_before(value));
+            }
+            Some(Key::Known(reign)) => parts.extend(read_part(reign, value)),
+            _ => {}
+        }
+    }
+    parts.sort_by_key(|(place, _)| *place);
+    parts.into_iter().for_each(|(_, part)| _ = knowledge.set(part));
+    knowledge
+}
+
+pub(crate) fn write_part(out: &mut Vec<u8>, part: &Part, place: u32) {
+    out.extend_from_slice(&part.count.to_le_bytes());
+    out.extend_from_slice(&place.to_le_bytes());
+    out.push(u8::from(part.closed) | u8::from(part.unasked) << 1);
+}
+
+/// The count of a reign, and its place among the others.
+pub(crate) fn read_part(reign: Reign, value: &[u8]) -> Option<(u32, Part)> {
+    let mut reader = Reader(value);
+    let (count, place, flags) = (reader.u64()?, reader.u32()?, reader.u8()?);
+    Some((place, Part { reign, count, closed: flags & 1 != 0, unasked: flags & 2 != 0 }))
+}
+
+/// Reads the sum of what is not told apart.
+pub(crate) fn read_before(value: &[u8]) -> u64 {
+    Reader(value).u64().unwrap_or(0)
 }
 
 /// The records in `bytes`, until the first that is not whole.

@@ -4,7 +4,7 @@ use crate::exposition::{Samples, seconds};
 use crate::process::ProcessUse;
 use broker::{Failing, FailureCause, LATENCY_BUCKETS, Snapshot};
 use std::time::Duration;
-use wire::Standing;
+use wire::{Standing, StoreState};
 
 /// What a metric is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -330,8 +330,18 @@ pub const METRICS: &[Metric] = &[
         "verge_store_poisoned",
         Kind::Gauge,
         &[],
-        "1 if a write to durable storage has failed, so that nothing more is stored.",
-        |reading, samples| samples.count(u64::from(reading.snapshot.store_poisoned)),
+        "1 if the store was given up, since a write has failed; 0 when it is back.",
+        |reading, samples| {
+            let store = reading.snapshot.node.store;
+            samples.count(u64::from(matches!(store, StoreState::GivenUp | StoreState::ComingBack)));
+        },
+    ),
+    metric(
+        "verge_known_changes",
+        Kind::Gauge,
+        &[],
+        "Changes of sessions and retained messages that this broker knows of; the same on both brokers of a protected pair.",
+        |reading, samples| samples.count(reading.snapshot.node.known),
     ),
     metric(
         "verge_admission_utilisation_ratio",

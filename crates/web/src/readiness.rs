@@ -1,6 +1,7 @@
 //! What keeps a broker from serving, or from serving safely, with a remedy for each.
 
 use broker::{Fact, JsonObject, Snapshot};
+use wire::StoreState;
 
 /// Something that is not as it should be.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,12 +56,6 @@ fn find_what_stops(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         "start the other broker, or wait for detection.seek_primary or detection.seek_backup; see `verge status`",
     );
     add(
-        snapshot.store_poisoned,
-        "store_poisoned",
-        "a write to durable storage has failed, and nothing more is stored".to_owned(),
-        "mend the disk, then restart the broker",
-    );
-    add(
         is_full(full.jobs, limits.jobs),
         "overloaded",
         format!("{} of {} jobs wait", full.jobs, limits.jobs),
@@ -87,6 +82,22 @@ fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         "unprotected",
         "a crash now loses messages: there is no backup that knows everything".to_owned(),
         "start the other broker",
+    );
+    let store = snapshot.node.store;
+    add(
+        store == StoreState::GivenUp,
+        "store_given_up",
+        format!(
+            "a write to the store has failed, and sessions and retained messages will not outlive a restart of both brokers: {}",
+            snapshot.store_reason
+        ),
+        "mend the disk or free some space: the store comes back by itself, without a restart",
+    );
+    add(
+        store == StoreState::ComingBack,
+        "store_coming_back",
+        format!("the store is being written anew, after it was given up: {}", snapshot.store_reason),
+        "wait; if it does not come back, look at the disk",
     );
     let planned = f64::from(snapshot.node.utilisation_ppm);
     add(
@@ -161,7 +172,8 @@ mod tests {
         };
         assert_eq!(with(&|s| s.knows_primary = false), ["no_primary"]);
         assert_eq!(with(&|s| s.leaving = true), ["leaving"]);
-        assert_eq!(with(&|s| s.store_poisoned = true), ["store_poisoned"]);
+        assert_eq!(with(&|s| s.node.store = StoreState::GivenUp), ["store_given_up"]);
+        assert_eq!(with(&|s| s.node.store = StoreState::ComingBack), ["store_coming_back"]);
         assert_eq!(with(&|s| s.occupancy.jobs = s.limits.jobs), ["overloaded"]);
         assert_eq!(with(&|s| s.occupancy.store_bytes = s.limits.store_bytes), ["store_full"]);
         assert_eq!(with(&|s| s.node.protected = false), ["unprotected"]);
@@ -179,6 +191,16 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&to_json(&reasons)).unwrap();
         assert_eq!(json["ready"], true);
         assert_eq!(json["reasons"][0]["remedy"], "start the other broker");
+    }
+
+    #[test]
+    fn a_broker_whose_store_was_given_up_goes_on_serving_and_says_why() {
+        let mut snapshot = healthy();
+        snapshot.node.store = StoreState::GivenUp;
+        snapshot.store_reason.push_str("No space left on device");
+        let json: serde_json::Value = serde_json::from_str(&to_json(&judge(Some(&snapshot)))).unwrap();
+        assert_eq!(json["ready"], true);
+        assert!(json["reasons"][0]["text"].as_str().unwrap().contains("No space left on device"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! recognised at once.
 
 use crate::heartbeat::Nonce;
+use crate::knowledge::Knows;
 use crate::limits::{
     FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, TEXT_BYTES_MAX,
     USER_BYTES_MAX,
@@ -125,6 +126,8 @@ pub struct Hello<'a> {
     pub user: &'a str,
     /// The user's password, or what brokers of a pair know each other by; empty for none.
     pub password: Secret<'a>,
+    /// How far a broker's copy of sessions and retained messages is.
+    pub knows: Knows<'a>,
 }
 
 /// Why a link is closed.
@@ -309,6 +312,11 @@ pub enum Frame<'a> {
     Records(&'a [u8]),
     /// Broker to primary: take me as your backup.
     Join,
+    /// Broker to primary that reigns unasked: take me as your backup. I keep the sessions and retained messages that I have, since I
+    /// know more; tell me what you have changed, and let me reign.
+    JoinKnowing,
+    /// Broker to broker: how far the sender's copy of sessions and retained messages is.
+    Knows(Knows<'a>),
     /// Primary to backup: you know everything now.
     Synced,
     /// Backup to primary: I do; the pair is protected.
@@ -412,7 +420,9 @@ mod kind {
     pub(super) const SYNCED: u8 = 0x31;
     pub(super) const STANDBY: u8 = 0x32;
     pub(super) const TAKE_OVER: u8 = 0x33;
-    pub(super) const HEARTBEATS: u8 = 0x34;
+    pub(super) const JOIN_KNOWING: u8 = 0x34;
+    pub(super) const KNOWS: u8 = 0x35;
+    pub(super) const HEARTBEATS: u8 = 0x36;
     pub(super) const HANDOVER: u8 = 0x38;
     pub(super) const HANDOVER_REPLY: u8 = 0x39;
     pub(super) const STATUS_REQUEST: u8 = 0x40;
@@ -501,6 +511,8 @@ impl<'a> Frame<'a> {
             Frame::Session { .. } => kind::SESSION,
             Frame::Records(_) => kind::RECORDS,
             Frame::Join => kind::JOIN,
+            Frame::JoinKnowing => kind::JOIN_KNOWING,
+            Frame::Knows(_) => kind::KNOWS,
             Frame::Synced => kind::SYNCED,
             Frame::Standby => kind::STANDBY,
             Frame::Poll { .. } => kind::POLL,
@@ -555,7 +567,8 @@ impl<'a> Frame<'a> {
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
             Frame::Records(body) => out.extend_from_slice(body),
-            Frame::Join | Frame::Synced | Frame::Standby | Frame::Handover => {}
+            Frame::Knows(knows) => out.extend_from_slice(knows.bytes()),
+            Frame::Join | Frame::JoinKnowing | Frame::Synced | Frame::Standby | Frame::Handover => {}
             Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
             Frame::ClockRequest { sent, known } => {
                 let (ahead, within) = known.map_or((0, 0), |known| (known.ahead.0, known.within.0));
@@ -591,6 +604,7 @@ impl<'a> Frame<'a> {
             k if k == MarkKind::Prune as u8 => return Marks::check(body).map(Frame::Prune),
             k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
             kind::RECORDS => return Ok(Frame::Records(body)),
+            kind::KNOWS => return Knows::check(body).map(Frame::Knows),
             kind::STREAM_STATUSES => return StreamStatuses::check(body).map(Frame::StreamStatuses),
             kind::OPERATOR_STATUSES => return OperatorStatuses::check(body).map(Frame::OperatorStatuses),
             kind::LEVEL_STATUSES => return LevelStatuses::check(body).map(Frame::LevelStatuses),
@@ -635,6 +649,7 @@ impl<'a> Frame<'a> {
                 Frame::Session { incarnation, present, client, filter }
             }
             kind::JOIN => Frame::Join,
+            kind::JOIN_KNOWING => Frame::JoinKnowing,
             kind::SYNCED => Frame::Synced,
             kind::STANDBY => Frame::Standby,
             kind::POLL => Frame::Poll { number: reader.head::<U64>()?.get() },
@@ -683,6 +698,7 @@ impl<'a> Hello<'a> {
         put_text(out, self.name, NAME_BYTES_MAX);
         put_text(out, self.user, USER_BYTES_MAX);
         put_text(out, self.password.0, PASSWORD_BYTES_MAX);
+        out.extend_from_slice(self.knows.bytes());
     }
 
     /// The magic number and the version are read first: what follows them may differ in another version.
@@ -706,6 +722,7 @@ impl<'a> Hello<'a> {
             name: reader.text(NAME_BYTES_MAX)?,
             user: reader.text(USER_BYTES_MAX)?,
             password: Secret(reader.text(PASSWORD_BYTES_MAX)?),
+            knows: Knows::check(std::mem::take(&mut reader.0))?,
         })
     }
 }

@@ -5,6 +5,7 @@
 mod effects;
 mod frame;
 mod heartbeat;
+mod knowledge;
 pub mod limits;
 mod load;
 mod message;
@@ -20,13 +21,14 @@ pub use frame::{
     WireError, decode,
 };
 pub use heartbeat::{Companion, Evidence, HEARTBEAT_BYTES, Heartbeat, Nonce};
+pub use knowledge::{Comparison, Knowledge, Knows, Part, REIGNS_TOLD_MAX};
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
 pub use message::{
     MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,
 };
 pub use outbox::Outbox;
 pub use secret::Secret;
-pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
+pub use status::{NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
 pub const PROTOCOL_VERSION: u16 = 5;

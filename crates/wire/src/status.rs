@@ -1,6 +1,6 @@
 //! Snapshots of a broker, as it publishes them to whoever asks. Command line and pages read these and nothing else.
 
-use crate::limits::NAME_BYTES_MAX;
+use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::reader::{Reader, put, put_text};
 use crate::terms::TermsHead;
 use crate::{Standing, WireError};
@@ -89,6 +89,49 @@ pub struct NodeStatus<'a> {
     pub under_way: u64,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
+    /// How many changes of sessions and retained messages it knows of; see [`crate::Knowledge::total`].
+    pub known: u64,
+    /// What its store does.
+    pub store: StoreState,
+    /// Why the store was given up; otherwise empty.
+    pub store_reason: &'a str,
+}
+
+/// What a broker's store of sessions and retained messages does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum StoreState {
+    /// There is none.
+    #[default]
+    None = 0,
+    /// It writes.
+    Writes = 1,
+    /// A write has failed. Nothing is written, and it is tried again in a while.
+    GivenUp = 2,
+    /// Writing is possible again, and everything is being written anew.
+    ComingBack = 3,
+}
+
+impl StoreState {
+    fn from_byte(value: u8) -> Result<StoreState, WireError> {
+        Ok(match value {
+            0 => StoreState::None,
+            1 => StoreState::Writes,
+            2 => StoreState::GivenUp,
+            3 => StoreState::ComingBack,
+            _ => return Err(WireError::BadValue { field: "store", value }),
+        })
+    }
+
+    /// A name that stays the same.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StoreState::None => "none",
+            StoreState::Writes => "writes",
+            StoreState::GivenUp => "given up",
+            StoreState::ComingBack => "coming back",
+        }
+    }
 }
 
 /// Whether a stream's contract is being kept, seen from the broker.
@@ -137,7 +180,8 @@ pub struct StreamStatus<'a> {
 struct NodeHead {
     standing: u8,
     protected: u8,
-    reserved: [u8; 2],
+    store: u8,
+    reserved: u8,
     streams: U32,
     operators: U32,
     clients: U32,
@@ -150,6 +194,7 @@ struct NodeHead {
     taken: U64,
     counters: [U64; 26],
     latency: [I64; 3],
+    known: U64,
 }
 
 impl<'a> NodeStatus<'a> {
@@ -185,7 +230,8 @@ impl<'a> NodeStatus<'a> {
         let head = NodeHead {
             standing: self.standing as u8,
             protected: u8::from(self.protected),
-            reserved: [0; 2],
+            store: self.store as u8,
+            reserved: 0,
             streams: self.streams.into(),
             operators: self.operators.into(),
             clients: self.clients.into(),
@@ -198,9 +244,11 @@ impl<'a> NodeStatus<'a> {
             taken: self.taken.0.into(),
             counters: counters.map(U64::new),
             latency: self.latency.map(|span| I64::new(span.0)),
+            known: self.known.into(),
         };
         put(out, &head);
         put_text(out, self.name, NAME_BYTES_MAX);
+        put_text(out, self.store_reason, TEXT_BYTES_MAX);
     }
 
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<NodeStatus<'a>, WireError> {
@@ -273,6 +321,9 @@ impl<'a> NodeStatus<'a> {
             unprocessed,
             under_way,
             latency: head.latency.map(|nanos| Span(nanos.get())),
+            known: head.known.get(),
+            store: StoreState::from_byte(head.store)?,
+            store_reason: reader.text(TEXT_BYTES_MAX)?,
         })
     }
 }

@@ -227,6 +227,7 @@ impl Tried {
                 name,
                 user: "",
                 password: Secret(""),
+                knows: wire::Knows::NOTHING,
             }),
         );
     }

@@ -195,6 +195,7 @@ fn a_subscriber_is_told_to_expect_the_first_result_that_it_gets_though_a_later_o
         name: "subscriber",
         user: "",
         password: Secret(""),
+        knows: wire::Knows::NOTHING,
     };
     broker.handle_frame(NOW, link, Frame::Hello(hello), &mut out);
     broker.handle_frame(NOW, link, Frame::Subscribe { number: 0, filter: "x" }, &mut out);

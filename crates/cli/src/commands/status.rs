@@ -41,6 +41,11 @@ struct BrokerRow {
     latency_p99_ms: f64,
     latency_max_ms: f64,
     uptime_s: f64,
+    /// Changes of sessions and retained messages that it knows of.
+    known_changes: u64,
+    store: &'static str,
+    /// Why the store was given up; empty while it writes.
+    store_reason: String,
     counters: BTreeMap<&'static str, u64>,
 }
 
@@ -166,6 +171,9 @@ fn broker_row(address: &str, report: &NodeReport) -> BrokerRow {
         latency_p99_ms: p99,
         latency_max_ms: max,
         uptime_s: report.taken.since(report.started).as_millis_f64() / 1e3,
+        known_changes: report.known,
+        store: report.store.as_str(),
+        store_reason: report.store_reason.clone(),
         counters: report.counters.iter().copied().collect(),
     }
 }
@@ -202,6 +210,13 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
         line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
     }
     show_load(report, all)?;
+    for row in report.brokers.iter().filter(|row| !row.store_reason.is_empty()) {
+        line(&format!(
+            "STORE of {} {}: sessions and retained messages would not outlive a restart of both brokers. {}. Mend the disk or free \
+             some space; the store comes back by itself",
+            row.name, row.store, row.store_reason
+        ))?;
+    }
     let protection = match (report.brokers.is_empty(), report.protected) {
         (true, _) => "NO BROKER answers",
         (false, true) => "protected: a crash of the primary is survived",
@@ -249,9 +264,11 @@ fn broker_table(report: &Report) -> Table {
         "copied",
         "late",
         "dropped",
+        "store",
+        "known",
         "up s",
     ];
-    let mut brokers = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+    let mut brokers = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16]);
     for row in &report.brokers {
         let counter = |name| row.counters.get(name).copied().unwrap_or(0).to_string();
         brokers.add_row([
@@ -269,6 +286,8 @@ fn broker_table(report: &Report) -> Table {
             counter("replicated"),
             counter("late"),
             counter("dropped"),
+            row.store.to_owned(),
+            row.known_changes.to_string(),
             format!("{:.0}", row.uptime_s),
         ]);
     }

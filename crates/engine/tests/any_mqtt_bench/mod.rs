@@ -279,6 +279,7 @@ impl Bench {
                     name,
                     user: "",
                     password: Secret(""),
+                    knows: wire::Knows::NOTHING,
                 }));
                 out.push(&Frame::Synced);
             }
@@ -296,6 +297,7 @@ impl Bench {
                     name,
                     user: "",
                     password: Secret(""),
+                    knows: wire::Knows::NOTHING,
                 }));
             }
             3 => out.push(&Frame::Join),

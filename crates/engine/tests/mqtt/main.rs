@@ -11,4 +11,5 @@ mod failover;
 mod retained;
 mod sessions;
 mod shared;
+mod stores;
 mod words;

@@ -239,6 +239,7 @@ pub fn hello<'a>(standing: Standing, name: &'a str, node: u64, epoch: u64) -> Fr
         name,
         user,
         password,
+        knows: wire::Knows::NOTHING,
     })
 }
 

@@ -19,13 +19,51 @@ use wire::{
 
 pub const START: Time = Time(1_000_000_000_000);
 
-/// What brokers reported, in words.
+/// What brokers reported, in words, and their stores.
 #[derive(Default)]
-pub struct Log(pub Vec<String>);
+pub struct Log(pub Vec<String>, pub Option<Disk>);
+
+/// What a store holds. It has everything at once, unless it is given up.
+#[derive(Clone, Default)]
+pub struct Disk {
+    pub records: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Nothing is written any more.
+    pub given_up: bool,
+    /// What has been put aside.
+    pub asides: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
 
 impl Reporter for Log {
     fn report(&mut self, event: &Event<'_>) {
         self.0.push(event.to_string());
+    }
+
+    fn keeps(&self) -> bool {
+        self.1.is_some()
+    }
+
+    fn store(&self) -> (wire::StoreState, &str) {
+        match &self.1 {
+            None => (wire::StoreState::None, ""),
+            Some(Disk { given_up: true, .. }) => (wire::StoreState::GivenUp, "the test says so"),
+            Some(_) => (wire::StoreState::Writes, ""),
+        }
+    }
+
+    fn keep(&mut self, records: &[u8], _known: u64) {
+        let Some(disk) = self.1.as_mut().filter(|disk| !disk.given_up) else { return };
+        for record in ::mqtt::records(records) {
+            match record.value {
+                Some(value) => _ = disk.records.insert(record.key.to_vec(), value.to_vec()),
+                None => _ = disk.records.remove(record.key),
+            }
+        }
+    }
+
+    fn set_aside(&mut self) -> Option<String> {
+        let disk = self.1.as_mut()?;
+        disk.asides.push(std::mem::take(&mut disk.records));
+        Some("aside".to_owned())
     }
 }
 
@@ -158,6 +196,8 @@ pub struct World {
     pub mqtt: Vec<mqtt::MqttClient>,
     /// What the brokers' gateways are told, if they have any.
     pub gateway: Option<fn(&mut ::mqtt::Settings)>,
+    /// Where they keep what must outlive them, if they do.
+    pub stores: [Option<Disk>; 2],
     pub delay: Span,
     ports: BTreeMap<Who, Port>,
     conns: Vec<Conn>,
@@ -190,6 +230,7 @@ impl World {
             clients: Vec::new(),
             mqtt: Vec::new(),
             gateway,
+            stores: [None, None],
             delay: Span::micros(100),
             ports: BTreeMap::new(),
             conns: Vec::new(),
@@ -222,9 +263,16 @@ impl World {
         let node = NodeId(self.lives * 10 + index as u64);
         let mut settings = settings(index, node, self.now);
         (self.tune)(&mut settings);
-        let mut broker = BrokerNode::new(settings, Log::default());
+        let disk = self.stores[index].clone();
+        let mut kept: Vec<_> = disk.iter().flat_map(|disk| &disk.records).collect();
+        kept.sort_by_key(|(key, _)| ::mqtt::rank(key));
+        let mut records = Vec::new();
+        kept.iter().for_each(|(key, value)| ::mqtt::append_record(&mut records, key, value));
+        let mut broker = BrokerNode::new(settings, Log(Vec::new(), disk));
         if let Some(tune) = self.gateway {
-            broker = broker.with_gateway(mqtt::gateway(index, node, tune));
+            let mut gateway = mqtt::gateway(index, node, tune);
+            gateway.restore(&records);
+            broker = broker.with_gateway(gateway);
         }
         self.brokers[index] = Some(broker);
         self.ports.insert(Who::Broker(index), Port::default());
@@ -332,7 +380,9 @@ impl World {
     /// The process dies. What it has sent arrives; its connections break.
     pub fn kill(&mut self, broker: usize) {
         let who = Who::Broker(broker);
-        self.brokers[broker] = None;
+        if let Some(disk) = self.brokers[broker].take().and_then(|mut node| node.reporter().1.take()) {
+            self.stores[broker] = Some(disk);
+        }
         let port = self.ports.remove(&who).unwrap();
         for end in port.ends.into_values() {
             self.hang_up(end.conn, who);

@@ -1,27 +1,39 @@
 //! The file of records.
 
 use super::folder::{Folder, open_private, refusal};
-use super::{Record, StoreError};
+use super::{Changes, Record, StoreError};
 use redb::{
     Builder, CommitError, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
-    ReadableTableMetadata, StorageError, TableDefinition, TableError, TransactionError,
+    ReadableTableMetadata, StorageBackend, StorageError, TableDefinition, TableError, TransactionError,
+    backends::FileBackend,
 };
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 pub(super) struct Disk {
     database: Database,
     path: PathBuf,
     records: u64,
     bytes: u64,
+    /// How many commits there have been.
+    commits: u64,
+    /// Up to which change of its owner it has everything.
+    stored: u64,
+    valve: Valve,
 }
 
-const FILE: &str = "records.redb";
+/// The file of records.
+pub(super) const FILE: &str = "records.redb";
+/// The one that is to take its place when it has everything.
+pub(super) const NEXT_FILE: &str = "next.redb";
 const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
 /// The fact that says how records are to be understood.
 const FORMAT: &str = "format";
+const COMMITS: &str = "commits";
+const STORED: &str = "stored";
 const FORMAT_KNOWN: u64 = 1;
 /// Pages that the library keeps in memory.
 const CACHE_BYTES: usize = 8 << 20;
@@ -30,17 +42,24 @@ const SLACK_TIMES: u64 = 4;
 const SLACK_BYTES: u64 = 16 << 20;
 
 impl Disk {
-    pub(super) fn open(folder: &Folder) -> Result<(Disk, Vec<Record>), StoreError> {
-        let path = folder.path().join(FILE);
+    /// Opens a file of the folder, which is made if it is not there. The numbers are those of a new one.
+    pub(super) fn open(
+        folder: &Folder,
+        name: &str,
+        commits: u64,
+        stored: u64,
+    ) -> Result<(Disk, Vec<Record>), StoreError> {
+        let path = folder.path().join(name);
         // A file-size limit is a write that fails, not the end of the process.
-        let _ =
-            signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), std::sync::Arc::default());
+        let _ = signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), Arc::default());
         let file = open_private(&path).map_err(|reason| refusal("open", &path, reason))?;
         // The library asserts what it expects of a file, and anything may be in one.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let database =
-                Builder::new().set_cache_size(CACHE_BYTES).create_file(file).map_err(Trouble::from)?;
-            Disk { database, path: path.clone(), records: 0, bytes: 0 }.read()
+            let valve = Valve::default();
+            let file = FileBackend::new(file).map_err(Trouble::from)?;
+            let file = Gated { file, valve: valve.clone() };
+            let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(file)?;
+            Disk { database, path: path.clone(), records: 0, bytes: 0, commits, stored, valve }.read()
         }));
         let gave_up = |_| Err(Trouble::Damage("the library cannot make sense of it".to_owned()));
         opened.unwrap_or_else(gave_up).map_err(|trouble| match trouble {
@@ -85,10 +104,14 @@ impl Disk {
     }
 
     /// What the file says of itself; if nothing, it is new.
-    fn check_format(&self) -> Result<(), Trouble> {
+    fn check_format(&mut self) -> Result<(), Trouble> {
         let reading = self.database.begin_read()?;
         let found = match reading.open_table(FACTS) {
-            Ok(facts) => facts.get(FORMAT)?.map(|format| format.value()),
+            Ok(facts) => {
+                let fact = |name: &str| facts.get(name).map(|fact| fact.map_or(0, |fact| fact.value()));
+                (self.commits, self.stored) = (fact(COMMITS)?, fact(STORED)?);
+                facts.get(FORMAT)?.map(|format| format.value())
+            }
             Err(TableError::TableDoesNotExist(_)) => None,
             Err(error) => return Err(error.into()),
         };
@@ -103,7 +126,11 @@ impl Disk {
         }
         drop(reading);
         let writing = self.database.begin_write()?;
-        writing.open_table(FACTS)?.insert(FORMAT, FORMAT_KNOWN)?;
+        let mut facts = writing.open_table(FACTS)?;
+        facts.insert(FORMAT, FORMAT_KNOWN)?;
+        facts.insert(COMMITS, self.commits)?;
+        facts.insert(STORED, self.stored)?;
+        drop(facts);
         writing.open_table(RECORDS)?;
         Ok(writing.commit()?)
     }
@@ -116,15 +143,24 @@ impl Disk {
         self.bytes
     }
 
-    /// All or nothing of some changes. It is on the disk when this returns.
-    pub(super) fn commit(&mut self, changes: &BTreeMap<Box<[u8]>, Option<Box<[u8]>>>) -> Result<(), String> {
+    pub(super) fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// All or nothing of some changes. It is on the disk when this returns, and has everything up to that change of its owner.
+    pub(super) fn commit(&mut self, changes: &Changes, stored: u64) -> Result<(), String> {
         let failed = |trouble: Trouble| format!("cannot write {}: {trouble}", self.path.display());
-        let (records, bytes) = self.write(changes).map_err(failed)?;
+        let (records, bytes) = self.write(changes, stored).map_err(failed)?;
         (self.records, self.bytes) = (records, bytes);
+        (self.commits, self.stored) = (self.commits + 1, stored);
         Ok(())
     }
 
-    fn write(&self, changes: &BTreeMap<Box<[u8]>, Option<Box<[u8]>>>) -> Result<(u64, u64), Trouble> {
+    fn write(&self, changes: &Changes, stored: u64) -> Result<(u64, u64), Trouble> {
         let (mut records, mut bytes, mut same) = (self.records, self.bytes, true);
         let mut writing = self.database.begin_write()?;
         writing.set_durability(Durability::Immediate).map_err(|error| Trouble::Damage(error.to_string()))?;
@@ -143,9 +179,13 @@ impl Disk {
         }
         drop(table);
         // What came and went between two commits leaves nothing to write.
-        if same {
+        if same && stored == self.stored {
             writing.abort()?;
         } else {
+            let mut facts = writing.open_table(FACTS)?;
+            facts.insert(COMMITS, self.commits + 1)?;
+            facts.insert(STORED, stored)?;
+            drop(facts);
             writing.commit()?;
         }
         Ok((records, bytes))
@@ -155,6 +195,61 @@ impl Disk {
     pub(super) fn close(self) -> Result<(), String> {
         catch_unwind(AssertUnwindSafe(|| drop(self.database)))
             .map_err(|_| format!("cannot close {}", self.path.display()))
+    }
+
+    /// It has another name now.
+    pub(super) fn renamed(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
+    /// Lets go of the file as it is: nothing more is written to it.
+    pub(super) fn abandon(self) {
+        self.valve.0.store(true, SeqCst);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.database)));
+    }
+}
+
+/// Whether a file is shut for writing.
+#[derive(Clone, Debug, Default)]
+struct Valve(Arc<AtomicBool>);
+
+/// A file to which nothing is written any more once its valve is shut, whatever the library would still like to write.
+#[derive(Debug)]
+struct Gated {
+    file: FileBackend,
+    valve: Valve,
+}
+
+impl Gated {
+    fn open(&self) -> Result<&FileBackend, std::io::Error> {
+        let shut = self.valve.0.load(SeqCst);
+        if shut { Err(std::io::Error::other("the store has been given up")) } else { Ok(&self.file) }
+    }
+}
+
+impl StorageBackend for Gated {
+    fn len(&self) -> Result<u64, std::io::Error> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), std::io::Error> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), std::io::Error> {
+        self.open()?.set_len(len)
+    }
+
+    fn sync_data(&self) -> Result<(), std::io::Error> {
+        self.open()?.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), std::io::Error> {
+        self.open()?.write(offset, data)
+    }
+
+    fn close(&self) -> Result<(), std::io::Error> {
+        self.file.close()
     }
 }
 

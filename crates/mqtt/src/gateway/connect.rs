@@ -164,6 +164,7 @@ impl<R: Rules> Gateway<R> {
         }
         self.reigns = reigns;
         if !reigns {
+            self.end_counting();
             let text = "this broker stands by; the other one reigns";
             for index in 0..self.clients.len() as u32 {
                 // Sessions go to the other broker as they are; nobody's will is published because of it.

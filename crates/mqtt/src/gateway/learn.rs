@@ -51,6 +51,11 @@ impl<R: Rules> Gateway<R> {
                 }
                 (Key::Retained(topic), Some(value)) => self.learn_retained(topic, value),
                 (Key::Retained(topic), None) => _ = self.retained.clear(topic),
+                (Key::Logged(_), _) => continue,
+                (Key::Known(reign), value) => {
+                    self.learn_known(reign, value);
+                    continue;
+                }
             }
             self.record_again(&key, value);
         }
@@ -175,6 +180,7 @@ impl<R: Rules> Gateway<R> {
     pub fn forget(&mut self, now: Time, net: &mut impl Effects) {
         // Whoever is connected goes to the other broker, and finds its session there.
         self.set_reign(now, false, net);
+        self.know_nothing();
         for index in 0..self.sessions.end() {
             if let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) {
                 session.will = None;
@@ -233,6 +239,10 @@ impl<R: Rules> Gateway<R> {
             None => self.retained.iter().all(&mut write),
         };
         self.telling.topic = last.filter(|_| !whole);
+        if whole {
+            self.tell_known(out);
+            self.records.tell_log(out);
+        }
         (!whole).then_some(RETAINED + 1)
     }
 
@@ -278,6 +288,11 @@ impl<R: Rules> Gateway<R> {
             write_record(out, &Key::Incoming(client, incoming.id), Some(|_: &mut Vec<u8>| {}));
         }
         true
+    }
+
+    /// Which telling is under way, or was the last.
+    pub fn telling_round(&self) -> u32 {
+        self.telling.round
     }
 
     /// A session has ended; another may have its number.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::load::{LevelStatus, OperatorStatus};
 use crate::status::{StreamStatus, TopicState};
-use crate::{Mark, Message, MessageFlags, Outbox};
+use crate::{Knowledge, Mark, Message, MessageFlags, Outbox, StoreState};
 use contract::{LinkClass, Loss};
 use proptest::prelude::*;
 
@@ -53,9 +53,16 @@ proptest! {
         user in "\\PC{0,30}", password in "\\PC{0,60}",
     ) {
         let (node, password) = (NodeId(node), Secret(&password));
-        let hello = Hello { standing, prefers_to_reign, reign, node, incarnation, name: &name, user: &user, password };
+        let hello = Hello { standing, prefers_to_reign, reign, node, incarnation, name: &name, user: &user, password, knows: Knows::NOTHING };
         round_trip(Frame::Hello(hello))?;
         round_trip(Frame::Reign { reign, standing })?;
+        let mut knows = Vec::new();
+        let mut knowledge = Knowledge::default();
+        knowledge.count(reign, prefers_to_reign, incarnation);
+        knowledge.write(&mut knows);
+        let knows = Knows::of(&knows);
+        round_trip(Frame::Hello(Hello { knows, ..hello }))?;
+        round_trip(Frame::Knows(knows))?;
     }
 
     #[test]
@@ -87,7 +94,7 @@ proptest! {
 
     #[test]
     fn control_frames_round_trip(number in any::<u64>(), flag in any::<bool>(), text in "\\PC{0,60}", reason in 0_u8..6, row in any::<u32>()) {
-        for frame in [Frame::Join, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
+        for frame in [Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
             round_trip(frame)?;
         }
         let known = flag.then_some(ClockDifference { ahead: Span(number as i64), within: Span(i64::from(row)) });
@@ -136,6 +143,7 @@ proptest! {
             name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
             clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
+            known: arrived, store: StoreState::GivenUp, store_reason: &name,
         }))?;
         let row = StreamStatus {
             stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, subscribers: 2,
@@ -270,6 +278,7 @@ fn sample() -> Vec<u8> {
         name: "a",
         user: "line-4",
         password: Secret("open sesame"),
+        knows: Knows::NOTHING,
     };
     let register = Register { stream: 1, incarnation: 5, contract: Some(contract), topic: "t/1" };
     let announce = Announce {

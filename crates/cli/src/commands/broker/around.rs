@@ -6,9 +6,11 @@ use crate::config::Config;
 use crate::output::Trouble;
 use broker::{Alarms, Event};
 use engine::Reporter;
-use host::{Before, Record, State, Store, StoreSettings, now};
+use host::{Before, Found, Record, State, Store, StoreDoes, StoreSettings, now};
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
+use wire::StoreState;
 
 /// Alarms that may wait to be published. Above it, further ones are only in the log.
 const ALARMS_MAX: usize = 256;
@@ -20,6 +22,9 @@ pub struct Around {
     alarms: Alarms,
     waiting: VecDeque<String>,
     store: Option<Store>,
+    /// What the store did at the last look, and why it does not write.
+    seen: StoreState,
+    reason: Arc<str>,
     /// Says who clients are, where somebody wants to know.
     pub desk: Option<Desk>,
 }
@@ -33,34 +38,65 @@ impl Around {
         desk: Option<Desk>,
     ) -> Result<(Around, Vec<u8>), Trouble> {
         let (alarms, waiting) = (Alarms::default(), VecDeque::new());
-        let mut around = Around { lines, name: name.to_owned(), alarms, waiting, store: None, desk };
+        let mut around = Around {
+            lines,
+            name: name.to_owned(),
+            alarms,
+            waiting,
+            store: None,
+            seen: StoreState::None,
+            reason: Arc::from(""),
+            desk,
+        };
         let Some(folder) = &config.store.folder else { return Ok((around, Vec::new())) };
         let settings = StoreSettings {
             commit_every: config.store.commit_every,
             queue_bytes_max: config.store.queue_bytes_max,
         };
-        let told = around.lines.clone();
-        let (store, records) = Store::open(folder, &settings, move |reason| {
-            told.warn(&format!(
-                "the store is given up, and this broker goes on without it: sessions and retained messages will not outlive a \
-                 restart of both brokers. {reason}"
-            ));
-        })
-        .map_err(|error| Trouble(error.to_string()))?;
-        match store.before() {
-            Before::Poisoned { reason } => around.lines.warn(&format!(
-                "the store was given up by the process before ({reason}), so that what it holds may be old"
-            )),
-            Before::Killed => around.lines.say("the process before ended without closing the store"),
-            Before::New | Before::Clean => {}
+        // Whoever owns the data thread looks at it often, and tells.
+        let (store, records) =
+            Store::open(folder, &settings, |_| {}).map_err(|error| Trouble(error.to_string()))?;
+        if *store.before() == Before::Killed {
+            around.lines.say("the process before ended without closing the store");
+        }
+        if let Found::Old { reason, stored, expected, aside } = store.found() {
+            let aside = aside.as_ref().map(|path| path.display().to_string());
+            let (stored, expected) = (*stored, *expected);
+            around.report(&Event::StoreOld { reason, stored, expected, aside: aside.as_deref() });
         }
         around.store = Some(store);
+        around.seen = StoreState::Writes;
         Ok((around, in_order(records)))
     }
 
-    /// Whether a store was given up.
-    pub fn store_is_poisoned(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| matches!(store.state(), State::Poisoned { .. }))
+    /// Whether what the store holds may not be the latest.
+    pub fn may_be_old(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| *store.found() != Found::Whole)
+    }
+
+    /// Tells of what has become of the store since the last look.
+    fn look_at_store(&mut self) {
+        let Some(store) = &self.store else { return };
+        let (seen, stored) = (does(store), store.stored());
+        if seen == self.seen {
+            return;
+        }
+        let before = std::mem::replace(&mut self.seen, seen);
+        match store.state() {
+            State::Poisoned { reason } => {
+                self.reason = Arc::clone(&reason);
+                self.report(&Event::StoreGivenUp { reason: &reason, stored });
+            }
+            State::Refilling { .. } => {
+                self.lines.say("the store can be written again: it is given everything anew");
+            }
+            State::Healthy { .. } => {
+                self.reason = Arc::from("");
+                if before != StoreState::None {
+                    self.report(&Event::StoreBack { stored });
+                }
+            }
+        }
     }
 }
 
@@ -70,6 +106,15 @@ impl Drop for Around {
         if let Some(Err(reason)) = self.store.take().map(Store::close) {
             self.lines.warn(&format!("the store does not have everything: {reason}"));
         }
+    }
+}
+
+/// What a store does, in the words of the status.
+fn does(store: &Store) -> StoreState {
+    match store.does() {
+        StoreDoes::Write => StoreState::Writes,
+        StoreDoes::Nothing => StoreState::GivenUp,
+        StoreDoes::BeginAnew => StoreState::ComingBack,
     }
 }
 
@@ -96,7 +141,30 @@ impl Reporter for Around {
         self.store.is_some()
     }
 
-    fn keep(&mut self, records: &[u8]) {
+    fn store(&self) -> (StoreState, &str) {
+        (self.seen, &self.reason)
+    }
+
+    fn set_aside(&mut self) -> Option<String> {
+        let path = self.store.as_mut().and_then(Store::set_aside)?;
+        Some(path.display().to_string())
+    }
+
+    fn wants_everything(&mut self) -> bool {
+        self.store.as_mut().is_some_and(Store::wants_everything)
+    }
+
+    fn takes_more(&mut self) -> Option<bool> {
+        self.store.as_mut().and_then(Store::takes_more)
+    }
+
+    fn kept_all(&mut self) {
+        if let Some(store) = &mut self.store {
+            store.given_all();
+        }
+    }
+
+    fn keep(&mut self, records: &[u8], known: u64) {
         let Some(store) = &mut self.store else { return };
         for record in mqtt::records(records) {
             match record.value {
@@ -104,6 +172,7 @@ impl Reporter for Around {
                 None => store.remove(record.key.into()),
             }
         }
+        store.reach(known);
     }
 
     fn caller(&mut self, address: Option<IpAddr>) {
@@ -119,6 +188,7 @@ impl Reporter for Around {
     }
 
     fn next_alarm(&mut self, out: &mut String) -> bool {
+        self.look_at_store();
         let next = self.waiting.pop_front();
         if let Some(alarm) = &next {
             out.push_str(alarm);

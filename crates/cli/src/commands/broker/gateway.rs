@@ -22,6 +22,6 @@ pub fn new(
         node: random_number(),
     };
     let mut gateway = Gateway::new(settings, rules);
-    gateway.learn(kept);
+    gateway.restore(kept);
     gateway
 }

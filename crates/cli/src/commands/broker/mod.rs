@@ -105,7 +105,11 @@ pub fn run(
         helpers,
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
+    let may_be_old = around.may_be_old();
     let mut node = BrokerNode::with_operators(settings, around, operators);
+    if may_be_old {
+        node.doubt();
+    }
     let graphs = config.processing.graphs.clone();
     if !graphs.is_empty()
         && let Err(errors) = node.operators().change(graphs)
@@ -138,7 +142,6 @@ pub fn run(
         if let Some(answers) = &mut answers {
             answers.answer(|snapshot| {
                 node.fill(now(), snapshot);
-                snapshot.store_poisoned = node.reporter().store_is_poisoned();
                 snapshot.troubles.clear();
                 let counts = troubles.counts().map(|(cause, count)| (cause.name(), count));
                 snapshot.troubles.extend(counts);
