@@ -32,6 +32,7 @@ mod standby;
 mod status;
 mod subscribe;
 mod table;
+mod tasks;
 mod throttle;
 
 pub use alarms::{Alarms, is_alarm};
@@ -44,4 +45,5 @@ pub use process::{Outcome, Processed, Processing};
 pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use snapshot::Snapshot;
 pub use status::Survey;
+pub use tasks::UNITS_PER_SLICE;
 pub use throttle::{Throttle, Verdict, cause_of};
