@@ -33,6 +33,7 @@ PARTS = {
     "cpep": Part("operators by level, from light load to a full host", ["processing.py"], ["verge-bench-awake", "verge-bench-processing"]),
     "modules": Part("when modules that do not end are stopped", ["modules.py"], ["verge-bench-modules"]),
     "arrec": Part("copies by policy while a broker processes messages, and crashes", ["replication.py"], ["verge"]),
+    "control": Part("messages while clients subscribe, register, come and go, and graphs change", ["control.py"], ["verge", "verge-bench-awake", "verge-bench-peers"]),
     "mqtt": Part("the MQTT gateway beside mosquitto", ["mqtt.py"], ["verge", "verge-bench-mqtt"], True),
     "urgent": beside("urgent", "urgent messages while bulk saturates, beside other brokers"),
     "pingpong": beside("pingpong", "round trips beside other brokers"),

@@ -28,6 +28,10 @@ pub enum Command {
     Frame(Frame),
     /// The most urgent category of table 3.2, while somebody else ends a broker.
     Crash(Crash),
+    /// What clients of Verge ask besides carrying messages, beside a load that another process makes.
+    Commands(Commands),
+    /// How long it takes to register topics and to subscribe each of them, on a broker of Verge that has nothing else to do.
+    SetUp(SetUp),
     /// The floor: hands the bytes of a publisher to its subscribers, and looks at none.
     Relay {
         /// Where.
@@ -156,6 +160,40 @@ pub struct Frame {
     pub common: Common,
     /// As near to this number as the table allows.
     #[arg(long, default_value_t = 1525, value_parser = clap::value_parser!(u32).range(28..))]
+    pub topics: u32,
+}
+
+/// Filters, topics and clients, all at once.
+#[derive(Args)]
+pub struct Commands {
+    /// Where the broker listens.
+    #[arg(long)]
+    pub broker: SocketAddr,
+    /// Where clients of MQTT reach it.
+    #[arg(long)]
+    pub mqtt: Option<SocketAddr>,
+    /// Exact filters that are subscribed.
+    #[arg(long, default_value_t = 10_000)]
+    pub filters: u32,
+    /// Topics that are registered and ended again and again.
+    #[arg(long, default_value_t = 5_000)]
+    pub topics: u32,
+    /// Clients of MQTT that come and go.
+    #[arg(long, default_value_t = 1_000)]
+    pub clients_per_second: u32,
+    /// For how long.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+}
+
+/// Topics, and a filter for each.
+#[derive(Args)]
+pub struct SetUp {
+    /// Where the broker listens.
+    #[arg(long)]
+    pub broker: SocketAddr,
+    /// How many.
+    #[arg(long, default_value_t = 13_525)]
     pub topics: u32,
 }
 

@@ -9,6 +9,7 @@
 
 mod account;
 pub mod arguments;
+mod commands;
 mod crash;
 mod frame;
 mod keeper;
@@ -38,6 +39,8 @@ pub fn execute(command: &Command, find: Find) -> io::Result<()> {
         Command::Urgent(plan) => print(&urgent::run(plan, find)?),
         Command::Frame(plan) => print(&frame::run(plan, find)?),
         Command::Crash(plan) => print(&crash::run(plan, find)?),
+        Command::Commands(plan) => print(&commands::run(plan)?),
+        Command::SetUp(plan) => print(&commands::set_up(plan)?),
         Command::Relay { listen, keep } => relay::run(*listen, *keep),
     }
 }

@@ -12,9 +12,12 @@ use crate::queue::Queue;
 use crate::reign::{Beginning, Leaving};
 use crate::sessions::{Deferred, Session, Sessions};
 use crate::settings::{Policy, Replication, Settings};
+use crate::standby::Telling;
 use crate::status::{Stats, Survey};
 use crate::table::{Stream, Table};
-use contract::{Admission, Reign, Time};
+use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use contract::{Admission, Filters, Reign, Time, TopicFilter};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::{
     Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
@@ -150,6 +153,8 @@ pub struct Occupancy {
 pub struct Broker {
     pub(crate) settings: Settings,
     pub(crate) admission: Admission,
+    /// The places of [`Settings::topics`] by their filters.
+    rules: Filters<Vec<usize>>,
     pub(crate) table: Table,
     pub(crate) links: Links,
     pub(crate) sessions: Sessions,
@@ -174,6 +179,14 @@ pub struct Broker {
     pub(crate) forwarded_after_poll: Option<u64>,
     /// Grows whenever messages are taken back from operators.
     pub(crate) round: u32,
+    /// Commands that go on.
+    pub(crate) tasks: VecDeque<Task>,
+    /// Units of work that commands have taken since somebody asked.
+    pub(crate) spent: usize,
+    /// What came of counting subscribers of other protocols, for those who ask again.
+    pub(crate) counted: BTreeMap<LinkId, (TopicFilter, Result<(), String>)>,
+    /// How far the backup has been told of sessions.
+    pub(crate) telling: Telling,
     /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
     pub(crate) dropped: Vec<(u32, Deferred)>,
     /// What the partner knows this broker by; empty where it need not.
@@ -183,6 +196,8 @@ pub struct Broker {
     pub(crate) nothing_is_plain: bool,
 }
 
+/// Rows of a status that are made in one unit of work.
+const ROWS_PER_UNIT: usize = 8;
 /// The partner's address, as the driver knows it.
 pub(crate) const PARTNER: PeerIndex = PeerIndex(0);
 
@@ -199,8 +214,13 @@ impl Broker {
                 .with_lazy(replication.lazy());
         let pair =
             Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now);
+        let mut rules: Filters<Vec<usize>> = Filters::default();
+        for (place, rule) in settings.topics.iter().enumerate() {
+            rules.change(rule.filter.as_str(), |places| places.push(place));
+        }
         Broker {
             admission,
+            rules,
             table: Table::default(),
             links: Links::default(),
             sessions: Sessions::default(),
@@ -218,6 +238,10 @@ impl Broker {
             handover_asker: None,
             forwarded_after_poll: None,
             round: 0,
+            tasks: VecDeque::new(),
+            spent: 0,
+            counted: BTreeMap::new(),
+            telling: Telling::default(),
             dropped: Vec::new(),
             secret: Box::from(""),
             #[cfg(test)]
@@ -309,7 +333,7 @@ impl Broker {
                 self.greet(link, out);
             }
             LinkChange::Closed => self.forget_link(now, link, out),
-            LinkChange::Drained => self.resume(link, out),
+            LinkChange::Drained => self.resume(now, link, out),
         }
     }
 
@@ -331,7 +355,7 @@ impl Broker {
             (Party::Client { .. }, Frame::Publish(messages)) => self.arrive(now, from, messages, out),
             (Party::Client { .. }, Frame::Confirm(marks)) => self.confirm(from, marks, out),
             (_, Frame::Hello(hello)) => self.welcome(now, from, &hello, out),
-            (_, Frame::Farewell(farewell)) => self.part(from, farewell.reason, out),
+            (_, Frame::Farewell(farewell)) => self.part(now, from, farewell.reason, out),
             (Party::Unknown, _) => {
                 let text = "a connection begins with a greeting";
                 self.expel(from, FarewellReason::Misbehaved, text, out);
@@ -350,6 +374,7 @@ impl Broker {
                 }
             }
             (_, Frame::StatusRequest { first_stream, rows }) => {
+                self.spend(self.links.len() / LINKS_PER_UNIT + rows as usize / ROWS_PER_UNIT);
                 self.send_status(now, from, first_stream, rows, out);
             }
             (Party::Client { .. }, frame) => self.client_frame(now, from, frame, out),
@@ -358,13 +383,13 @@ impl Broker {
     }
 
     /// A peer says farewell. A client that ends does not come back to its session.
-    fn part(&mut self, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
+    fn part(&mut self, now: Time, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
         let Some(link) = self.links.get_mut(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
         out.close(from, &LEAVING);
         if let Some(session) = session {
-            self.end_session(session, out);
+            self.end_session(now, session, out);
         }
     }
 
@@ -374,7 +399,7 @@ impl Broker {
             Frame::Register(register) => self.register(now, from, &register, out),
             Frame::Unregister { stream } => self.unregister(now, from, stream, out),
             Frame::Subscribe { number, filter } => self.subscribe(now, from, number, filter, out),
-            Frame::Unsubscribe { number } => self.unsubscribe(from, number, out),
+            Frame::Unsubscribe { number } => self.unsubscribe(now, from, number, out),
             Frame::Handover => self.handover(now, Some(from), out),
             Frame::ClockRequest { sent, known } => self.tell_time(now, from, sent, known, out),
             Frame::PollReply { .. } => {}
@@ -449,11 +474,15 @@ impl Broker {
 
     /// When [`Broker::handle_timeout`] has something to do, or [`Broker::run`] a copy to make.
     pub fn next_deadline(&self) -> Time {
+        if self.has_tasks() || self.telling.goes_on {
+            return Time::ZERO;
+        }
         self.housekeeping_at.min(self.pair.next_deadline()).min(self.next_copy())
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
+        self.work_on(now, UNITS_PER_SLICE, out);
         self.keep_house(now, out);
         // Each decision changes what the next look at the clock finds; a handful settles it.
         for _ in 0..4 {
@@ -608,18 +637,14 @@ impl Broker {
                 self.carry_out(now, decision, out);
             }
             Party::Client { session } => {
-                for stream in gone.numbers.streams() {
-                    if let Some(stream) =
-                        self.table.stream_mut(stream).filter(|s| s.record.source == Some(link))
-                    {
-                        (stream.record.source, stream.record.silent_since) = (None, now);
-                    }
+                let streams: Vec<u32> = gone.numbers.streams().collect();
+                if !streams.is_empty() {
+                    self.begin(now, Task::Orphan { link, streams, since: now }, out);
                 }
                 if let Some(session) = session.and_then(|index| self.sessions.get_mut(index))
                     && session.link == Some(link)
                 {
-                    (session.link, session.detached_at) = (None, now);
-                    session.numbers.clear();
+                    session.detach(now);
                 }
             }
             Party::Unknown if gone.dialed => {
@@ -630,14 +655,30 @@ impl Broker {
         }
     }
 
+    /// The publisher of a stream has lost its connection. Another one may have the same number by now, and be the publisher's.
+    pub(crate) fn orphan(&mut self, link: LinkId, stream: u32, since: Time) {
+        let came_back = self.links.get(link).is_some_and(|link| link.numbers.knows(stream));
+        let orphaned = self.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
+        if let Some(stream) = orphaned.filter(|_| !came_back) {
+            (stream.record.source, stream.record.silent_since) = (None, since);
+        }
+    }
+
     /// A congested link has room again.
-    fn resume(&mut self, link: LinkId, out: &mut impl Outputs) {
+    fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         let Some(state) = self.links.get(link) else { return };
         match state.party {
-            Party::Client { session: Some(session) } => self.send_deferred(session, out),
-            Party::Peer => self.continue_sync(out),
+            Party::Client { session: Some(session) } => self.send_deferred(now, session, out),
+            Party::Peer => self.continue_sync(UNITS_PER_SLICE, out),
             _ => {}
         }
+    }
+
+    /// The place of the configured rule that governs a topic: the first that means it.
+    pub(crate) fn rule_of(&self, topic: &str) -> Option<usize> {
+        let mut first: Option<usize> = None;
+        self.rules.each(topic, |places| first = places.iter().copied().chain(first).min());
+        first
     }
 
     /// Whether the baseline policies govern, which copy everything and refuse nothing.

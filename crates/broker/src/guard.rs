@@ -2,6 +2,7 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
+use crate::links::Party;
 use crate::register::Denial;
 use contract::Time;
 use wire::{Farewell, FarewellReason, Frame, LinkId, Register};
@@ -63,6 +64,11 @@ impl Broker {
         true
     }
 
+    /// Whether this link leads to the other broker of the pair, as far as is known.
+    pub fn is_partners(&self, link: LinkId) -> bool {
+        self.links.get(link).is_some_and(|link| link.dialed || matches!(link.party, Party::Peer))
+    }
+
     /// The link on which the client of this name is, if it is there.
     pub fn client_link(&self, name: &str) -> Option<LinkId> {
         self.links.find(name)
@@ -71,6 +77,6 @@ impl Broker {
     /// What is kept for the client of this name, whether it is there or not.
     pub fn filters_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let session = self.sessions.find(name).and_then(|index| self.sessions.get(index));
-        session.into_iter().flat_map(|session| session.filters.iter().map(contract::TopicFilter::as_str))
+        session.into_iter().flat_map(|session| session.filters.keys().map(contract::TopicFilter::as_str))
     }
 }

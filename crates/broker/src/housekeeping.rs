@@ -3,6 +3,8 @@
 use crate::broker::{Broker, Outputs};
 use crate::links::Party;
 use crate::sessions::Session;
+use crate::table::Stream;
+use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Mutant, Span, Time};
 use wire::{FarewellReason, LinkId};
 
@@ -25,8 +27,8 @@ impl Broker {
         }
         self.housekeeping_at = now + INTERVAL;
         self.look_at_partner(now, out);
-        self.resume_subscribers(out);
-        self.continue_sync(out);
+        self.resume_subscribers(now, out);
+        self.continue_sync(UNITS_PER_SLICE, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         self.retire_left_streams(now, out);
@@ -43,7 +45,7 @@ impl Broker {
 
     /// Subscribers whose messages wait although their connection has room: a limit below what a driver reports as
     /// drained, or a connection that was never full.
-    fn resume_subscribers(&mut self, out: &mut impl Outputs) {
+    fn resume_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
         let waiting = |(index, session): (u32, &Session)| {
             (session.link.is_some() && !session.deferred.is_empty()).then_some(index)
         };
@@ -51,7 +53,7 @@ impl Broker {
             return;
         }
         let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
-        waiting.into_iter().for_each(|index| self.send_deferred(index, out));
+        waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }
 
     fn close_silent_links(&mut self, now: Time, out: &mut impl Outputs) {
@@ -88,22 +90,38 @@ impl Broker {
             .filter(|(_, session)| session.link.is_none() && now > session.detached_at + linger)
             .map(|(index, _)| index)
             .collect();
-        left.into_iter().for_each(|index| self.end_session(index, out));
+        left.into_iter().for_each(|index| self.end_session(now, index, out));
     }
 
-    /// The same for streams: those that no primary has named are this broker's own.
+    /// The same for streams: those that no primary has named are this broker's own. They end in slices, and the next look waits until
+    /// all of these have.
     fn retire_left_streams(&mut self, now: Time, out: &mut impl Outputs) {
-        let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.stream_linger);
-        let left: Vec<u32> = self
-            .table
-            .streams_from(self.next_look, STREAMS_PER_LOOK)
-            .filter(|(_, stream)| reigns || !stream.record.admitted)
-            .filter(|(_, stream)| stream.record.made_of.is_none())
-            .filter(|(_, stream)| stream.record.source.is_none() && now > stream.record.silent_since + linger)
-            .map(|(index, _)| index)
-            .collect();
+        if self.tasks.iter().any(|task| matches!(task, Task::Retire { .. })) {
+            return;
+        }
+        let streams = self.table.streams_from(self.next_look, STREAMS_PER_LOOK);
+        let left: Vec<u32> =
+            streams.filter(|(_, stream)| self.is_left(now, stream)).map(|(index, _)| index).collect();
         let next = self.next_look + STREAMS_PER_LOOK;
         self.next_look = if next < self.table.streams.len() { next } else { 0 };
-        left.into_iter().for_each(|index| self.retire(now, index, out));
+        if !left.is_empty() {
+            self.begin(now, Task::Retire { streams: left.into_iter().rev().collect() }, out);
+        }
+    }
+
+    /// Whether nobody has come back to a stream for too long.
+    fn is_left(&self, now: Time, stream: &Stream) -> bool {
+        let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.stream_linger);
+        let record = &stream.record;
+        let own = (reigns || !record.admitted) && record.made_of.is_none();
+        own && record.source.is_none() && now > record.silent_since + linger
+    }
+
+    /// Retires a stream, unless somebody has come back to it meanwhile. Returns how many units of work that was.
+    pub(crate) fn retire_left(&mut self, now: Time, index: u32, out: &mut impl Outputs) -> usize {
+        if self.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
+            self.retire(now, index, out);
+        }
+        1 + self.links.len() / LINKS_PER_UNIT
     }
 }

@@ -35,6 +35,7 @@ mod standby;
 mod status;
 mod subscribe;
 mod table;
+mod tasks;
 mod throttle;
 
 pub use alarms::{Alarms, is_alarm};
@@ -49,4 +50,5 @@ pub use reign::Beginning;
 pub use settings::{Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use snapshot::Snapshot;
 pub use status::{FAILING_MAX, Failing, OTHERS, Survey};
+pub use tasks::UNITS_PER_SLICE;
 pub use throttle::{Throttle, Verdict, cause_of};

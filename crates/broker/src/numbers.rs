@@ -47,6 +47,11 @@ impl Numbers {
         }
     }
 
+    /// Whether the stream has a number.
+    pub(crate) fn knows(&self, stream: u32) -> bool {
+        self.bound.range((stream, 0)..=(stream, u32::MAX)).next().is_some()
+    }
+
     /// The stream has no number any more. Returns those that it had.
     pub(crate) fn unbind(&mut self, stream: u32) -> SmallVec<[u32; 2]> {
         let numbers: SmallVec<[u32; 2]> =

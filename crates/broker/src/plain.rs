@@ -9,6 +9,7 @@ use crate::broker::{Broker, Outputs};
 use crate::lazy::Arrival;
 use crate::queue::{Job, JobKind};
 use crate::ring::{Slot, SlotFlags};
+use crate::sessions::Session;
 use crate::table::{Table, Topic};
 use contract::{Span, Time};
 use wire::{Message, MessageFlags, MessageKind};
@@ -134,7 +135,8 @@ impl Broker {
             Some(stream.plain),
             "what follows from a topic's terms is up to date"
         );
-        let Some(session) = sessions.get(receiver).filter(|session| session.deferred.is_empty()) else {
+        let free = |session: &&Session| session.deferred.is_empty() && !session.resuming;
+        let Some(session) = sessions.get(receiver).filter(free) else {
             return false;
         };
         let Some(link) = session.link else { return false };

@@ -8,8 +8,9 @@
 use crate::broker::{Broker, Outputs};
 use crate::register::{Denial, Publisher};
 use crate::ring::SlotFlags;
+use crate::tasks::{TEST_UNITS, Task, UNITS_PER_SLICE};
 use contract::{Contract, Loss, Span, Time, TopicFilter};
-use wire::{Message, MessageFlags};
+use wire::{LinkId, Message, MessageFlags};
 
 /// How messages of a topic are given to other protocols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,50 @@ pub enum Unposted {
     Refused(String),
 }
 
+/// A subscriber of another protocol that comes or goes, and the topics that hear of it.
+#[derive(Clone)]
+pub(crate) struct Counting {
+    /// Who is told what came of it; nobody where it goes.
+    pub(crate) link: Option<LinkId>,
+    filter: TopicFilter,
+    comes: bool,
+    place: String,
+    /// Topics that have been told that it comes.
+    counted: usize,
+    /// So many of them have to be told that it does not come after all.
+    undoing: Option<usize>,
+    refusal: Option<String>,
+}
+
+impl Counting {
+    fn new(link: Option<LinkId>, filter: &TopicFilter) -> Counting {
+        let (filter, place) = (filter.clone(), String::new());
+        Counting { link, filter, comes: true, place, counted: 0, undoing: None, refusal: None }
+    }
+
+    /// Whether the next topic is to be told.
+    fn takes_part(&mut self) -> bool {
+        self.counted += usize::from(self.comes);
+        match &mut self.undoing {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+
+    fn is_undone(&self) -> bool {
+        self.undoing == Some(0)
+    }
+
+    fn undo(&mut self, refusal: Option<String>) {
+        (self.comes, self.undoing, self.refusal) = (false, Some(self.counted), refusal);
+        self.place.clear();
+    }
+}
+
 /// Numbers of one reign; those of the next begin above them, since nobody knows there which were the last of this one.
 const NUMBERS_PER_REIGN: u32 = 40;
 
@@ -171,31 +216,91 @@ impl Broker {
         self.take_stream(now, topic, contract, &publisher, true, out)
     }
 
-    /// A subscriber of another protocol comes (or goes) whose filter this is; the topics that it matches are dispatched to one
-    /// more (or less). `Err`: they could not be served in time.
-    pub fn count_others(&mut self, filter: &TopicFilter, comes: bool) -> Result<(), String> {
-        let wanted =
-            |topic: &crate::table::Topic| topic.route.is_some() && filter.matches(topic.name.as_str());
-        let topics: Vec<u32> =
-            self.table.topics().filter(|(_, topic)| wanted(topic)).map(|(index, _)| index).collect();
-        let change = |broker: &mut Broker, comes: bool| {
-            for topic in &topics {
-                broker.change_subscribers(*topic, |topic| {
-                    topic.others =
-                        if comes { topic.others.saturating_add(1) } else { topic.others.saturating_sub(1) };
-                });
-            }
-        };
-        change(self, comes);
-        let checked = comes && self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
-        if let Some(overload) = self.admission.overload().filter(|_| checked) {
-            change(self, false);
-            return Err(format!(
-                "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter",
-                topics.len()
-            ));
+    /// A subscriber of another protocol comes whose filter this is; the topics that it means are dispatched to one more. `Err`: they
+    /// could not be served in time. `None`: there are many, and who asks again for this link is told later. Each link counts one filter
+    /// at a time.
+    pub fn count_other(&mut self, link: LinkId, filter: &TopicFilter) -> Option<Result<(), String>> {
+        let waits = |task: &Task| matches!(task, Task::Count(counting) if counting.link == Some(link));
+        if !self.counted.contains_key(&link) && !self.tasks.iter().any(waits) {
+            self.begin_counting(Counting::new(Some(link), filter));
         }
-        Ok(())
+        self.counted.remove(&link).map(|(_, verdict)| verdict)
+    }
+
+    /// A subscriber of another protocol has gone whose filter this was.
+    pub fn discount_other(&mut self, filter: &TopicFilter) {
+        self.begin_counting(Counting { comes: false, ..Counting::new(None, filter) });
+    }
+
+    /// Nobody will ask any more what was to be counted for this link.
+    pub fn forget_count(&mut self, link: LinkId) {
+        if let Some((filter, Ok(()))) = self.counted.remove(&link) {
+            self.discount_other(&filter);
+        }
+        for task in &mut self.tasks {
+            if let Task::Count(counting) = task {
+                counting.link = counting.link.filter(|other| *other != link);
+            }
+        }
+    }
+
+    fn begin_counting(&mut self, mut counting: Counting) {
+        let mut left = if self.tasks.is_empty() { UNITS_PER_SLICE } else { 0 };
+        while left > 0 {
+            let (used, done) = self.go_on_counting(&mut counting, left);
+            self.spend(used);
+            if done {
+                return;
+            }
+            left = left.saturating_sub(used.max(1));
+        }
+        self.tasks.push_back(Task::Count(counting));
+    }
+
+    /// Counts at further topics. Returns how many units of work that was, and whether it was all.
+    pub(crate) fn go_on_counting(&mut self, counting: &mut Counting, units: usize) -> (usize, bool) {
+        let mut used = 0;
+        let mut more = true;
+        while used < units && more {
+            let (topics, looks);
+            (topics, looks, more) = self.next_topics(&counting.filter, &mut counting.place);
+            used += looks;
+            for index in topics {
+                let routed = self.table.topic(index).is_some_and(|topic| topic.route.is_some());
+                if routed && counting.takes_part() {
+                    used += 1;
+                    let comes = counting.comes;
+                    self.change_subscribers(index, |topic| {
+                        let others = topic.others;
+                        topic.others =
+                            if comes { others.saturating_add(1) } else { others.saturating_sub(1) };
+                    });
+                }
+            }
+            more &= !counting.is_undone();
+        }
+        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+        if checked && counting.comes && counting.counted > 0 {
+            used += TEST_UNITS;
+            if let Some(overload) = self.admission.overload() {
+                more = true;
+                let text = format!(
+                    "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter",
+                    counting.counted
+                );
+                counting.undo(Some(text));
+            }
+        }
+        if !more && counting.comes && counting.link.is_none() {
+            // Who asked has gone.
+            more = counting.counted > 0;
+            counting.undo(None);
+        }
+        if !more && let Some(link) = counting.link {
+            let verdict = counting.refusal.take().map_or(Ok(()), Err);
+            self.counted.insert(link, (counting.filter.clone(), verdict));
+        }
+        (used, !more)
     }
 
     /// After a promotion: how many subscribers of other protocols each topic has, as they are known here.

@@ -15,6 +15,7 @@ use crate::queue::JobKind;
 use crate::register::{Denial, Publisher};
 use crate::ring::SlotFlags;
 use crate::table::{Stream, Topic};
+use crate::tasks::{SLOTS_PER_UNIT, Task};
 use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, Time};
 use wire::limits::NAME_BYTES_MAX;
 use wire::{Message, MessageFlags};
@@ -139,45 +140,74 @@ impl Broker {
         }
     }
 
-    /// The operators have changed: asks for every topic anew whether its messages are processed.
+    /// The operators have changed: asks for every topic anew whether its messages are processed, in slices. Until its turn has come,
+    /// a topic feeds what it has fed before.
     pub fn rebind(&mut self, now: Time, out: &mut impl Outputs) {
         if Mutant::KeepBindings.is_on() {
             return;
         }
-        let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
-        for index in topics {
-            let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { continue };
-            let bound = out.bind(topic.name.as_str());
-            let before = std::mem::replace(&mut topic.processing, bound);
-            drop(topic);
-            if let Some(before) = before {
-                out.unbind(before.handle);
-            }
-            if before.is_some() != bound.is_some() {
-                self.plan_again(index);
-            }
-            self.fit_rings(index, out);
-        }
-        self.retire_lost_results(now, out);
+        self.tasks.retain(|task| !matches!(task, Task::Rebind { .. }));
+        self.begin(now, Task::Rebind { topic: 0, stream: 0 }, out);
     }
 
-    /// Streams of results whose outputs are gone end, so that others may publish on their topics.
-    fn retire_lost_results(&mut self, now: Time, out: &mut impl Outputs) {
-        let streams: Vec<u32> = self.table.streams().map(|(index, _)| index).collect();
-        for origin in streams {
-            let Some(stream) = self.table.stream_mut(origin) else { continue };
-            let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut stream.record.results)
-                .into_iter()
-                .partition(|known| out.has_output(known.output));
-            stream.record.results = kept;
-            for made in lost.into_iter().filter_map(|known| known.stream) {
-                let made_of = self.table.stream(made).and_then(|stream| stream.record.made_of);
-                if made_of == Some(origin) {
-                    if let Some(made) = self.table.stream_mut(made) {
-                        made.record.made_of = None;
-                    }
-                    self.retire(now, made, out);
+    /// Binds further topics anew, and then ends results that have lost their outputs. Returns how many units of work that was, and
+    /// whether it was all.
+    pub(crate) fn go_on_binding(
+        &mut self,
+        now: Time,
+        topic: &mut usize,
+        stream: &mut usize,
+        units: usize,
+        out: &mut impl Outputs,
+    ) -> (usize, bool) {
+        let mut used = 0;
+        while used < units && *topic < self.table.topics.len() {
+            used += 1 + self.bind_again(*topic as u32, out) / SLOTS_PER_UNIT;
+            *topic += 1;
+        }
+        while used < units && *stream < self.table.streams.len() {
+            used += 1;
+            self.retire_lost_results(now, *stream as u32, out);
+            *stream += 1;
+        }
+        (used, *topic >= self.table.topics.len() && *stream >= self.table.streams.len())
+    }
+
+    /// Binds a topic anew. Returns how many slots its streams have.
+    fn bind_again(&mut self, index: u32, out: &mut impl Outputs) -> usize {
+        let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
+        let bound = out.bind(topic.name.as_str());
+        let before = std::mem::replace(&mut topic.processing, bound);
+        drop(topic);
+        if let Some(before) = before {
+            out.unbind(before.handle);
+        }
+        if before.is_some() != bound.is_some() {
+            self.plan_again(index);
+        }
+        self.fit_rings(index, out);
+        let Some(topic) = self.table.topic(index) else { return 0 };
+        let streams = topic.streams.iter().filter_map(|stream| self.table.stream(*stream));
+        streams.map(|stream| stream.ring.slots()).sum()
+    }
+
+    /// Results made of this stream whose outputs are gone end, so that others may publish on their topics.
+    fn retire_lost_results(&mut self, now: Time, origin: u32, out: &mut impl Outputs) {
+        let Some(stream) = self.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
+        else {
+            return;
+        };
+        let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut stream.record.results)
+            .into_iter()
+            .partition(|known| out.has_output(known.output));
+        stream.record.results = kept;
+        for made in lost.into_iter().filter_map(|known| known.stream) {
+            let made_of = self.table.stream(made).and_then(|stream| stream.record.made_of);
+            if made_of == Some(origin) {
+                if let Some(made) = self.table.stream_mut(made) {
+                    made.record.made_of = None;
                 }
+                self.retire(now, made, out);
             }
         }
     }
@@ -280,7 +310,7 @@ impl Broker {
 
     /// The configured contract of a topic of results, or what follows from the messages that they are made of.
     fn result_contract(&self, result: &Outcome<'_>, origin: &Contract) -> Contract {
-        let configured = self.settings.topics.iter().find(|rule| rule.filter.matches(result.topic));
+        let configured = self.rule_of(result.topic).and_then(|place| self.settings.topics.get(place));
         if let Some(rule) = configured {
             return rule.contract;
         }

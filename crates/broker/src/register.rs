@@ -9,7 +9,8 @@ use crate::queue::JobKind;
 use crate::ring::{Ring, Slot, SlotFlags};
 use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
-use crate::table::{Record, Stream, Subscribers, Times, Topic};
+use crate::table::{Record, Stream, Times, Topic};
+use crate::tasks::{LINKS_PER_UNIT, TEST_UNITS};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -111,6 +112,7 @@ impl Broker {
         }
         let Some(link) = self.links.get(from) else { return };
         let name = link.name.clone();
+        self.spend(TEST_UNITS);
         let publisher = Publisher {
             name: &name,
             incarnation: register.incarnation,
@@ -144,13 +146,14 @@ impl Broker {
         let Some(link) = self.links.get_mut(from) else { return };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
+        self.spend(self.links.len() / LINKS_PER_UNIT);
         self.retire(now, index, out);
     }
 
     /// The configured contract for the topic, or else the one asked for.
     pub(crate) fn find_contract(&self, topic: &str, asked: Option<&Contract>) -> Result<Contract, Denial> {
         contract::check_name(topic).map_err(|error| Denial::from(error.to_string()))?;
-        let configured = self.settings.topics.iter().find(|rule| rule.filter.matches(topic));
+        let configured = self.rule_of(topic).and_then(|place| self.settings.topics.get(place));
         match (configured, asked) {
             (Some(rule), Some(asked)) if rule.contract != *asked => Err(Denial::from(format!(
                 "the broker's configuration gives `{}` another contract ({}) than asked for ({asked}): publish without \
@@ -345,8 +348,7 @@ impl Broker {
         publisher: &Publisher<'_>,
     ) -> Result<u32, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
-        let wanting = self.sessions.iter().filter(|(_, session)| session.wants(topic));
-        let subscribers: Subscribers = wanting.map(|(index, _)| index).collect();
+        let subscribers = self.sessions.wanting(topic);
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
             return Err(Denial::from(format!(
                 "`{topic}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
@@ -354,10 +356,7 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
-        let class = self
-            .stats
-            .classes
-            .class_of(self.settings.topics.iter().position(|rule| rule.filter.matches(topic)));
+        let class = self.stats.classes.class_of(self.rule_of(topic));
         let streams = Vec::new();
         let (route, others) = (None, 0);
         Ok(self.table.insert_topic(Topic {
@@ -690,15 +689,17 @@ impl Broker {
     }
 
     /// The messages of a stream that a new backup must have: all that have not been dispatched.
-    pub(crate) fn copy_again(&mut self, index: u32) {
+    /// Returns how many slots were looked at.
+    pub(crate) fn copy_again(&mut self, index: u32) -> usize {
         let everything = self.copies_everything();
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;
         let never =
             self.settings.replication == Replication::RetransmissionOnly || stream.record.made_of.is_some();
         if !copied || never {
-            return;
+            return 0;
         }
+        let slots = stream.ring.slots();
         let tickets = stream.ring.tickets();
         for ticket in tickets {
             let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
@@ -709,5 +710,6 @@ impl Broker {
             let deadline = slot.created + topic.plan.pseudo.replication;
             self.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
         }
+        slots
     }
 }

@@ -7,6 +7,7 @@ use crate::pair::{Copies, Decision, Role};
 use crate::queue::JobKind;
 use crate::ring::SlotFlags;
 use crate::table::Topic;
+use crate::tasks::UNITS_PER_SLICE;
 use contract::{Mutant, Time};
 use wire::{Companion, Farewell, FarewellReason, Frame, Knowledge, Knows, LinkId, Standing, StoreState};
 
@@ -71,6 +72,10 @@ impl Broker {
 
     /// Takes the reign (A5): everybody is told, and every copy that may not have been dispatched is.
     fn promote(&mut self, now: Time, cause: PromotionCause, out: &mut impl Outputs) {
+        // What the primary has told of subscribers must hold before anything is dispatched to them.
+        while self.has_tasks() {
+            self.work_on(now, UNITS_PER_SLICE, out);
+        }
         let reigned = self.pair.is_primary();
         if !reigned {
             // Whoever has handed over remembers everything.

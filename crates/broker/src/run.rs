@@ -9,6 +9,7 @@ use crate::ring::{Slot, SlotFlags};
 use crate::sessions::{Deferred, Session};
 use crate::status::Stats;
 use crate::table::{Record, Stream, Topic};
+use crate::tasks::{Task, UNITS_PER_SLICE};
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -260,14 +261,23 @@ impl Broker {
         }
     }
 
-    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room.
-    pub(crate) fn send_deferred(&mut self, index: u32, out: &mut impl Outputs) {
+    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices.
+    pub(crate) fn send_deferred(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
+        if !self.tasks.iter().any(sends) && self.send_some_deferred(index, UNITS_PER_SLICE, out) {
+            self.begin(now, Task::Send { session: index }, out);
+        }
+    }
+
+    /// The same for so many of them. Returns whether there are more that have room.
+    pub(crate) fn send_some_deferred(&mut self, index: u32, most: usize, out: &mut impl Outputs) -> bool {
         let Broker { table, sessions, links, settings, stats, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
-        let Some(link) = session.link else { return };
-        let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return };
-        let mut handed = Vec::new();
-        while out.backlog(link) < settings.limits.subscriber_backlog_bytes {
+        let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
+        let Some(link) = session.link else { return false };
+        let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
+        let (mut handed, mut looked) = (Vec::new(), 0);
+        while looked < most && out.backlog(link) < settings.limits.subscriber_backlog_bytes {
+            looked += 1;
             let Some(waiting) = session.deferred.pop_front() else { break };
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
@@ -288,9 +298,11 @@ impl Broker {
                 handed.push((waiting, position));
             }
         }
+        let more = looked == most && !session.deferred.is_empty();
         for (waiting, position) in handed {
             self.hand_over(waiting.stream, waiting.ticket, position, out);
         }
+        more
     }
 
     /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
@@ -409,7 +421,8 @@ impl Session {
     /// The session's link, if messages can go there now: it is up, has room, and nothing older waits.
     fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
         let link = self.link?;
-        (self.deferred.is_empty() && out.backlog(link) < backlog_max).then_some(link)
+        let free = self.deferred.is_empty() && !self.resuming;
+        (free && out.backlog(link) < backlog_max).then_some(link)
     }
 
     /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes. The

@@ -1,8 +1,10 @@
 //! Subscribers. A session outlives its connection for a while, and a backup has the sessions of its primary, so that a
 //! subscriber which is just changing brokers or reconnecting misses nothing that is still there.
 
-use contract::{Mutant, Time, TopicFilter};
-use std::collections::{BTreeMap, VecDeque};
+use crate::table::Subscribers;
+use contract::{Filters, Mutant, Time, TopicFilter};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use wire::LinkId;
 
 /// A message that waits for a subscriber.
@@ -17,9 +19,10 @@ pub(crate) struct Session {
     pub(crate) client: Box<str>,
     pub(crate) incarnation: u64,
     pub(crate) link: Option<LinkId>,
-    pub(crate) filters: Vec<TopicFilter>,
+    /// Each with how many of `numbers` mean it.
+    pub(crate) filters: BTreeMap<TopicFilter, u32>,
     /// The subscriber's numbers for its filters, on its present link.
-    pub(crate) numbers: Vec<(u32, TopicFilter)>,
+    pub(crate) numbers: BTreeMap<u32, TopicFilter>,
     /// Messages that wait until its connection has room, or is there at all. The oldest are dropped first.
     pub(crate) deferred: VecDeque<Deferred>,
     /// Messages dropped because it did not read.
@@ -28,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) complained_at: Time,
     /// Whether the primary has named it.
     pub(crate) shared: bool,
+    /// It has just come back, and what it had not confirmed is being looked for; what is new waits behind that.
+    pub(crate) resuming: bool,
     pub(crate) began: Time,
     /// Since when it has no connection.
     pub(crate) detached_at: Time,
@@ -43,8 +48,34 @@ impl Session {
         oldest
     }
 
-    pub(crate) fn wants(&self, topic: &str) -> bool {
-        self.filters.iter().any(|filter| filter.matches(topic))
+    /// Its subscriber calls a filter by this number, and not the one any more that it called so before.
+    pub(crate) fn bind(&mut self, number: u32, filter: &TopicFilter) {
+        self.unbind(number);
+        self.numbers.insert(number, filter.clone());
+        *self.filters.entry(filter.clone()).or_default() += 1;
+    }
+
+    /// The number means nothing any more. Returns the filter that it meant, and whether no other number means that.
+    pub(crate) fn unbind(&mut self, number: u32) -> Option<(TopicFilter, bool)> {
+        let filter = self.numbers.remove(&number)?;
+        let uses = self.filters.get_mut(&filter);
+        let left = uses.map_or(0, |uses| {
+            *uses = uses.saturating_sub(1);
+            *uses
+        });
+        Some((filter, left == 0))
+    }
+
+    /// It has lost its connection, and the numbers that meant something there.
+    pub(crate) fn detach(&mut self, now: Time) {
+        (self.link, self.detached_at) = (None, now);
+        self.numbers.clear();
+        self.filters.values_mut().for_each(|uses| *uses = 0);
+    }
+
+    /// Whether any of its subscriber's numbers means this filter.
+    pub(crate) fn calls(&self, filter: &TopicFilter) -> bool {
+        self.filters.get(filter).is_some_and(|uses| *uses > 0)
     }
 }
 
@@ -52,7 +83,11 @@ impl Session {
 #[derive(Clone, Default)]
 pub(crate) struct Sessions {
     slots: Vec<Option<Session>>,
+    /// Numbers that may be given again, the lowest first.
+    free: BinaryHeap<Reverse<u32>>,
     by_client: BTreeMap<Box<str>, u32>,
+    /// Sessions by filter, to find those that want a topic. It may still have some that have ended.
+    by_filter: Filters<BTreeSet<u32>>,
 }
 
 impl Sessions {
@@ -61,20 +96,26 @@ impl Sessions {
     }
 
     pub(crate) fn insert(&mut self, session: Session) -> u32 {
-        let free = self.slots.iter().position(Option::is_none);
-        let index = free.unwrap_or_else(|| {
+        let index = self.free.pop().map_or(self.slots.len(), |Reverse(index)| index as usize);
+        if index == self.slots.len() {
             self.slots.push(None);
-            self.slots.len() - 1
-        });
+        }
         self.by_client.insert(session.client.clone(), index as u32);
         self.slots[index] = Some(session);
         index as u32
     }
 
+    /// Ends a session. Its filters still lead to its number, and topics still have it, so the number must not be given again
+    /// before both have been cleared of it; see [`Sessions::release`].
     pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
         let session = self.slots.get_mut(index as usize)?.take()?;
         self.by_client.remove(&session.client);
         Some(session)
+    }
+
+    /// Nothing leads to the number of an ended session any more.
+    pub(crate) fn release(&mut self, index: u32) {
+        self.free.push(Reverse(index));
     }
 
     pub(crate) fn get(&self, index: u32) -> Option<&Session> {
@@ -86,12 +127,42 @@ impl Sessions {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
+    /// From now on a session is found by this filter.
+    pub(crate) fn index(&mut self, index: u32, filter: &TopicFilter) {
+        self.by_filter.change(filter.as_str(), |sessions| sessions.insert(index));
+    }
+
+    /// The filter does not lead to the session any more.
+    pub(crate) fn unindex(&mut self, index: u32, filter: &TopicFilter) {
+        self.by_filter.change(filter.as_str(), |sessions| sessions.remove(&index));
+    }
+
+    /// Those that want a topic, by number.
+    pub(crate) fn wanting(&self, topic: &str) -> Subscribers {
+        let mut wanting = Subscribers::new();
+        self.by_filter.each(topic, |sessions| wanting.extend(sessions.iter().copied()));
+        wanting.sort_unstable();
+        wanting.dedup();
+        wanting.retain(|index| self.get(*index).is_some());
+        wanting
+    }
+
+    /// Whether one of a session's filters means a topic.
+    pub(crate) fn wants(&self, index: u32, topic: &str) -> bool {
+        self.by_filter.find(topic, &mut |sessions, _| sessions.contains(&index))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_client.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {
-        let slots = self.slots.iter().enumerate();
+        self.iter_from(0)
+    }
+
+    /// Those from this number on.
+    pub(crate) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &Session)> {
+        let slots = self.slots.iter().enumerate().skip(first as usize);
         slots.filter_map(|(index, slot)| slot.as_ref().map(|session| (index as u32, session)))
     }
 

@@ -11,11 +11,27 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::pair::Copies;
 use crate::ring::SlotFlags;
-use contract::{Mutant, Time};
+use crate::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
+use contract::{Mutant, Time, TopicFilter};
+use std::ops::Bound;
 use wire::{Frame, LinkId, Marks, MessageFlags, Messages};
 
 /// Streams of which a backup is told at once, however much waits for it.
 const STREAMS_TOLD_MIN: u32 = 64;
+
+/// What a piece of records counts for, in units of work.
+const RECORDS_UNITS: usize = 32;
+
+/// How far a backup has been told of sessions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Telling {
+    /// The next session; `None` after the last.
+    session: Option<u32>,
+    /// Its filter that was told last.
+    filter: Option<TopicFilter>,
+    /// There is room for more, and the next turn goes on.
+    pub(crate) goes_on: bool,
+}
 
 impl Broker {
     /// A broker wants to stand by for us.
@@ -33,49 +49,74 @@ impl Broker {
         }
         self.listen_for(from, out);
         self.forget_lazy_copies(now);
-        self.continue_sync(out);
+        self.telling = Telling { session: Some(0), ..Telling::default() };
+        self.continue_sync(UNITS_PER_SLICE, out);
     }
 
-    /// Tells the backup the next portion of what it does not know yet.
-    pub(crate) fn continue_sync(&mut self, out: &mut impl Outputs) {
+    /// Tells the backup the next portion of what it does not know yet, within so many units of work.
+    pub(crate) fn continue_sync(&mut self, units: usize, out: &mut impl Outputs) {
+        self.telling.goes_on = false;
         let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
-        let streams = self.table.streams.len() as u32;
-        let mut next = partner.next_stream;
+        let (streams, link) = (self.table.streams.len() as u32, partner.link);
+        let (mut next, mut next_record, mut used) = (partner.next_stream, partner.next_record, 0);
         // What waits may be this turn's own data, turn after turn, so a little is told in any case.
         let least = next.saturating_add(STREAMS_TOLD_MIN);
         let limit = self.settings.limits.sync_backlog_bytes;
-        while next < streams && (next < least || out.backlog(partner.link) < limit) {
-            self.announce(partner.link, next, out);
-            self.copy_again(next);
+        while next < streams && used < units && (next < least || out.backlog(link) < limit) {
+            self.announce(link, next, out);
+            used += 1 + self.copy_again(next) / SLOTS_PER_UNIT;
             next += 1;
         }
-        let mut next_record = partner.next_record;
         let mut told_some = false;
-        if partner.knows_more && next >= streams && next_record == Some(0) && out.tell_changes(partner.link) {
+        if partner.knows_more && next >= streams && next_record == Some(0) && out.tell_changes(link) {
             next_record = None;
         }
-        while let Some(from) = next_record.filter(|_| next >= streams) {
+        while let Some(from) = next_record.filter(|_| next >= streams && used < units) {
             // A piece in any case, as with streams.
-            if told_some && out.backlog(partner.link) >= limit {
+            if told_some && out.backlog(link) >= limit {
                 break;
             }
-            next_record = out.tell(partner.link, from);
+            next_record = out.tell(link, from);
+            used += RECORDS_UNITS;
             told_some = true;
         }
-        let told = next >= streams && next_record.is_none();
-        if told {
-            for (_, session) in self.sessions.iter() {
-                for filter in &session.filters {
-                    let (incarnation, client) = (session.incarnation, &*session.client);
-                    let filter = filter.as_str();
-                    out.send(partner.link, &Frame::Session { incarnation, present: true, client, filter });
-                }
+        let mut told = next >= streams && next_record.is_none();
+        while told && used < units && (used == 0 || out.backlog(link) < limit) {
+            match self.tell_next_filter(link, out) {
+                true => used += 1,
+                false => break,
             }
-            out.send(partner.link, &Frame::Synced);
         }
+        told &= self.telling.session.is_none();
+        if told {
+            out.send(link, &Frame::Synced);
+        }
+        self.telling.goes_on = !told && used >= units && out.backlog(link) < limit;
+        self.spend(used);
         if let Some(partner) = self.pair.backup_mut() {
             (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
         }
+    }
+
+    /// Tells the backup of the next filter of a session. `false`: there is none.
+    fn tell_next_filter(&mut self, link: LinkId, out: &mut impl Outputs) -> bool {
+        while let Some(from) = self.telling.session {
+            let Some((index, session)) = self.sessions.iter_from(from).next() else { break };
+            let begin = match self.telling.filter.take().filter(|_| index == from) {
+                Some(last) => Bound::Excluded(last),
+                None => Bound::Unbounded,
+            };
+            let Some((filter, _)) = session.filters.range((begin, Bound::Unbounded)).next() else {
+                self.telling.session = Some(index + 1);
+                continue;
+            };
+            let (incarnation, client) = (session.incarnation, &*session.client);
+            out.send(link, &Frame::Session { incarnation, present: true, client, filter: filter.as_str() });
+            (self.telling.session, self.telling.filter) = (Some(index), Some(filter.clone()));
+            return true;
+        }
+        self.telling.session = None;
+        false
     }
 
     /// The primary has told us everything.

@@ -5,12 +5,28 @@ use crate::events::Event;
 use crate::links::Party;
 use crate::sessions::{Deferred, Session};
 use crate::table::Topic;
+use crate::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
 use contract::{Mutant, Time, TopicFilter};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use wire::{Frame, LinkId};
 
 /// Subscribers of one confirmed topic: one bit each.
 pub(crate) const CONFIRMING_MAX: usize = u64::BITS as usize;
+
+/// A subscription that topics are being told of.
+#[derive(Clone)]
+pub(crate) struct Subscribing {
+    /// Who is answered, and its number for the filter; `None` where the primary has told of it.
+    pub(crate) link: Option<LinkId>,
+    number: u32,
+    session: u32,
+    filter: TopicFilter,
+    place: String,
+    /// Topics that have the subscriber because of it.
+    joined: usize,
+    /// Why it cannot be; then topics are cleared of it again.
+    refusal: Option<String>,
+}
 
 impl Broker {
     /// A client wants the topics of a filter.
@@ -22,9 +38,9 @@ impl Broker {
         filter: &str,
         out: &mut impl Outputs,
     ) {
-        let result = self.try_subscribe(now, from, number, filter, out);
-        let result = result.as_ref().map_err(String::as_str).copied();
-        self.answer_subscription(from, number, filter, result, out);
+        if let Err(text) = self.try_subscribe(now, from, number, filter, out) {
+            self.answer_subscription(from, number, filter, Err(&text), out);
+        }
     }
 
     /// Says what came of a client's wish for a filter.
@@ -46,6 +62,7 @@ impl Broker {
         out.send(from, &Frame::Subscribed { number, admitted, reigns, text });
     }
 
+    /// Begins a subscription, which is answered when every topic knows of it. `Err`: there is none.
     fn try_subscribe(
         &mut self,
         now: Time,
@@ -61,39 +78,150 @@ impl Broker {
         let Some(link) = self.links.get(from) else { return Ok(()) };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
-        if let Some(session) = self.sessions.get_mut(index) {
-            session.numbers.retain(|(other, _)| *other != number);
-            if session.numbers.len() >= self.settings.limits.filters_per_session {
-                return Err(format!(
-                    "the client has {} subscriptions, its limit: raise limits.filters_per_session",
-                    session.numbers.len()
-                ));
-            }
-            session.numbers.push((number, parsed.clone()));
+        let limit = self.settings.limits.filters_per_session;
+        let Some(session) = self.sessions.get_mut(index) else { return Ok(()) };
+        session.unbind(number);
+        if session.numbers.len() >= limit {
+            return Err(format!(
+                "the client has {} subscriptions, its limit: raise limits.filters_per_session",
+                session.numbers.len()
+            ));
         }
-        if let Err(reason) = self.add_filter(now, index, &parsed) {
-            if let Some(session) = self.sessions.get_mut(index) {
-                session.numbers.retain(|(other, _)| *other != number);
-            }
-            return Err(reason);
+        if !session.filters.contains_key(&parsed) && session.filters.len() >= limit {
+            return Err(format!(
+                "the client has {limit} filters, its limit: raise limits.filters_per_session"
+            ));
         }
-        if let Some(partner) = self.pair.backup() {
-            out.send(partner.link, &Frame::Session { incarnation, present: true, client: &client, filter });
+        self.begin_subscribing(now, index, Some(from), number, parsed, out);
+        Ok(())
+    }
+
+    /// Tells topics of a session's filter, which is within its limits.
+    fn begin_subscribing(
+        &mut self,
+        now: Time,
+        index: u32,
+        link: Option<LinkId>,
+        number: u32,
+        filter: TopicFilter,
+        out: &mut impl Outputs,
+    ) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        let known = session.filters.contains_key(&filter);
+        match link {
+            Some(_) => session.bind(number, &filter),
+            None => _ = session.filters.entry(filter.clone()).or_default(),
+        }
+        if !known {
+            session.began = now;
+            self.sessions.index(index, &filter);
+        }
+        let (place, joined, refusal) = (String::new(), 0, None);
+        let subscribing = Subscribing { link, number, session: index, filter, place, joined, refusal };
+        if known {
+            return self.end_subscribing(&subscribing, out);
+        }
+        self.begin(now, Task::Subscribe(subscribing), out);
+    }
+
+    /// Tells further topics of a subscription, or that it has been refused. Returns how many units that took, and whether that was all.
+    pub(crate) fn go_on_subscribing(
+        &mut self,
+        subscribing: &mut Subscribing,
+        units: usize,
+        out: &mut impl Outputs,
+    ) -> (usize, bool) {
+        let index = subscribing.session;
+        if self.sessions.get(index).is_none() {
+            // It has ended meanwhile, and topics are cleared of it.
+            return (1, true);
+        }
+        let (mut used, mut more) = (0, true);
+        while used < units && more && subscribing.refusal.is_none() {
+            let (topics, looks);
+            (topics, looks, more) = self.next_topics(&subscribing.filter, &mut subscribing.place);
+            used += looks + topics.len();
+            subscribing.refusal = self.join_topics(index, &topics, &mut subscribing.joined).err();
+        }
+        if subscribing.refusal.is_none() && subscribing.joined > 0 {
+            used += TEST_UNITS;
+            subscribing.refusal = self.overload_of(subscribing.joined);
+        }
+        if subscribing.refusal.is_none() {
+            if !more {
+                self.end_subscribing(subscribing, out);
+            }
+            return (used, !more);
+        }
+        if let Some(session) = self.sessions.get_mut(index)
+            && session.filters.contains_key(&subscribing.filter)
+        {
+            session.unbind(subscribing.number);
+            self.forget_filter(index, &subscribing.filter);
+            (subscribing.place, more) = (String::new(), true);
+        }
+        if used < units && more {
+            let Subscribing { filter, place, .. } = subscribing;
+            let some;
+            (some, more) = self.clear_topics(index, filter, place, units - used, out);
+            used += some;
+        }
+        if !more {
+            self.end_subscribing(subscribing, out);
+        }
+        (used, !more)
+    }
+
+    /// Topics get a subscriber. `Err`: one cannot have any more.
+    fn join_topics(&mut self, index: u32, topics: &[u32], joined: &mut usize) -> Result<(), String> {
+        for topic in topics {
+            let Some(entry) = self.table.topic(*topic) else { continue };
+            if entry.subscribers.contains(&index) {
+                continue;
+            }
+            if entry.contract.confirm && entry.subscribers.len() >= CONFIRMING_MAX {
+                return Err(format!("a confirmed topic has {CONFIRMING_MAX} subscribers, its limit"));
+            }
+            self.change_subscribers(*topic, |topic| topic.subscribers.push(index));
+            *joined += 1;
         }
         Ok(())
     }
 
+    /// Why one more subscriber of so many topics cannot be served.
+    fn overload_of(&self, topics: usize) -> Option<String> {
+        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+        let overload = self.admission.overload().filter(|_| checked)?;
+        Some(format!(
+            "not schedulable with one more subscriber of {topics} topics: {overload}; narrow the filter"
+        ))
+    }
+
+    /// A subscription holds for every topic, or for none: its subscriber is answered.
+    fn end_subscribing(&mut self, subscribing: &Subscribing, out: &mut impl Outputs) {
+        let Subscribing { link, number, session: index, filter, refusal, .. } = subscribing;
+        let Some(session) = self.sessions.get(*index) else { return };
+        let Some(link) = link.filter(|link| session.link == Some(*link)) else { return };
+        if refusal.is_none()
+            && let Some(partner) = self.pair.backup()
+        {
+            let (incarnation, client) = (session.incarnation, &*session.client);
+            let filter = filter.as_str();
+            out.send(partner.link, &Frame::Session { incarnation, present: true, client, filter });
+        }
+        let result = refusal.as_deref().map_or(Ok(()), Err);
+        self.answer_subscription(link, *number, filter.as_str(), result, out);
+    }
+
     /// A client no longer wants the topics of a filter.
-    pub(crate) fn unsubscribe(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
+    pub(crate) fn unsubscribe(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
         let Some(index) = self.links.get(from).and_then(|link| link.session()) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
-        let Some(at) = session.numbers.iter().position(|(other, _)| *other == number) else { return };
-        let (_, filter) = session.numbers.swap_remove(at);
-        if session.numbers.iter().any(|(_, other)| *other == filter) {
-            return;
+        let Some((filter, last)) = session.unbind(number) else { return };
+        if last {
+            self.tell_backup_of_end(index, filter.as_str(), out);
+            self.remove_filter(now, index, filter, out);
         }
-        self.tell_backup_of_end(index, filter.as_str(), out);
-        self.remove_filter(index, &filter, out);
     }
 
     /// A client has greeted; if it was here before, its session goes on where it stopped.
@@ -104,8 +232,7 @@ impl Broker {
             return;
         }
         if let Ok(index) = self.take_session(now, &name, incarnation, Some(from), out) {
-            self.offer_again(index);
-            self.send_deferred(index, out);
+            self.offer_again(now, index, out);
         }
     }
 
@@ -122,7 +249,7 @@ impl Broker {
         let outlived =
             known.filter(|index| self.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation));
         if let Some(index) = outlived {
-            self.remove_session(index, out);
+            self.remove_session(now, index, out);
         }
         let index = match self.sessions.find(client) {
             Some(index) => index,
@@ -136,12 +263,13 @@ impl Broker {
                 client: client.into(),
                 incarnation,
                 link: None,
-                filters: Vec::new(),
-                numbers: Vec::new(),
+                filters: BTreeMap::new(),
+                numbers: BTreeMap::new(),
                 deferred: VecDeque::new(),
                 dropped: 0,
                 complained_at: Time::ZERO,
                 shared: false,
+                resuming: false,
                 began: now,
                 detached_at: now,
             }),
@@ -153,56 +281,6 @@ impl Broker {
             }
         }
         Ok(index)
-    }
-
-    /// Adds a filter to a session, if what it adds to the load can be served.
-    fn add_filter(&mut self, now: Time, index: u32, filter: &TopicFilter) -> Result<(), String> {
-        let limit = self.settings.limits.filters_per_session;
-        let Some(session) = self.sessions.get_mut(index) else { return Ok(()) };
-        if session.filters.contains(filter) {
-            return Ok(());
-        }
-        if session.filters.len() >= limit {
-            return Err(format!(
-                "the client has {limit} filters, its limit: raise limits.filters_per_session"
-            ));
-        }
-        let wanted = |name: &str| filter.matches(name) && !session.wants(name);
-        let topics: Vec<u32> = self
-            .table
-            .topics()
-            .filter(|(_, topic)| wanted(topic.name.as_str()))
-            .map(|(topic, _)| topic)
-            .collect();
-        let full = |topic: &u32| {
-            self.table
-                .topic(*topic)
-                .is_some_and(|t| t.contract.confirm && t.subscribers.len() >= CONFIRMING_MAX)
-        };
-        if topics.iter().any(full) {
-            return Err(format!("a confirmed topic has {CONFIRMING_MAX} subscribers, its limit"));
-        }
-        session.filters.push(filter.clone());
-        session.began = now;
-        topics
-            .iter()
-            .for_each(|topic| self.change_subscribers(*topic, |topic| topic.subscribers.push(index)));
-        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
-        if checked && let Some(overload) = self.admission.overload() {
-            topics.iter().for_each(|topic| {
-                self.change_subscribers(*topic, |topic| {
-                    topic.subscribers.pop();
-                });
-            });
-            if let Some(session) = self.sessions.get_mut(index) {
-                session.filters.pop();
-            }
-            return Err(format!(
-                "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter",
-                topics.len()
-            ));
-        }
-        Ok(())
     }
 
     /// Changes who subscribes a topic, and the load with it.
@@ -224,52 +302,53 @@ impl Broker {
         }
     }
 
-    fn remove_filter(&mut self, index: u32, filter: &TopicFilter, out: &mut impl Outputs) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
-        session.filters.retain(|other| other != filter);
-        let dropped = |name: &str| filter.matches(name) && !session.wants(name);
-        let topics: Vec<u32> = self
-            .table
-            .topics()
-            .filter(|(_, topic)| dropped(topic.name.as_str()))
-            .map(|(topic, _)| topic)
-            .collect();
-        topics.into_iter().for_each(|topic| self.remove_subscriber(topic, index, out));
+    fn remove_filter(&mut self, now: Time, index: u32, filter: TopicFilter, out: &mut impl Outputs) {
+        self.forget_filter(index, &filter);
+        self.begin(now, Task::Leave { session: index, filter, place: String::new() }, out);
     }
 
-    /// Takes a session out of a topic. Messages that only it has not confirmed are settled.
-    fn remove_subscriber(&mut self, topic: u32, session: u32, out: &mut impl Outputs) {
-        let Some(entry) = self.table.topic(topic) else { return };
-        let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return };
+    /// A session does not have a filter any more; its topics do not know that yet.
+    fn forget_filter(&mut self, index: u32, filter: &TopicFilter) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        session.filters.remove(filter);
+        self.sessions.unindex(index, filter);
+    }
+
+    /// Takes a session out of a topic. Messages that only it has not confirmed are settled. Returns how many units of work that was.
+    pub(crate) fn remove_subscriber(&mut self, topic: u32, session: u32, out: &mut impl Outputs) -> usize {
+        let Some(entry) = self.table.topic(topic) else { return 0 };
+        let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return 0 };
         let streams = entry.streams.clone();
         self.change_subscribers(topic, |topic| {
             topic.subscribers.remove(position);
         });
+        let mut slots = 0;
         for index in streams {
             let Some(stream) = self.table.stream_mut(index) else { continue };
             for ticket in stream.ring.tickets() {
                 let Some(stream) = self.table.stream_mut(index) else { continue };
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+                slots += 1;
                 slot.unconfirmed = without_bit(slot.unconfirmed, position);
                 if slot.is_complete() {
                     self.settle(index, ticket, out);
                 }
             }
         }
+        1 + slots / SLOTS_PER_UNIT
     }
 
     /// Forgets a session.
-    pub(crate) fn end_session(&mut self, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn end_session(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
         self.tell_backup_of_end(index, "", out);
-        self.remove_session(index, out);
+        self.remove_session(now, index, out);
     }
 
     /// The same where the backup need not be told, since the client begins anew.
-    fn remove_session(&mut self, index: u32, out: &mut impl Outputs) {
-        let subscribed = self.table.topics().filter(|(_, topic)| topic.subscribers.contains(&index));
-        let topics: Vec<u32> = subscribed.map(|(topic, _)| topic).collect();
-        topics.into_iter().for_each(|topic| self.remove_subscriber(topic, index, out));
-        self.sessions.remove(index);
+    fn remove_session(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        let Some(session) = self.sessions.remove(index) else { return };
+        let filters = session.filters.into_keys().collect();
+        self.begin(now, Task::End { session: index, filters, place: String::new() }, out);
     }
 
     fn tell_backup_of_end(&self, index: u32, filter: &str, out: &mut impl Outputs) {
@@ -304,41 +383,67 @@ impl Broker {
                     session.shared = true;
                 }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
-                let _ = self.add_filter(now, index, &filter);
+                let limit = self.settings.limits.filters_per_session;
+                let room = |session: &Session| {
+                    session.filters.len() < limit && !session.filters.contains_key(&filter)
+                };
+                if self.sessions.get(index).is_some_and(room) {
+                    self.begin_subscribing(now, index, None, 0, filter, out);
+                }
             }
             return;
         }
         let Some(index) = self.sessions.find(client) else { return };
         let Some(session) = self.sessions.get(index) else { return };
-        let here =
-            session.numbers.iter().any(|(_, other)| Some(other) == parsed.as_ref()) && session.link.is_some();
+        let here = parsed.as_ref().is_some_and(|filter| session.calls(filter)) && session.link.is_some();
         match parsed {
-            Some(filter) if !here => self.remove_filter(index, &filter, out),
-            None if session.link.is_none() => self.end_session(index, out),
+            Some(filter) if !here => self.remove_filter(now, index, filter, out),
+            None if session.link.is_none() => self.end_session(now, index, out),
             _ => {}
         }
     }
 
-    /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again.
-    fn offer_again(&mut self, index: u32) {
+    /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again. Until all of it has been found,
+    /// what is new waits behind it.
+    fn offer_again(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        let topics: Vec<u32> = self.table.confirmed().rev().collect();
+        if topics.is_empty() || Mutant::OfferOnce.is_on() {
+            return self.send_deferred(now, index, out);
+        }
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.resuming = true;
+            self.begin(now, Task::Offer { session: index, topics }, out);
+        }
+    }
+
+    /// The same for one topic. Returns how many units of work that was.
+    pub(crate) fn offer_topic_again(&mut self, index: u32, topic: u32) -> usize {
         let Broker { table, sessions, settings, .. } = self;
-        let Some(session) = sessions.get_mut(index).filter(|_| !Mutant::OfferOnce.is_on()) else { return };
-        for (_, topic) in table.topics().filter(|(_, topic)| topic.contract.confirm) {
-            let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
-            let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
-            for stream in &topic.streams {
-                let Some(entry) = table.stream(*stream) else { continue };
-                for ticket in entry.ring.tickets() {
-                    let missing = |slot: &&crate::ring::Slot| slot.unconfirmed & bit != 0;
-                    if entry.ring.slot(ticket).filter(missing).is_some() {
-                        session.defer(
-                            Deferred { stream: *stream, ticket },
-                            settings.limits.deferred_per_subscriber,
-                        );
-                    }
+        let (Some(session), Some(topic)) = (sessions.get_mut(index), table.topic(topic)) else { return 1 };
+        let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { return 1 };
+        let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
+        let mut slots = 0;
+        for stream in &topic.streams {
+            let Some(entry) = table.stream(*stream) else { continue };
+            for ticket in entry.ring.tickets() {
+                slots += 1;
+                let missing = |slot: &&crate::ring::Slot| slot.unconfirmed & bit != 0;
+                let waiting = Deferred { stream: *stream, ticket };
+                // What has come since waits already, and is sent twice; its subscriber drops the second.
+                if entry.ring.slot(ticket).filter(missing).is_some() {
+                    session.defer(waiting, settings.limits.deferred_per_subscriber);
                 }
             }
         }
+        1 + slots / SLOTS_PER_UNIT
+    }
+
+    /// Everything has been found that a subscriber had not confirmed.
+    pub(crate) fn end_offering(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.resuming = false;
+        }
+        self.send_deferred(now, index, out);
     }
 }
 

@@ -5,9 +5,9 @@ use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
-use contract::{Contract, Plan, Time, TopicName};
+use contract::{Contract, Plan, Time, TopicName, names};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use wire::{LinkId, MessageFlags};
 
@@ -275,6 +275,8 @@ pub(crate) struct Table {
     tickets: Vec<u32>,
     free_topics: Vec<u32>,
     by_name: BTreeMap<Box<str>, u32>,
+    /// Topics whose subscribers confirm.
+    confirmed: BTreeSet<u32>,
 }
 
 impl Table {
@@ -337,6 +339,22 @@ impl Table {
         self.by_name.get(name).copied()
     }
 
+    /// Calls `each` for topics that a filter means, and looks at so many names at most; see [`names::walk`].
+    pub(crate) fn meant(
+        &self,
+        filter: &str,
+        place: &mut String,
+        looks_max: usize,
+        mut each: impl FnMut(u32),
+    ) -> bool {
+        names::walk(&self.by_name, filter, place, looks_max, &mut |_, topic| each(*topic))
+    }
+
+    /// Topics whose subscribers confirm.
+    pub(crate) fn confirmed(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.confirmed.iter().copied()
+    }
+
     pub(crate) fn find_stream(&self, topic: u32, publisher: &str) -> Option<u32> {
         let topic = self.topic(topic)?;
         match topic.streams.as_slice() {
@@ -357,6 +375,9 @@ impl Table {
             self.topics.push(None);
         }
         self.by_name.insert(name, index);
+        if topic.contract.confirm {
+            self.confirmed.insert(index);
+        }
         self.topics[index as usize] = Some(topic);
         index
     }
@@ -404,6 +425,7 @@ impl Table {
         }
         let topic = place.take()?;
         self.by_name.remove(topic.name.as_str());
+        self.confirmed.remove(&stream.topic);
         self.free_topics.push(stream.topic);
         Some((stream, Some(topic)))
     }

@@ -2,9 +2,12 @@
 
 pub mod admission;
 mod demand;
+mod filters;
 mod ids;
 mod lazy;
+mod looks;
 mod mutant;
+pub mod names;
 mod terms;
 mod time;
 pub mod timing;
@@ -12,8 +15,11 @@ mod topic;
 
 pub use admission::{Admission, Plan, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
+pub use filters::{Filters, Kept};
 pub use ids::{Epoch, NodeId, Receipt, Reign};
 pub use lazy::{Every, Lazy, LazyPlan};
+#[cfg(debug_assertions)]
+pub use looks::looks;
 pub use mutant::Mutant;
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};

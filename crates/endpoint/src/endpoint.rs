@@ -13,8 +13,9 @@ use crate::publication::{AdvertiseError, Publication, PublicationState, PublishE
 use crate::settings::Settings;
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
-use contract::{Contract, Mutant, Reign, Span, Time, TopicFilter};
-use std::collections::{BTreeMap, BTreeSet};
+use contract::{Contract, Filters, Mutant, Reign, Span, Time, TopicFilter, names};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
     Announce, ClockDifference, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark,
@@ -67,15 +68,25 @@ pub struct Endpoint {
     succession: u64,
     orphaned_since: Time,
     publications: Vec<Option<Publication>>,
+    /// Numbers of publications and subscriptions that have ended.
+    free: [BinaryHeap<Reverse<u32>>; 2],
     published_topics: BTreeSet<Box<str>>,
     /// Publications so far, ended ones included.
     advertised: u64,
     /// The next publication to be brought up to date on each broker.
     catch_up: Vec<usize>,
     subscriptions: Vec<Option<Subscription>>,
+    /// Those by filter.
+    by_filter: Filters<Vec<u32>>,
     inbound: Vec<Inbound>,
     by_name: BTreeMap<(Box<str>, Box<str>), u32>,
+    /// The streams of each topic.
+    by_topic: BTreeMap<Box<str>, Vec<u32>>,
 }
+
+/// Places of [`Endpoint::free`].
+const PUBLICATIONS: usize = 0;
+const SUBSCRIPTIONS: usize = 1;
 
 impl Endpoint {
     /// An endpoint that has just started.
@@ -90,11 +101,14 @@ impl Endpoint {
             succession: 0,
             orphaned_since: now,
             publications: Vec::new(),
+            free: Default::default(),
             published_topics: BTreeSet::new(),
             advertised: 0,
             subscriptions: Vec::new(),
+            by_filter: Filters::default(),
             inbound: Vec::new(),
             by_name: BTreeMap::new(),
+            by_topic: BTreeMap::new(),
         }
     }
 
@@ -135,11 +149,12 @@ impl Endpoint {
         let incarnation = self.settings.incarnation.saturating_add(self.advertised);
         let publication = Publication::new(topic, incarnation, contract);
         let limit = self.settings.limits.publications;
-        let number = place(&mut self.publications, publication, limit).ok_or(AdvertiseError::Limit(limit))?;
+        let free = &mut self.free[PUBLICATIONS];
+        let number =
+            place(&mut self.publications, free, publication, limit).ok_or(AdvertiseError::Limit(limit))?;
         self.advertised += 1;
         self.published_topics.insert(topic.into());
-        self.catch_up.iter_mut().for_each(|next| *next = (*next).min(number as usize));
-        self.catch_up(out);
+        (0..self.brokers.len()).for_each(|broker| self.catch_up_with(broker, number, out));
         Ok(number)
     }
 
@@ -147,6 +162,7 @@ impl Endpoint {
     pub fn withdraw(&mut self, publication: u32, out: &mut impl Outputs) {
         let Some(slot) = self.publications.get_mut(publication as usize) else { return };
         let Some(ended) = slot.take() else { return };
+        self.free[PUBLICATIONS].push(Reverse(publication));
         self.published_topics.remove(&ended.topic);
         for (index, broker) in self.brokers.iter().enumerate() {
             if let Some(link) = broker.up().filter(|_| ended.registered >> index & 1 == 1) {
@@ -206,10 +222,10 @@ impl Endpoint {
     /// Begins to receive the topics of a filter. `None` if the limit of subscriptions is reached.
     pub fn subscribe(&mut self, filter: &TopicFilter, out: &mut impl Outputs) -> Option<u32> {
         let subscription = Subscription { filter: filter.clone(), answered: false, declined: 0 };
-        let number = place(&mut self.subscriptions, subscription, self.settings.limits.subscriptions)?;
-        for inbound in self.inbound.iter_mut().filter(|inbound| filter.matches(&inbound.topic)) {
-            inbound.subscriptions.push(number);
-        }
+        let limit = self.settings.limits.subscriptions;
+        let number = place(&mut self.subscriptions, &mut self.free[SUBSCRIPTIONS], subscription, limit)?;
+        self.by_filter.change(filter.as_str(), |numbers| numbers.push(number));
+        self.each_inbound(filter, |inbound| inbound.subscriptions.push(number));
         for link in self.brokers.iter().filter_map(BrokerLink::up) {
             out.send(link, &Frame::Subscribe { number, filter: filter.as_str() });
         }
@@ -219,13 +235,24 @@ impl Endpoint {
     /// Ends a subscription.
     pub fn unsubscribe(&mut self, number: u32, out: &mut impl Outputs) {
         let Some(slot) = self.subscriptions.get_mut(number as usize) else { return };
-        *slot = None;
-        for inbound in &mut self.inbound {
-            inbound.subscriptions.retain(|other| *other != number);
+        if let Some(Subscription { filter, .. }) = slot.take() {
+            self.free[SUBSCRIPTIONS].push(Reverse(number));
+            self.by_filter.change(filter.as_str(), |numbers| numbers.retain(|other| *other != number));
+            self.each_inbound(&filter, |inbound| inbound.subscriptions.retain(|other| *other != number));
         }
         for link in self.brokers.iter().filter_map(BrokerLink::up) {
             out.send(link, &Frame::Unsubscribe { number });
         }
+    }
+
+    /// Changes every stream whose topic a filter means.
+    fn each_inbound(&mut self, filter: &TopicFilter, mut change: impl FnMut(&mut Inbound)) {
+        let Endpoint { by_topic, inbound, .. } = self;
+        names::walk(by_topic, filter.as_str(), &mut String::new(), usize::MAX, &mut |_, streams| {
+            for stream in streams {
+                inbound.get_mut(*stream as usize).into_iter().for_each(&mut change);
+            }
+        });
     }
 
     /// The streams received so far, with their accounts.
@@ -520,8 +547,24 @@ impl Endpoint {
         let slot = self.publications.get_mut(stream as usize);
         let Some(publication) = slot.and_then(Option::as_mut) else { return };
         publication.registered &= !(1 << broker);
-        self.catch_up[broker] = self.catch_up[broker].min(stream as usize);
-        self.catch_up(out);
+        self.catch_up_with(broker, stream, out);
+    }
+
+    /// Tells one broker of one publication: at once, where it is told of all others, and in its turn otherwise.
+    fn catch_up_with(&mut self, broker: usize, number: u32, out: &mut impl Outputs) {
+        let Some(link) = self.brokers[broker].up() else { return };
+        let index = number as usize;
+        // A place that is new is told in its turn, which is the next.
+        let told = self.catch_up[broker] >= self.publications.len();
+        if !told || out.backlog(link) >= self.settings.limits.catch_up_bytes {
+            self.catch_up[broker] = self.catch_up[broker].min(index);
+            return self.catch_up(out);
+        }
+        let succession =
+            (self.primary_link().map(|(index, _)| index) == Some(broker)).then_some(self.succession);
+        if let Some(Some(publication)) = self.publications.get_mut(index) {
+            publication.bring_up_to_date(number, broker, link, succession, out);
+        }
     }
 
     fn judge(&mut self, broker: PeerIndex, verdict: &Verdict<'_>, out: &mut impl Outputs) {
@@ -588,9 +631,9 @@ impl Endpoint {
             Some(_) => {}
             None if there >= limit => return,
             None => {
-                let matching = self.subscriptions.iter().enumerate().filter(|(_, slot)| {
-                    slot.as_ref().is_some_and(|subscription| subscription.filter.matches(announce.topic))
-                });
+                let mut matching: Vec<u32> = Vec::new();
+                self.by_filter.each(announce.topic, |numbers| matching.extend(numbers));
+                matching.sort_unstable();
                 let inbound = Inbound {
                     topic: announce.topic.into(),
                     publisher: announce.publisher.into(),
@@ -598,9 +641,10 @@ impl Endpoint {
                     contract: announce.contract,
                     tally: Tally::new(announce.next_seq, announce.gapless),
                     late: 0,
-                    subscriptions: matching.map(|(number, _)| number as u32).collect(),
+                    subscriptions: matching,
                 };
                 self.inbound.push(inbound);
+                self.by_topic.entry(announce.topic.into()).or_default().push(index);
                 self.by_name.insert(key, index);
             }
         }
@@ -708,10 +752,14 @@ fn rest_after(reason: FarewellReason) -> Span {
 }
 
 /// Puts a value into the first free place and returns its number, or `None` if the limit is reached.
-fn place<T>(slots: &mut Vec<Option<T>>, value: T, limit: usize) -> Option<u32> {
-    let free = slots.iter().position(Option::is_none);
-    let index = match free {
-        Some(index) => index,
+fn place<T>(
+    slots: &mut Vec<Option<T>>,
+    free: &mut BinaryHeap<Reverse<u32>>,
+    value: T,
+    limit: usize,
+) -> Option<u32> {
+    let index = match free.pop() {
+        Some(Reverse(index)) => index as usize,
         None if slots.len() < limit => {
             slots.push(None);
             slots.len() - 1

@@ -1,5 +1,6 @@
 //! A broker as a node.
 
+use crate::commands::{Commands, is_command};
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
@@ -89,6 +90,7 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) complained_at: Time,
     /// How far a store that has come back has been told of everything.
     pub(crate) refilling: Option<Refilling>,
+    pub(crate) commands: Commands,
 }
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
@@ -131,6 +133,7 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             gate: None,
             complained_at: Time::ZERO,
             refilling: None,
+            commands: Commands::new(),
         }
     }
 }
@@ -138,16 +141,16 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, complained_at, commands, .. } = self;
         gateway.record(reporter.keeps());
         let (gateway, refilling) = (Some(Box::new(gateway)), None);
-        BrokerNode { broker, reporter, operators, gateway, gate, complained_at, refilling }
+        BrokerNode { broker, reporter, operators, gateway, gate, complained_at, refilling, commands }
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
-        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at, refilling: None }
+        let BrokerNode { broker, reporter, operators, gate, complained_at, commands, .. } = self;
+        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at, refilling: None, commands }
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -198,6 +201,27 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
         let BrokerNode { broker, reporter, operators, gateway, .. } = self;
         (broker, Wired { net, reporter, operators, gateway: gateway.as_deref_mut() })
+    }
+
+    /// Whether what a client says has to wait for its turn.
+    #[inline]
+    pub(crate) fn has_to_wait(&self, link: LinkId, frame: &Frame<'_>) -> bool {
+        has_to_wait(&self.broker, &self.commands, link, frame)
+    }
+
+    /// A connection's next command, and what follows it, waits for its turn.
+    pub(crate) fn delay(&mut self, link: LinkId, net: &mut impl Effects) {
+        self.commands.delay(link);
+        net.hold(link);
+    }
+
+    /// A turn begins for commands: those that go on do, and then those that waited.
+    fn take_turn_of_commands(&mut self, net: &mut impl Effects) {
+        self.commands.begin_turn();
+        self.commands.spend(self.broker.take_spent());
+        if self.commands.have_room() && !self.broker.has_tasks() {
+            self.commands.next().into_iter().for_each(|link| net.present_again(link));
+        }
     }
 
     /// Publishes some of what operators have made, and settles the messages with which they are done. Returns whether there may be more.
@@ -287,6 +311,10 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
             let (broker, mut wired) = self.wired(net);
             broker.handle_link(now, link, change, &mut wired);
         }
+        if change == LinkChange::Closed {
+            self.commands.forget(link);
+            self.broker.forget_count(link);
+        }
         self.settle(now, net);
     }
 
@@ -329,12 +357,27 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
             self.settle(now, net);
             return used;
         }
-        let (broker, mut wired) = self.wired(net);
-        let result = for_each_frame(bytes, |frame| broker.handle_frame(now, link, frame, &mut wired));
+        let BrokerNode { broker, reporter, operators, gateway, commands, .. } = self;
+        let mut wired = Wired { net, reporter, operators, gateway: gateway.as_deref_mut() };
+        let mut waits = false;
+        let result = for_each_frame(bytes, |frame| {
+            waits = has_to_wait(broker, commands, link, &frame);
+            if !waits {
+                let command = is_command(&frame);
+                broker.handle_frame(now, link, frame, &mut wired);
+                if command {
+                    commands.spend(broker.take_spent() + 1);
+                }
+            }
+            !waits
+        });
         let used = result.unwrap_or_else(|error| {
             broker.handle_garbage(link, &error, &mut wired);
             bytes.len()
         });
+        if waits {
+            self.delay(link, net);
+        }
         self.settle(now, net);
         used
     }
@@ -346,14 +389,28 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         let (broker, mut wired) = self.wired(net);
         broker.handle_timeout(now, &mut wired);
+        self.take_turn_of_commands(net);
         self.handle_gateway_timeout(now, net);
         self.settle(now, net);
     }
 
     fn next_deadline(&self) -> Time {
+        if self.commands.wait() {
+            return Time::ZERO;
+        }
         let gateway = self.gateway.as_ref().map_or(Time::NEVER, |gateway| gateway.next_deadline());
         self.broker.next_deadline().min(gateway)
     }
+}
+
+/// Whether what a client says has to wait: a command where this turn has no room for it, and anything where the command before it has
+/// not been answered.
+#[inline]
+fn has_to_wait(broker: &Broker, commands: &Commands, link: LinkId, frame: &Frame<'_>) -> bool {
+    if !is_command(frame) {
+        return broker.answers_later(link);
+    }
+    (broker.has_tasks() || !commands.have_room()) && !broker.is_partners(link)
 }
 
 /// The network, the reporter, the operators and the gateway as one.

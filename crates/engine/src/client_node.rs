@@ -88,7 +88,10 @@ impl<A: Application> Node for ClientNode<A> {
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         self.with(net, |endpoint, out| {
-            let result = for_each_frame(bytes, |frame| endpoint.handle_frame(now, link, frame, out));
+            let result = for_each_frame(bytes, |frame| {
+                endpoint.handle_frame(now, link, frame, out);
+                true
+            });
             result.unwrap_or_else(|error| {
                 endpoint.handle_garbage(link, &error, out);
                 bytes.len()

@@ -2,6 +2,7 @@
 
 mod broker_node;
 mod client_node;
+mod commands;
 pub mod driving;
 mod gate;
 mod node;

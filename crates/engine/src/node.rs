@@ -36,13 +36,19 @@ pub trait Node {
     fn next_deadline(&self) -> Time;
 }
 
-/// Cuts bytes into frames and hands them on. Returns how many bytes were consumed, or the error that ends the link.
-pub(crate) fn for_each_frame(bytes: &[u8], mut handle: impl FnMut(Frame<'_>)) -> Result<usize, WireError> {
+/// Cuts bytes into frames and hands them on, until one is not taken. Returns how many bytes were consumed, or the error that ends the
+/// link.
+pub(crate) fn for_each_frame(
+    bytes: &[u8],
+    mut handle: impl FnMut(Frame<'_>) -> bool,
+) -> Result<usize, WireError> {
     let mut consumed = 0;
     while let Some(rest) = bytes.get(consumed..).filter(|rest| !rest.is_empty()) {
         match decode(rest)? {
             Decoded::Frame(frame, length) => {
-                handle(frame);
+                if !handle(frame) {
+                    break;
+                }
                 consumed += length;
             }
             Decoded::Incomplete(_) => break,
@@ -95,6 +101,10 @@ macro_rules! effects_through {
 
         fn present_again(&mut self, link: LinkId) {
             self.$net.present_again(link);
+        }
+
+        fn hold(&mut self, link: LinkId) {
+            self.$net.hold(link);
         }
 
         fn put_first(&mut self, link: LinkId) {

@@ -2,6 +2,7 @@
 //! to the backup and to the store.
 
 use crate::broker_node::{BrokerNode, JOBS_PER_PORTION, Reporter};
+use crate::commands::Commands;
 use crate::processing::Operators;
 use broker::{Beginning, Broker, Event, Posted, Posting, Unposted};
 use contract::{Span, Time, TopicFilter};
@@ -16,13 +17,36 @@ const ALARMS: &str = "$SYS/verge/alarms";
 /// Frames of records have about so many bytes, unless a single record has more.
 const RECORDS_BYTES_TARGET: usize = 64 << 10;
 
-/// The broker, as it judges the load that subscribers are.
-struct Judge<'a>(&'a mut Broker);
+/// The broker, as it judges the load that subscribers are, and what commands may still take of this turn.
+struct Judge<'a> {
+    broker: &'a mut Broker,
+    commands: &'a mut Commands,
+}
 
 impl Load for Judge<'_> {
-    fn count(&mut self, filter: &str, comes: bool) -> Result<(), String> {
-        let filter: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
-        self.0.count_others(&filter, comes)
+    fn comes(&mut self, link: LinkId, filter: &str) -> Option<Result<(), String>> {
+        let filter: TopicFilter = match filter.parse() {
+            Ok(filter) => filter,
+            Err(error) => return Some(Err(contract::TopicError::to_string(&error))),
+        };
+        let counted = self.broker.count_other(link, &filter);
+        self.spend(1);
+        counted
+    }
+
+    fn goes(&mut self, filter: &str) {
+        if let Ok(filter) = filter.parse() {
+            self.broker.discount_other(&filter);
+        }
+        self.spend(1);
+    }
+
+    fn has_room(&self) -> bool {
+        self.commands.have_room() && !self.broker.has_tasks()
+    }
+
+    fn spend(&mut self, units: usize) {
+        self.commands.spend(self.broker.take_spent() + units);
     }
 }
 
@@ -56,7 +80,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         let (mut used, mut idle) = (0, false);
         while let Some(gateway) = self.gateway.as_deref_mut() {
             let rest = bytes.get(used..).unwrap_or(&[]);
-            let (taken, step) = gateway.take(now, link, rest, &mut Judge(&mut self.broker), net);
+            let mut judge = Judge { broker: &mut self.broker, commands: &mut self.commands };
+            let (taken, step) = gateway.take(now, link, rest, &mut judge, net);
             used += taken;
             match step {
                 Step::Post(post) => {
@@ -68,6 +93,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
                     idle = !broker.run(now, JOBS_PER_PORTION, &mut wired);
                 }
                 Step::Done if used < bytes.len() => {}
+                Step::Later => {
+                    self.delay(link, net);
+                    break;
+                }
                 Step::Done | Step::Wait | Step::Crowded => break,
             }
         }
@@ -153,6 +182,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     }
 
     pub(crate) fn handle_gateway_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        if let Some(gateway) = self.gateway.as_deref_mut().filter(|_| self.commands.have_room()) {
+            self.commands.spend(gateway.walk_on(now, net));
+        }
         if let Some(gateway) = self.gateway.as_deref_mut().filter(|gateway| gateway.next_deadline() <= now) {
             gateway.set_broker(figures(&self.broker));
             gateway.handle_timeout(now, net);
@@ -173,8 +205,11 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             gateway.set_broker(figures(&self.broker));
             gateway.set_reign(now, reigns, net);
         }
-        while let Some(filter) = gateway.next_gone_filter() {
-            let _ = Judge(&mut self.broker).count(&filter, false);
+        let mut judge = Judge { broker: &mut self.broker, commands: &mut self.commands };
+        while judge.has_room()
+            && let Some(filter) = gateway.next_gone_filter()
+        {
+            judge.goes(&filter);
         }
         while let Some(login) = gateway.next_login() {
             self.reporter.login(login);

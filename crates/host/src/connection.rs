@@ -21,6 +21,8 @@ pub(crate) struct Connection {
     pub(crate) shell: Option<Box<Shell>>,
     /// The beginning of a frame whose end has not come.
     pub(crate) partial: Vec<u8>,
+    /// The node has its reasons to leave that there; nothing more is read before it has been presented again.
+    pub(crate) held: bool,
     pub(crate) dirty: bool,
     /// Something of it must leave after what the others have to send.
     pub(crate) pass: Pass,
@@ -62,6 +64,7 @@ impl Connection {
             outbox: Outbox::default(),
             shell: None,
             partial: Vec::new(),
+            held: false,
             dirty: false,
             pass: Pass::First,
             waits_to_write: false,

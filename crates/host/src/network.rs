@@ -153,6 +153,9 @@ impl Network {
 
     /// Reads once and hands over what is there; `handle` returns how much of it was consumed.
     pub(crate) fn read(&mut self, index: u32, handle: impl FnOnce(&[u8], &mut Network) -> usize) {
+        if self.get(index).is_some_and(|connection| connection.held && connection.phase == Phase::Open) {
+            return;
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         if let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) {
             let kept = connection.partial.len();
@@ -201,6 +204,7 @@ impl Network {
         let Some(connection) = self.get(index).filter(|connection| connection.phase == Phase::Open) else {
             return;
         };
+        connection.held = false;
         let bytes = std::mem::take(&mut connection.partial);
         let used = handle(&bytes, self);
         self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
@@ -478,6 +482,12 @@ impl Effects for Network {
 
     fn present_again(&mut self, link: LinkId) {
         self.news.push(News::Again(link));
+    }
+
+    fn hold(&mut self, link: LinkId) {
+        if let Some(connection) = self.get(link.0) {
+            connection.held = true;
+        }
     }
 
     fn put_first(&mut self, link: LinkId) {

@@ -42,10 +42,31 @@ use timers::Timer;
 use wire::{Effects, Knowledge, LinkId, Order, Transport};
 use words::append_with_words;
 
-/// Whether one more (or less) subscriber of a filter can be served in time. The broker judges.
+/// Whether one more subscriber of a filter can be served in time, and whether there is time to deal with it now. The broker judges.
 pub trait Load {
-    /// A subscriber of this filter comes, or goes.
-    fn count(&mut self, filter: &str, comes: bool) -> Result<(), String>;
+    /// A subscriber of this filter comes. `None`: ask again when there is room again, for the same link and filter.
+    fn comes(&mut self, link: LinkId, filter: &str) -> Option<Result<(), String>>;
+
+    /// A subscriber of this filter goes.
+    fn goes(&mut self, filter: &str);
+
+    /// Whether there is room for another command now, or messages go first.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// A command has taken so many units of work.
+    fn spend(&mut self, units: usize) {
+        let _ = units;
+    }
+}
+
+/// What letting a client in counts for, in units of work.
+const CONNECT_UNITS: usize = 4;
+
+/// Whether a packet is a CONNECT, SUBSCRIBE or UNSUBSCRIBE: something that takes longer than a message does.
+fn is_command(bytes: &[u8]) -> bool {
+    matches!(bytes.first().map_or(0, |first| first >> 4), 1 | 8 | 10)
 }
 
 /// Whether a client may do something.
@@ -118,6 +139,8 @@ pub enum Step<'a> {
     Done,
     /// It has to wait until messages before it are covered: let the broker work, and take it again.
     Crowded,
+    /// It is a command, and has to wait until there is room for it; see [`Load::has_room`].
+    Later,
     /// A message is to be published.
     Post(Post<'a>),
 }
@@ -142,6 +165,8 @@ pub(crate) struct Client {
     aliases: Vec<Option<Box<str>>>,
     /// Bytes of it stay with the driver until something has happened.
     waits: bool,
+    /// How far its SUBSCRIBE or UNSUBSCRIBE has come that is being dealt with.
+    asking: Option<Box<subscribe::Asking>>,
 }
 
 #[derive(Clone, Debug)]
@@ -180,6 +205,10 @@ pub struct Gateway<R = Open> {
     subscriptions: Subscriptions,
     retained: Retained<deliver::Origin>,
     routes: Slab<Routing>,
+    /// Those by topic.
+    routed: BTreeMap<Box<str>, u32>,
+    /// Sessions that are being given what is retained.
+    walking: VecDeque<u32>,
     bodies: Bodies,
     /// Bodies of which the primary or the store has told, by name. They are kept until it says that they have gone, or this
     /// broker reigns.
@@ -190,6 +219,8 @@ pub struct Gateway<R = Open> {
     timers: BTreeSet<(Time, Timer)>,
     records: Records,
     logins: VecDeque<Login>,
+    /// Who waits to be known, by ticket.
+    tickets: BTreeMap<u64, LinkId>,
     next_ticket: u64,
     next_name: u64,
     drafts: VecDeque<Draft>,
@@ -232,12 +263,15 @@ impl<R: Rules> Gateway<R> {
             connections: 0,
             sessions: Sessions::default(),
             routes: Slab::new(),
+            routed: BTreeMap::new(),
+            walking: VecDeque::new(),
             bodies: Bodies::default(),
             learnt: BTreeMap::new(),
             owners: Vec::new(),
             timers: BTreeSet::new(),
             records: Records::default(),
             logins: VecDeque::new(),
+            tickets: BTreeMap::new(),
             next_ticket: 1,
             next_name: 1,
             drafts: VecDeque::new(),
@@ -317,6 +351,7 @@ impl<R: Rules> Gateway<R> {
             certificate: None,
             aliases: Vec::new(),
             waits: false,
+            asking: None,
         };
         if let Some(slot) = self.clients.get_mut(index) {
             *slot = Some(Box::new(client));
@@ -393,9 +428,16 @@ impl<R: Rules> Gateway<R> {
         if version == Some(Version::V311) && self.is_crowded(link) {
             return (0, Step::Crowded);
         }
+        if is_command(bytes) && !load.has_room() {
+            return (0, Step::Later);
+        }
         match decode(bytes, version, limit) {
             Ok(Decoded::Incomplete) => (0, Step::Wait),
-            Ok(Decoded::Packet(packet, used)) => (used, self.handle(now, link, packet, load, net)),
+            Ok(Decoded::Packet(packet, used)) => match self.handle(now, link, packet, load, net) {
+                // The rest of it comes again.
+                Step::Later => (0, Step::Later),
+                step => (used, step),
+            },
             Err(malformed) => {
                 self.expel_malformed(now, link, &malformed, net);
                 (bytes.len(), Step::Done)
@@ -414,7 +456,10 @@ impl<R: Rules> Gateway<R> {
         self.stats.packets_received += 1;
         let Some(session) = self.session_of(link) else {
             match packet {
-                Packet::Connect(connect) => self.connect(now, link, connect, net),
+                Packet::Connect(connect) => {
+                    load.spend(CONNECT_UNITS);
+                    self.connect(now, link, connect, net);
+                }
                 _ => self.refuse(now, link, Reason::PROTOCOL_ERROR, "the first packet must be CONNECT", net),
             }
             return Step::Done;
@@ -423,8 +468,12 @@ impl<R: Rules> Gateway<R> {
             Packet::Publish(publish) => return self.publish(now, link, session, &publish, net),
             Packet::Acknowledge(acknowledge) => self.acknowledge(now, link, session, acknowledge, net),
             Packet::Ping => net.append(link, Order::Any, pong),
-            Packet::Subscribe(subscribe) => self.subscribe(now, link, session, &subscribe, load, net),
-            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(link, session, &unsubscribe, load, net),
+            Packet::Subscribe(subscribe) => {
+                return self.subscribe(now, link, session, &subscribe, load, net);
+            }
+            Packet::Unsubscribe(unsubscribe) => {
+                return self.unsubscribe(link, session, &unsubscribe, load, net);
+            }
             Packet::Disconnect(word) => self.part(now, link, session, word, net),
             Packet::Connect(_) => self.refuse(now, link, Reason::PROTOCOL_ERROR, "CONNECT comes once", net),
             Packet::Auth(_) => {

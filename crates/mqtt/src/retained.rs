@@ -1,9 +1,6 @@
 //! The last message of each topic, for subscribers to come.
 //!
-//! Topics are in the order of their bytes, and all that begin with `turbine/` are beside each other. A filter is answered by
-//! going through the range of its literal beginning. Where a topic in the range differs from the filter, the walk jumps to
-//! the next one that may be meant: `turbine/+/speed` looks at about two topics of each turbine, however many each has.
-//! A tree would not look at fewer, and would need a node for each level.
+//! Topics are in the order of their bytes; how a filter is answered from that is in [`contract::names`].
 //!
 //! Invariant: a message that expires is entered in `expiring`, at its time or before it. Each new message of a topic would move
 //! the entry; it is left where it is instead and looked at when its time comes.
@@ -12,7 +9,6 @@
 
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -232,7 +228,7 @@ impl<O> Retained<O> {
         looks_max: usize,
         each: &mut impl FnMut(&str, &Message<O>),
     ) -> bool {
-        walk::walk(&self.topics, filter, place, looks_max, &mut |topic, message| {
+        contract::names::walk(&self.topics, filter, place, looks_max, &mut |topic, message| {
             if !message.is_expired(now) {
                 each(topic, message);
             }

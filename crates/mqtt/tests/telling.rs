@@ -31,9 +31,10 @@ impl Effects for Nobody {
 }
 
 impl Load for Nobody {
-    fn count(&mut self, _filter: &str, _comes: bool) -> Result<(), String> {
-        Ok(())
+    fn comes(&mut self, _link: LinkId, _filter: &str) -> Option<Result<(), String>> {
+        Some(Ok(()))
     }
+    fn goes(&mut self, _filter: &str) {}
 }
 
 fn gateway(node: u64) -> Gateway {

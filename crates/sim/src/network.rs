@@ -410,6 +410,8 @@ impl World {
         loop {
             let Some(slot) = self.conn(conn, age) else { return false };
             let EndState::Open(link) = slot.ends[side].state else { return false };
+            let held = self.hosts[host].port.socket(link).is_some_and(|socket| socket.held);
+            let Some(slot) = self.conn(conn, age) else { return false };
             let lane = &mut slot.lanes[1 - side];
             lane.announced = false;
             let Some(chunk) =
@@ -417,7 +419,7 @@ impl World {
             else {
                 return false;
             };
-            if *room == 0 {
+            if *room == 0 || held {
                 lane.announced = true;
                 return true;
             }
@@ -468,8 +470,9 @@ impl World {
 
     /// What came and was not consumed is handed over once more.
     pub(crate) fn present_again(&mut self, host: usize, link: LinkId, spent: Span) {
-        let partial = self.hosts[host].port.socket(link).is_some_and(|socket| !socket.partial.is_empty());
-        if partial {
+        let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
+        socket.held = false;
+        if !socket.partial.is_empty() {
             self.hand_over(host, link, &[], spent);
         }
     }

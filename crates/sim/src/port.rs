@@ -61,6 +61,8 @@ pub(crate) struct Socket {
     /// Bytes that have left.
     left: u64,
     pub(crate) partial: Vec<u8>,
+    /// The node has its reasons to leave that there; nothing more is read before it has been presented again.
+    pub(crate) held: bool,
     /// How much its next read may bring.
     pub(crate) portion: Portion,
     pub(crate) dirty: bool,
@@ -115,6 +117,7 @@ impl Port {
             frames: VecDeque::new(),
             left: 0,
             partial: Vec::new(),
+            held: false,
             portion: Portion::default(),
             dirty: false,
             pass: Pass::First,
@@ -246,6 +249,12 @@ impl Effects for Port {
 
     fn present_again(&mut self, link: LinkId) {
         self.again.push(link);
+    }
+
+    fn hold(&mut self, link: LinkId) {
+        if let Some(socket) = self.socket_mut(link) {
+            socket.held = true;
+        }
     }
 
     fn put_first(&mut self, link: LinkId) {

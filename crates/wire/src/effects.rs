@@ -114,6 +114,12 @@ pub trait Effects {
     /// Asks for what came on the link and was not consumed to be presented again, as if more had come.
     fn present_again(&mut self, link: LinkId);
 
+    /// Nothing further is to be read from this link, nor its end to be told, until what was not consumed has been presented again: it
+    /// waits for its turn, and who waits does not fill buffers.
+    fn hold(&mut self, link: LinkId) {
+        let _ = link;
+    }
+
     /// What comes on this link is looked at in time however much others bring: it leads to the other broker of the pair, which takes one
     /// that does not answer for dead. There is one such link; the last one counts.
     fn put_first(&mut self, link: LinkId) {

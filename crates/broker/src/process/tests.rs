@@ -1,5 +1,6 @@
 use super::*;
 use crate::settings::{Limits, Settings};
+use crate::tasks::UNITS_PER_SLICE;
 use contract::NodeId;
 use contract::admission::Costs;
 use wire::{
@@ -22,6 +23,8 @@ struct Alone {
     said: Vec<String>,
     /// The numbers that subscribers are told to expect first.
     expected: Vec<u64>,
+    /// Topics that have been bound.
+    bound: usize,
 }
 
 impl Outputs for Alone {
@@ -29,6 +32,7 @@ impl Outputs for Alone {
         self.said.push(event.to_string());
     }
     fn bind(&mut self, _topic: &str) -> Option<Processing> {
+        self.bound += 1;
         Some(Processing { handle: 0, within: self.within? })
     }
 }
@@ -78,9 +82,13 @@ fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
 
 /// A stream that operators may have for longer than anybody else: what it may lose spans a hundred periods.
 fn stream(broker: &mut Broker, out: &mut Alone) -> u32 {
+    stream_of(broker, out, "t")
+}
+
+fn stream_of(broker: &mut Broker, out: &mut Alone, topic: &str) -> u32 {
     let contract = Contract::every(Span::millis(1)).deadline(Span::millis(10)).retain(1).tolerate(100);
     let publisher = Publisher { name: "p", incarnation: 1, link: None, made: None, gapless: true };
-    let taken = broker.take_stream(NOW, "t", contract, &publisher, true, out);
+    let taken = broker.take_stream(NOW, topic, contract, &publisher, true, out);
     taken.unwrap_or_else(|denial| panic!("{}", denial.text))
 }
 
@@ -112,6 +120,26 @@ fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
     broker.rebind(NOW, &mut out);
     assert_eq!(ring(&mut broker, index).slots(), 128);
     assert_eq!(out.said, Vec::<String>::new());
+}
+
+/// Between two slices, the driver lets messages have their turn.
+#[test]
+fn topics_are_bound_anew_in_slices() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    for number in 0..1_000 {
+        stream_of(&mut broker, &mut out, &format!("t/{number}"));
+    }
+    out.bound = 0;
+    broker.rebind(NOW, &mut out);
+    let mut turns = 1;
+    while broker.has_tasks() {
+        let before = out.bound;
+        broker.work_on(NOW, UNITS_PER_SLICE, &mut out);
+        assert!(out.bound - before <= UNITS_PER_SLICE);
+        turns += 1;
+    }
+    assert_eq!(out.bound, 1_000);
+    assert!(turns >= 1_000 / UNITS_PER_SLICE, "in {turns} turns");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Entry, Gate, Guarding, Guest, Refusal, UNKNOWN_BYTES_MAX, named};
 use crate::broker_node::{BrokerNode, Reporter};
+use crate::commands::is_command;
 use crate::processing::Operators;
 use access::{Access, Action};
 use contract::Time;
@@ -83,11 +84,19 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
                 _ => {}
             }
             match decode(rest) {
+                Ok(Decoded::Frame(frame, _)) if self.has_to_wait(link, &frame) => {
+                    self.delay(link, net);
+                    break;
+                }
                 Ok(Decoded::Frame(frame, length)) => match self.pass(now, link, &frame, net) {
                     Pass::On => {
+                        let command = is_command(&frame);
                         let (broker, mut wired) = self.wired(net);
                         broker.handle_frame(now, link, frame, &mut wired);
                         used += length;
+                        if command {
+                            self.commands.spend(self.broker.take_spent() + 1);
+                        }
                     }
                     Pass::Answered => used += length,
                     Pass::Stays => {}

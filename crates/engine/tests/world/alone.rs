@@ -172,9 +172,19 @@ impl<N: Node> Alone<N> {
     }
 
     fn feed(&mut self, link: LinkId, mut outbox: Outbox) {
-        let bytes = outbox.unsent();
-        assert_eq!(self.node.handle_bytes(self.now, link, bytes, &mut self.wires), bytes.len());
-        self.run();
+        let mut bytes = outbox.unsent();
+        // A command may have to wait for the next turn.
+        for _ in 0..100 {
+            let used = self.node.handle_bytes(self.now, link, bytes, &mut self.wires);
+            self.run();
+            bytes = &bytes[used..];
+            if bytes.is_empty() {
+                return;
+            }
+            self.node.handle_timeout(self.now, &mut self.wires);
+            self.run();
+        }
+        panic!("{} bytes are never consumed", bytes.len());
     }
 
     fn run(&mut self) {

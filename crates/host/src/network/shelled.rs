@@ -36,6 +36,8 @@ impl Network {
             self.touch(LinkId(index));
         }
         match came.end {
+            // What was held has not been looked at. The end is found again when it has.
+            Some(End::Closed) if self.get(index).is_some_and(|connection| connection.held) => {}
             Some(End::Closed) => self.end_shell(index),
             Some(End::Broken(cause, text)) => {
                 let from = self.get(index).and_then(|connection| connection.from);

@@ -65,6 +65,7 @@ impl<R: Rules> Gateway<R> {
         self.next_ticket += 1;
         let (client, user, password) =
             (connect.client.clone(), connect.user.clone(), connect.password.take());
+        self.tickets.insert(ticket, link);
         self.logins.push_back(Login { ticket, client, user, password, certificate });
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Held { connect, ticket: Some(ticket) };
@@ -80,10 +81,9 @@ impl<R: Rules> Gateway<R> {
         user: Result<Option<Box<str>>, Reason>,
         net: &mut impl Effects,
     ) {
-        let asked = |client: &super::Client| matches!(&client.phase, Phase::Held { ticket: Some(t), .. } if *t == ticket);
-        let held = self.clients.iter().position(|client| client.as_deref().is_some_and(asked));
-        let Some(link) = held.map(|index| LinkId(index as u32)) else { return };
-        let Some(client) = self.client_mut(link) else { return };
+        let asked = |client: &&mut super::Client| matches!(&client.phase, Phase::Held { ticket: Some(t), .. } if *t == ticket);
+        let Some(link) = self.tickets.remove(&ticket) else { return };
+        let Some(client) = self.client_mut(link).filter(asked) else { return };
         let Phase::Held { connect, .. } = std::mem::replace(&mut client.phase, Phase::Fresh) else { return };
         match user {
             Ok(user) => self.hold_or_open(now, link, connect, user, net),

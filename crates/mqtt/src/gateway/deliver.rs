@@ -54,6 +54,9 @@ pub struct Dispatched<'a> {
     pub payload: &'a [u8],
 }
 
+/// Retained messages that are looked at for one session before others have their turn.
+const RETAINED_PER_TURN: usize = 64;
+
 /// A message of the broker's own.
 pub(super) struct Own<'a> {
     pub(super) topic: &'a str,
@@ -81,18 +84,25 @@ impl<R: Rules> Gateway<R> {
     pub fn route(&mut self, topic: &str) -> (u32, u32) {
         let receivers = self.receivers(topic);
         let routing = Routing { topic: topic.into(), matches: Matches::default(), generation: u64::MAX };
-        (self.routes.insert(routing), receivers)
+        let route = self.routes.insert(routing);
+        self.routed.insert(topic.into(), route);
+        (route, receivers)
     }
 
     /// The topic has gone.
     pub fn unroute(&mut self, route: u32) {
         if let Some(routing) = self.routes.remove(route) {
             self.given.remove(&routing.topic);
+            self.routed.remove(&routing.topic);
         }
     }
 
     /// A message is dispatched.
     pub fn deliver(&mut self, now: Time, route: u32, message: &Dispatched<'_>, net: &mut impl Effects) {
+        while let Some(topic) = self.subscriptions.take_changed() {
+            let changed = self.routed.get(&topic).and_then(|route| self.routes.get_mut(*route));
+            changed.into_iter().for_each(|routing| routing.generation = u64::MAX);
+        }
         let Some(routing) = self.routes.get_mut(route) else { return };
         if routing.generation != self.subscriptions.generation() {
             self.subscriptions.matches(&routing.topic, &mut routing.matches);
@@ -155,17 +165,13 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// Gives a session what is retained for a filter that it has just subscribed, as far as there is room; the rest follows
-    /// when there is.
-    pub(super) fn give_retained(
-        &mut self,
-        now: Time,
-        index: u32,
-        filter: &str,
-        entry: &Entry,
-        net: &mut impl Effects,
-    ) {
+    /// A session is to be given what is retained for a filter that it has just subscribed; [`Gateway::walk_retained`] does it.
+    pub(super) fn give_retained(&mut self, index: u32, filter: &str, entry: &Entry) {
         let most = self.settings.limits.subscriptions_per_session;
+        // Most filters mean one topic, and most topics retain nothing.
+        if !filter.contains(['+', '#']) && self.retained.get(filter, Time::ZERO).is_none() {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(index) else { return };
         session.walks.retain(|walk| *walk.filter != *filter);
         if session.walks.len() >= most {
@@ -177,18 +183,32 @@ impl<R: Rules> Gateway<R> {
             ..*entry
         };
         session.walks.push_back(Walk { filter: filter.into(), entry, place: String::new() });
-        self.walk_retained(now, index, net);
     }
 
-    /// Goes on giving a session what is retained.
+    /// Goes on with sessions that are being given what is retained. Returns how many units of work that was.
+    pub fn walk_on(&mut self, now: Time, net: &mut impl Effects) -> usize {
+        let Some(index) = self.walking.pop_front() else { return 0 };
+        self.walk_retained(now, index, net);
+        RETAINED_PER_TURN
+    }
+
+    /// Goes on giving a session what is retained: some of it now, and the rest in further turns.
     pub(super) fn walk_retained(&mut self, now: Time, index: u32, net: &mut impl Effects) {
-        let Gateway { retained, sessions, .. } = self;
+        let Gateway { retained, sessions, walking, .. } = self;
         let Some(session) = sessions.get_mut(index).filter(|session| !session.walks.is_empty()) else {
             return;
         };
         let Some(link) = session.link else { return session.walks.clear() };
         let mut giving = giving!(self, now);
+        let mut looks = 0;
         while let Some(mut walk) = session.walks.pop_front() {
+            if looks == RETAINED_PER_TURN {
+                if !walking.contains(&index) {
+                    walking.push_back(index);
+                }
+                return session.walks.push_front(walk);
+            }
+            looks += 1;
             let answered = walk.entry.options.qos != Qos::AtMostOnce;
             if net.backlog(link) >= giving.limits.backlog_bytes || (answered && !session.has_room()) {
                 return session.walks.push_front(walk);

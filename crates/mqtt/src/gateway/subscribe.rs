@@ -1,14 +1,29 @@
 //! Subscriptions come and go.
 
 use super::words::append_with_words;
-use super::{Action, Gateway, Load, Rules};
+use super::{Action, Gateway, Load, Rules, Step};
 use crate::packet::{Qos, Reason, RetainHandling, Subscribe, Unsubscribe, Wanted, suback, unsuback};
 use crate::tree::{Entry, FilterError, parse_filter};
 use contract::Time;
 use wire::{Effects, LinkId, Order};
 
+/// How far a packet about filters has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asking {
+    reasons: Vec<Reason>,
+    /// Places of filters that have been subscribed, and whether each is new.
+    begun: Vec<(usize, bool)>,
+    /// In words, why the first one was refused.
+    why: Option<String>,
+}
+
+/// Subscriptions that are written in one unit of work, where a session is recorded.
+const RECORDED_PER_UNIT: usize = 32;
+
 impl<R: Rules> Gateway<R> {
-    pub(super) fn subscribe(
+    /// A client subscribes. Where its filters are many, or one means very many topics, the packet is not taken yet and goes on where it
+    /// was when it comes again.
+    pub(super) fn subscribe<'a>(
         &mut self,
         now: Time,
         link: LinkId,
@@ -16,38 +31,46 @@ impl<R: Rules> Gateway<R> {
         subscribe: &Subscribe,
         load: &mut impl Load,
         net: &mut impl Effects,
-    ) {
-        let mut reasons = Vec::with_capacity(subscribe.filters.len());
-        let (mut begun, mut why) = (Vec::new(), None);
-        for wanted in &subscribe.filters {
+    ) -> Step<'a> {
+        let mut asking = self.resume_asking(link);
+        while let Some(wanted) = subscribe.filters.get(asking.reasons.len()) {
+            if !load.has_room() {
+                return self.ask_later(link, asking);
+            }
             let entry = Entry { options: wanted.options, subscription: subscribe.subscription };
-            match self.add_subscription(index, wanted, entry, load) {
-                Ok(new) => {
-                    reasons.push(match wanted.options.qos {
+            match self.add_subscription(link, index, wanted, entry, load) {
+                None => return self.ask_later(link, asking),
+                Some(Ok(new)) => {
+                    asking.begun.push((asking.reasons.len(), new));
+                    asking.reasons.push(match wanted.options.qos {
                         Qos::AtMostOnce => Reason::SUCCESS,
                         Qos::AtLeastOnce => Reason::GRANTED_QOS_1,
                         Qos::ExactlyOnce => Reason::GRANTED_QOS_2,
                     });
-                    begun.push((wanted, entry, new));
                 }
-                Err((reason, text)) if reason == Reason::PROTOCOL_ERROR => {
-                    return self.refuse(now, link, reason, &text, net);
+                Some(Err((reason, text))) if reason == Reason::PROTOCOL_ERROR => {
+                    self.refuse(now, link, reason, &text, net);
+                    return Step::Done;
                 }
-                Err((reason, text)) => {
-                    reasons.push(reason);
-                    why.get_or_insert(text);
+                Some(Err((reason, text))) => {
+                    asking.reasons.push(reason);
+                    asking.why.get_or_insert(text);
                 }
             }
         }
-        let Some(session) = self.sessions.get(index) else { return };
+        let Asking { reasons, begun, why } = *asking;
+        let Some(session) = self.sessions.get(index) else { return Step::Done };
         let (version, persistent) = (session.version, session.is_persistent());
         self.answer_filters(link, why.as_deref(), net, |out, words| {
             suback(out, version, subscribe.id, &reasons, words);
         });
         if persistent && !begun.is_empty() {
             self.record_session(index);
+            load.spend(self.subscriptions.held(index) / RECORDED_PER_UNIT);
         }
-        for (wanted, entry, new) in begun {
+        let begun = begun.into_iter().filter_map(|(at, new)| Some((subscribe.filters.get(at)?, new)));
+        for (wanted, new) in begun {
+            let entry = Entry { options: wanted.options, subscription: subscribe.subscription };
             let wants = match wanted.options.retain_handling {
                 RetainHandling::Send => true,
                 RetainHandling::SendIfNew => new,
@@ -55,10 +78,25 @@ impl<R: Rules> Gateway<R> {
             };
             // Who shares a subscription is not sent what is retained: it would be nobody's turn.
             if wants && parse_filter(&wanted.filter).is_ok_and(|filter| filter.group.is_none()) {
-                self.give_retained(now, index, &wanted.filter, &entry, net);
+                self.give_retained(index, &wanted.filter, &entry);
                 self.give_sys(now, index, &wanted.filter, &entry, net);
             }
         }
+        self.walk_retained(now, index, net);
+        Step::Done
+    }
+
+    /// How far the packet has come that a client sends, or sends again.
+    fn resume_asking(&mut self, link: LinkId) -> Box<Asking> {
+        self.client_mut(link).and_then(|client| client.asking.take()).unwrap_or_default()
+    }
+
+    /// The packet comes again and goes on where it was.
+    fn ask_later<'a>(&mut self, link: LinkId, asking: Box<Asking>) -> Step<'a> {
+        if let Some(client) = self.client_mut(link) {
+            client.asking = Some(asking);
+        }
+        Step::Later
     }
 
     /// Answers one packet about filters, in words for the first one that is refused.
@@ -74,20 +112,49 @@ impl<R: Rules> Gateway<R> {
         net.append(link, Order::Last, |out| append_with_words(out, client.packet_bytes_max, words, write));
     }
 
-    /// Adds a subscription. Returns whether there was none of this filter; if it cannot be, why.
+    /// Adds a subscription. Returns whether there was none of this filter; if it cannot be, why. `None`: that is not known yet.
     fn add_subscription(
         &mut self,
+        link: LinkId,
         index: u32,
         wanted: &Wanted,
         entry: Entry,
         load: &mut impl Load,
-    ) -> Result<bool, (Reason, String)> {
-        let limits = self.settings.limits;
+    ) -> Option<Result<bool, (Reason, String)>> {
+        let known = match self.check_subscription(index, wanted) {
+            Ok(known) => known,
+            Err(refused) => {
+                self.stats.not_authorized += u64::from(refused.0 == Reason::NOT_AUTHORIZED);
+                return Some(Err(refused));
+            }
+        };
+        let filter = parse_filter(&wanted.filter).ok()?.filter;
+        match if known { Some(Ok(())) } else { load.comes(link, filter) } {
+            None => return None,
+            Some(Ok(())) => {}
+            Some(Err(text)) => return Some(Err((Reason::QUOTA_EXCEEDED, text))),
+        }
+        let inserted = self.subscriptions.insert(&wanted.filter, index, entry);
+        Some(inserted.map(|_| !known).map_err(|error| {
+            if !known {
+                load.goes(filter);
+            }
+            let reason = match error {
+                FilterError::SharedNoLocal => Reason::PROTOCOL_ERROR,
+                FilterError::Full(_) => Reason::QUOTA_EXCEEDED,
+                _ => Reason::TOPIC_FILTER_INVALID,
+            };
+            (reason, error.to_string())
+        }))
+    }
+
+    /// Whether a session may have a subscription, and has had one of the same text before.
+    fn check_subscription(&self, index: u32, wanted: &Wanted) -> Result<bool, (Reason, String)> {
+        let limits = &self.settings.limits;
         let filter = parse_filter(&wanted.filter)
             .map_err(|error| (Reason::TOPIC_FILTER_INVALID, error.to_string()))?;
         let session = self.sessions.get(index).ok_or((Reason::UNSPECIFIED, String::new()))?;
         if !self.rules.allow(session.user.as_deref(), &session.client, Action::Subscribe, filter.filter) {
-            self.stats.not_authorized += 1;
             let text = format!(
                 "no rule lets this user subscribe to `{}`: `verge acl test USER TOPIC subscribe` says which there are",
                 filter.filter
@@ -95,7 +162,7 @@ impl<R: Rules> Gateway<R> {
             return Err((Reason::NOT_AUTHORIZED, text));
         }
         let known = self.subscriptions.get(&wanted.filter, index).is_some();
-        let held = self.subscriptions.filters_of(index).take(limits.subscriptions_per_session).count();
+        let held = self.subscriptions.held(index);
         if !known && held >= limits.subscriptions_per_session {
             let text = format!(
                 "the session has {held} subscriptions, which is the limit: unsubscribe from what is not needed, or raise \
@@ -103,55 +170,48 @@ impl<R: Rules> Gateway<R> {
             );
             return Err((Reason::QUOTA_EXCEEDED, text));
         }
-        if !known {
-            load.count(filter.filter, true).map_err(|text| (Reason::QUOTA_EXCEEDED, text))?;
-        }
-        self.subscriptions.insert(&wanted.filter, index, entry).map_err(|error| {
-            let _ = if known { Ok(()) } else { load.count(filter.filter, false) };
-            let reason = match error {
-                FilterError::SharedNoLocal => Reason::PROTOCOL_ERROR,
-                FilterError::Full(_) => Reason::QUOTA_EXCEEDED,
-                _ => Reason::TOPIC_FILTER_INVALID,
-            };
-            (reason, error.to_string())
-        })?;
-        Ok(!known)
+        Ok(known)
     }
 
-    pub(super) fn unsubscribe(
+    /// A client takes subscriptions back; the packet may have to come again, as with [`Gateway::subscribe`].
+    pub(super) fn unsubscribe<'a>(
         &mut self,
         link: LinkId,
         index: u32,
         unsubscribe: &Unsubscribe,
         load: &mut impl Load,
         net: &mut impl Effects,
-    ) {
-        let mut reasons = Vec::with_capacity(unsubscribe.filters.len());
-        let mut why = None;
-        for text in &unsubscribe.filters {
+    ) -> Step<'a> {
+        let mut asking = self.resume_asking(link);
+        while let Some(text) = unsubscribe.filters.get(asking.reasons.len()) {
+            if !load.has_room() {
+                return self.ask_later(link, asking);
+            }
             if let Some(session) = self.sessions.get_mut(index) {
                 session.walks.retain(|walk| walk.filter != *text);
             }
-            reasons.push(match parse_filter(text) {
+            asking.reasons.push(match parse_filter(text) {
                 Err(error) => {
-                    why.get_or_insert_with(|| error.to_string());
+                    asking.why.get_or_insert_with(|| error.to_string());
                     Reason::TOPIC_FILTER_INVALID
                 }
                 Ok(filter) if self.subscriptions.remove(text, index) => {
-                    let _ = load.count(filter.filter, false);
+                    load.goes(filter.filter);
                     Reason::SUCCESS
                 }
                 Ok(_) => Reason::NO_SUBSCRIPTION_EXISTED,
             });
         }
-        let Some(session) = self.sessions.get(index) else { return };
+        let Some(session) = self.sessions.get(index) else { return Step::Done };
         let (version, persistent) = (session.version, session.is_persistent());
         if persistent {
             self.record_session(index);
+            load.spend(self.subscriptions.held(index) / RECORDED_PER_UNIT);
         }
-        self.answer_filters(link, why.as_deref(), net, |out, words| {
-            unsuback(out, version, unsubscribe.id, &reasons, words);
+        self.answer_filters(link, asking.why.as_deref(), net, |out, words| {
+            unsuback(out, version, unsubscribe.id, &asking.reasons, words);
         });
+        Step::Done
     }
 
     /// Who wants a topic.
