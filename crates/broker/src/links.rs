@@ -37,6 +37,8 @@ pub(crate) struct Link {
     pub(crate) complained_at: Time,
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,
+    /// All places for clients are taken, and it may only ask how this broker is.
+    pub(crate) crowded: bool,
     /// We have asked to close it; whatever still comes is ignored.
     pub(crate) closing: bool,
 }
@@ -56,6 +58,7 @@ impl Link {
             heard: now,
             complained_at: Time::ZERO,
             dialed,
+            crowded: false,
             closing: false,
         }
     }

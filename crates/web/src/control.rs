@@ -18,6 +18,8 @@ pub struct Control {
     pub probe: Probe,
     /// Where requests come in, if anywhere.
     pub http: Option<TcpListener>,
+    /// So many connections are taken there at once; [`CONNECTIONS_MAX`](crate::CONNECTIONS_MAX) where there are descriptors enough.
+    pub connections: usize,
     /// What `/api/v1/status` says.
     pub status: StatusSource,
     /// What is done every so often. The data thread has as long to answer.
@@ -41,7 +43,7 @@ impl Control {
             match self.http {
                 Some(listener) => {
                     listener.set_nonblocking(true)?;
-                    serve(tokio::net::TcpListener::from_std(listener)?, shared).await;
+                    serve(tokio::net::TcpListener::from_std(listener)?, self.connections, shared).await;
                 }
                 None => std::future::pending().await,
             }

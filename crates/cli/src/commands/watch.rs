@@ -1,8 +1,9 @@
 //! Tells whoever runs a command for long what becomes of its connection.
 
 use crate::config::Config;
-use crate::output::Trouble;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::output::{Trouble, complain};
+use contract::Span;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verge::{Client, Reigning};
@@ -13,67 +14,135 @@ const LOOK: Duration = Duration::from_millis(200);
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two sentences about the same absence, which are told when reasons change.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// A look that comes so much later than it should shows that the whole process stood still.
+const STANDSTILL: Duration = Duration::from_millis(250);
+/// For so long afterwards what becomes of the connection has that reason: brokers have closed it, and it is made again.
+const AFTERMATH: Duration = Duration::from_secs(5);
+/// What may wait to be told.
+const WAITING_MAX: usize = 16;
 
 /// Watches over a client until it is dropped.
 pub struct Watch {
-    end: Option<Sender<()>>,
+    events: Sender<Heard>,
     thread: Option<JoinHandle<()>>,
+}
+
+enum Heard {
+    /// There was no primary for so long.
+    Outage(Span),
+    /// The command ends.
+    End,
 }
 
 impl Watch {
     /// Says when a primary is missing, and why, and when one came later than the contracts assume.
     pub fn start(client: &Client, config: &Config) -> Result<Watch, Trouble> {
-        watch_failover(client, config)?;
-        let (end, ended) = channel();
-        let client = client.clone();
-        let watch = move || watch_absence(&client, &ended);
+        let (events, heard) = bounded(WAITING_MAX);
+        // On the client's own thread nothing is written, since whoever reads it may stand still.
+        let told = events.clone();
+        client.on_reign(move |reigning| {
+            if let Reigning::Primary { outage, .. } = reigning {
+                let _ = told.try_send(Heard::Outage(outage));
+            }
+        })?;
+        let assumed = config.delays.failover;
+        let mut watcher =
+            Watcher { client: client.clone(), assumed, absence: None, told: None, standstill: None };
+        let watch = move || watcher.watch(&heard);
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch)?;
-        Ok(Watch { end: Some(end), thread: Some(thread) })
+        Ok(Watch { events, thread: Some(thread) })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        drop(self.end.take());
+        let _ = self.events.send(Heard::End);
         // That it panicked has been printed, and the command's own result does not depend on it.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
-fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
-    let assumed = config.delays.failover;
-    client.on_reign(move |reigning| {
-        if let Reigning::Primary { outage, .. } = reigning
-            && outage > assumed
-        {
-            eprintln!(
-                "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
-                 may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
-            );
-        }
-    })?;
-    Ok(())
+struct Watcher {
+    client: Client,
+    /// The fail-over time that contracts assume, x.
+    assumed: Span,
+    /// Since when there has been no primary.
+    absence: Option<Instant>,
+    /// When that was last told, and with which reasons.
+    told: Option<(Instant, String)>,
+    /// When this process went on after it had stood still, and how long that was.
+    standstill: Option<(Instant, Duration)>,
 }
 
-/// Says so when there is no primary at all, and when there is one again.
-fn watch_absence(client: &Client, ended: &Receiver<()>) {
-    let mut since = None;
-    let mut told: Option<(Instant, String)> = None;
-    while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        let Ok(absence) = client.without_primary() else { return };
-        let Some(reasons) = absence else {
-            since = None;
-            if told.take().is_some() {
-                eprintln!("verge: a primary is there again");
+impl Watcher {
+    fn watch(&mut self, heard: &Receiver<Heard>) {
+        loop {
+            let since = Instant::now();
+            let event = heard.recv_timeout(LOOK);
+            self.look_for_standstill(since.elapsed());
+            match event {
+                Ok(Heard::Outage(outage)) => self.tell_outage(outage),
+                Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if !self.look_for_absence() => return,
+                Err(RecvTimeoutError::Timeout) => {}
             }
-            continue;
-        };
-        let away = since.get_or_insert_with(Instant::now).elapsed();
-        let is_news = told.as_ref().is_none_or(|(at, last)| at.elapsed() >= TELL_AGAIN && *last != reasons);
-        if away >= TELL_AFTER && is_news {
-            eprintln!("verge: no primary broker for {:.0} s: {reasons}; trying on", away.as_secs_f64());
-            told = Some((Instant::now(), reasons));
         }
+    }
+
+    /// All threads stop with a process, so that this one sees it by its own clock.
+    fn look_for_standstill(&mut self, waited: Duration) {
+        let late = waited.saturating_sub(LOOK);
+        if late >= STANDSTILL {
+            self.standstill = Some((Instant::now(), late));
+        }
+        if late >= TELL_AFTER {
+            complain(&format!(
+                "verge: this process stood still for {:.1} s: it was stopped, or its host gave it no processor. Messages of that time come \
+                 late, or not at all",
+                late.as_secs_f64()
+            ));
+        }
+    }
+
+    /// Says so when a fail-over takes longer than the contracts assume: their loss bounds then do not hold.
+    fn tell_outage(&mut self, outage: Span) {
+        let assumed = self.assumed;
+        if outage <= assumed {
+            return;
+        }
+        match self.standstill.filter(|(ended, _)| ended.elapsed() <= AFTERMATH) {
+            Some((_, lasted)) => complain(&format!(
+                "verge: this process stood still for {:.1} s, and its connection was made again within {outage} after that: more than \
+                 tolerated may be lost to it, while brokers and network did what they promise",
+                lasted.as_secs_f64()
+            )),
+            None => complain(&format!(
+                "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
+                 may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
+            )),
+        }
+    }
+
+    /// Says so when there is no primary at all, and when there is one again. `false` when the client has ended.
+    fn look_for_absence(&mut self) -> bool {
+        let Ok(absence) = self.client.without_primary() else { return false };
+        let Some(reasons) = absence else {
+            self.absence = None;
+            if self.told.take().is_some() {
+                complain("verge: a primary is there again");
+            }
+            return true;
+        };
+        let away = self.absence.get_or_insert_with(Instant::now).elapsed();
+        let is_news =
+            self.told.as_ref().is_none_or(|(at, last)| at.elapsed() >= TELL_AGAIN && *last != reasons);
+        if away >= TELL_AFTER && is_news {
+            complain(&format!(
+                "verge: no primary broker for {:.0} s: {reasons}; trying on",
+                away.as_secs_f64()
+            ));
+            self.told = Some((Instant::now(), reasons));
+        }
+        true
     }
 }

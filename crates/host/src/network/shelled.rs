@@ -38,7 +38,7 @@ impl Network {
         match came.end {
             Some(End::Closed) => self.end_shell(index),
             Some(End::Broken(cause, text)) => {
-                let from = self.get(index).and_then(|connection| connection.from);
+                let from = self.get(index).and_then(|connection| connection.from());
                 let from = from.map_or_else(|| "a broker".to_owned(), |from| from.to_string());
                 self.troubles.note(cause, || format!("{from}: {text}; the connection is closed"));
                 self.end_shell(index);

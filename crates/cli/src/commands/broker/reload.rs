@@ -6,8 +6,8 @@
 use super::log::Lines;
 use crate::config::{Config, Problems, Running};
 use crate::output::Trouble;
-use host::{Notifier, hangups};
-use std::io::Read;
+use crossbeam_channel::Receiver;
+use host::Notifier;
 
 /// Takes over what it is there for. What it gives back is done when all have agreed; it runs on the reloading thread.
 pub type Commit = Box<dyn FnOnce() + Send>;
@@ -24,14 +24,13 @@ pub fn reload_in_background(
     started_with: &Config,
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
     mut takers: Vec<Box<dyn Taker>>,
+    hangups: Receiver<()>,
     lines: Lines,
     notifier: Notifier,
 ) -> Result<(), Trouble> {
-    let mut hangups = hangups()?;
     let mut running = Running::new(started_with);
     std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
-        let mut bytes = [0; 16];
-        while hangups.read(&mut bytes).is_ok_and(|read| read > 0) {
+        for () in hangups {
             notifier.reloading();
             if let Err(text) = take_over(&reload, &mut takers, &mut running, &lines) {
                 lines
