@@ -19,10 +19,14 @@ use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Admission, Filters, Reign, Time, TopicFilter};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use wire::limits::OPERATOR_NAMES;
 use wire::{
     Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
     Standing, StoreState,
 };
+
+/// What somebody is told for whom there is no place.
+const CROWDED: &str = "the broker's limit of connections is reached";
 
 /// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
 pub trait Outputs: Effects {
@@ -319,12 +323,7 @@ impl Broker {
                 let full = self.links.len() >= self.settings.limits.links;
                 self.links.insert(link, Link::new(now, false));
                 if full {
-                    self.expel(
-                        link,
-                        FarewellReason::Limit,
-                        "the broker's limit of connections is reached",
-                        out,
-                    );
+                    self.expel(link, FarewellReason::Limit, CROWDED, out);
                 }
             }
             LinkChange::Dialed(_) => {
@@ -335,6 +334,20 @@ impl Broker {
             LinkChange::Closed => self.forget_link(now, link, out),
             LinkChange::Drained => self.resume(now, link, out),
         }
+    }
+
+    /// A link that was just accepted has none of the places for clients, which are all taken. It may ask how this broker is, if it says
+    /// by its name that it is an operator.
+    pub fn handle_crowded(&mut self, link: LinkId) {
+        if let Some(link) = self.links.get_mut(link) {
+            link.crowded = true;
+        }
+    }
+
+    /// Whether a greeting is turned away since all places for clients are taken.
+    pub fn crowds_out(&self, from: LinkId, hello: &Hello<'_>) -> bool {
+        let asks = !hello.standing.is_broker() && hello.name.starts_with(OPERATOR_NAMES);
+        !asks && self.links.get(from).is_some_and(|link| link.crowded)
     }
 
     /// The partner could not be connected to. `refused`: its host answered that nobody listens.
@@ -382,6 +395,10 @@ impl Broker {
         }
     }
 
+    fn may_only_ask(&self, from: LinkId) -> bool {
+        self.links.get(from).is_some_and(|link| link.crowded)
+    }
+
     /// A peer says farewell. A client that ends does not come back to its session.
     fn part(&mut self, now: Time, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
         let Some(link) = self.links.get_mut(from) else { return };
@@ -396,6 +413,9 @@ impl Broker {
     /// Something else than data from a client.
     fn client_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         match frame {
+            Frame::Register(_) | Frame::Subscribe { .. } if self.may_only_ask(from) => {
+                self.expel(from, FarewellReason::Limit, CROWDED, out);
+            }
             Frame::Register(register) => self.register(now, from, &register, out),
             Frame::Unregister { stream } => self.unregister(now, from, stream, out),
             Frame::Subscribe { number, filter } => self.subscribe(now, from, number, filter, out),
@@ -506,6 +526,8 @@ impl Broker {
         let Some(link) = self.links.get(from) else { return };
         if !matches!(link.party, Party::Unknown) {
             self.expel(from, FarewellReason::Misbehaved, "a connection has one greeting only", out);
+        } else if self.crowds_out(from, hello) {
+            self.expel(from, FarewellReason::Limit, CROWDED, out);
         } else if hello.standing.is_broker() {
             self.welcome_broker(now, from, hello, out);
         } else {

@@ -45,6 +45,8 @@ pub(crate) struct Link {
     pub(crate) clock_told: (Time, bool),
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,
+    /// All places for clients are taken, and it may only ask how this broker is.
+    pub(crate) crowded: bool,
     /// We have asked to close it; whatever still comes is ignored.
     pub(crate) closing: bool,
 }
@@ -68,6 +70,7 @@ impl Link {
             clock: None,
             clock_told: (Time::ZERO, false),
             dialed,
+            crowded: false,
             closing: false,
         }
     }

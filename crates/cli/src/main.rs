@@ -11,7 +11,7 @@ mod recording;
 mod users;
 
 use clap::Parser;
-use output::Trouble;
+use output::{Trouble, complain};
 use rustix::process::{Signal, getpid, kill_process};
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match watched.and_then(|()| commands::run(arguments)) {
         Ok(code) => code,
         Err(trouble) => {
-            eprintln!("{trouble}");
+            complain(&trouble.to_string());
             ExitCode::from(output::TROUBLE)
         }
     }

@@ -1,7 +1,7 @@
 //! The user file: read with everything that is wrong with it, and rewritten without harm to what somebody wrote by hand.
 
 use crate::config::{File, Problem, Problems, Source, Subject, read_text};
-use crate::output::Trouble;
+use crate::output::{Trouble, complain};
 use access::{Access, PASSWORD_BYTES_MAX};
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -32,7 +32,7 @@ fn understand(path: &Path, text: String) -> Result<Access, Problems> {
 pub fn warn_of_readers(path: &Path) {
     if has_readers(path) {
         let path = path.display();
-        eprintln!("verge: others may read {path}, and guess passwords from it: chmod 600 {path}");
+        complain(&format!("verge: others may read {path}, and guess passwords from it: chmod 600 {path}"));
     }
 }
 

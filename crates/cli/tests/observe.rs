@@ -145,6 +145,15 @@ fn requests_are_limited_in_size_and_kind_and_strangers_do_not_stop_the_others() 
     let silent: Vec<TcpStream> = (0..web::CONNECTIONS_MAX - 1).map(|_| connect(http[0])).collect();
     assert_eq!(get(http[0], "/healthz").0, 200);
     drop(silent);
+    // And where they are more, those that came first are closed for whoever comes with a request.
+    let mut silent: Vec<TcpStream> = (0..2 * web::CONNECTIONS_MAX).map(|_| connect(http[0])).collect();
+    assert_eq!(get(http[0], "/healthz").0, 200);
+    let is_open = |stream: &mut TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    assert!(silent.iter_mut().any(is_open), "nobody had to wait for all of them to be cut off");
+    drop(silent);
 
     let mut large = connect(http[0]);
     let header = format!("GET /healthz HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(4 * web::HEAD_BYTES_MAX));

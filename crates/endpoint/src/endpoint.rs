@@ -742,11 +742,11 @@ impl Publication {
 }
 
 /// How long a broker is left alone that has not even greeted before it said farewell. What it does not allow now it will hardly allow a moment later, and
-/// looking at a password again and again costs it much.
+/// looking at a password again and again costs it much. Where there is no place for it now, there may be one soon.
 fn rest_after(reason: FarewellReason) -> Span {
     match reason {
         FarewellReason::Denied => Span::secs(5),
-        FarewellReason::Busy => Span::secs(1),
+        FarewellReason::Busy | FarewellReason::Limit => Span::secs(1),
         _ => Span::ZERO,
     }
 }

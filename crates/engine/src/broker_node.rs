@@ -324,6 +324,16 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         }
     }
 
+    fn handle_own_address(&mut self, link: LinkId, address: IpAddr) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.reached_at(link, address);
+        }
+    }
+
+    fn handle_crowded(&mut self, link: LinkId) {
+        self.broker.handle_crowded(link);
+    }
+
     fn handle_address(&mut self, link: LinkId, address: IpAddr) {
         if let Some(gate) = &mut self.gate {
             gate.locate(link, address);

@@ -16,6 +16,12 @@ pub trait Node {
     /// A link that was just accepted comes from here.
     fn handle_address(&mut self, _link: LinkId, _address: IpAddr) {}
 
+    /// A link of another protocol than the own that was just accepted came in at this address of the host.
+    fn handle_own_address(&mut self, _link: LinkId, _address: IpAddr) {}
+
+    /// A link that was just accepted has none of the places for clients, which are taken: it may ask how this node is, and no more.
+    fn handle_crowded(&mut self, _link: LinkId) {}
+
     /// A link that was just accepted belongs to somebody who has proven this name, with a certificate.
     fn handle_identity(&mut self, _now: Time, _link: LinkId, _name: &str) {}
 

@@ -1,5 +1,6 @@
 //! One connection, and how its bytes leave.
 
+use crate::network::Seat;
 use crate::shell::Shell;
 use contract::Time;
 use engine::driving::Portion;
@@ -13,8 +14,8 @@ use wire::{Outbox, PeerIndex};
 /// One connection, and what waits on it.
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
-    /// Who made it, if somebody else did.
-    pub(crate) from: Option<IpAddr>,
+    /// Who made it, if somebody else did, and whose place it takes.
+    pub(crate) seat: Option<Seat>,
     pub(crate) phase: Phase,
     pub(crate) outbox: Outbox,
     /// What lies between the outbox and the socket, where something does.
@@ -32,6 +33,8 @@ pub(crate) struct Connection {
     /// How much its next read may bring, and what the last one brought.
     pub(crate) portion: Portion,
     pub(crate) read: usize,
+    /// Whether anything has come.
+    pub(crate) has_spoken: bool,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.
@@ -59,7 +62,7 @@ impl Connection {
     pub(crate) fn new(socket: OwnedFd, phase: Phase) -> Connection {
         Connection {
             socket,
-            from: None,
+            seat: None,
             phase,
             outbox: Outbox::default(),
             shell: None,
@@ -71,7 +74,13 @@ impl Connection {
             congested: false,
             portion: Portion::default(),
             read: 0,
+            has_spoken: false,
         }
+    }
+
+    /// From where somebody made it.
+    pub(crate) fn from(&self) -> Option<IpAddr> {
+        self.seat?.address
     }
 
     /// Bytes that have not left.

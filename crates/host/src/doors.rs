@@ -14,6 +14,17 @@ pub struct Door {
     pub protocol: Protocol,
     /// How it is carried.
     pub transport: Transport,
+    /// Whom it is for.
+    pub guests: Guests,
+}
+
+/// Whom a door is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guests {
+    /// Clients, and operators who ask how a broker is.
+    Clients,
+    /// The other broker of the pair, for which places are kept.
+    Partner,
 }
 
 /// How many may come in.
@@ -21,13 +32,64 @@ pub struct Door {
 pub struct DoorLimits {
     /// Connections that one door takes in a second. Further ones wait in the system's queue.
     pub per_second: u32,
-    /// Connections from one address, through all doors. Further ones are closed.
+    /// Connections from one address, through all doors for clients. Further ones are closed.
     pub per_address: u32,
+    /// Clients, through all doors.
+    pub clients: u32,
+}
+
+/// Connections that the partner may have at once beside the one that is made to it: it has one, and another when it comes back
+/// before its old one has been noticed to be gone. Above it, the oldest that is not known to be the partner's is closed.
+pub(crate) const PARTNER_PLACES: u32 = 4;
+/// Places for operators where clients have all of theirs. Above it, the oldest of them is closed.
+pub(crate) const OPERATOR_PLACES: u32 = 3;
+
+/// Connections beyond those of clients.
+pub const PLACES_KEPT: u32 = PARTNER_PLACES + OPERATOR_PLACES;
+
+/// Whose place a connection takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Client,
+    /// Clients have all their places; whoever has this one may only ask how the broker is.
+    Operator,
+    Partner,
+}
+
+/// How many connections have a place of each kind.
+#[derive(Default)]
+pub(crate) struct Places {
+    clients: u32,
+    operators: u32,
+    partner: u32,
+}
+
+impl Places {
+    fn count(&mut self, place: Place) -> &mut u32 {
+        match place {
+            Place::Client => &mut self.clients,
+            Place::Operator => &mut self.operators,
+            Place::Partner => &mut self.partner,
+        }
+    }
+
+    /// Takes a place, unless there are `most` of its kind.
+    pub(crate) fn take(&mut self, place: Place, most: u32) -> bool {
+        let count = self.count(place);
+        let free = *count < most;
+        *count += u32::from(free);
+        free
+    }
+
+    /// Gives a place back.
+    pub(crate) fn leave(&mut self, place: Place) {
+        *self.count(place) -= 1;
+    }
 }
 
 impl Default for DoorLimits {
     fn default() -> DoorLimits {
-        DoorLimits { per_second: 5_000, per_address: 16_384 }
+        DoorLimits { per_second: 5_000, per_address: 16_384, clients: 16_384 }
     }
 }
 
@@ -108,6 +170,16 @@ mod tests {
         assert!(pace.take(Time(ONE) + Span::millis(10)).is_ok());
         let later = start + Span::secs(3600);
         assert_eq!((0..1_000).filter(|_| pace.take(later).is_ok()).count(), 100);
+    }
+
+    #[test]
+    fn places_of_one_kind_are_not_taken_by_another() {
+        let mut places = Places::default();
+        assert!(places.take(Place::Client, 1) && !places.take(Place::Client, 1));
+        assert!(places.take(Place::Partner, 1) && places.take(Place::Operator, 1));
+        assert!(!places.take(Place::Operator, 1));
+        places.leave(Place::Client);
+        assert!(places.take(Place::Client, 1) && !places.take(Place::Operator, 1));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use crate::breath::Breath;
 use crate::clock::now;
-use crate::doors::{Door, DoorLimits, Pace};
+use crate::doors::{Door, DoorLimits, Guests, Pace, Place};
 use crate::error::HostError;
 use crate::gather::Gather;
 use crate::heart::Heart;
 use crate::lobby::{Errand, Lobby, Outcome};
-use crate::network::{Network, News};
+use crate::network::{Arrival, Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
 use crate::spin::Spin;
 use crate::troubles::{Cause, Troubles};
@@ -29,7 +29,6 @@ pub struct Driver<N> {
     node: N,
     network: Network,
     listeners: Vec<Listener>,
-    limits: DoorLimits,
     /// The node has work that did not fit into its last portion.
     busy: bool,
     last_turn: Time,
@@ -72,12 +71,10 @@ impl<N: Node> Driver<N> {
         let poller =
             Poller::new().map_err(|reason| HostError::System { what: "cannot wait for sockets", reason })?;
         let network = Network::new(Arc::new(poller), peers);
-        let limits = DoorLimits::default();
         Ok(Driver {
             node,
             network,
             listeners: Vec::new(),
-            limits,
             busy: false,
             last_turn: Time::ZERO,
             next: [None; 2],
@@ -90,8 +87,12 @@ impl<N: Node> Driver<N> {
 
     /// How many may come in by the doors that are opened from now on, and who is told of those that may not.
     pub fn limit(&mut self, limits: DoorLimits, troubles: Arc<Troubles>) {
-        self.limits = limits;
-        self.network.limit(limits.per_address, troubles);
+        self.network.limit(limits, troubles);
+    }
+
+    /// So many clients may be connected, through all doors, from now on.
+    pub fn limit_clients(&mut self, clients: u32) {
+        self.network.limits.clients = clients;
     }
 
     /// Who makes handshakes. With `names`, one for each peer, connections to peers are encrypted, and a peer's certificate must
@@ -109,13 +110,19 @@ impl<N: Node> Driver<N> {
         self.network.heart = Some(heart);
     }
 
-    /// Listens on an address. Returns the address in fact, whose port the system has chosen if it was zero.
+    /// Listens on an address for clients. Returns the address in fact, whose port the system has chosen if it was zero.
     pub fn listen(
         &mut self,
         address: SocketAddr,
         protocol: Protocol,
         transport: Transport,
     ) -> Result<SocketAddr, HostError> {
+        self.open(Door { address, protocol, transport, guests: Guests::Clients })
+    }
+
+    /// Opens a door. Returns its address in fact.
+    pub fn open(&mut self, door: Door) -> Result<SocketAddr, HostError> {
+        let Door { address, transport, .. } = door;
         let failed = |reason| match reason {
             Errno::ADDRINUSE => HostError::AddressInUse(address),
             reason => HostError::Listen { address, reason },
@@ -127,8 +134,8 @@ impl<N: Node> Driver<N> {
         let socket = open_listener(&address).map_err(failed)?;
         self.network.poller.add(&socket, LISTENERS + self.listeners.len() as u64, false).map_err(failed)?;
         let actual = net::getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
-        let door = Door { address: actual.unwrap_or(address), protocol, transport };
-        let pace = Pace::new(now(), self.limits.per_second);
+        let door = Door { address: actual.unwrap_or(address), ..door };
+        let pace = Pace::new(now(), self.network.limits.per_second);
         self.listeners.push(Listener { socket, door, pace, paused_until: Time::ZERO });
         self.network.serves = true;
         Ok(door.address)
@@ -442,11 +449,15 @@ impl<N: Node> Driver<N> {
             match net::acceptfrom_with(&listener.socket, flags) {
                 Ok((socket, from)) => {
                     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-                    let Door { protocol, transport, .. } = listener.door;
-                    if transport != Transport::Plain {
-                        self.network.accept_later(socket, from, protocol, transport);
-                    } else if let Some(link) = self.network.accept(socket, from) {
-                        self.introduce(link, from, protocol, transport);
+                    let Some(arrival) = self.network.receive(from, &listener.door) else { continue };
+                    if arrival.transport != Transport::Plain {
+                        self.network.accept_later(socket, arrival);
+                    } else if let Some(link) = self.network.accept(socket, &arrival) {
+                        self.introduce(link, &arrival);
+                        if arrival.place == Place::Operator {
+                            // The next one may take its place before its socket is looked at.
+                            self.read(link.0);
+                        }
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -468,14 +479,9 @@ impl<N: Node> Driver<N> {
         for _ in 0..SETTLED_PER_TURN {
             let Some(outcome) = self.network.lobby.as_mut().and_then(Lobby::take) else { return };
             match outcome {
-                Outcome::Ready {
-                    socket,
-                    errand: Errand::Accepted { from, protocol, transport },
-                    shell,
-                    name,
-                } => {
-                    let Some(link) = self.network.settle(socket, from, Some(shell)) else { continue };
-                    self.introduce(link, from, protocol, transport);
+                Outcome::Ready { socket, errand: Errand::Accepted(arrival), shell, name } => {
+                    let Some(link) = self.network.settle(socket, &arrival, Some(shell)) else { continue };
+                    self.introduce(link, &arrival);
                     if let Some(name) = name {
                         self.node.handle_identity(now(), link, &name);
                     }
@@ -489,7 +495,7 @@ impl<N: Node> Driver<N> {
                         self.read(link.0);
                     }
                 }
-                Outcome::Failed { errand: Errand::Accepted { from, .. } } => self.network.unseat(from),
+                Outcome::Failed { errand: Errand::Accepted(arrival) } => self.network.unseat(&arrival),
                 Outcome::Failed { errand: Errand::Dialed { peer, .. } } => {
                     self.network.news.push(News::DialFailed(peer, false));
                 }
@@ -498,16 +504,19 @@ impl<N: Node> Driver<N> {
     }
 
     /// Tells the node of somebody who has connected.
-    fn introduce(
-        &mut self,
-        link: LinkId,
-        from: Option<SocketAddr>,
-        protocol: Protocol,
-        transport: Transport,
-    ) {
+    fn introduce(&mut self, link: LinkId, arrival: &Arrival) {
+        let Arrival { from, protocol, transport, place } = *arrival;
         self.busy = true;
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
         self.node.handle_transport(link, transport);
+        if protocol == Protocol::Mqtt
+            && let Some(own) = self.network.own_address(link)
+        {
+            self.node.handle_own_address(link, own.ip());
+        }
+        if place == Place::Operator {
+            self.node.handle_crowded(link);
+        }
         if let Some(from) = from {
             self.node.handle_address(link, from.ip());
         }

@@ -43,6 +43,17 @@ pub enum HostError {
     /// A thread that helps this one is gone.
     #[error("{0}")]
     ThreadEnded(Loss),
+    /// The host allows too few descriptors for any client.
+    #[error(
+        "the host allows {allowed} descriptors, and {kept} are needed before the first client comes in: for listeners, the partner, \
+         operators and HTTP. Raise LimitNOFILE (ulimit -n)"
+    )]
+    Descriptors {
+        /// How many it allows.
+        allowed: u64,
+        /// How many are not for clients.
+        kept: u64,
+    },
     /// Something else that the system refused.
     #[error("{what}: {reason}")]
     System {

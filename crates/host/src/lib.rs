@@ -31,8 +31,8 @@ mod workers;
 pub use awake::Awake;
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{fill_random, monotonic, now, random_number, worked};
-pub use descriptors::prepare_descriptors;
-pub use doors::{Door, DoorLimits};
+pub use descriptors::{Shares, prepare_descriptors};
+pub use doors::{Door, DoorLimits, Guests, PLACES_KEPT};
 pub use driver::Driver;
 pub use error::HostError;
 pub use fair_server::FairServer;
@@ -42,7 +42,7 @@ pub use helpers::{Helpers, Loss, end_on_purpose, last_word};
 pub use lobby::{Lobby, LobbySettings};
 pub use network::Network;
 pub use poller::{Poller, Ready};
-pub use serve::{Partner, Serving, endings, hangups, serve};
+pub use serve::{Partner, Serving, serve};
 pub use store::{
     Before, CHANGE_BYTES, Found, Record, State, Store, StoreDoes, StoreError, StoreSettings, StoreWatch,
 };

@@ -1,7 +1,7 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
 use crate::connection::{self, Connection, Pass, Phase};
-use crate::doors::{DoorLimits, Seats};
+use crate::doors::{DoorLimits, Places, Seats};
 use crate::heart::Heart;
 use crate::lobby::Lobby;
 use crate::poller::Poller;
@@ -21,6 +21,8 @@ use wire::{
 
 mod arrivals;
 mod shelled;
+
+pub(crate) use arrivals::{Arrival, Seat};
 
 /// All connections of one node.
 pub struct Network {
@@ -45,8 +47,10 @@ pub struct Network {
     /// Sends and hears heartbeats, where there is a partner.
     pub(crate) heart: Option<Heart>,
     seats: Seats,
-    /// Seats that each address has.
-    per_address: u32,
+    places: Places,
+    /// Connections that have none of the clients' places, oldest first.
+    reserved: Vec<u32>,
+    pub(crate) limits: DoorLimits,
     pub(crate) troubles: Arc<Troubles>,
     /// Makes handshakes, where there are any.
     pub(crate) lobby: Option<Lobby>,
@@ -89,7 +93,9 @@ impl Network {
             foremost: None,
             heart: None,
             seats: Seats::default(),
-            per_address: DoorLimits::default().per_address,
+            places: Places::default(),
+            reserved: Vec::new(),
+            limits: DoorLimits::default(),
             troubles: Arc::default(),
             lobby: None,
             names: Vec::new(),
@@ -194,6 +200,7 @@ impl Network {
     pub(crate) fn handled(&mut self, index: u32, took: Span) {
         if let Some(connection) = self.get(index) {
             connection.portion.handled(connection.read, took);
+            connection.has_spoken |= connection.read > 0;
             let much = connection.read >= BULK_BYTES;
             self.bulk |= much;
         }
@@ -393,8 +400,9 @@ impl Network {
             *known = known.filter(|known| *known != index);
         }
         self.watched.retain(|other| *other != index);
-        if let Some(from) = connection.from {
-            self.seats.leave(from);
+        if let Some(seat) = connection.seat {
+            self.reserved.retain(|other| *other != index);
+            self.vacate(seat);
         }
         true
     }

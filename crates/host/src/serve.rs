@@ -1,6 +1,7 @@
 //! A whole broker: from its settings to its last farewell.
 
 use crate::clock::now;
+use crate::descriptors::Shares;
 use crate::doors::{Door, DoorLimits};
 use crate::driver::Driver;
 use crate::error::HostError;
@@ -13,14 +14,11 @@ use crate::troubles::Troubles;
 use crate::workers::Load;
 use contract::Span;
 use engine::{BrokerNode, Operators, Reporter, Rules};
-use rustix::io::Errno;
 use rustls::pki_types::ServerName;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where a broker is reached, and where its partner is.
@@ -37,8 +35,12 @@ pub struct Serving {
     pub heart: Option<Heart>,
     /// Makes handshakes, where doors or the partner need them.
     pub lobby: Option<Lobby>,
-    /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed.
+    /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed, whoever asks it to end.
     pub wakers: Vec<OwnedFd>,
+    /// How often it was asked to end. One of the wakers is rung with it.
+    pub asked_to_end: Arc<AtomicU32>,
+    /// Descriptors that others of this process open and close as they go: clients do not get them.
+    pub later: u64,
     /// What operators take of the processors that the data thread shares with them, and how long it rests for that at most; see
     /// [`Driver::share`].
     pub shares: Option<(Load, Span)>,
@@ -59,17 +61,15 @@ pub struct Partner {
 /// How long the last bytes may take to leave.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// Runs a broker until it is asked to end (SIGTERM, SIGINT); then hands over, drains, and returns. A second signal ends
-/// it at once. `listening` hears the doors with their addresses in fact, before the first connection is taken; `woken` is called when one of the
-/// wakers is ready, and has to see to it.
+/// Runs a broker until it is asked to end; then hands over, drains, and returns. Asked a second time, it ends at once. `listening` hears
+/// the doors with their addresses in fact, and how many clients may come in, before the first connection is taken; `woken` is called
+/// when one of the wakers is ready, and has to see to it.
 pub fn serve<R: Reporter, O: Operators, G: Rules>(
     node: BrokerNode<R, O, G>,
     serving: Serving,
-    listening: impl FnOnce(&[Door]),
+    listening: impl FnOnce(&[Door], &Shares),
     mut woken: impl FnMut(&mut BrokerNode<R, O, G>, &mut Network),
 ) -> Result<(), HostError> {
-    let mut signals =
-        signals().map_err(|_| HostError::System { what: "cannot watch signals", reason: Errno::IO })?;
     let mut driver = Driver::new(node, serving.partner.iter().map(|partner| partner.address).collect())?;
     driver.limit(serving.limits, serving.troubles);
     if let Some(lobby) = serving.lobby {
@@ -77,12 +77,11 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     }
     let mut doors = serving.doors;
     for door in &mut doors {
-        door.address = driver.listen(door.address, door.protocol, door.transport)?;
+        door.address = driver.open(*door)?;
     }
     if let Some(heart) = serving.heart {
         driver.beat(heart);
     }
-    driver.wake_on(&signals)?;
     driver.wake_with(serving.helpers.bell())?;
     for waker in &serving.wakers {
         driver.wake_with(waker)?;
@@ -92,27 +91,27 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     }
     driver.spin(serving.spin);
     driver.breathe();
-    listening(&doors);
+    let shares = Shares::of_this_process(serving.limits.clients, serving.later)?;
+    driver.limit_clients(shares.clients);
+    listening(&doors, &shares);
 
     let mut ready = Vec::new();
     let mut asked = 0;
-    // Nobody leaves unasked, and to look whether it has left takes its time.
-    while asked == 0 || (asked < 2 && !driver.node().has_left(now())) {
+    loop {
+        // It may have been asked before the wakers were listened to.
+        // Where a thread is lost, its partner has everything that this one lacks now.
+        let lost = u32::from(serving.helpers.loss().is_some());
+        let before = std::mem::replace(&mut asked, serving.asked_to_end.load(Ordering::Acquire) + lost);
+        if before == 0 && asked > 0 {
+            driver.with(|node, net| node.leave(now(), net));
+        }
+        // Nobody leaves unasked, and to look whether it has left takes its time.
+        if asked > 1 || (asked > 0 && driver.node().has_left(now())) {
+            break;
+        }
         driver.wait_and_turn(&mut ready)?;
-        if !ready.iter().any(Ready::is_waker) {
-            continue;
-        }
-        driver.with_work(&mut woken);
-        let mut bytes = [0; 16];
-        let came = signals.read(&mut bytes).unwrap_or(0);
-        if came > 0 && asked == 0 {
-            driver.with(|node, net| node.leave(now(), net));
-        }
-        asked += came;
-        // Its partner has everything that this one lacks now.
-        if asked == 0 && serving.helpers.loss().is_some() {
-            driver.with(|node, net| node.leave(now(), net));
-            asked = 1;
+        if ready.iter().any(Ready::is_waker) {
+            driver.with_work(&mut woken);
         }
     }
     driver.with(|node, net| node.say_farewell(net));
@@ -124,29 +123,4 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
         Some(loss) => Err(HostError::ThreadEnded(loss.clone())),
         None => Ok(()),
     }
-}
-
-/// A socket on which a byte appears for every signal that asks the process to end.
-fn signals() -> std::io::Result<UnixStream> {
-    let receiver = endings()?;
-    receiver.set_nonblocking(true)?;
-    Ok(receiver)
-}
-
-/// The same for others who want to know; it blocks.
-pub fn endings() -> std::io::Result<UnixStream> {
-    told_of(&[SIGTERM, SIGINT])
-}
-
-/// A socket on which a byte appears for every SIGHUP: the configuration is to be read again.
-pub fn hangups() -> std::io::Result<UnixStream> {
-    told_of(&[SIGHUP])
-}
-
-fn told_of(signals: &[i32]) -> std::io::Result<UnixStream> {
-    let (receiver, sender) = UnixStream::pair()?;
-    for signal in signals {
-        signal_hook::low_level::pipe::register(*signal, sender.try_clone()?)?;
-    }
-    Ok(receiver)
 }

@@ -11,6 +11,10 @@ pub enum Cause {
     DoorPace,
     /// The address has as many connections as it may.
     AddressFull,
+    /// As many clients are connected as may be.
+    PlacesFull,
+    /// More connections came by the partner's door than the partner has; the oldest is closed.
+    PartnerFull,
     /// No descriptor is left; connections wait in the system's queue.
     Descriptors,
     /// More handshakes are under way than the limit allows; the one that has taken longest is given up.
@@ -46,9 +50,11 @@ const CAUSES: usize = Cause::ALL.len();
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 18] = [
         Cause::DoorPace,
         Cause::AddressFull,
+        Cause::PlacesFull,
+        Cause::PartnerFull,
         Cause::Descriptors,
         Cause::LobbyFull,
         Cause::HandshakeLate,
@@ -70,6 +76,8 @@ impl Cause {
         match self {
             Cause::DoorPace => "door_pace",
             Cause::AddressFull => "address_full",
+            Cause::PlacesFull => "places_full",
+            Cause::PartnerFull => "partner_full",
             Cause::Descriptors => "descriptors",
             Cause::LobbyFull => "lobby_full",
             Cause::HandshakeLate => "handshake_late",

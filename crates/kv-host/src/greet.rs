@@ -1,4 +1,5 @@
 //! The first words on a connection, at both ends. They block, for no longer than [`PATIENCE`] a step; no real-time thread is here.
+//! Who connects to this node has [`GREETING_TIME`] for all of them: a stranger that sends a byte now and then holds its place no longer.
 
 use contract::Span;
 use kv::frame::HeadError;
@@ -9,10 +10,12 @@ use kv::hello::{
 use kv::{LinkKey, Node, Setup};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long one step may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long all steps together may take of who connects to this node.
+pub(crate) const GREETING_TIME: Duration = Duration::from_secs(4);
 /// A connection carries so much before its first frame, so that the first jobs do not wait for TCP to learn how fast it may send.
 const WARM_UP_BYTES_MAX: usize = 1 << 20;
 const NONCE_BYTES: usize = 16;
@@ -106,6 +109,7 @@ pub(crate) trait Listener {
 /// The listener's part. `None`: it was about the clock, and is over.
 pub(crate) fn answer(stream: &mut TcpStream, host: &impl Listener) -> Result<Option<Greeting>, GreetError> {
     prepare(stream)?;
+    let stream = &mut Within { stream, until: Instant::now() + GREETING_TIME };
     let mut asked = [0; GREETING_BYTES];
     stream.read_exact(&mut asked)?;
     let greeting = Greeting::parse(&asked)?;
@@ -163,12 +167,43 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))
 }
 
+/// A connection whose steps have a common end.
+struct Within<'a> {
+    stream: &'a mut TcpStream,
+    until: Instant,
+}
+
+impl Within<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now()).min(PATIENCE);
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Within<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Within<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 fn warm_up(stream: &mut TcpStream, setup: &Setup) -> io::Result<()> {
     stream.write_all(&vec![0; warm_up_bytes(setup)])?;
     stream.read_exact(&mut [0; 1])
 }
 
-fn be_warmed_up(stream: &mut TcpStream, setup: &Setup) -> io::Result<()> {
+fn be_warmed_up(stream: &mut (impl Read + Write), setup: &Setup) -> io::Result<()> {
     stream.read_exact(&mut vec![0; warm_up_bytes(setup)])?;
     stream.write_all(&[WELCOME])
 }
@@ -177,12 +212,12 @@ fn warm_up_bytes(setup: &Setup) -> usize {
     setup.frame_bytes_max().min(WARM_UP_BYTES_MAX)
 }
 
-fn write_text(stream: &mut TcpStream, text: &[u8]) -> io::Result<()> {
+fn write_text(stream: &mut impl Write, text: &[u8]) -> io::Result<()> {
     stream.write_all(&(text.len() as u32).to_le_bytes())?;
     stream.write_all(text)
 }
 
-fn read_text(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+fn read_text(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
@@ -221,6 +256,55 @@ pub(crate) const fn unknown() -> (Span, Span) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody whom a greeting could convince.
+    struct Nobody;
+
+    impl Listener for Nobody {
+        fn me(&self) -> Node {
+            Node::at(0)
+        }
+
+        fn nodes(&self) -> usize {
+            1
+        }
+
+        fn key(&self, _peer: Node) -> &LinkKey {
+            unreachable!("the greeting is never whole")
+        }
+
+        fn setup(&self, _lane: u16) -> Option<&Setup> {
+            None
+        }
+
+        fn admit(&self, _greeting: &Greeting) -> Result<bool, HelloError> {
+            unreachable!("the greeting is never whole")
+        }
+    }
+
+    #[test]
+    fn a_stranger_that_sends_a_byte_now_and_then_is_cut_off_before_it_has_greeted() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let step = PATIENCE / 4;
+        assert!(step * GREETING_BYTES as u32 > GREETING_TIME * 2, "no step is late, and all together are");
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        let sent = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(answer(&mut stream, &Nobody).is_err());
+                ended.store(true, std::sync::atomic::Ordering::Release);
+            });
+            let goes_on = || !ended.load(std::sync::atomic::Ordering::Acquire);
+            let mut bytes = (0..GREETING_BYTES - 1).take_while(|_| goes_on());
+            let sent = bytes.by_ref().inspect(|_| {
+                let _ = stranger.write_all(&[0]);
+                std::thread::sleep(step);
+            });
+            sent.count()
+        });
+        assert!(sent < GREETING_BYTES - 1, "{sent} bytes");
+    }
 
     #[test]
     fn a_clock_is_off_by_the_nearer_bound() {

@@ -38,6 +38,7 @@ use crate::stats::Stats;
 use crate::tree::{Matches, Subscriptions};
 use contract::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use timers::Timer;
 use wire::{Effects, Knowledge, LinkId, Order, Transport};
 use words::append_with_words;
@@ -155,6 +156,8 @@ pub(crate) struct Client {
     version: Version,
     /// The kind of door by which it came in.
     transport: Transport,
+    /// At which address of this host, if that is known.
+    reached: Option<IpAddr>,
     keep_alive: Span,
     packet_bytes_max: usize,
     /// Whether it wants reasons in words.
@@ -345,6 +348,7 @@ impl<R: Rules> Gateway<R> {
             timer: None,
             version: Version::V311,
             transport: Transport::Plain,
+            reached: None,
             keep_alive: Span::FOREVER,
             packet_bytes_max: usize::MAX,
             problems: true,
@@ -369,6 +373,13 @@ impl<R: Rules> Gateway<R> {
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
         if let Some(client) = self.client_mut(link) {
             client.transport = transport;
+        }
+    }
+
+    /// At which address of this host a client has come in.
+    pub fn reached_at(&mut self, link: LinkId, address: IpAddr) {
+        if let Some(client) = self.client_mut(link) {
+            client.reached = Some(address);
         }
     }
 

@@ -91,7 +91,8 @@ pub struct Settings {
     pub node: u64,
 }
 
-/// The listeners of the other broker, each as `host:port`, where it has one of that kind.
+/// The listeners of the other broker, each as `host:port`, where it has one of that kind. One that is only `:port` is on the host of
+/// this broker, and reached like it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct References {
     /// TCP.

@@ -19,6 +19,8 @@ pub struct Control {
     pub probe: Probe,
     /// Where requests come in, if anywhere.
     pub http: Option<TcpListener>,
+    /// So many connections are taken there at once; [`CONNECTIONS_MAX`](crate::CONNECTIONS_MAX) where there are descriptors enough.
+    pub connections: usize,
     /// What `/api/v1/status` says.
     pub status: StatusSource,
     /// What is done every so often. The data thread has as long to answer.
@@ -42,7 +44,7 @@ impl Control {
             }
             if let Some(listener) = self.http {
                 listener.set_nonblocking(true)?;
-                parts.spawn(serve(tokio::net::TcpListener::from_std(listener)?, shared));
+                parts.spawn(serve(tokio::net::TcpListener::from_std(listener)?, self.connections, shared));
             }
             // None of them ends by itself.
             match parts.join_next().await {

@@ -10,14 +10,18 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
+use tokio::task::AbortHandle;
 
-/// Connections at the same time. Further ones wait until one of these ends.
+/// Connections at the same time, where there are descriptors enough. For a further one, that which has said nothing for longest is closed.
 pub const CONNECTIONS_MAX: usize = 32;
 /// Bytes of a request's head.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -40,7 +44,7 @@ pub(crate) struct Shared {
 }
 
 /// Answers requests for ever.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(crate) async fn serve(listener: TcpListener, connections: usize, shared: Arc<Shared>) {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
@@ -48,10 +52,9 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         .route("/api/v1/status", get(status))
         .fallback(unknown)
         .with_state(shared);
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(connections));
+    let mut guests = VecDeque::new();
     loop {
-        // It is never closed.
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
@@ -59,23 +62,51 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
                 continue;
             }
         };
-        let router = router.clone();
-        tokio::spawn(async move {
+        guests.retain(|guest: &Guest| !guest.task.is_finished());
+        if room.available_permits() == 0 {
+            make_room(&mut guests);
+        }
+        // It is never closed.
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let (router, asked) = (router.clone(), Arc::new(AtomicBool::new(false)));
+        let asks = Arc::clone(&asked);
+        let task = tokio::spawn(async move {
             // Whoever is too slow is cut off.
-            let _ = tokio::time::timeout(REQUEST_TIME, answer(stream, router)).await;
+            let _ = tokio::time::timeout(REQUEST_TIME, answer(stream, router, asks)).await;
             drop(permit);
         });
+        guests.push_back(Guest { asked, task: task.abort_handle() });
     }
 }
 
-/// One request. Connections are not kept: scrapes are seconds apart, and an idle one would take the place of another.
-async fn answer(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
+/// A connection that is being answered, or has not asked for anything yet.
+struct Guest {
+    asked: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Closes the connection that has said nothing for longest. Where all have asked, the next one waits for an answer to be given.
+fn make_room(guests: &mut VecDeque<Guest>) {
+    let silent = guests.iter().position(|guest| !guest.asked.load(Ordering::Relaxed));
+    if let Some(guest) = silent.and_then(|silent| guests.remove(silent)) {
+        guest.task.abort();
+    }
+}
+
+/// One request. Connections are not kept: scrapes are seconds apart, and an idle one would take the place of another. It `asked` once its
+/// request has come.
+async fn answer(stream: TcpStream, router: Router, asked: Arc<AtomicBool>) -> Result<(), hyper::Error> {
+    let service = TowerToHyperService::new(router);
+    let listen = hyper::service::service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
+        service.call(request)
+    });
     http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(HEAD_BYTES_MAX)
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(stream), listen)
         .await
 }
 

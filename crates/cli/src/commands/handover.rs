@@ -1,9 +1,9 @@
 //! `verge handover`: gives the reign to the backup.
 
-use super::connect;
+use super::{connect, operator};
 use crate::arguments::{BrokerArguments, Format};
 use crate::config::Config;
-use crate::output::{Outcome, json, line, yes};
+use crate::output::{Outcome, complain, json, line, yes};
 use serde::Serialize;
 use verge::Error;
 
@@ -16,7 +16,7 @@ struct Done {
 
 /// Asks the primary, and says what came of it.
 pub fn run(config: &Config, brokers: &BrokerArguments, format: Format) -> Outcome {
-    let client = connect(config, brokers, None)?;
+    let client = connect(config, brokers, Some(&operator()))?;
     let done = match client.handover() {
         Ok(epoch) => Done { done: true, epoch: Some(epoch.0), reason: String::new() },
         Err(Error::Handover(reason)) => Done { done: false, epoch: None, reason },
@@ -25,7 +25,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, format: Format) -> Outcom
     match (format, done.epoch) {
         (Format::Json, _) => json(&done)?,
         (Format::Table, Some(epoch)) => line(&format!("handed over: epoch {epoch} reigns"))?,
-        (Format::Table, None) => eprintln!("verge: no handover: {}", done.reason),
+        (Format::Table, None) => complain(&format!("verge: no handover: {}", done.reason)),
     }
     Ok(yes(done.done))
 }

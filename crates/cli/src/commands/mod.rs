@@ -28,6 +28,7 @@ use crate::users::read_password;
 use host::tls::TlsSettings;
 use std::path::{Path, PathBuf};
 use verge::{Builder, Client};
+use wire::limits::OPERATOR_NAMES;
 
 /// Runs the command that was typed.
 pub fn run(arguments: Arguments) -> Outcome {
@@ -35,8 +36,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     let load = |file: Option<&Path>| Ok::<_, Trouble>(Config::load(file.or(config.as_deref()), &set)?);
     match command {
         Command::Broker { name, insecure } => {
+            let heard = broker::signals::begin()?;
             let now = load(None)?;
-            broker::run(&now, name.as_deref(), insecure, move || Config::load(config.as_deref(), &set))
+            broker::run(&now, name.as_deref(), insecure, heard, move || Config::load(config.as_deref(), &set))
         }
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
@@ -130,6 +132,12 @@ fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(Str
 
 /// The environment variable with the password.
 const PASSWORD: &str = "VERGE_PASSWORD";
+
+/// How a command calls itself that only asks how brokers are, or moves the reign: a few places are kept for those where clients have
+/// all of theirs.
+fn operator() -> String {
+    format!("{OPERATOR_NAMES}{:016x}", host::random_number())
+}
 
 /// The same, when a primary is found.
 fn connect(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Result<Client, Trouble> {

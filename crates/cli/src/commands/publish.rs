@@ -4,7 +4,7 @@ use super::connect;
 use super::watch::Watch;
 use crate::arguments::{Format, PublishArguments};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble, json, yes};
+use crate::output::{Outcome, Trouble, complain, json, yes};
 use contract::{Contract, Span};
 use serde::Serialize;
 use std::io::BufRead;
@@ -29,7 +29,7 @@ pub fn run(config: &Config, arguments: &PublishArguments, format: Format) -> Out
     let _watch = Watch::start(&client, config)?;
     let publisher = match advertise(&client, arguments) {
         Err(Error::Refused { topic, reason, .. }) => {
-            eprintln!("verge: the contract of `{topic}` was refused: {reason}");
+            complain(&format!("verge: the contract of `{topic}` was refused: {reason}"));
             return Ok(yes(false));
         }
         publisher => publisher?,
@@ -49,7 +49,10 @@ fn advertise(client: &Client, arguments: &PublishArguments) -> Result<Publisher,
     }
     match client.publisher_by_configuration(&arguments.topic) {
         Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
-            eprintln!("verge: `{}` has no contract, so it is carried as best effort", arguments.topic);
+            complain(&format!(
+                "verge: `{}` has no contract, so it is carried as best effort",
+                arguments.topic
+            ));
             client.publisher(&arguments.topic, without_contract())
         }
         publisher => publisher,

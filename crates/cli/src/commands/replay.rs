@@ -4,7 +4,7 @@ use super::connect;
 use super::watch::Watch;
 use crate::arguments::{Format, ReplayArguments};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble, json, line, yes};
+use crate::output::{Outcome, Trouble, complain, json, line, yes};
 use crate::recording::{FlawKind, Flaws, Options, Recording, Survey};
 use contract::Span;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -42,17 +42,19 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     let _watch = Watch::start(&client, config)?;
     let publishers = match advertise(&client, arguments, &recording, period) {
         Err(Error::Refused { topic, reason, .. }) => {
-            eprintln!("verge: the contract of `{topic}` was refused: {reason}");
+            complain(&format!("verge: the contract of `{topic}` was refused: {reason}"));
             return Ok(yes(false));
         }
         publishers => publishers?,
     };
     if let Some(column) = recording.time_column() {
-        eprintln!("verge: the times are those of the column `{column}`; one contract period is {period}");
+        complain(&format!(
+            "verge: the times are those of the column `{column}`; one contract period is {period}"
+        ));
     }
     if !recording.has_time() {
-        eprintln!(
-            "verge: the recording has no times: one row a second is assumed (or name one with --time-column)"
+        complain(
+            "verge: the recording has no times: one row a second is assumed (or name one with --time-column)",
         );
     }
     let floor =
@@ -264,8 +266,8 @@ fn report_flaws(flaws: &Flaws) {
     for kind in FlawKind::ALL {
         let count = flaws.count(kind);
         if count > 0 {
-            eprintln!("verge: {count} × {kind}: {}", kind.remedy());
-            flaws.first(kind).iter().for_each(|flaw| eprintln!("         {flaw}"));
+            complain(&format!("verge: {count} × {kind}: {}", kind.remedy()));
+            flaws.first(kind).iter().for_each(|flaw| complain(&format!("         {flaw}")));
         }
     }
 }

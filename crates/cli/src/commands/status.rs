@@ -2,7 +2,7 @@
 
 mod load;
 
-use super::start_client;
+use super::{operator, start_client};
 use crate::arguments::{BrokerArguments, Format};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
@@ -75,7 +75,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Shows the pair once, or again and again.
 pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, format: Format) -> Outcome {
-    let client = start_client(config, brokers, None)?;
+    let client = start_client(config, brokers, Some(&operator()))?;
     let until = Instant::now() + PATIENCE;
     let mut before = Before::default();
     loop {
@@ -107,7 +107,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
 /// What `--format json` shows, for whoever asks in another way.
 pub fn report_json(config: &Config) -> Result<String, String> {
     let made = || {
-        let client = start_client(config, &BrokerArguments::default(), None)?;
+        let client = start_client(config, &BrokerArguments::default(), Some(&operator()))?;
         let report = look(&client, Instant::now() + PATIENCE, &mut Before::default())?;
         serde_json::to_string_pretty(&report).map_err(|error| Trouble(error.to_string()))
     };

@@ -4,7 +4,7 @@ use super::connect;
 use super::watch::Watch;
 use crate::arguments::{Format, SubscribeArguments};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble, yes};
+use crate::output::{Outcome, Trouble, complain, yes};
 use contract::TopicFilter;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
@@ -36,7 +36,7 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
         match client.subscribe(filter) {
             Ok(subscription) => subscriptions.push(subscription),
             Err(Error::SubscriptionRefused { reason, .. }) => {
-                eprintln!("verge: the subscription `{filter}` was refused: {reason}");
+                complain(&format!("verge: the subscription `{filter}` was refused: {reason}"));
                 return Ok(yes(false));
             }
             Err(error) => return Err(error.into()),

@@ -4,7 +4,7 @@ mod prompt;
 
 use crate::arguments::Format;
 use crate::arguments::user::{AddArguments, UserCommand};
-use crate::output::{Outcome, Trouble, line, print, table, yes};
+use crate::output::{Outcome, Trouble, complain, line, print, table, yes};
 use crate::users::{Edit, read, warn_of_readers};
 use access::{
     ANONYMOUS, Access, Cost, PASSWORD_BYTES_MAX, SALT_BYTES, User, UserId, check_user_name, hash_password,
@@ -72,7 +72,7 @@ fn add(file: &Path, arguments: &AddArguments) -> Result<(), Trouble> {
     edit.save()?;
     if arguments.role.is_empty() {
         let file = file.display();
-        eprintln!("verge: `{name}` may do nothing yet: give it a [[user.rule]] or roles in {file}");
+        complain(&format!("verge: `{name}` may do nothing yet: give it a [[user.rule]] or roles in {file}"));
     }
     Ok(())
 }

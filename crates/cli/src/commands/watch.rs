@@ -1,10 +1,9 @@
 //! Tells whoever runs a command for long what becomes of its connection.
 
 use crate::config::Config;
-use crate::output::Trouble;
+use crate::output::{Trouble, complain};
 use contract::Span;
-use std::io::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verge::{Client, Reigning};
@@ -17,94 +16,158 @@ const TELL_AFTER: Duration = Duration::from_secs(1);
 const CLOCKS_APART: Span = Span::millis(10);
 /// The shortest time between two sentences about the same absence, which are told when reasons change.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// A look that comes so much later than it should shows that the whole process stood still.
+const STANDSTILL: Duration = Duration::from_millis(250);
+/// For so long afterwards what becomes of the connection has that reason: brokers have closed it, and it is made again.
+const AFTERMATH: Duration = Duration::from_secs(5);
+/// What may wait to be told.
+const WAITING_MAX: usize = 16;
 
 /// Watches over a client until it is dropped.
 pub struct Watch {
-    end: Option<Sender<()>>,
+    events: Sender<Heard>,
     thread: Option<JoinHandle<()>>,
+}
+
+enum Heard {
+    /// There was no primary for so long.
+    Outage(Span),
+    /// The command ends.
+    End,
 }
 
 impl Watch {
     /// Says when a primary is missing, and why, and when one came later than the contracts assume.
     pub fn start(client: &Client, config: &Config) -> Result<Watch, Trouble> {
-        watch_failover(client, config)?;
-        let (end, ended) = channel();
-        let client = client.clone();
-        let watch = move || watch_absence(&client, &ended);
+        let (events, heard) = bounded(WAITING_MAX);
+        // On the client's own thread nothing is written, since whoever reads it may stand still.
+        let told = events.clone();
+        client.on_reign(move |reigning| {
+            if let Reigning::Primary { outage, .. } = reigning {
+                let _ = told.try_send(Heard::Outage(outage));
+            }
+        })?;
+        let assumed = config.delays.failover;
+        let mut watcher =
+            Watcher { client: client.clone(), assumed, absence: None, apart: false, told: None, standstill: None };
+        let watch = move || watcher.watch(&heard);
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch)?;
-        Ok(Watch { end: Some(end), thread: Some(thread) })
+        Ok(Watch { events, thread: Some(thread) })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        drop(self.end.take());
+        let _ = self.events.send(Heard::End);
         // That it panicked has been printed, and the command's own result does not depend on it.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Says something. Where nobody reads it, nobody is to be told, and it must not end the client's thread.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+struct Watcher {
+    client: Client,
+    /// The fail-over time that contracts assume, x.
+    assumed: Span,
+    /// Since when there has been no primary.
+    absence: Option<Instant>,
+    /// Whether this host's clock was last told to be apart.
+    apart: bool,
+    /// When that was last told, and with which reasons.
+    told: Option<(Instant, String)>,
+    /// When this process went on after it had stood still, and how long that was.
+    standstill: Option<(Instant, Duration)>,
 }
 
-/// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
-fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
-    let assumed = config.delays.failover;
-    client.on_reign(move |reigning| {
-        if let Reigning::Primary { outage, .. } = reigning
-            && outage > assumed
-        {
-            say(&format!(
-                "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
-                 may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
+impl Watcher {
+    fn watch(&mut self, heard: &Receiver<Heard>) {
+        loop {
+            let since = Instant::now();
+            let event = heard.recv_timeout(LOOK);
+            self.look_for_standstill(since.elapsed());
+            match event {
+                Ok(Heard::Outage(outage)) => self.tell_outage(outage),
+                Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if !self.look_for_absence() => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// All threads stop with a process, so that this one sees it by its own clock.
+    fn look_for_standstill(&mut self, waited: Duration) {
+        let late = waited.saturating_sub(LOOK);
+        if late >= STANDSTILL {
+            self.standstill = Some((Instant::now(), late));
+        }
+        if late >= TELL_AFTER {
+            complain(&format!(
+                "verge: this process stood still for {:.1} s: it was stopped, or its host gave it no processor. Messages of that time come \
+                 late, or not at all",
+                late.as_secs_f64()
             ));
         }
-    })?;
-    Ok(())
-}
-
-/// Says so when this host's clock is not the primary's, and when it is again.
-fn watch_clock(client: &Client, apart: &mut bool) {
-    let Ok(Some(clock)) = client.clock() else { return };
-    if (clock.least() > CLOCKS_APART) == *apart {
-        return;
     }
-    *apart = !*apart;
-    let (by, side) =
-        if clock.ahead > Span::ZERO { (clock.ahead, "ahead of") } else { (-clock.ahead, "behind") };
-    say(&if *apart {
-        format!(
-            "verge: the clock of this host is {by} {side} the broker's (to within {}): latencies, and what is called late, mean nothing \
-             until both are synchronised (chrony, or PTP; see `verge doctor`)",
-            clock.within
-        )
-    } else {
-        "verge: the clock of this host is the broker's again".to_owned()
-    });
-}
 
-/// Says so when there is no primary at all, and when there is one again.
-fn watch_absence(client: &Client, ended: &Receiver<()>) {
-    let mut apart = false;
-    let mut since = None;
-    let mut told: Option<(Instant, String)> = None;
-    while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        let Ok(absence) = client.without_primary() else { return };
-        let Some(reasons) = absence else {
-            watch_clock(client, &mut apart);
-            since = None;
-            if told.take().is_some() {
-                say("verge: a primary is there again");
-            }
-            continue;
-        };
-        let away = since.get_or_insert_with(Instant::now).elapsed();
-        let is_news = told.as_ref().is_none_or(|(at, last)| at.elapsed() >= TELL_AGAIN && *last != reasons);
-        if away >= TELL_AFTER && is_news {
-            say(&format!("verge: no primary broker for {:.0} s: {reasons}; trying on", away.as_secs_f64()));
-            told = Some((Instant::now(), reasons));
+    /// Says so when a fail-over takes longer than the contracts assume: their loss bounds then do not hold.
+    fn tell_outage(&mut self, outage: Span) {
+        let assumed = self.assumed;
+        if outage <= assumed {
+            return;
         }
+        match self.standstill.filter(|(ended, _)| ended.elapsed() <= AFTERMATH) {
+            Some((_, lasted)) => complain(&format!(
+                "verge: this process stood still for {:.1} s, and its connection was made again within {outage} after that: more than \
+                 tolerated may be lost to it, while brokers and network did what they promise",
+                lasted.as_secs_f64()
+            )),
+            None => complain(&format!(
+                "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
+                 may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
+            )),
+        }
+    }
+
+    /// Says so when this host's clock is not the primary's, and when it is again.
+    fn look_at_clock(&mut self) {
+        let Ok(Some(clock)) = self.client.clock() else { return };
+        if (clock.least() > CLOCKS_APART) == self.apart {
+            return;
+        }
+        self.apart = !self.apart;
+        let (by, side) =
+            if clock.ahead > Span::ZERO { (clock.ahead, "ahead of") } else { (-clock.ahead, "behind") };
+        complain(&if self.apart {
+            format!(
+                "verge: the clock of this host is {by} {side} the broker's (to within {}): latencies, and what is called late, mean \
+                 nothing until both are synchronised (chrony, or PTP; see `verge doctor`)",
+                clock.within
+            )
+        } else {
+            "verge: the clock of this host is the broker's again".to_owned()
+        });
+    }
+
+    /// Says so when there is no primary at all, and when there is one again. `false` when the client has ended.
+    fn look_for_absence(&mut self) -> bool {
+        let Ok(absence) = self.client.without_primary() else { return false };
+        let Some(reasons) = absence else {
+            self.absence = None;
+            self.look_at_clock();
+            if self.told.take().is_some() {
+                complain("verge: a primary is there again");
+            }
+            return true;
+        };
+        let away = self.absence.get_or_insert_with(Instant::now).elapsed();
+        let is_news =
+            self.told.as_ref().is_none_or(|(at, last)| at.elapsed() >= TELL_AGAIN && *last != reasons);
+        if away >= TELL_AFTER && is_news {
+            complain(&format!(
+                "verge: no primary broker for {:.0} s: {reasons}; trying on",
+                away.as_secs_f64()
+            ));
+            self.told = Some((Instant::now(), reasons));
+        }
+        true
     }
 }

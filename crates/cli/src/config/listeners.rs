@@ -4,7 +4,7 @@ use super::problems::Source;
 use super::value::{Raw, Value};
 use super::{BrokerAddress, Config, Understanding};
 use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
-use host::{Door, DoorLimits};
+use host::{Door, DoorLimits, Guests};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use wire::{Protocol, Transport};
@@ -12,11 +12,16 @@ use wire::{Protocol, Transport};
 /// A packet with what belongs to it must fit a frame between the brokers.
 const PACKET_BYTES_MOST: usize = 1_000_000;
 
+/// Listeners that may name the host by which a broker is reached; those for clients first, since the pair may have a network of its own.
+const REACHED: [&str; 7] = ["clients", "clients_tls", "mqtt", "mqtt_tls", "mqtt_ws", "mqtt_wss", "pair"];
+
 /// Where a broker listens besides the two addresses that it always has.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Listeners {
+    /// `clients` as others reach it.
+    pub clients_text: String,
     pub clients_tls: Option<SocketAddr>,
-    /// The same as it was written.
+    /// The same as others reach it, with the host as it was written.
     pub clients_tls_text: Option<String>,
     pub pair_tls: bool,
     /// The host of `pair` as it was written, which must be in the broker's certificate.
@@ -25,7 +30,7 @@ pub struct Listeners {
     pub mqtt_tls: Option<SocketAddr>,
     pub mqtt_ws: Option<SocketAddr>,
     pub mqtt_wss: Option<SocketAddr>,
-    /// The last four as they were written, for clients that are sent there: certificates name hosts.
+    /// The last four as clients reach them that are sent there, with hosts as they were written: certificates name those.
     pub mqtt_references: mqtt::References,
 }
 
@@ -43,8 +48,9 @@ impl BrokerAddress {
             ("mqtt_ws", listeners.mqtt_ws, Protocol::Mqtt, Transport::WebSocket),
             ("mqtt_wss", listeners.mqtt_wss, Protocol::Mqtt, Transport::SecureWebSocket),
         ];
-        let door = |(key, address, protocol, transport): (_, Option<SocketAddr>, _, _)| {
-            Some((key, Door { address: address?, protocol, transport }))
+        let door = |(key, address, protocol, transport): (&'static str, Option<SocketAddr>, _, _)| {
+            let guests = if key == "pair" { Guests::Partner } else { Guests::Clients };
+            Some((key, Door { address: address?, protocol, transport, guests }))
         };
         all.into_iter().filter_map(door).collect()
     }
@@ -63,10 +69,12 @@ impl Understanding {
         };
         let clients_tls = address("clients_tls");
         let pair = text("pair");
-        let reference = |key: &str| address(key).map(|_| text(key).into());
+        let named = |key: &str| address(key).map(|address| self.named(broker, address, text(key)));
+        let reference = |key: &str| named(key).map(Into::into);
         Listeners {
             clients_tls,
-            clients_tls_text: clients_tls.map(|_| text("clients_tls")),
+            clients_text: named("clients").unwrap_or_default(),
+            clients_tls_text: named("clients_tls"),
             pair_tls: self.values.get(&path("pair_tls")) == Some(&Value::Switch(true)),
             pair_host: pair.rsplit_once(':').map_or("", |(host, _)| host).to_owned(),
             mqtt: address("mqtt"),
@@ -80,6 +88,25 @@ impl Understanding {
                 secure_web_socket: reference("mqtt_wss"),
             },
         }
+    }
+
+    /// A listener as others reach it. One at all addresses of its host (`0.0.0.0`, `[::]`) is reached at the host that another listener
+    /// of the broker names: the partner reaches one in any case. If that is only this host itself, there is no host before the port: it
+    /// is the one by which somebody has come.
+    fn named(&self, broker: &str, address: SocketAddr, text: String) -> String {
+        if !address.ip().is_unspecified() {
+            return text;
+        }
+        let named = REACHED.into_iter().find_map(|key| {
+            let path = format!("brokers.{broker}.{key}");
+            let Some(Value::Address(other)) = self.values.get(&path) else { return None };
+            let is_one = !other.ip().is_unspecified() && !other.ip().is_loopback();
+            let Some(Raw::Text(text)) = self.layers.values.get(&path).map(|given| &given.raw) else {
+                return None;
+            };
+            text.rsplit_once(':').filter(|_| is_one).map(|(host, _)| host.to_owned())
+        });
+        format!("{}:{}", named.unwrap_or_default(), address.port())
     }
 
     pub(super) fn mqtt(&self) -> mqtt::Limits {
@@ -115,6 +142,7 @@ impl Understanding {
         DoorLimits {
             per_second: limit("limits.accepts_per_second"),
             per_address: limit("limits.connections_per_address"),
+            clients: limit("limits.connections"),
         }
     }
 

@@ -189,13 +189,24 @@ impl Config {
     /// The same over TLS, with the hosts as they were written, if all brokers have one.
     pub fn secure_client_addresses(&self) -> Option<String> {
         let texts = self.brokers.iter().map(|broker| broker.listeners.clients_tls_text.as_deref());
-        texts.collect::<Option<Vec<_>>>().map(|texts| texts.join(","))
+        texts
+            .collect::<Option<Vec<_>>>()
+            .map(|texts| texts.into_iter().map(at_some_host).collect::<Vec<_>>().join(","))
     }
 
     /// The addresses of all brokers for clients, as `host:port,host:port`.
     pub fn client_addresses(&self) -> String {
-        self.brokers.iter().map(|broker| broker.clients.to_string()).collect::<Vec<_>>().join(",")
+        let one = |broker: &BrokerAddress| match broker.clients.ip().is_unspecified() {
+            true => at_some_host(&broker.listeners.clients_text),
+            false => broker.clients.to_string(),
+        };
+        self.brokers.iter().map(one).collect::<Vec<_>>().join(",")
     }
+}
+
+/// An address without a host is on this one, as far as anybody knows.
+fn at_some_host(address: &str) -> String {
+    if address.starts_with(':') { format!("127.0.0.1{address}") } else { address.to_owned() }
 }
 
 /// Turns what was given into what it means, collecting problems.

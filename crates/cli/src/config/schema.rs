@@ -488,7 +488,12 @@ pub const KEYS: &[Key] = &[
         "\"10s\"",
         "Between two publications of `$SYS/broker/...`; 0 for none.",
     ),
-    key("limits.connections", Kind::Integer(4, 1_000_000), "16384", "Connections of one broker."),
+    key(
+        "limits.connections",
+        Kind::Integer(4, 1_000_000),
+        "16384",
+        "Clients of one broker, of all protocols together. The partner and a few operators come in besides; fewer clients do where the host allows too few descriptors.",
+    ),
     key(
         "limits.connections_per_address",
         Kind::Integer(1, 1_000_000),

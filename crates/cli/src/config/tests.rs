@@ -42,6 +42,30 @@ fn an_empty_file_is_a_pair_on_this_host() {
 }
 
 #[test]
+fn listeners_at_all_addresses_are_named_by_a_host_that_others_reach() {
+    let text = |pair: &str, clients: &str| {
+        format!(
+            "[brokers.a]\nclients = \"127.0.0.1:1\"\npair = \"127.0.0.1:2\"\n[brokers.b]\nclients = \"{clients}\"\npair = \"{pair}\"\n\
+             mqtt = \"[::]:1883\"\nmqtt_ws = \"0.0.0.0:8083\"\n"
+        )
+    };
+    let named = |pair: &str, clients: &str| {
+        let config = Scratch::new("all-addresses", &text(pair, clients)).load(&[], &[]).unwrap();
+        let references = config.brokers[1].listeners.mqtt_references.clone();
+        let clients = config.client_addresses();
+        let of_b = clients.split(',').nth(1).unwrap().to_owned();
+        [references.plain.unwrap().into_string(), references.web_socket.unwrap().into_string(), of_b]
+    };
+    let named_by_clients = named("192.0.2.9:7572", "192.0.2.7:7571");
+    assert_eq!(named_by_clients, ["192.0.2.7:1883", "192.0.2.7:8083", "192.0.2.7:7571"]);
+    let named_by_pair = named("192.0.2.9:7572", "0.0.0.0:7571");
+    assert_eq!(named_by_pair, ["192.0.2.9:1883", "192.0.2.9:8083", "192.0.2.9:7571"]);
+    // On one host nobody knows its name, and clients have come by one.
+    let on_one_host = named("127.0.0.1:7572", "[::]:7571");
+    assert_eq!(on_one_host, [":1883", ":8083", "127.0.0.1:7571"]);
+}
+
+#[test]
 fn a_store_is_kept_only_where_a_folder_is_named() {
     let store = Scratch::new("no-store", "").load(&[], &[]).unwrap().store;
     let given = host::StoreSettings::default();

@@ -156,6 +156,11 @@ impl Process {
         Process { child: command.stderr(stderr).spawn().unwrap(), log }
     }
 
+    /// A process that was started in another way, and says something to this file, if anywhere.
+    pub fn adopt(child: Child, log: PathBuf) -> Process {
+        Process { child, log }
+    }
+
     /// What it reads and prints, where the command had pipes for that.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child

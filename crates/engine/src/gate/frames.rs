@@ -132,6 +132,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         match (gate.guest(link), frame) {
             // What comes often is not looked at further.
             (Some(Guest::Free), _) | (_, Frame::Publish(_) | Frame::Confirm(_)) => Pass::On,
+            // It is turned away whoever it is, and its password costs nothing.
+            (_, Frame::Hello(hello)) if broker.crowds_out(link, hello) => Pass::On,
             (_, Frame::Hello(hello)) => match gate.admit(link, hello, broker, reporter) {
                 Entry::Enter => Pass::On,
                 Entry::Wait => Pass::Stays,

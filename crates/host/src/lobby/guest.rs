@@ -2,6 +2,7 @@
 
 use super::upgrade::{self, Answer};
 use super::{Entrant, Errand, Outcome};
+use crate::network::Arrival;
 use crate::shell::{Shell, feed};
 use crate::tls::{Loaded, common_name, explain};
 use crate::troubles::Cause;
@@ -55,8 +56,8 @@ impl Guest {
     ) -> Result<Guest, (Errand, String)> {
         let Entrant { socket, errand } = entrant;
         let connection = match (&errand, &loaded) {
-            (Errand::Accepted { transport, .. }, _) if !transport.is_secure() => Ok(None),
-            (Errand::Accepted { transport, .. }, Some(loaded)) => match loaded.door(*transport) {
+            (Errand::Accepted(arrival), _) if !arrival.transport.is_secure() => Ok(None),
+            (Errand::Accepted(arrival), Some(loaded)) => match loaded.door(arrival.transport) {
                 Some(guarded) => ServerConnection::new(guarded.config)
                     .map(|tls| Some(Connection::Server(tls)))
                     .map_err(|error| error.to_string()),
@@ -76,7 +77,7 @@ impl Guest {
         };
         let is_websocket = matches!(
             errand,
-            Errand::Accepted { transport: Transport::WebSocket | Transport::SecureWebSocket, .. }
+            Errand::Accepted(Arrival { transport: Transport::WebSocket | Transport::SecureWebSocket, .. })
         );
         let request = is_websocket.then(Vec::new);
         Ok(Guest {
@@ -96,8 +97,8 @@ impl Guest {
     /// Who it is, for people.
     pub(super) fn describe(&self) -> String {
         match &self.errand {
-            Errand::Accepted { from: Some(from), transport, .. } => format!("{from} ({transport})"),
-            Errand::Accepted { from: None, transport, .. } => format!("somebody ({transport})"),
+            Errand::Accepted(Arrival { from: Some(from), transport, .. }) => format!("{from} ({transport})"),
+            Errand::Accepted(Arrival { from: None, transport, .. }) => format!("somebody ({transport})"),
             Errand::Dialed { address, .. } => format!("the broker at {address} (TLS)"),
         }
     }
@@ -178,7 +179,7 @@ impl Guest {
     fn refusal(&self, error: &rustls::Error) -> Step {
         let (cause, mut text) = explain(error);
         let door = match (&self.errand, &self.loaded) {
-            (Errand::Accepted { transport, .. }, Some(loaded)) => loaded.door(*transport),
+            (Errand::Accepted(arrival), Some(loaded)) => loaded.door(arrival.transport),
             _ => None,
         };
         // Whose certificate it was, if that is why.
@@ -226,7 +227,8 @@ impl Guest {
 
     /// The last look: whoever comes in as a broker must be one.
     fn finish(&self) -> Step {
-        let by_pair_door = matches!(self.errand, Errand::Accepted { transport: Transport::PairTls, .. });
+        let by_pair_door =
+            matches!(self.errand, Errand::Accepted(Arrival { transport: Transport::PairTls, .. }));
         let certificates = self.tls.as_ref().and_then(|tls| tls.peer_certificates()).unwrap_or(&[]);
         let is_broker = || {
             let loaded = self.loaded.as_ref();
@@ -247,7 +249,7 @@ impl Guest {
     pub(super) fn into_outcome(mut self) -> Outcome {
         let is_websocket = matches!(
             self.errand,
-            Errand::Accepted { transport: Transport::WebSocket | Transport::SecureWebSocket, .. }
+            Errand::Accepted(Arrival { transport: Transport::WebSocket | Transport::SecureWebSocket, .. })
         );
         let certificates = self.tls.as_ref().and_then(|tls| tls.peer_certificates());
         let name = certificates.and_then(|all| all.first()).and_then(common_name);

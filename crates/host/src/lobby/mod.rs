@@ -11,6 +11,7 @@ mod upgrade;
 use crate::clock::now;
 use crate::error::HostError;
 use crate::helpers::{Helpers, end_on_purpose, errno};
+use crate::network::Arrival;
 use crate::poller::{Poller, Ready};
 use crate::shell::Shell;
 use crate::tls::Tls;
@@ -26,7 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use wire::{PeerIndex, Protocol, Transport};
+use wire::{PeerIndex, Transport};
 
 /// What a lobby needs.
 pub struct LobbySettings {
@@ -66,7 +67,7 @@ pub(crate) struct Entrant {
 /// Who began a connection.
 pub(crate) enum Errand {
     /// Somebody came in by a door.
-    Accepted { from: Option<SocketAddr>, protocol: Protocol, transport: Transport },
+    Accepted(Arrival),
     /// We made it.
     Dialed { peer: PeerIndex, address: SocketAddr, name: ServerName<'static> },
 }

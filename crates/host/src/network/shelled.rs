@@ -40,7 +40,7 @@ impl Network {
             Some(End::Closed) if self.get(index).is_some_and(|connection| connection.held) => {}
             Some(End::Closed) => self.end_shell(index),
             Some(End::Broken(cause, text)) => {
-                let from = self.get(index).and_then(|connection| connection.from);
+                let from = self.get(index).and_then(|connection| connection.from());
                 let from = from.map_or_else(|| "a broker".to_owned(), |from| from.to_string());
                 self.troubles.note(cause, || format!("{from}: {text}; the connection is closed"));
                 self.end_shell(index);

@@ -15,6 +15,8 @@ pub struct Probe {
     pub told: Vec<(LinkId, LinkChange)>,
     /// How what was accepted is carried.
     pub carried: Vec<(LinkId, Transport)>,
+    /// Links for which there was no place of clients.
+    pub crowded: Vec<LinkId>,
     /// Bytes that came on all links.
     pub came: usize,
     /// Peers that could not be reached.
@@ -50,6 +52,10 @@ impl Node for Probe {
     fn handle_transport(&mut self, link: LinkId, transport: Transport) {
         assert!(matches!(self.told.last(), Some((accepted, LinkChange::Accepted(_))) if *accepted == link));
         self.carried.push((link, transport));
+    }
+
+    fn handle_crowded(&mut self, link: LinkId) {
+        self.crowded.push(link);
     }
 
     fn handle_identity(&mut self, _now: Time, link: LinkId, name: &str) {

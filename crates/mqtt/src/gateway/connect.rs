@@ -10,6 +10,7 @@ use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
 use crate::tree::parse_filter;
 use contract::{Mutant, Span, Time};
+use std::net::SocketAddr;
 use wire::{Effects, LinkId, Order};
 
 /// Clients that wait to be known. Above it, further ones are refused.
@@ -131,8 +132,15 @@ impl<R: Rules> Gateway<R> {
 
     /// Where a client hears that it should go, if that is why it must.
     pub(super) fn reference(&self, link: LinkId, reason: Reason) -> Option<Box<str>> {
-        let transport = self.client(link).filter(|_| reason == Reason::USE_ANOTHER_SERVER)?.transport;
-        self.settings.server_references.like(transport).map(Box::from)
+        let client = self.client(link).filter(|_| reason == Reason::USE_ANOTHER_SERVER)?;
+        let reference = self.settings.server_references.like(client.transport)?;
+        match reference.strip_prefix(':') {
+            None => Some(reference.into()),
+            Some(port) => {
+                let reached = SocketAddr::new(client.reached?.to_canonical(), port.parse().ok()?);
+                Some(reached.to_string().into())
+            }
+        }
     }
 
     /// Says no to a CONNECT.

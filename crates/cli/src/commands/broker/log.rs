@@ -1,5 +1,7 @@
-//! What a broker says, as lines for people or as JSON objects for programs. Lines are written by another thread, since a terminal
-//! that is stopped must not stop the data. The same cause is said at most once per second, with how often it was left out.
+//! What a broker or a node of the store says, as lines for people or as JSON objects for programs. Lines are written by another
+//! thread, since a terminal that is stopped must not stop the data, nor the end. The same cause is said at most once per second, with
+//! how often it was left out. Lines are in the order of their times: what was held back is said with the time at which it is said, and
+//! how long ago it was.
 
 use crate::config::LogConfig;
 use crate::output::Trouble;
@@ -8,11 +10,10 @@ use contract::{Span, Time};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::Reporter;
 use host::{Helpers, end_on_purpose, now};
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lines that may wait to be written; above it they are counted and left out.
 const LINES_MAX: usize = 4096;
@@ -22,11 +23,18 @@ const INTERVAL: Span = Span::secs(1);
 const CAUSES_MAX: usize = 256;
 /// How soon it is looked for what was left out.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long whoever ends waits for the last lines to be written. Where nobody reads them, they are not.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// Threads may take so long between looking at the clock and having their line in the queue. What is further back is a clock that was
+/// set, whose time is shown as it is.
+const DISORDER_MAX: Span = Span::secs(1);
 
 /// Where a broker's threads say something.
 #[derive(Clone)]
 pub struct Lines {
     records: Sender<Option<Record>>,
+    /// Nothing ever comes; it is closed when the last line has been written.
+    written: Receiver<()>,
     shared: Arc<Shared>,
     name: Arc<str>,
 }
@@ -64,13 +72,22 @@ impl Lines {
         self.note(Severity::Warning, line);
     }
 
+    /// Says something that somebody should look at, once per second for each cause.
+    pub fn note_about(&self, cause: &str, line: &str) {
+        self.note_with(Severity::Warning, Some(cause_of(NOTE, cause)), line);
+    }
+
     fn note(&self, severity: Severity, line: &str) {
+        self.note_with(severity, None, line);
+    }
+
+    fn note_with(&self, severity: Severity, cause: Option<u64>, line: &str) {
         if !self.shared.wants(severity) {
             return;
         }
         let (at, is_json) = (now(), self.shared.json.load(Ordering::Relaxed));
         let line = if is_json { note_json(at, &self.name, severity, line) } else { line.to_owned() };
-        self.send(Record { at, cause: None, line, is_json });
+        self.send(Record { at, cause, line, is_json });
     }
 
     fn send(&self, record: Record) {
@@ -86,9 +103,12 @@ impl Lines {
         self.shared.level.store(config.level as u8, Ordering::Relaxed);
     }
 
-    /// Nothing more will be said.
+    /// Nothing more will be said. Returns when all has been written, or when nobody seems to read it.
     pub fn end(&self) {
-        let _ = self.records.send(None);
+        let until = Instant::now() + LAST_LINES;
+        if self.records.send_deadline(None, until).is_ok() {
+            let _ = self.written.recv_deadline(until);
+        }
     }
 }
 
@@ -136,87 +156,194 @@ fn note_json(at: Time, name: &str, severity: Severity, text: &str) -> String {
 }
 
 /// Starts the thread that writes.
-pub fn write_in_background(
-    name: &str,
-    config: LogConfig,
-    helpers: &Helpers,
-) -> Result<(Lines, JoinHandle<()>), Trouble> {
+pub fn write_in_background(name: &str, config: LogConfig, helpers: &Helpers) -> Result<Lines, Trouble> {
     let (records, receiver) = bounded(LINES_MAX);
+    let (end, written) = bounded(1);
     let shared = Arc::new(Shared {
         json: AtomicBool::new(config.json),
         level: AtomicU8::new(config.level as u8),
         crowded_out: AtomicU64::new(0),
     });
-    let lines = Lines { records, shared: Arc::clone(&shared), name: Arc::from(name) };
-    let mut writer = Writer { name: name.to_owned(), throttle: Throttle::new(INTERVAL, CAUSES_MAX), shared };
-    let work = move || writer.run(&receiver, &mut std::io::stderr());
-    let thread = helpers.hire("log", work)?;
-    Ok((lines, thread))
+    let lines = Lines { records, written, shared: Arc::clone(&shared), name: Arc::from(name) };
+    let mut writer = Writer::new(name, shared);
+    helpers.hire("log", move || {
+        let last_word = writer.run(&receiver, &mut StandardError);
+        drop::<Sender<()>>(end);
+        last_word
+    })?;
+    Ok(lines)
+}
+
+/// Without the lock of [`std::io::stderr`]: whoever has last words to say must not wait for a line that nobody reads.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(io::stderr(), bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Writer {
     name: String,
     throttle: Throttle<Record>,
     shared: Arc<Shared>,
+    /// The time of the last line.
+    last: Time,
+    /// Lines that could not be written, and why the last one could not.
+    failed: u64,
+    reason: String,
+    /// A part of a line was written, without its end.
+    torn: bool,
 }
 
 impl Writer {
+    fn new(name: &str, shared: Arc<Shared>) -> Writer {
+        let throttle = Throttle::new(INTERVAL, CAUSES_MAX);
+        let (last, reason) = (Time::ZERO, String::new());
+        Writer { name: name.to_owned(), throttle, shared, last, failed: 0, reason, torn: false }
+    }
+
     fn run(&mut self, records: &Receiver<Option<Record>>, out: &mut impl Write) -> Result<(), String> {
         loop {
             end_on_purpose("log")?;
-            match records.recv_timeout(LOOK) {
-                Ok(Some(record)) => self.take(&record, out),
+            // Where lines had to wait for whoever reads them, their time is what counts, and not that of the clock.
+            let time = match records.recv_timeout(LOOK) {
+                Ok(Some(record)) => {
+                    self.take(&record, out);
+                    record.at
+                }
                 Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            self.write_overdue(now(), out);
+                Err(RecvTimeoutError::Timeout) => now(),
+            };
+            self.write_overdue(time, time, out);
+            self.write_missing(out);
         }
         // What was left out last is said all the same.
-        self.write_overdue(Time::NEVER, out);
+        self.write_overdue(Time::NEVER, now(), out);
+        self.write_missing(out);
         Ok(())
     }
 
     fn take(&mut self, record: &Record, out: &mut impl Write) {
-        let Some(cause) = record.cause else { return self.write(record, 0, out) };
+        let Some(cause) = record.cause else { return self.write(record, record.at, 0, out) };
         match self.throttle.ask(record.at, cause, || record.clone()) {
-            Verdict::Tell { left_out } => self.write(record, left_out, out),
+            Verdict::Tell { left_out } => self.write(record, record.at, left_out, out),
             Verdict::LeaveOut => {}
         }
     }
 
-    fn write_overdue(&mut self, now: Time, out: &mut impl Write) {
-        while let Some((record, count)) = self.throttle.take_overdue(now) {
+    fn write_overdue(&mut self, due: Time, said_at: Time, out: &mut impl Write) {
+        while let Some((record, count)) = self.throttle.take_overdue(due) {
             // This one is said, the others of its cause were left out.
-            self.write(&record, count.saturating_sub(1), out);
+            self.write(&record, said_at, count.saturating_sub(1), out);
         }
+    }
+
+    /// Says how many lines are missing.
+    fn write_missing(&mut self, out: &mut impl Write) {
         let crowded_out = self.shared.crowded_out.swap(0, Ordering::Relaxed);
         if crowded_out > 0 {
             let text =
                 format!("{crowded_out} lines were left out: they came faster than they could be written");
-            let (at, is_json) = (host::now(), self.shared.json.load(Ordering::Relaxed));
-            let line = if is_json { note_json(at, &self.name, Severity::Warning, &text) } else { text };
-            self.write(&Record { at, cause: None, line, is_json }, 0, out);
+            if !self.write_note(&text, out) {
+                self.failed += crowded_out;
+            }
+        }
+        let failed = std::mem::take(&mut self.failed);
+        if failed > 0 {
+            let text = format!("{failed} lines could not be written: {}", self.reason);
+            if !self.write_note(&text, out) {
+                // It is tried again with the next line.
+                self.failed = failed;
+            }
         }
     }
 
-    fn write(&self, record: &Record, left_out: u64, out: &mut impl Write) {
-        let line = match (record.is_json, left_out) {
-            (true, 0) => format!("{}\n", record.line),
-            (true, _) => {
-                let open = record.line.strip_suffix('}').unwrap_or(&record.line);
-                format!("{open},\"left_out\":{left_out}}}\n")
-            }
-            (false, _) => {
-                let time = jiff::Timestamp::from_nanosecond(i128::from(record.at.0)).unwrap_or_default();
-                let more =
-                    if left_out > 0 { format!(" (and {left_out} alike left out)") } else { String::new() };
-                format!("{time:.3} {}: {}{more}\n", self.name, record.line)
-            }
-        };
-        // In one piece, so that it is one line whoever else writes. Nobody can be told of an error on the way to whoever would
-        // be told.
-        let _ = out.write_all(line.as_bytes());
+    /// A line that nobody misses who does not get it. Whether it was written.
+    fn write_note(&mut self, text: &str, out: &mut impl Write) -> bool {
+        let (at, is_json) = (now(), self.shared.json.load(Ordering::Relaxed));
+        let line = if is_json { note_json(at, &self.name, Severity::Warning, text) } else { text.to_owned() };
+        let failed = self.failed;
+        self.write(&Record { at, cause: None, line, is_json }, at, 0, out);
+        let written = self.failed == failed;
+        self.failed = failed;
+        written
     }
+
+    fn write(&mut self, record: &Record, said_at: Time, left_out: u64, out: &mut impl Write) {
+        let behind = said_at < self.last && self.last.since(said_at) <= DISORDER_MAX;
+        let said_at = if behind { self.last } else { said_at };
+        self.last = said_at;
+        let line = match record.is_json {
+            true => record.as_json(said_at, left_out),
+            false => record.as_text(&self.name, said_at, left_out),
+        };
+        let end = if self.torn { "\n" } else { "" };
+        // In one piece, so that it is one line whoever else writes.
+        match write_whole(format!("{end}{line}\n").as_bytes(), out) {
+            Ok(()) => self.torn = false,
+            Err((written, error)) => {
+                self.torn |= written > 0;
+                self.failed += 1;
+                self.reason = error.to_string();
+            }
+        }
+    }
+}
+
+impl Record {
+    fn as_text(&self, name: &str, said_at: Time, left_out: u64) -> String {
+        let time = jiff::Timestamp::from_nanosecond(i128::from(said_at.0)).unwrap_or_default();
+        let ago = said_at.since(self.at).max(Span::ZERO);
+        let mut more = Vec::new();
+        if ago >= MENTIONED {
+            more.push(format!("{:.1} s ago", ago.as_millis_f64() / 1e3));
+        }
+        if left_out > 0 {
+            let and = if more.is_empty() { "and " } else { "" };
+            more.push(format!("{and}{left_out} alike left out"));
+        }
+        let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+        format!("{time:.3} {name}: {}{more}", self.line)
+    }
+
+    /// The object with the time at which it is said first, and that at which it happened, where that is another.
+    fn as_json(&self, said_at: Time, left_out: u64) -> String {
+        let Record { at, line, .. } = self;
+        let time = format!("{{\"time_ns\":{}", at.0);
+        let mut line = match line.strip_prefix(&time) {
+            Some(rest) => format!("{{\"time_ns\":{}{rest}", said_at.0),
+            None => line.clone(),
+        };
+        let happened = (said_at != *at).then_some(("happened_ns", at.0));
+        let counted = (left_out > 0).then_some(("left_out", left_out));
+        for (key, number) in happened.into_iter().chain(counted) {
+            let open = line.strip_suffix('}').map(str::to_owned);
+            line = format!("{},\"{key}\":{number}}}", open.unwrap_or(line));
+        }
+        line
+    }
+}
+
+/// What is said at least so much later than it happened says so.
+const MENTIONED: Span = Span::millis(100);
+
+/// Writes all of it, or says how much was written, and why not more.
+fn write_whole(bytes: &[u8], out: &mut impl Write) -> Result<(), (usize, io::Error)> {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        match out.write(rest) {
+            Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
+            Ok(more) => written += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err((written, error)),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -231,13 +358,12 @@ mod tests {
             level: AtomicU8::new(config.level as u8),
             crowded_out: AtomicU64::new(0),
         });
-        let mut lines = Lines { records, shared: Arc::clone(&shared), name: Arc::from("a") };
+        let written = crossbeam_channel::never();
+        let mut lines = Lines { records, written, shared: Arc::clone(&shared), name: Arc::from("a") };
         say(&mut lines);
         drop(lines);
         let mut out = Vec::new();
-        Writer { name: "a".to_owned(), throttle: Throttle::new(INTERVAL, CAUSES_MAX), shared }
-            .run(&receiver, &mut out)
-            .unwrap();
+        Writer::new("a", shared).run(&receiver, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -280,6 +406,110 @@ mod tests {
         assert_eq!(kinds, ["expelled", "expelled", "note", "expelled"]);
         assert_eq!(objects[0]["reason"], "no greeting came");
         assert_eq!(objects[3]["left_out"], 1);
+    }
+
+    /// Lines of one cause and of others, so many milliseconds after a whole second, as they are written.
+    fn written_at(config: LogConfig, lines: &[(i64, &str)]) -> String {
+        let (records, receiver) = bounded(LINES_MAX);
+        let json = AtomicBool::new(config.json);
+        let level = AtomicU8::new(config.level as u8);
+        let shared = Arc::new(Shared { json, level, crowded_out: AtomicU64::new(0) });
+        let begin = Time(1_700_000_000_000_000_000);
+        for (millis, line) in lines {
+            let at = begin + Span::millis(*millis);
+            let cause = line.strip_prefix("cause").map(|rest| cause_of(NOTE, &rest[..1]));
+            let text = match config.json {
+                true => note_json(at, "a", Severity::Info, line),
+                false => (*line).to_owned(),
+            };
+            records.try_send(Some(Record { at, cause, line: text, is_json: config.json })).unwrap();
+        }
+        drop(records);
+        let mut out = Vec::new();
+        Writer::new("a", shared).run(&receiver, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    const HELD_BACK: [(i64, &str); 6] =
+        [(0, "cause1 x"), (400, "cause1 y"), (500, "cause1 z"), (900, "b"), (1_100, "c"), (1_099, "d")];
+
+    #[test]
+    fn what_was_held_back_is_said_in_order_and_with_how_long_ago_it_was() {
+        let text = written_at(TEXT, &HELD_BACK);
+        let times: Vec<&str> = text.lines().map(|line| &line[..24]).collect();
+        assert!(times.is_sorted(), "{text}");
+        assert!(text.contains("21.100Z a: cause1 z (0.6 s ago, 1 alike left out)\n"), "{text}");
+    }
+
+    #[test]
+    fn programs_get_both_times_of_what_was_held_back() {
+        let text = written_at(JSON, &HELD_BACK);
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let times: Vec<u64> = lines.iter().map(|line| line["time_ns"].as_u64().unwrap()).collect();
+        assert!(times.is_sorted(), "{text}");
+        let held_back = lines.iter().find(|line| line["text"] == "cause1 z").unwrap();
+        assert_eq!(held_back["happened_ns"], 1_700_000_000_500_000_000_u64);
+        assert_eq!(
+            (&held_back["time_ns"], &held_back["left_out"]),
+            (&1_700_000_001_100_000_000_u64.into(), &1.into())
+        );
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_shown_as_it_is() {
+        let text = written_at(TEXT, &[(5_000, "before"), (0, "after"), (100, "later")]);
+        let [_, after, later] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert!(after.contains("20.000Z a: after") && later.contains("20.100Z a: later"), "{text}");
+    }
+
+    /// Has room for so many bytes, then for none, and then for all.
+    struct Disk {
+        room: usize,
+        refusals: u32,
+        content: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room == 0 && self.refusals > 0 {
+                self.refusals -= 1;
+                return Err(ErrorKind::StorageFull.into());
+            }
+            let fits = if self.refusals > 0 { bytes.len().min(self.room) } else { bytes.len() };
+            self.room = self.room.saturating_sub(fits);
+            self.content.extend_from_slice(&bytes[..fits]);
+            Ok(fits)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_does_not_take_are_counted_and_said_when_it_does() {
+        let (records, receiver) = bounded(LINES_MAX);
+        let (json, level) = (AtomicBool::new(false), AtomicU8::new(Severity::Info as u8));
+        let shared = Arc::new(Shared { json, level, crowded_out: AtomicU64::new(0) });
+        for line in ["one", "two", "three", "four"] {
+            let record = Record { at: now(), cause: None, line: line.to_owned(), is_json: false };
+            records.try_send(Some(record)).unwrap();
+        }
+        drop(records);
+        let mut disk = Disk { room: 40, refusals: 3, content: Vec::new() };
+        Writer::new("a", shared).run(&receiver, &mut disk);
+        let text = String::from_utf8(disk.content).unwrap();
+        assert!(text.contains("one\n") && text.contains("four\n"), "{text}");
+        let said = text.lines().filter(|line| line.contains("lines could not be written: "));
+        let counted: Vec<u64> =
+            said.filter_map(|line| line.split(" a: ").nth(1)?.split(' ').next()?.parse().ok()).collect();
+        assert_eq!(
+            counted.iter().sum::<u64>() as usize + text.matches(" a: ").count() - counted.len(),
+            4,
+            "{text}"
+        );
+        assert!(text.lines().filter(|line| !line.is_empty()).all(|line| line.starts_with("20")), "{text}");
     }
 
     #[test]

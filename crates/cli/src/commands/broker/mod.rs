@@ -2,28 +2,36 @@
 
 mod around;
 mod gateway;
-mod log;
+pub mod log;
 mod logins;
 mod observe;
+mod places;
 pub mod processing;
 mod reload;
 mod security;
+pub mod signals;
+mod snapshot;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
 use crate::doctor;
 use crate::output::{Outcome, Trouble, yes};
 use around::Around;
+use broker::Snapshot;
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
-use engine::BrokerNode;
+use engine::{BrokerNode, Operators};
 use host::realtime::{Wishes, ask};
 use host::{
-    Awake, Door, Heart, HeartSettings, Notifier, Serving, Troubles, calibrate, now, prepare_descriptors, random_number, serve, Helpers,
+    Awake, Door, Heart, HeartSettings, Helpers, Notifier, PLACES_KEPT, Serving, Shares, Troubles, calibrate, now,
+    random_number, serve,
 };
+use mqtt::Rules;
 use reload::{LogTaker, Taker};
 use security::{Certificates, check_exposure, load_tls};
+use signals::Heard;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use web::Answers;
 use wire::Protocol;
 
@@ -31,8 +39,6 @@ use wire::Protocol;
 const USUAL_PRIORITY: u8 = 50;
 /// The highest real-time priority.
 const HIGHEST_PRIORITY: u8 = 99;
-/// Descriptors that are no connections.
-const DESCRIPTORS_KEPT: u64 = 32;
 /// What costs are assumed where measuring fails.
 const ASSUMED: Span = Span::micros(5);
 
@@ -45,21 +51,22 @@ pub fn run(
     config: &Config,
     name: Option<&str>,
     insecure: bool,
+    heard: Heard,
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     check_exposure(config, own, insecure)?;
     crate::allocator::use_huge_pages();
-    let wanted = config.limits.links as u64 + DESCRIPTORS_KEPT;
-    let descriptors = prepare_descriptors(wanted);
+    let allowed = places::prepare(config);
     let helpers = Helpers::new()?;
-    let (lines, printer) = log::write_in_background(&own.name, config.log, &helpers)?;
+    let lines = log::write_in_background(&own.name, config.log, &helpers)?;
     // The variable may have been inherited from somebody else's manager, so that this is no reason not to run.
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
         lines
             .warn(&format!("note: the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
         Notifier::default()
     });
+    let wants = heard.tell(config.limits.drain, lines.clone(), notifier.clone(), &helpers)?;
     let mut security = logins::start(config, partner.is_some(), &lines, &helpers)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
@@ -72,18 +79,13 @@ pub fn run(
     let mut takers: Vec<Box<dyn Taker>> =
         vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone())), Box::new(certificates)];
     takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
-    reload::reload_in_background(config, reload, takers, lines.clone(), notifier.clone(), &helpers)?;
-    let watched = observe::start(config, own, &notifier, &helpers)?;
+    let (told, notified) = (lines.clone(), notifier.clone());
+    reload::reload_in_background(config, reload, takers, wants.hangups, told, notified, &helpers)?;
+    let watched = observe::start(config, own, &notifier, places::http(allowed), &helpers)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
     let _awake = keep_awake(&config.realtime, &lines, &helpers);
     for sentence in ask(&wishes(config)) {
         lines.say(&format!("note: {sentence}"));
-    }
-    if let Some(descriptors) = descriptors.filter(|allowed| *allowed < wanted) {
-        lines.say(&format!(
-            "note: the host allows {descriptors} descriptors, too few for limits.connections = {}: raise LimitNOFILE",
-            config.limits.links
-        ));
     }
     lines.say(&format!(
         "a message costs {} to take in, {} per subscriber, {} to copy",
@@ -99,7 +101,9 @@ pub fn run(
         partner: security::partner(partner)?,
         heart: heart(config, own, partner, &lines, &helpers),
         lobby,
-        wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
+        wakers: wakers(security.wakers, [bell, waker, wants.bell], answers.as_ref())?,
+        asked_to_end: wants.ends,
+        later: places::later(allowed, http.is_some()),
         shares: processing::shares_processors(config).then_some((load, gather)),
         spin: spin(&config.realtime, &lines),
         helpers,
@@ -124,7 +128,7 @@ pub fn run(
     if let Some(guarding) = security.guarding {
         node = node.with_gate(guarding);
     }
-    let listening = |opened: &[Door]| {
+    let listening = |opened: &[Door], shares: &Shares| {
         let named = doors.iter().zip(opened).map(|((key, _), door)| (*key, door));
         lines.say(&format!("{}; process {}", listed(named), std::process::id()));
         http.iter().for_each(|http| lines.say(&format!("metrics at http://{http}/metrics")));
@@ -134,27 +138,39 @@ pub fn run(
         if insecure {
             lines.warn("note: --insecure: whoever reaches these listeners may publish and subscribe");
         }
+        places::say(shares, &lines);
         notifier.ready();
     };
+    let mut shown = Snapshot::default();
     let result = serve(node, serving, listening, |node, net| {
         graphs_in.apply(node, net, &lines);
         security.changes.apply(node, net, &lines);
+        if wants.status.swap(false, Ordering::AcqRel) {
+            fill(node, &troubles, &mut shown);
+            snapshot::say(&shown, &lines);
+        }
         if let Some(answers) = &mut answers {
-            answers.answer(|snapshot| {
-                node.fill(now(), snapshot);
-                snapshot.troubles.clear();
-                let counts = troubles.counts().map(|(cause, count)| (cause.name(), count));
-                snapshot.troubles.extend(counts);
-            });
+            answers.answer(|snapshot| fill(node, &troubles, snapshot));
         }
     });
     if result.is_ok() {
         lines.say("ended");
     }
     lines.end();
-    let _ = printer.join();
     result?;
     Ok(yes(true))
+}
+
+/// A broker as it is now, with what its process knows of it.
+fn fill<O: Operators, G: Rules>(
+    node: &mut BrokerNode<Around, O, G>,
+    troubles: &Troubles,
+    snapshot: &mut Snapshot,
+) {
+    node.fill(now(), snapshot);
+    snapshot.store_poisoned = node.reporter().store_is_poisoned();
+    snapshot.troubles.clear();
+    snapshot.troubles.extend(troubles.counts().map(|(cause, count)| (cause.name(), count)));
 }
 
 /// For which reasons `verge broker` would refuse to run a broker of this configuration here, by the broker's name.
@@ -170,12 +186,11 @@ pub fn obstacles(config: &Config) -> Vec<(&str, Trouble)> {
 /// What wakes the data thread besides sockets.
 fn wakers(
     others: Vec<OwnedFd>,
-    bell: OwnedFd,
-    changes: OwnedFd,
+    bells: [OwnedFd; 3],
     answers: Option<&Answers>,
 ) -> Result<Vec<OwnedFd>, Trouble> {
     let questions = answers.map(Answers::waker).transpose()?;
-    Ok([bell, changes].into_iter().chain(others).chain(questions).collect())
+    Ok(bells.into_iter().chain(others).chain(questions).collect())
 }
 
 /// Doors for the operator, by their keys.
@@ -343,6 +358,7 @@ fn settings(
         schedulability: config.admission.schedulability,
         topics: config.topics.iter().map(|family| family.rule.clone()).collect(),
         detection: config.detection,
-        limits: config.limits,
+        // Whoever drives it counts clients of all protocols together. The partner and operators come on top.
+        limits: broker::Limits { links: config.limits.links + PLACES_KEPT as usize, ..config.limits },
     }
 }

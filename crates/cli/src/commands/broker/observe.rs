@@ -4,8 +4,7 @@ use crate::commands::status;
 use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use broker::Snapshot;
-use host::{Helpers, Notifier, endings};
-use std::io::Read;
+use host::{Helpers, Notifier};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +15,12 @@ use web::{Answers, Beat, Control};
 const BEAT: Duration = Duration::from_secs(5);
 
 /// Starts the control thread, if anything is to be watched. It must be there before the data thread takes its priority, which it
-/// would inherit. Returns what the data thread has to answer, and where it listens.
+/// would inherit. So many `connections` are taken at once. Returns what the data thread has to answer, and where it listens.
 pub fn start(
     config: &Config,
     own: &BrokerAddress,
     notifier: &Notifier,
+    connections: usize,
     helpers: &Helpers,
 ) -> Result<Option<(Answers, Option<SocketAddr>)>, Trouble> {
     let http = own.http.map(|address| listen(address, &own.name)).transpose()?;
@@ -33,13 +33,11 @@ pub fn start(
     let control = Control {
         probe,
         http,
+        connections,
         status: Arc::new(move || status::report_json(&shown)),
         beat: notifier.is_connected().then(|| beat(notifier.clone())),
     };
     helpers.hire("control", move || control.run().map_err(|error| error.to_string()))?;
-    if notifier.is_connected() {
-        tell_of_the_end(notifier.clone(), helpers)?;
-    }
     Ok(Some((answers, address)))
 }
 
@@ -69,7 +67,8 @@ fn beat(notifier: Notifier) -> (Duration, Beat) {
     (interval, Box::new(beat))
 }
 
-fn describe(snapshot: &Snapshot) -> String {
+/// How a broker is, in a few words.
+pub fn describe(snapshot: &Snapshot) -> String {
     let role = match snapshot.node.standing {
         Standing::Primary => "primary",
         Standing::Backup => "backup",
@@ -81,15 +80,4 @@ fn describe(snapshot: &Snapshot) -> String {
         "{role} in epoch {}, {protected}; {} clients, {} streams",
         snapshot.node.reign.epoch.0, occupancy.clients, occupancy.streams
     )
-}
-
-/// SIGTERM and SIGINT are for the data thread; the manager is told at once, since draining may take a while.
-fn tell_of_the_end(notifier: Notifier, helpers: &Helpers) -> Result<(), Trouble> {
-    let mut endings = endings()?;
-    helpers.hire("ending", move || {
-        endings.read_exact(&mut [0; 1]).map_err(|error| format!("cannot hear signals: {error}"))?;
-        notifier.stopping();
-        Ok(())
-    })?;
-    Ok(())
 }

@@ -6,8 +6,8 @@
 use super::log::Lines;
 use crate::config::{Config, Problems, Running};
 use crate::output::Trouble;
-use host::{Helpers, Notifier, hangups};
-use std::io::{ErrorKind, Read};
+use crossbeam_channel::Receiver;
+use host::{Helpers, Notifier};
 
 /// Takes over what it is there for. What it gives back is done when all have agreed; it runs on the reloading thread.
 pub type Commit = Box<dyn FnOnce() + Send>;
@@ -24,22 +24,14 @@ pub fn reload_in_background(
     started_with: &Config,
     reload: impl Fn() -> Result<Config, Problems> + Send + 'static,
     mut takers: Vec<Box<dyn Taker>>,
+    hangups: Receiver<()>,
     lines: Lines,
     notifier: Notifier,
     helpers: &Helpers,
 ) -> Result<(), Trouble> {
-    let mut hangups = hangups()?;
     let mut running = Running::new(started_with);
     helpers.hire::<()>("reload", move || {
-        let mut bytes = [0; 16];
-        loop {
-            // As many as have come by now are one.
-            match hangups.read(&mut bytes) {
-                Ok(0) => return Err("cannot hear SIGHUP: nobody sends it any more".to_owned()),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(format!("cannot hear SIGHUP: {error}")),
-            }
+        for () in hangups {
             notifier.reloading();
             if let Err(text) = take_over(&reload, &mut takers, &mut running, &lines) {
                 lines

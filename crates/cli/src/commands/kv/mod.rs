@@ -12,6 +12,7 @@ mod values;
 
 use crate::arguments::Format;
 use crate::arguments::kv::KvCommand;
+use crate::commands::broker::signals;
 use crate::config::{Config, KvConfig};
 use crate::output::{Outcome, Trouble};
 use std::path::Path;
@@ -24,7 +25,10 @@ pub fn run(
 ) -> Outcome {
     let load = |file: Option<&Path>| store(load(file)?);
     match command {
-        KvCommand::Node { name, insecure, may_lie } => node::run(&load(None)?, name, *insecure, *may_lie),
+        KvCommand::Node { name, insecure, may_lie } => {
+            let heard = signals::begin()?;
+            node::run(&load(None)?, name, *insecure, *may_lie, heard)
+        }
         KvCommand::Get { key, at, age } => values::get(&talk::reach(at, load)?, key, *age, format),
         KvCommand::Put { key, value, at, within } => {
             values::put(&talk::reach(at, load)?, key, value, *within, format)

@@ -1,32 +1,48 @@
 //! `verge kv node`: one node, until it is asked to end.
 
-use crate::config::{KvConfig, KvNode};
+use crate::commands::broker::log::{Lines, write_in_background};
+use crate::commands::broker::signals::{Heard, cut_short_after, ends_within, say_ignored};
+use crate::config::{KvConfig, KvNode, LogConfig};
 use crate::output::{Outcome, Trouble, yes};
+use broker::Severity;
 use kv::LinkKey;
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Says everything on the standard error, with the node's name.
-struct Spoken(String);
+/// Says everything in the log.
+struct Spoken(Lines);
 
 impl Journal for Spoken {
     fn note(&self, text: &str) {
-        eprintln!("{}: {text}", self.0);
+        self.0.say(text);
     }
 
     fn warn(&self, text: &str) {
-        eprintln!("{}: warning: {text}", self.0);
+        self.0.warn(&format!("warning: {text}"));
     }
 }
 
-pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool) -> Outcome {
+/// A node has no other settings for its log.
+const LOG: LogConfig = LogConfig { json: false, level: Severity::Info };
+/// What signals do.
+const SIGNALS: &str = "SIGTERM ends a node, and its configuration is read at its start only";
+
+pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool, heard: Heard) -> Outcome {
     let Some(me) = config.node(name) else {
         return Err(Trouble(format!("there is no node `{name}`: nodes are {}", config.names().join(", "))));
     };
     let node = &config.nodes[me];
-    let journal = Arc::new(Spoken(name.to_owned()));
-    let lies = if may_lie { Some(lies_on_signal(&journal)?) } else { None };
+    let lines = write_in_background(name, LOG)?;
+    let journal = Arc::new(Spoken(lines.clone()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let lies = may_lie.then(Arc::<AtomicBool>::default);
+    hear_signals(heard, stop.clone(), lies.clone(), lines.clone())?;
+    if may_lie {
+        journal.warn("--may-lie: SIGUSR1 makes this node lie, SIGUSR2 makes it honest again");
+    }
     let settings = NodeSettings {
         me: kv::Node::at(me),
         nodes: config.nodes.iter().map(address).collect(),
@@ -44,10 +60,6 @@ pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool) -> Outc
         start_wait: config.start_wait,
         lies,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
     for sentence in host::realtime::ask(&host::realtime::Wishes {
         priority: None,
         processors: Vec::new(),
@@ -67,23 +79,25 @@ pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool) -> Outc
     }
     node.run()?;
     journal.note("ended");
+    lines.end();
     Ok(yes(true))
 }
 
-/// SIGUSR1 makes a liar of the node, SIGUSR2 ends that.
-fn lies_on_signal(journal: &Spoken) -> Result<Arc<AtomicBool>, Trouble> {
-    let lies = Arc::new(AtomicBool::new(false));
-    let (on, off) = (lies.clone(), lies.clone());
-    let mut signals =
-        signal_hook::iterator::Signals::new([signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2])?;
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            let switch = if signal == signal_hook::consts::SIGUSR1 { &on } else { &off };
-            switch.store(signal == signal_hook::consts::SIGUSR1, Ordering::Relaxed);
+/// SIGTERM and SIGINT end it. Where it may lie, SIGUSR1 makes a liar of it, and SIGUSR2 ends that. No other signal does anything.
+fn hear_signals(
+    heard: Heard,
+    stop: Arc<AtomicBool>,
+    lies: Option<Arc<AtomicBool>>,
+    lines: Lines,
+) -> Result<(), Trouble> {
+    heard.each(move |signal| match (signal, &lies) {
+        (SIGTERM | SIGINT, _) => {
+            let again = stop.swap(true, Ordering::Relaxed);
+            cut_short_after(ends_within(Duration::ZERO, again), &lines);
         }
-    });
-    journal.warn("--may-lie: SIGUSR1 makes this node lie, SIGUSR2 makes it honest again");
-    Ok(lies)
+        (SIGUSR1 | SIGUSR2, Some(lies)) => lies.store(signal == SIGUSR1, Ordering::Relaxed),
+        _ => say_ignored(signal, SIGNALS, &lines),
+    })
 }
 
 fn address(node: &KvNode) -> NodeAddress {

@@ -2,7 +2,7 @@
 
 use super::talk::{Reached, Talk};
 use crate::arguments::Format;
-use crate::output::{Outcome, Trouble, json, line, print, table, yes};
+use crate::output::{Outcome, Trouble, complain, json, line, print, table, yes};
 use contract::{Span, Time, TopicFilter};
 use kv_shared::{Answer, Content, Request};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub fn get(reached: &Reached, key: &str, age: Option<Span>, format: Format) -> O
         }
     }
     for refusal in &refusals {
-        eprintln!("{refusal}");
+        complain(&refusal.to_string());
     }
     let same = rows.windows(2).all(|pair| (&pair[0].value, pair[0].stamp) == (&pair[1].value, pair[1].stamp));
     match (format, same) {
@@ -97,11 +97,11 @@ pub fn put(reached: &Reached, key: &str, value: &str, within: Option<Span>, form
         }
     }
     if let Some(name) = absent {
-        eprintln!(
+        complain(&format!(
             "nothing was published at node {name} for {}: a vote needs enough nodes that propose the same, and `verge kv status` shows who is \
              silent",
             clock(publishing)
-        );
+        ));
     }
     if !rows.is_empty() || format == Format::Json {
         show(&rows, format)?;
