@@ -62,6 +62,7 @@ impl Link {
             name,
             user: "",
             password: Secret(""),
+            knows: wire::Knows::NOTHING,
         }));
         Ok(link)
     }

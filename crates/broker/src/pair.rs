@@ -88,18 +88,6 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Neither remembers anything.
-    #[cfg(test)]
-    pub(crate) const NONE: Copies = Copies {
-        rank: Ordering::Equal,
-        apart: false,
-        keeps: false,
-        ours: 0,
-        theirs: 0,
-        surplus: 0,
-        overtaken: true,
-    };
-
     pub(crate) fn compare(ours: &Knowledge, theirs: &Knowledge) -> Copies {
         let (more, less) = (ours.covers(theirs, false), theirs.covers(ours, false));
         // Where neither is a part of the other, one that began without asking goes first, if the other has everything else: it tells

@@ -47,7 +47,14 @@ fn test_bytes(module: &[u8], table: &str, more: &[&str]) -> Ran {
 #[test]
 fn a_module_runs_once_for_each_line_of_a_table() {
     let ran = test(RATIO, "power,speed\n6,\n6,4\n,3\n", &["--parameter", "gain=10"]);
-    ran.must(0, &["3 runs: 2 results (f64), 1 times nothing, 0 faults", "time: median", "budget 1000.0 us; fuel: worst"]);
+    ran.must(
+        0,
+        &[
+            "3 runs: 2 results (f64), 1 times nothing, 0 faults",
+            "time: median",
+            "budget 1000.0 us; fuel: worst",
+        ],
+    );
     let lines: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["line", "fuel", "us", "result"]);
     let results: Vec<_> = lines[2..5].iter().map(|line| (line[0], line[3])).collect();

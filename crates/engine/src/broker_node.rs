@@ -150,7 +150,16 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
         let BrokerNode { broker, reporter, operators, gate, complained_at, commands, .. } = self;
-        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at, refilling: None, commands }
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway: None,
+            gate,
+            complained_at,
+            refilling: None,
+            commands,
+        }
     }
 
     /// What serves clients of MQTT, if anything does.

@@ -48,8 +48,14 @@ impl Watch {
             }
         })?;
         let assumed = config.delays.failover;
-        let mut watcher =
-            Watcher { client: client.clone(), assumed, absence: None, apart: false, told: None, standstill: None };
+        let mut watcher = Watcher {
+            client: client.clone(),
+            assumed,
+            absence: None,
+            apart: false,
+            told: None,
+            standstill: None,
+        };
         let watch = move || watcher.watch(&heard);
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch)?;
         Ok(Watch { events, thread: Some(thread) })

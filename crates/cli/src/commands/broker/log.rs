@@ -426,7 +426,7 @@ mod tests {
         }
         drop(records);
         let mut out = Vec::new();
-        Writer::new("a", shared).run(&receiver, &mut out);
+        Writer::new("a", shared).run(&receiver, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -498,7 +498,7 @@ mod tests {
         }
         drop(records);
         let mut disk = Disk { room: 40, refusals: 3, content: Vec::new() };
-        Writer::new("a", shared).run(&receiver, &mut disk);
+        Writer::new("a", shared).run(&receiver, &mut disk).unwrap();
         let text = String::from_utf8(disk.content).unwrap();
         assert!(text.contains("one\n") && text.contains("four\n"), "{text}");
         let said = text.lines().filter(|line| line.contains("lines could not be written: "));

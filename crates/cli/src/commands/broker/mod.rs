@@ -22,8 +22,8 @@ use contract::{NodeId, Span, Supply};
 use engine::{BrokerNode, Operators};
 use host::realtime::{Wishes, ask};
 use host::{
-    Awake, Door, Heart, HeartSettings, Helpers, Notifier, PLACES_KEPT, Serving, Shares, Troubles, calibrate, now,
-    random_number, serve,
+    Awake, Door, Heart, HeartSettings, Helpers, Notifier, PLACES_KEPT, Serving, Shares, Troubles, calibrate,
+    now, random_number, serve,
 };
 use mqtt::Rules;
 use reload::{LogTaker, Taker};
@@ -168,7 +168,6 @@ fn fill<O: Operators, G: Rules>(
     snapshot: &mut Snapshot,
 ) {
     node.fill(now(), snapshot);
-    snapshot.store_poisoned = node.reporter().store_is_poisoned();
     snapshot.troubles.clear();
     snapshot.troubles.extend(troubles.counts().map(|(cause, count)| (cause.name(), count)));
 }

@@ -39,6 +39,7 @@ pub fn reload_in_background(
             }
             notifier.ready();
         }
+        Err("SIGHUP is not heard any more".to_owned())
     })?;
     Ok(())
 }

@@ -75,7 +75,7 @@ pub struct Wants {
 impl Heard {
     /// Starts the thread. An end that takes much longer than `drain` is cut short.
     pub fn tell(
-        mut self,
+        self,
         drain: Span,
         lines: Lines,
         notifier: Notifier,
@@ -94,17 +94,20 @@ impl Heard {
             lines,
             notifier,
         };
-        helpers.hire::<()>("signals", move || {
-            self.0.forever().for_each(|signal| teller.hear(signal));
-            Err("signals are not heard any more".to_owned())
-        })?;
+        self.each(helpers, move |signal| teller.hear(signal))?;
         Ok(wants)
     }
 
     /// Calls this for each signal, on a thread of its own.
-    pub fn each(mut self, mut hear: impl FnMut(i32) + Send + 'static) -> Result<(), Trouble> {
-        let watch = move || self.0.forever().for_each(&mut hear);
-        std::thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
+    pub fn each(
+        mut self,
+        helpers: &Helpers,
+        mut hear: impl FnMut(i32) + Send + 'static,
+    ) -> Result<(), Trouble> {
+        helpers.hire::<()>("signals", move || {
+            self.0.forever().for_each(&mut hear);
+            Err("signals are not heard any more".to_owned())
+        })?;
         Ok(())
     }
 }

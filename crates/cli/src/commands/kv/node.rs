@@ -5,8 +5,10 @@ use crate::commands::broker::signals::{Heard, cut_short_after, ends_within, say_
 use crate::config::{KvConfig, KvNode, LogConfig};
 use crate::output::{Outcome, Trouble, yes};
 use broker::Severity;
+use host::Helpers;
 use kv::LinkKey;
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};
+use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,11 +37,13 @@ pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool, heard: 
         return Err(Trouble(format!("there is no node `{name}`: nodes are {}", config.names().join(", "))));
     };
     let node = &config.nodes[me];
-    let lines = write_in_background(name, LOG)?;
+    let helpers = Helpers::new()?;
+    let lines = write_in_background(name, LOG, &helpers)?;
     let journal = Arc::new(Spoken(lines.clone()));
     let stop = Arc::new(AtomicBool::new(false));
     let lies = may_lie.then(Arc::<AtomicBool>::default);
-    hear_signals(heard, stop.clone(), lies.clone(), lines.clone())?;
+    hear_signals(heard, stop.clone(), lies.clone(), lines.clone(), &helpers)?;
+    end_with_them(helpers.clone(), stop.clone())?;
     if may_lie {
         journal.warn("--may-lie: SIGUSR1 makes this node lie, SIGUSR2 makes it honest again");
     }
@@ -78,9 +82,23 @@ pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool, heard: 
         journal.note("runs");
     }
     node.run()?;
-    journal.note("ended");
+    if helpers.loss().is_none() {
+        journal.note("ended");
+    }
     lines.end();
-    Ok(yes(true))
+    helpers.loss().map_or_else(|| Ok(yes(true)), |loss| Err(Trouble(loss.to_string())))
+}
+
+/// A thread that is lost ends the node, which says so.
+fn end_with_them(helpers: Helpers, stop: Arc<AtomicBool>) -> Result<(), Trouble> {
+    std::thread::Builder::new().name("losses".to_owned()).spawn(move || {
+        while helpers.loss().is_none() {
+            // An error is a signal, and it is looked at again.
+            let _ = poll(&mut [PollFd::from_borrowed_fd(helpers.bell(), PollFlags::IN)], None);
+        }
+        stop.store(true, Ordering::Relaxed);
+    })?;
+    Ok(())
 }
 
 /// SIGTERM and SIGINT end it. Where it may lie, SIGUSR1 makes a liar of it, and SIGUSR2 ends that. No other signal does anything.
@@ -89,8 +107,9 @@ fn hear_signals(
     stop: Arc<AtomicBool>,
     lies: Option<Arc<AtomicBool>>,
     lines: Lines,
+    helpers: &Helpers,
 ) -> Result<(), Trouble> {
-    heard.each(move |signal| match (signal, &lies) {
+    heard.each(helpers, move |signal| match (signal, &lies) {
         (SIGTERM | SIGINT, _) => {
             let again = stop.swap(true, Ordering::Relaxed);
             cut_short_after(ends_within(Duration::ZERO, again), &lines);
