@@ -21,7 +21,7 @@ pub(crate) struct Telling {
 
 impl Telling {
     /// Whether a stream, which was told of last at this time, may be told of now.
-    fn allows(&mut self, now: Time, last: Time) -> bool {
+    pub(crate) fn allows(&mut self, now: Time, last: Time) -> bool {
         let recent = |at: Time| at <= now && now < at + INTERVAL;
         if recent(last) {
             return false;

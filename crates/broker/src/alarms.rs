@@ -62,6 +62,10 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::SlowSubscriber { .. }
         | Event::TooFast { .. }
         | Event::ClockApart { .. }
+        | Event::CutOff { .. }
+        | Event::CutOffEnded { .. }
+        | Event::Silent { .. }
+        | Event::SilenceEnded { .. }
         | Event::OperatorFailed { .. }
         | Event::OperatorOverdue { .. } => true,
         Event::Promoted { .. }

@@ -30,8 +30,8 @@ pub struct Snapshot {
     pub leaving: bool,
     /// Whether a write to durable storage has failed, so that nothing more is stored. A broker without storage leaves it `false`.
     pub store_poisoned: bool,
-    /// Streams whose contract is met, at risk, broken; only if they were asked for.
-    pub states: [u64; 3],
+    /// Streams whose contract is met, at risk, broken, and those that are silent; only if they were asked for.
+    pub states: [u64; 4],
     /// Counts by class of contract.
     pub classes: Vec<(String, ClassCounts)>,
     /// Levels of operators that have something to show.
@@ -55,7 +55,7 @@ impl Default for Snapshot {
             knows_primary: false,
             leaving: false,
             store_poisoned: false,
-            states: [0; 3],
+            states: [0; 4],
             classes: Vec::new(),
             levels: Vec::new(),
             figures: Vec::new(),
@@ -76,6 +76,9 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     streams: 0,
     operators: 0,
     clients: 0,
+    relayed: 0,
+    relayed_names: "",
+    silent: 0,
     utilisation_ppm: 0,
     queued: 0,
     arrived: 0,
@@ -100,6 +103,7 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     results_refused: 0,
     unprocessed: 0,
     under_way: 0,
+    relayed_bytes: 0,
     latency: [Span::ZERO; 3],
 };
 
@@ -115,7 +119,7 @@ impl Broker {
         into.has_peer = self.settings.has_peer;
         into.knows_primary = self.is_primary() || self.pair.forward_link().is_some();
         into.leaving = self.is_leaving();
-        into.states = [0; 3];
+        into.states = [0; 4];
         if into.with_streams {
             for (_, stream) in self.table.streams() {
                 let Some(topic) = self.table.topic(stream.topic) else { continue };
@@ -123,6 +127,7 @@ impl Broker {
                     TopicState::Met => 0,
                     TopicState::AtRisk => 1,
                     TopicState::Broken => 2,
+                    TopicState::Silent => 3,
                 };
                 into.states[place] += 1;
             }

@@ -76,6 +76,8 @@ pub enum Mutant {
     FinishEarly,
     /// A new primary does not process what it has copies of.
     ForgetUnprocessed,
+    /// A backup lets nobody through to the primary.
+    LetNobodyThrough,
     /// A subscriber counts no losses.
     CountNoLosses,
     /// Lazy copies begin without a budget, and late by the fail-over time.

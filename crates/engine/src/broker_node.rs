@@ -3,6 +3,7 @@
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
+use crate::relay::Relay;
 use crate::serving::send_records;
 use broker::{
     Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot, Survey,
@@ -14,7 +15,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{
-    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex, Transport,
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, PeerIndex,
+    Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -59,6 +61,8 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) gateway: Option<Box<Gateway<G>>>,
     /// Who looks at clients and at the partner before the broker does, if anybody does.
     pub(crate) gate: Option<Box<Gate>>,
+    /// Clients that cannot reach the primary.
+    pub(crate) relay: Relay,
     /// When a client of another protocol was last refused something in the operator's hearing.
     pub(crate) complained_at: Time,
 }
@@ -95,22 +99,31 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// A broker that has just started.
     pub fn with_operators(settings: Settings, reporter: R, operators: O) -> BrokerNode<R, O> {
         let broker = Broker::new(settings);
-        BrokerNode { broker, reporter, operators, gateway: None, gate: None, complained_at: Time::ZERO }
+        let (gateway, gate, relay, complained_at) = (None, None, Relay::default(), Time::ZERO);
+        BrokerNode { broker, reporter, operators, gateway, gate, relay, complained_at }
     }
 }
 
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, .. } = self;
         gateway.record(reporter.keeps());
-        BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), gate, complained_at }
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway: Some(Box::new(gateway)),
+            gate,
+            relay,
+            complained_at,
+        }
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
-        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at }
+        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, .. } = self;
+        BrokerNode { broker, reporter, operators, gateway: None, gate, relay, complained_at }
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -159,8 +172,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &'a mut self,
         net: &'a mut N,
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
-        let BrokerNode { broker, reporter, operators, gateway, .. } = self;
-        (broker, Wired { net, reporter, operators, gateway: gateway.as_deref_mut() })
+        let BrokerNode { broker, reporter, operators, gateway, relay, .. } = self;
+        (broker, Wired { net, relay, reporter, operators, gateway: gateway.as_deref_mut() })
     }
 
     /// Publishes some of what operators have made, and settles the messages with which they are done. Returns whether there may be more.
@@ -186,10 +199,17 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &self.broker
     }
 
+    /// Whether a connection is one of a client that passes through this broker to the primary.
+    pub fn lets_through(&self, link: LinkId) -> bool {
+        self.relay.carries(link)
+    }
+
     /// Fills a snapshot of the broker and its operators.
     pub fn fill(&self, now: Time, into: &mut Snapshot) {
         // Levels come with the first of the operators' rows.
-        self.broker.fill(now, &self.operators.survey(0..1), into);
+        let mut survey = self.operators.survey(0..1);
+        self.relay.survey(&mut survey);
+        self.broker.fill(now, &survey, into);
         into.figures.clear();
         if let Some(gateway) = &self.gateway {
             gateway.stats().each(&mut |name, value| into.figures.push((name, value)));
@@ -199,6 +219,25 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// Who hears of events.
     pub fn reporter(&mut self) -> &mut R {
         &mut self.reporter
+    }
+
+    /// Bytes of the own protocol, for the broker. Returns how many were used.
+    pub(crate) fn handle_frames(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        bytes: &[u8],
+        net: &mut impl Effects,
+    ) -> usize {
+        if self.gate.is_some() {
+            return self.handle_guarded_bytes(now, link, bytes, net);
+        }
+        let (broker, mut wired) = self.wired(net);
+        let result = for_each_frame(bytes, |frame| broker.handle_frame(now, link, frame, &mut wired));
+        result.unwrap_or_else(|error| {
+            broker.handle_garbage(link, &error, &mut wired);
+            bytes.len()
+        })
     }
 
     /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
@@ -225,11 +264,16 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     pub fn say_farewell(&mut self, net: &mut impl Effects) {
         let (broker, mut wired) = self.wired(net);
         broker.say_farewell(&mut wired);
+        self.end_ways(net);
     }
 }
 
 impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
+        if self.handle_relay_link(now, link, change, net) {
+            self.settle(now, net);
+            return;
+        }
         let others = self.handle_gateway_link(now, link, change, net);
         if let Some(gate) = &mut self.gate
             && (!others || change == LinkChange::Closed)
@@ -277,17 +321,8 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
             }
             return self.handle_gateway_bytes(now, link, bytes, net);
         }
-        if self.gate.is_some() {
-            let used = self.handle_guarded_bytes(now, link, bytes, net);
-            self.settle(now, net);
-            return used;
-        }
-        let (broker, mut wired) = self.wired(net);
-        let result = for_each_frame(bytes, |frame| broker.handle_frame(now, link, frame, &mut wired));
-        let used = result.unwrap_or_else(|error| {
-            broker.handle_garbage(link, &error, &mut wired);
-            bytes.len()
-        });
+        let relayed = self.handle_relayed_bytes(now, link, bytes, net);
+        let used = relayed.unwrap_or_else(|| self.handle_frames(now, link, bytes, net));
         self.settle(now, net);
         used
     }
@@ -300,6 +335,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         let (broker, mut wired) = self.wired(net);
         broker.handle_timeout(now, &mut wired);
         self.handle_gateway_timeout(now, net);
+        self.handle_relay_timeout(now);
         self.settle(now, net);
     }
 
@@ -312,6 +348,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
 /// The network, the reporter, the operators and the gateway as one.
 pub(crate) struct Wired<'a, N, R, O, G> {
     net: &'a mut N,
+    relay: &'a mut Relay,
     reporter: &'a mut R,
     operators: &'a mut O,
     gateway: Option<&'a mut Gateway<G>>,
@@ -343,7 +380,13 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     }
 
     fn survey(&mut self, wanted: Range<u32>) -> Survey {
-        self.operators.survey(wanted)
+        let mut survey = self.operators.survey(wanted);
+        self.relay.survey(&mut survey);
+        survey
+    }
+
+    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
+        self.relay.hear(now, from, frame, most);
     }
 
     fn route(&mut self, topic: &str) -> Option<Route> {
@@ -406,6 +449,87 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     }
 }
 
+/// What is for clients that come through the other broker goes into their channels.
 impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
-    crate::node::effects_through!(net);
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        match link.channel() {
+            None => self.net.send(link, frame),
+            Some(channel) => self.relay.write(channel, |out| out.push(frame)),
+        }
+    }
+
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        match link.channel() {
+            None => self.net.send_message(link, kind, message),
+            Some(channel) => self.relay.write(channel, |out| out.push_message(kind, message)),
+        }
+    }
+
+    #[inline]
+    fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
+        match link.channel() {
+            None => self.net.offer_message(link, kind, message, full),
+            Some(channel) => {
+                let sends = self.relay.backlog(channel) < full;
+                if sends {
+                    self.relay.write(channel, |out| out.push_message(kind, message));
+                }
+                sends
+            }
+        }
+    }
+
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        // A prune says that a message has been dispatched, so what was dispatched through channels leaves before it.
+        if kind == MarkKind::Prune && self.relay.has_waiting() {
+            self.relay.pump(self.net);
+        }
+        self.net.send_mark(link, kind, mark);
+    }
+
+    fn backlog(&self, link: LinkId) -> usize {
+        match link.channel() {
+            None => self.net.backlog(link),
+            Some(channel) => self.relay.backlog(channel),
+        }
+    }
+
+    fn dial(&mut self, peer: PeerIndex, within: Span) {
+        self.net.dial(peer, within);
+    }
+
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        match link.channel() {
+            None => self.net.close(link, farewell),
+            Some(channel) => {
+                self.relay.write(channel, |out| out.push(&Frame::Farewell(*farewell)));
+                self.relay.hang_up(channel);
+            }
+        }
+    }
+
+    fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        match link.channel() {
+            None => self.net.append(link, order, write),
+            Some(channel) => self.relay.write(channel, |out| out.append(write)),
+        }
+    }
+
+    fn present_again(&mut self, link: LinkId) {
+        match link.channel() {
+            None => self.net.present_again(link),
+            Some(channel) => self.relay.present_again(channel),
+        }
+    }
+
+    fn put_first(&mut self, link: LinkId) {
+        self.net.put_first(link);
+    }
+
+    fn hang_up(&mut self, link: LinkId) {
+        match link.channel() {
+            None => self.net.hang_up(link),
+            Some(channel) => self.relay.hang_up(channel),
+        }
+    }
 }

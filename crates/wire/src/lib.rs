@@ -5,6 +5,7 @@
 mod effects;
 mod frame;
 pub mod limits;
+mod link_map;
 mod load;
 mod message;
 mod outbox;
@@ -15,8 +16,10 @@ mod terms;
 
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
-    Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
+    Announce, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register, Standing, Verdict,
+    WireError, decode, is_greeting,
 };
+pub use link_map::LinkMap;
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
 pub use message::{
     MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,
@@ -26,4 +29,4 @@ pub use secret::Secret;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;

@@ -2,6 +2,8 @@
 
 use crate::config::Config;
 use crate::output::Trouble;
+use contract::Span;
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -43,10 +45,14 @@ impl Drop for Watch {
 /// Says so when a fail-over takes longer than the contracts assume (x): their loss bounds then do not hold.
 fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
     let assumed = config.delays.failover;
+    let brokers = client.brokers().to_vec();
+    let mut relays = false;
     client.on_reign(move |reigning| {
-        if let Reigning::Primary { outage, .. } = reigning
-            && outage > assumed
-        {
+        let Reigning::Primary { outage, broker, relayed, .. } = reigning else { return };
+        let through = brokers.get(usize::from(broker.0)).map_or("its partner".to_owned(), ToString::to_string);
+        if std::mem::replace(&mut relays, relayed) != relayed {
+            eprintln!("verge: {}", way_in_words(&brokers, &through, relayed, outage));
+        } else if outage > assumed {
             eprintln!(
                 "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
                  may be lost. Raise network.failover, or see `verge doctor` on the brokers' hosts"
@@ -54,6 +60,19 @@ fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
         }
     })?;
     Ok(())
+}
+
+/// What has become of the way to the primary.
+fn way_in_words(brokers: &[SocketAddr], through: &str, relayed: bool, outage: Span) -> String {
+    if !relayed {
+        return format!("the primary at {through} is reached directly again");
+    }
+    let others: Vec<String> = brokers.iter().map(ToString::to_string).filter(|it| it != through).collect();
+    let primary = if others.is_empty() { "the primary".to_owned() } else { others.join(", ") };
+    format!(
+        "{primary} is out of reach from here, and messages pass through {through}, which stands by. There was none for {outage}, in \
+         which more than tolerated may be lost. Mend the way to {primary}"
+    )
 }
 
 /// Says so when there is no primary at all, and when there is one again.

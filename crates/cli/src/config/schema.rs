@@ -476,6 +476,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("limits.connections", Kind::Integer(4, 1_000_000), "16384", "Connections of one broker."),
     key(
+        "limits.relayed",
+        Kind::Integer(0, 65_536),
+        "1024",
+        "Clients at once that cannot reach the primary, and pass through its backup to it. Their connections there come on top of connections. 0: none.",
+    ),
+    key(
         "limits.connections_per_address",
         Kind::Integer(1, 1_000_000),
         "16384",

@@ -97,7 +97,7 @@ fn snapshot() -> Snapshot {
             .collect(),
         levels: vec![LevelStatus { level: 1, operators: 2, refused: 3, ..Default::default() }],
         troubles: vec![("tls_broken", 3), ("door_pace", 0)],
-        states: [7, 8, 9],
+        states: [7, 8, 9, 10],
         share_ppm: 800_000,
         ..Default::default()
     };
