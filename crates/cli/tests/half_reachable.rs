@@ -129,8 +129,10 @@ fn clients_that_reach_only_the_backups_host_keep_every_message_behind_the_switch
         wait_until("it is told", || process.log().contains(words));
     }
     let switched = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let told = status(&folder, "json");
-    assert!(told.contains("\"relayed\": 2") && told.contains("\"silent\": 0"), "{told}");
+    wait_until("status says so", || {
+        let told = status(&folder, "json");
+        told.contains("\"relayed\": 2") && told.contains("\"silent\": 0")
+    });
     let told = status(&folder, "table");
     assert!(told.contains("2 clients cannot reach a at 10.77.2.1:7571 and pass through b: "), "{told}");
     assert!(brokers[1].log().contains("belt cannot reach the primary, and passes through this broker"));

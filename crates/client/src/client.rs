@@ -218,6 +218,11 @@ impl Client {
         shared.with(|node, _| (!node.endpoint().has_primary()).then(|| shared.describe_brokers(node)))
     }
 
+    /// The broker, by its place among the addresses, through which the primary is reached where that is out of reach from here.
+    pub fn through(&self) -> Result<Option<usize>, Error> {
+        self.shared.with(|node, _| node.endpoint().through().map(|broker| usize::from(broker.0)))
+    }
+
     /// Begins to publish a topic under a contract. Returns when the primary has admitted it.
     pub fn publisher(&self, topic: &str, contract: Contract) -> Result<Publisher, Error> {
         self.publishers([(topic, Some(contract))]).and_then(first)
@@ -576,7 +581,7 @@ fn secure(
         troubles,
     });
     let system = |error: HostError| Error::System(error.to_string());
-    driver.employ(lobby.map_err(system)?, names.repeat(2)).map_err(system)
+    driver.employ(lobby.map_err(system)?, [names.clone(), names].concat()).map_err(system)
 }
 
 /// The hosts of addresses, as they were given.

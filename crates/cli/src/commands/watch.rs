@@ -46,12 +46,19 @@ impl Drop for Watch {
 fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
     let assumed = config.delays.failover;
     let brokers = client.brokers().to_vec();
-    let mut relays = false;
+    let way = |brokers: &[SocketAddr], broker: usize| {
+        brokers.get(broker).map_or_else(|| "its partner".to_owned(), ToString::to_string)
+    };
+    let begins_through = client.through()?;
+    if let Some(broker) = begins_through {
+        eprintln!("verge: {}", way_in_words(&brokers, &way(&brokers, broker), true, None));
+    }
+    let mut relays = begins_through.is_some();
     client.on_reign(move |reigning| {
         let Reigning::Primary { outage, broker, relayed, .. } = reigning else { return };
-        let through = brokers.get(usize::from(broker.0)).map_or("its partner".to_owned(), ToString::to_string);
         if std::mem::replace(&mut relays, relayed) != relayed {
-            eprintln!("verge: {}", way_in_words(&brokers, &through, relayed, outage));
+            let through = way(&brokers, usize::from(broker.0));
+            eprintln!("verge: {}", way_in_words(&brokers, &through, relayed, Some(outage)));
         } else if outage > assumed {
             eprintln!(
                 "verge: there was no primary for {outage}, longer than network.failover = {assumed}: more than tolerated \
@@ -63,15 +70,17 @@ fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
 }
 
 /// What has become of the way to the primary.
-fn way_in_words(brokers: &[SocketAddr], through: &str, relayed: bool, outage: Span) -> String {
+fn way_in_words(brokers: &[SocketAddr], through: &str, relayed: bool, outage: Option<Span>) -> String {
     if !relayed {
         return format!("the primary at {through} is reached directly again");
     }
     let others: Vec<String> = brokers.iter().map(ToString::to_string).filter(|it| it != through).collect();
     let primary = if others.is_empty() { "the primary".to_owned() } else { others.join(", ") };
+    let lost = outage.map_or_else(String::new, |outage| {
+        format!(" There was none for {outage}, in which more than tolerated may be lost.")
+    });
     format!(
-        "{primary} is out of reach from here, and messages pass through {through}, which stands by. There was none for {outage}, in \
-         which more than tolerated may be lost. Mend the way to {primary}"
+        "{primary} is out of reach from here, and messages pass through {through}, which stands by.{lost} Mend the way to {primary}"
     )
 }
 
