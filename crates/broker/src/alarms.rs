@@ -66,6 +66,10 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::PairLinkLossy { .. }
         | Event::PairLinkThin { .. }
         | Event::TookOverFalsely { .. }
+        | Event::CutOff { .. }
+        | Event::CutOffEnded { .. }
+        | Event::Silent { .. }
+        | Event::SilenceEnded { .. }
         | Event::OperatorFailed { .. }
         | Event::OperatorOverdue { .. }
         | Event::KnowsMore { .. }

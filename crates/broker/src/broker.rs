@@ -11,7 +11,8 @@ use crate::process::{Processed, Processing};
 use crate::queue::Queue;
 use crate::reign::{Beginning, Leaving};
 use crate::sessions::{Deferred, Session, Sessions};
-use crate::settings::{Policy, Replication, Settings};
+use crate::settings::{Limits, Policy, Replication, Settings};
+use crate::silence::Silences;
 use crate::standby::Telling;
 use crate::status::{Stats, Survey};
 use crate::table::{Stream, Table};
@@ -118,6 +119,11 @@ pub trait Outputs: Effects {
         let _ = now;
     }
 
+    /// The other broker sends something of a client that cannot reach the primary, or for one. `most`: so many may there be.
+    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
+        let _ = (now, from, frame, most);
+    }
+
     /// Tells a backup some of what is remembered, from this place on. Returns the place to go on with.
     fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
         let _ = (link, from);
@@ -173,6 +179,8 @@ pub struct Broker {
     pub(crate) housekeeping_at: Time,
     /// The stream with which it goes on.
     pub(crate) next_look: usize,
+    /// Streams that say nothing any more.
+    pub(crate) silences: Silences,
     pub(crate) leaving: Leaving,
     /// How its reign began.
     pub(crate) beginning: Beginning,
@@ -237,6 +245,7 @@ impl Broker {
             stored_bytes: 0,
             housekeeping_at: now,
             next_look: 0,
+            silences: Silences::default(),
             leaving: Leaving::No,
             beginning: Beginning::default(),
             handover_asker: None,
@@ -272,6 +281,23 @@ impl Broker {
     /// Whether a backup is being told what there is.
     pub fn is_telling(&self) -> bool {
         self.pair.backup().is_some_and(|partner| !partner.told)
+    }
+
+    /// The link to a living primary that this broker stands by for, knowing everything. Clients that cannot reach the primary
+    /// can be let through to it there.
+    pub fn way_to_primary(&self) -> Option<LinkId> {
+        self.pair.primary_link().filter(|_| self.pair.is_protected())
+    }
+
+    /// Whether this is a connection that somebody made and who has not said who it is.
+    pub fn is_stranger(&self, link: LinkId) -> bool {
+        let link = self.links.get(link);
+        link.is_some_and(|link| matches!(link.party, Party::Unknown) && !link.dialed && !link.closing)
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.settings.limits
     }
 
     /// The highest reign that it knows of; its own while it is primary.
@@ -404,7 +430,12 @@ impl Broker {
         let Some(link) = self.links.get_mut(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
+        let ended: Vec<u32> = match reason {
+            FarewellReason::Leaving => link.numbers.streams().collect(),
+            _ => Vec::new(),
+        };
         out.close(from, &LEAVING);
+        ended.into_iter().for_each(|stream| self.end_silence(stream));
         if let Some(session) = session {
             self.end_session(now, session, out);
         }
@@ -481,6 +512,13 @@ impl Broker {
                 let decision = self.pair.on_take_over(from, epoch);
                 self.carry_out(now, decision, out);
             }
+            Frame::RelayOpen { channel, .. } if !self.pair.is_backup(from) => {
+                out.send(from, &Frame::RelayEnd { channel });
+            }
+            Frame::RelayOpen { .. }
+            | Frame::Relay { .. }
+            | Frame::RelayRoom { .. }
+            | Frame::RelayEnd { .. } => out.relay(now, from, &frame, self.settings.limits.relayed),
             Frame::Reign { reign, standing } => {
                 let known = self.pair.news_of(from);
                 if let Some(news) = known {
@@ -579,7 +617,11 @@ impl Broker {
                 let text = "a client of this name has started later: give every client a name of its own";
                 return self.expel(from, FarewellReason::Replaced, text, out);
             }
-            self.expel(older, FarewellReason::Replaced, "the client has connected again", out);
+            // One that came through the backup and now comes directly ends its old link by itself, when what was under way has come.
+            let moves = older.channel().is_some() && from.channel().is_none() && known == hello.incarnation;
+            if !moves {
+                self.expel(older, FarewellReason::Replaced, "the client has connected again", out);
+            }
         }
         self.links.name(from, hello.name);
         if let Some(link) = self.links.get_mut(from) {

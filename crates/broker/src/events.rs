@@ -281,6 +281,42 @@ pub enum Event<'a> {
         /// How many may be.
         tolerated: u32,
     },
+    /// A client cannot reach the primary, and has been let through to it by the backup.
+    CutOff {
+        /// The client.
+        client: &'a str,
+        /// Whether this broker is the backup.
+        through_here: bool,
+    },
+    /// That is over.
+    CutOffEnded {
+        /// The client.
+        client: &'a str,
+        /// Whether this broker was the backup.
+        through_here: bool,
+        /// How long it lasted.
+        lasted: Span,
+        /// Bytes that passed, both ways.
+        bytes: u64,
+    },
+    /// Nothing has come of a stream for longer than its contract lets expect, and its publisher has not ended it.
+    Silent {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// For how long nothing has come.
+        after: Span,
+    },
+    /// It goes on.
+    SilenceEnded {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// For how long nothing had come.
+        after: Span,
+    },
     /// A client came back in a new life; its streams begin anew.
     Reincarnated {
         /// The client.
@@ -415,6 +451,15 @@ impl fmt::Display for Event<'_> {
             Event::StoreGivenUp { .. } | Event::StoreBack { .. } | Event::StoreOld { .. } => {
                 self.write_store(f)
             }
+            Event::CutOff { .. } | Event::CutOffEnded { .. } => self.write_cut(f),
+            Event::Silent { topic, publisher, after } => write!(
+                f,
+                "`{topic}` of {publisher} is silent: nothing has come for {after}. Its publisher is cut off or stands still, or has \
+                 nothing to say; look after it"
+            ),
+            Event::SilenceEnded { topic, publisher, after } => {
+                write!(f, "`{topic}` of {publisher} goes on, after {after} in which nothing came")
+            }
         }
     }
 }
@@ -449,6 +494,26 @@ impl Event<'_> {
                 "the primary whose place this broker took lives: nothing is lost by that, but it was no death. A silence of {patience} is \
                  borne from now on. Give both brokers real-time rights (`verge doctor`), or mend the link between them"
             ),
+            _ => Ok(()),
+        }
+    }
+
+    /// A client that is cut off from the primary, or no longer is.
+    fn write_cut(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::CutOff { client, through_here: true } => write!(
+                f,
+                "{client} cannot reach the primary, and passes through this broker to it; should this broker fail, it has none. Mend \
+                 the way from its host to the primary's"
+            ),
+            Event::CutOff { client, .. } => write!(
+                f,
+                "{client} cannot reach this broker, and passes through the backup to it; should the backup fail, it has none. Mend the \
+                 way from its host to this one"
+            ),
+            Event::CutOffEnded { client, lasted, bytes, .. } => {
+                write!(f, "{client} no longer passes through the backup: after {lasted} and {bytes} bytes")
+            }
             _ => Ok(()),
         }
     }

@@ -102,6 +102,10 @@ impl Event<'_> {
             Event::TooFast { .. } => "too_fast",
             Event::ClockApart { .. } => "clock_apart",
             Event::Reincarnated { .. } => "reincarnated",
+            Event::CutOff { .. } => "cut_off",
+            Event::CutOffEnded { .. } => "cut_off_ended",
+            Event::Silent { .. } => "silent",
+            Event::SilenceEnded { .. } => "silence_ended",
             Event::DeadlineMissed { .. } => "deadline_missed",
             Event::LossRun { .. } => "loss_run",
             Event::ReignsUnasked { .. } => "reigns_unasked",
@@ -130,6 +134,8 @@ impl Event<'_> {
             | Event::ReignsUnasked { .. }
             | Event::CopyLeft { .. }
             | Event::StoreBack { .. }
+            | Event::CutOffEnded { .. }
+            | Event::SilenceEnded { .. }
             | Event::Reincarnated { .. } => Severity::Info,
             _ => Severity::Warning,
         }
@@ -144,12 +150,16 @@ impl Event<'_> {
             | Event::Refused { topic, .. }
             | Event::TooFast { topic, .. }
             | Event::DeadlineMissed { topic, .. }
+            | Event::Silent { topic, .. }
+            | Event::SilenceEnded { topic, .. }
             | Event::LossRun { topic, .. } => topic,
             Event::SubscriptionRefused { filter, .. } => filter,
             // Many connections may be closed for one reason, and their names are the peers' choice.
             Event::Expelled { reason, .. } => reason,
             Event::SlowSubscriber { client, .. }
             | Event::ClockApart { client, .. }
+            | Event::CutOff { client, .. }
+            | Event::CutOffEnded { client, .. }
             | Event::Reincarnated { client } => client,
             Event::Promoted { .. }
             | Event::SteppedDown { .. }
@@ -259,6 +269,21 @@ impl Event<'_> {
                 }
             }
             Event::Reincarnated { client } => hear("client", Text(client)),
+            Event::Silent { topic, publisher, after } | Event::SilenceEnded { topic, publisher, after } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("after_seconds", Seconds(*after));
+            }
+            Event::CutOff { client, through_here } => {
+                hear("client", Text(client));
+                hear("through_here", Flag(*through_here));
+            }
+            Event::CutOffEnded { client, through_here, lasted, bytes } => {
+                hear("client", Text(client));
+                hear("through_here", Flag(*through_here));
+                hear("lasted_seconds", Seconds(*lasted));
+                hear("bytes", Number(*bytes));
+            }
             Event::DeadlineMissed { topic, publisher, by, missed, cause } => {
                 hear("topic", Text(topic));
                 hear("client", Text(publisher));

@@ -29,6 +29,20 @@ impl Broker {
         }
     }
 
+    /// Closes a link whose greeting the broker has not seen, and does not tell the operator.
+    pub fn send_away(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
+        if let Some(state) = self.links.get_mut(link)
+            && !std::mem::replace(&mut state.closing, true)
+        {
+            out.close(link, &Farewell { reason, text });
+        }
+    }
+
+    /// Forgets a link whose greeting it has not seen: it is somebody else's from now on.
+    pub fn let_go(&mut self, link: LinkId) {
+        self.links.remove(link);
+    }
+
     /// Refuses a registration for a reason that the broker does not know of.
     pub fn refuse_stream(
         &mut self,

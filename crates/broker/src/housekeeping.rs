@@ -14,7 +14,7 @@ const INTERVAL: Span = Span::millis(100);
 const JUMP: Span = Span::secs(1);
 /// Streams that one look visits; the next goes on behind them. A look at all of many would hold up messages, and leave nothing of
 /// what they need in the processor's cache.
-const STREAMS_PER_LOOK: usize = 1_024;
+pub(crate) const STREAMS_PER_LOOK: usize = 1_024;
 
 impl Broker {
     pub(crate) fn keep_house(&mut self, now: Time, out: &mut impl Outputs) {
@@ -31,12 +31,14 @@ impl Broker {
         self.continue_sync(UNITS_PER_SLICE, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
+        self.listen_to_streams(now, out);
         self.retire_left_streams(now, out);
     }
 
     /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.
     fn forgive(&mut self, now: Time) {
         self.pair.forgive(now);
+        self.silences.begin_anew(now);
         for (_, link) in self.links.iter_mut() {
             (link.heard, link.opened) = (now, now);
         }

@@ -30,6 +30,7 @@ mod ring;
 mod run;
 mod sessions;
 mod settings;
+mod silence;
 mod snapshot;
 mod standby;
 mod status;

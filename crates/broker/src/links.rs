@@ -4,7 +4,7 @@ use crate::bitset::BitSet;
 use crate::numbers::Numbers;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
-use wire::{ClockDifference, Knowledge, LinkId, Nonce, Standing};
+use wire::{ClockDifference, Knowledge, LinkId, LinkMap, Nonce, Standing};
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -101,24 +101,20 @@ impl Link {
 /// All links, by their number.
 #[derive(Clone, Default)]
 pub(crate) struct Links {
-    slots: Vec<Option<Link>>,
+    slots: LinkMap<Link>,
     by_client: BTreeMap<Box<str>, LinkId>,
     count: usize,
 }
 
 impl Links {
     pub(crate) fn insert(&mut self, id: LinkId, link: Link) {
-        let index = id.0 as usize;
-        if index >= self.slots.len() {
-            self.slots.resize_with(index + 1, || None);
-        }
-        if self.slots[index].replace(link).is_none() {
+        if self.slots.insert(id, link).is_none() {
             self.count += 1;
         }
     }
 
     pub(crate) fn remove(&mut self, id: LinkId) -> Option<Link> {
-        let link = self.slots.get_mut(id.0 as usize)?.take();
+        let link = self.slots.remove(id);
         self.count -= usize::from(link.is_some());
         if let Some(link) = &link
             && self.by_client.get(&link.name) == Some(&id)
@@ -143,12 +139,12 @@ impl Links {
 
     #[inline]
     pub(crate) fn get(&self, id: LinkId) -> Option<&Link> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.slots.get(id)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+        self.slots.get_mut(id)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -156,12 +152,10 @@ impl Links {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(index, slot)| slot.as_ref().map(|link| (LinkId(index as u32), link)))
+        self.slots.iter()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LinkId, &mut Link)> {
-        let slots = self.slots.iter_mut().enumerate();
-        slots.filter_map(|(index, slot)| slot.as_mut().map(|link| (LinkId(index as u32), link)))
+        self.slots.iter_mut()
     }
 }

@@ -517,6 +517,7 @@ impl Broker {
 
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
     pub(crate) fn retire(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        self.end_silence(index);
         let Some(stream) = self.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.record.source = None;
@@ -536,6 +537,7 @@ impl Broker {
 
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: u32, out: &mut impl Outputs) {
+        self.end_silence(index);
         let Some((stream, topic)) = self.table.pair(index) else { return };
         if stream.record.admitted {
             let subscribers = topic.receivers();

@@ -130,6 +130,8 @@ impl Default for Detection {
 pub struct Limits {
     /// Connections, clients and partner together. Those that this broker makes to its partner are taken above it.
     pub links: usize,
+    /// Clients at once that cannot reach the primary and are let through to it by its backup.
+    pub relayed: usize,
     /// Streams: one per topic and publisher.
     pub streams: usize,
     /// Subscribing clients.
@@ -171,6 +173,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             links: 16_384,
+            relayed: 1_024,
             streams: 65_536,
             sessions: 4_096,
             filters_per_session: 256,

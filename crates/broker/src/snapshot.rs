@@ -30,8 +30,8 @@ pub struct Snapshot {
     pub leaving: bool,
     /// Why the store was given up; empty while it writes, or if there is none. What it does is in `node`.
     pub store_reason: String,
-    /// Streams whose contract is met, at risk, broken; only if they were asked for.
-    pub states: [u64; 3],
+    /// Streams whose contract is met, at risk, broken, and those that are silent; only if they were asked for.
+    pub states: [u64; 4],
     /// Counts by class of contract.
     pub classes: Vec<(String, ClassCounts)>,
     /// Levels of operators that have something to show.
@@ -57,7 +57,7 @@ impl Default for Snapshot {
             knows_primary: false,
             leaving: false,
             store_reason: String::new(),
-            states: [0; 3],
+            states: [0; 4],
             classes: Vec::new(),
             levels: Vec::new(),
             failing: Vec::new(),
@@ -79,6 +79,9 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     streams: 0,
     operators: 0,
     clients: 0,
+    relayed: 0,
+    relayed_names: "",
+    silent: 0,
     utilisation_ppm: 0,
     queued: 0,
     arrived: 0,
@@ -107,6 +110,7 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     results_refused: 0,
     unprocessed: 0,
     under_way: 0,
+    relayed_bytes: 0,
     latency: [Span::ZERO; 3],
     known: 0,
     store: StoreState::None,
@@ -125,7 +129,7 @@ impl Broker {
         into.has_peer = self.settings.has_peer;
         into.knows_primary = self.is_primary() || self.pair.forward_link().is_some();
         into.leaving = self.is_leaving();
-        into.states = [0; 3];
+        into.states = [0; 4];
         if into.with_streams {
             for (_, stream) in self.table.streams() {
                 let Some(topic) = self.table.topic(stream.topic) else { continue };
@@ -133,6 +137,7 @@ impl Broker {
                     TopicState::Met => 0,
                     TopicState::AtRisk => 1,
                     TopicState::Broken => 2,
+                    TopicState::Silent => 3,
                 };
                 into.states[place] += 1;
             }

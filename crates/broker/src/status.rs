@@ -86,7 +86,7 @@ impl Stats {
     }
 }
 
-/// What operators do at one instant. A broker passes it on as it is.
+/// What the rest of a node does at one instant. A broker passes it on as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Survey {
     /// Operators at work.
@@ -99,6 +99,12 @@ pub struct Survey {
     pub levels: Vec<u8>,
     /// Operators whose runs have failed: [`FAILING_MAX`] by name, and what others there are as [`OTHERS`].
     pub failing: Vec<Failing>,
+    /// Clients that cannot reach the primary, and pass through its backup to it.
+    pub relayed: u32,
+    /// Their names, or the first of them.
+    pub relayed_names: String,
+    /// Their bytes since the process started, both ways.
+    pub relayed_bytes: u64,
 }
 
 /// The failed runs of an operator, in all its instances.
@@ -144,7 +150,13 @@ impl Broker {
         let reason = reason.to_owned();
         let known = out.knowledge().map_or(0, Knowledge::total);
         let snapshot = self.node_status(&self.settings.name, now, &survey);
-        let snapshot = NodeStatus { known, store, store_reason: &reason, ..snapshot };
+        let snapshot = NodeStatus {
+            relayed_names: &survey.relayed_names,
+            known,
+            store,
+            store_reason: &reason,
+            ..snapshot
+        };
         out.send(to, &Frame::NodeStatus(snapshot));
         if !survey.levels.is_empty() {
             out.send(to, &Frame::LevelStatuses(LevelStatuses::of(&survey.levels)));
@@ -177,6 +189,9 @@ impl Broker {
             streams: self.table.streams.len() as u32,
             operators: survey.operators,
             clients: self.links.iter().filter(|(_, link)| link.is_client()).count() as u32,
+            relayed: survey.relayed,
+            relayed_names: "",
+            silent: self.silences.count(),
             utilisation_ppm: (self.admission.utilisation() * 1e6) as u32,
             queued: self.queue.len() as u32,
             arrived: stats.arrived,
@@ -205,6 +220,7 @@ impl Broker {
             results_refused: stats.results_refused,
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
+            relayed_bytes: survey.relayed_bytes,
             latency: stats.latencies.summary(),
             known: 0,
             store: StoreState::None,
@@ -219,11 +235,24 @@ impl Broker {
         let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
             TopicState::Broken
-        } else if exposed || recent(troubles.endangered_at) || self.is_at_risk_by_link(topic) {
+        } else if self.silence(now, stream).is_some() {
+            TopicState::Silent
+        } else if exposed
+            || recent(troubles.endangered_at)
+            || self.is_at_risk_by_link(topic)
+            || self.hangs_by_the_backup(stream, topic)
+        {
             TopicState::AtRisk
         } else {
             TopicState::Met
         }
+    }
+
+    /// Whether its publisher or a subscriber passes through the backup: should that fail, it is cut off.
+    fn hangs_by_the_backup(&self, stream: &Stream, topic: &Topic) -> bool {
+        let relayed = |link: Option<LinkId>| link.is_some_and(|link| link.channel().is_some());
+        let session = |index: &u32| self.sessions.get(*index).and_then(|session| session.link);
+        relayed(stream.record.source) || topic.subscribers.iter().any(|index| relayed(session(index)))
     }
 
     fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
@@ -241,6 +270,7 @@ impl Broker {
             longest_run: troubles.longest_run,
             late: troubles.late,
             latency: [took.last, took.longest].map(|micros| Span::micros(micros.into())),
+            silence: self.silence(now, stream).unwrap_or(Span::ZERO),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
+use crate::silence::Quiet;
 use contract::{Contract, Plan, Time, TopicName, names};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,6 +122,8 @@ pub(crate) struct Record {
     /// For results: the stream of the messages that they stand for.
     pub(crate) made_of: Option<u32>,
     pub(crate) troubles: Troubles,
+    /// Whether it still says something.
+    pub(crate) quiet: Quiet,
     /// What the ring had counted when it was new, and since then copies, and numbers that the primary was done with: no messages that
     /// arrived here.
     pub(crate) uncounted: u64,
@@ -160,6 +163,7 @@ impl Record {
             results: Vec::new(),
             made_of: None,
             troubles: Troubles::default(),
+            quiet: Quiet::default(),
             uncounted: 0,
             guesses_next_seq: false,
             apart: Times::default(),

@@ -155,8 +155,9 @@ impl Mqtt {
     }
 
     fn send(&mut self, first: u8, body: &[u8]) {
-        let length = [(body.len() % 128) as u8 | 0x80, (body.len() / 128) as u8];
-        self.0.write_all(&[&[first], &length[..], body].concat()).unwrap();
+        let (low, high) = ((body.len() % 128) as u8, (body.len() / 128) as u8);
+        let length: &[u8] = if high == 0 { &[low] } else { &[low | 0x80, high] };
+        self.0.write_all(&[&[first], length, body].concat()).unwrap();
     }
 
     fn retain(&mut self, topic: &str, payload: &[u8]) {

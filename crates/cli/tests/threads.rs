@@ -35,13 +35,14 @@ fn site() -> Site {
 }
 
 /// Losses that end a broker.
-const ENDING: [&str; 11] = [
+const ENDING: [&str; 12] = [
     "log",
     "log:error:300",
     "control",
     "control:error",
     "reload",
-    "ending:error",
+    "signals:error",
+    "heart",
     "lobby:error",
     "verify-0",
     "operators-0",
@@ -149,7 +150,7 @@ fn node(config: &Path, log: &Path, lost: &str) -> Process {
 }
 
 /// Where threads may be started otherwise than as [`host::Helpers`], and how their end is noticed.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("host/src/helpers.rs", "here it is done"),
     ("host/src/workers.rs", "a probe that is joined at once"),
     ("host/src/store.rs", "the store is given up with it"),
@@ -159,7 +160,8 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("cli/src/commands/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),
     ("cli/src/commands/demo/relay.rs", "connections that it carries break with it, which the demo counts"),
-    ("cli/src/commands/kv/node.rs", "a switch for demonstrations"),
+    ("cli/src/commands/broker/signals.rs", "it ends the process, and without it a service manager does"),
+    ("cli/src/commands/kv/node.rs", "it waits for the loss of others, and ends the node"),
     ("cli/src/commands/kv/demo/replica.rs", "a part of the demo, whose result it is"),
     ("kv-shared/src/server.rs", "its owner asks whether it serves"),
     ("kv-shared/src/server/guest.rs", "its connection breaks with it"),

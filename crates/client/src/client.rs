@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::limits::{PASSWORD_BYTES_MAX, USER_BYTES_MAX};
-use wire::{ClockDifference, Frame, PeerIndex};
+use wire::{ClockDifference, Frame, PeerIndex, Standing};
 
 /// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
 /// and subscription made from it.
@@ -151,7 +151,8 @@ impl Builder {
         settings.credentials = self.credentials;
         let node = ClientNode::new(settings, now, Events::default());
         let system = |error: HostError| Error::System(error.to_string());
-        let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
+        // Behind the brokers' addresses there are the ways through each of them.
+        let mut driver = Driver::new(node, brokers.repeat(2)).map_err(system)?;
         let trouble = Arc::new(Mutex::new(String::new()));
         let helpers = Helpers::new().map_err(system)?;
         if let Some(settings) = &self.tls {
@@ -208,6 +209,11 @@ impl Client {
     pub fn without_primary(&self) -> Result<Option<String>, Error> {
         let shared = &self.shared;
         shared.with(|node, _| (!node.endpoint().has_primary()).then(|| shared.describe_brokers(node)))
+    }
+
+    /// The broker, by its place among the addresses, through which the primary is reached where that is out of reach from here.
+    pub fn through(&self) -> Result<Option<usize>, Error> {
+        self.shared.with(|node, _| node.endpoint().through().map(|broker| usize::from(broker.0)))
     }
 
     /// Begins to publish a topic under a contract. Returns when the primary has admitted it.
@@ -513,13 +519,26 @@ impl Shared {
 
     /// What each broker last did, in words.
     fn describe_brokers(&self, node: &mut ClientNode<Events>) -> String {
-        let connected: Vec<PeerIndex> = node.endpoint().connected().collect();
-        let troubles = &node.application().troubles;
+        let standings: Vec<Option<Standing>> =
+            (0..self.brokers.len() as u8).map(|index| node.endpoint().standing(PeerIndex(index))).collect();
+        let Events { troubles, no_way, .. } = node.application();
         let one = |(index, address): (usize, &SocketAddr)| {
-            let stands_by = connected.contains(&PeerIndex(index as u8));
-            let trouble = troubles.get(&(index as u8)).map_or("does not answer", String::as_str);
-            let done = if stands_by { "stands by and waits for its partner" } else { trouble };
-            format!("{address} {done}")
+            let (standing, index) = (standings.get(index).copied().flatten(), index as u8);
+            match (standing, no_way.get(&index)) {
+                (None, _) => {
+                    let trouble = troubles.get(&index).map_or("does not answer", String::as_str);
+                    format!("{address} {trouble}")
+                }
+                (Some(Standing::Backup), Some(reason)) => {
+                    format!(
+                        "{address} stands by for a primary out of reach from here, and lets nobody through: {reason}"
+                    )
+                }
+                (Some(Standing::Backup), None) => {
+                    format!("{address} stands by for a primary out of reach from here")
+                }
+                (Some(_), _) => format!("{address} looks for its partner"),
+            }
         };
         let mut brokers = self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ");
         let trouble = lock(&self.trouble);
@@ -586,7 +605,7 @@ fn secure(
         LobbySettings { handshakes: HANDSHAKES, within: HANDSHAKE_TIME, tls: Some(Arc::new(tls)), troubles };
     let lobby = Lobby::start(settings, helpers);
     let system = |error: HostError| Error::System(error.to_string());
-    driver.employ(lobby.map_err(system)?, names).map_err(system)
+    driver.employ(lobby.map_err(system)?, [names.clone(), names].concat()).map_err(system)
 }
 
 /// The hosts of addresses, as they were given.

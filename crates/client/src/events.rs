@@ -37,6 +37,8 @@ pub(crate) struct Events {
     pub(crate) denied: BTreeMap<u8, String>,
     /// Brokers where nobody listens.
     pub(crate) refused: BTreeSet<u8>,
+    /// Brokers that would not let this client through to the primary, and why.
+    pub(crate) no_way: BTreeMap<u8, String>,
     /// What each broker last did, for the message when none is found.
     pub(crate) troubles: BTreeMap<u8, String>,
 }
@@ -75,6 +77,7 @@ impl Application for Events {
 
     fn reigning(&mut self, reigning: Reigning) {
         self.heard += 1;
+        self.no_way.clear();
         if let Some(handler) = &mut self.on_reign {
             handler(reigning);
         }
@@ -83,6 +86,11 @@ impl Application for Events {
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
         self.heard += 1;
         self.refused.remove(&broker.0);
+        if farewell.reason == FarewellReason::NoWay {
+            // The connection to the broker itself stands.
+            self.no_way.insert(broker.0, farewell.text.to_owned());
+            return;
+        }
         match farewell.reason {
             FarewellReason::Denied => self.denied.insert(broker.0, farewell.text.to_owned()),
             _ => self.denied.remove(&broker.0),

@@ -21,6 +21,12 @@ pub struct NodeReport {
     pub taken: Time,
     /// Connected clients.
     pub clients: u32,
+    /// Clients that cannot reach the primary, and pass through its backup to it.
+    pub relayed: u32,
+    /// Their names, or the first of them, divided by commas.
+    pub relayed_names: String,
+    /// Streams of which nothing has come for longer than their contracts let expect.
+    pub silent: u32,
     /// The share of one processor that admission counts with.
     pub utilisation: f64,
     /// Entries of its table, free ones included.
@@ -55,6 +61,9 @@ impl NodeReport {
             started: status.started,
             taken: status.taken,
             clients: status.clients,
+            relayed: status.relayed,
+            relayed_names: status.relayed_names.to_owned(),
+            silent: status.silent,
             utilisation: f64::from(status.utilisation_ppm) / 1e6,
             stream_slots: status.streams,
             operator_rows: status.operators,
@@ -85,6 +94,7 @@ impl NodeReport {
                 ("results_refused", status.results_refused),
                 ("unprocessed", status.unprocessed),
                 ("under_way", status.under_way),
+                ("relayed_bytes", status.relayed_bytes),
                 ("queued", u64::from(status.queued)),
             ],
             latency: status.latency,
@@ -129,6 +139,8 @@ pub struct StreamReport {
     pub late: u64,
     /// The latest and the largest time from creation to dispatch.
     pub latency: [Span; 2],
+    /// For how long nothing has come, where it is silent.
+    pub silence: Span,
 }
 
 impl StreamReport {
@@ -145,6 +157,7 @@ impl StreamReport {
             longest_run: row.longest_run,
             late: row.late,
             latency: row.latency,
+            silence: row.silence,
         }
     }
 }

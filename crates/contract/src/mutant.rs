@@ -84,6 +84,8 @@ pub enum Mutant {
     KeepOldClock,
     /// A backup whose clock went back waits until it says again when the next poll is due.
     TrustClock,
+    /// A backup lets nobody through to the primary.
+    LetNobodyThrough,
     /// A subscriber counts no losses.
     CountNoLosses,
     /// Lazy copies begin without a budget, and late by the fail-over time.

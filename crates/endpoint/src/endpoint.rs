@@ -4,6 +4,9 @@
 //! broken connection) a new *succession* begins: every publication sends what it retains once per succession, marked as
 //! sent again, before anything new.
 //!
+//! A client that has no primary although a broker stands by for one is cut off from it, and asks that broker to be let through: that is
+//! another connection to the same broker, a *way*, on which the primary answers. It is used until the primary is reached directly.
+//!
 //! What it refuses of a lower epoch is authority: nothing is published there. Messages that a deposed primary had
 //! already sent are data like any other; they are taken, and duplicates are dropped.
 
@@ -29,6 +32,8 @@ pub enum Reigning {
     Primary {
         /// Which of the brokers, by its place in the list of addresses.
         broker: PeerIndex,
+        /// That broker only stands by, and lets this client through to the primary, which it cannot reach.
+        relayed: bool,
         /// Its reign.
         reign: Reign,
         /// How long there was none.
@@ -58,7 +63,10 @@ pub trait Outputs: Effects {
 #[derive(Clone)]
 pub struct Endpoint {
     settings: Settings,
+    /// The links to the brokers, and behind them the ways through each of them.
     brokers: Vec<BrokerLink>,
+    /// When a way that is no longer needed is closed, if the broker has not done so.
+    retire_way_at: Time,
     /// The highest reign heard of.
     reign: Reign,
     primary: Option<PeerIndex>,
@@ -92,8 +100,9 @@ impl Endpoint {
     /// An endpoint that has just started.
     pub fn new(settings: Settings, now: Time) -> Endpoint {
         Endpoint {
-            brokers: (0..settings.brokers).map(|_| BrokerLink::new(now)).collect(),
-            catch_up: vec![0; usize::from(settings.brokers)],
+            brokers: (0..2 * settings.brokers).map(|_| BrokerLink::new(now)).collect(),
+            retire_way_at: Time::NEVER,
+            catch_up: vec![0; 2 * usize::from(settings.brokers)],
             settings,
             reign: Reign::default(),
             primary: None,
@@ -112,9 +121,37 @@ impl Endpoint {
         }
     }
 
-    /// The broker that is followed, by its place in the list of addresses.
+    /// The primary that is followed, by the place of its broker in the list of addresses; as many places behind the end of the list,
+    /// where it is reached through that broker.
     pub fn primary(&self) -> Option<PeerIndex> {
         self.primary
+    }
+
+    /// The broker through which the primary is reached, where it is not reached directly.
+    pub fn through(&self) -> Option<PeerIndex> {
+        let way = usize::from(self.primary?.0);
+        (way >= self.direct()).then(|| self.behind(way))
+    }
+
+    /// What a broker said last of what it is; `None` where it is not connected.
+    pub fn standing(&self, broker: PeerIndex) -> Option<Standing> {
+        let link = self.brokers.get(usize::from(broker.0)).filter(|link| link.up().is_some());
+        link.map(|link| link.standing)
+    }
+
+    /// Whether a number that the driver is given for dialing means a broker itself, and not a way through it.
+    pub fn is_direct(&self, peer: PeerIndex) -> bool {
+        usize::from(peer.0) < self.direct()
+    }
+
+    /// How many links lead to brokers themselves. Ways follow.
+    fn direct(&self) -> usize {
+        usize::from(self.settings.brokers)
+    }
+
+    /// The broker to which a link or a way leads.
+    fn behind(&self, index: usize) -> PeerIndex {
+        PeerIndex((index % self.direct().max(1)) as u8)
     }
 
     /// Whether a primary is there.
@@ -130,7 +167,8 @@ impl Endpoint {
 
     /// The brokers that are connected.
     pub fn connected(&self) -> impl Iterator<Item = PeerIndex> {
-        let up = self.brokers.iter().enumerate().filter(|(_, broker)| broker.up().is_some());
+        let direct = self.brokers.iter().take(self.direct());
+        let up = direct.enumerate().filter(|(_, broker)| broker.up().is_some());
         up.map(|(index, _)| PeerIndex(index as u8))
     }
 
@@ -306,7 +344,7 @@ impl Endpoint {
         let text = error.to_string();
         let farewell = Farewell { reason: FarewellReason::Misbehaved, text: &text };
         if let Some(index) = self.broker_of(link) {
-            out.dismissed(PeerIndex(index as u8), &farewell);
+            out.dismissed(self.behind(index), &farewell);
         }
         out.close(link, &farewell);
     }
@@ -350,7 +388,9 @@ impl Endpoint {
                 if self.brokers[index].up().is_none() {
                     self.brokers[index].rest = rest_after(farewell.reason);
                 }
-                out.dismissed(broker, &farewell);
+                if self.is_direct(broker) || !self.follows_directly() {
+                    out.dismissed(self.behind(index), &farewell);
+                }
                 out.close(from, &Farewell { reason: FarewellReason::Leaving, text: "farewell" });
             }
             _ => {
@@ -362,18 +402,22 @@ impl Endpoint {
 
     /// When [`Endpoint::handle_timeout`] has something to do.
     pub fn next_deadline(&self) -> Time {
-        let brokers = self.brokers.iter().map(BrokerLink::next_deadline).min();
-        brokers.unwrap_or(Time::NEVER).min(self.forwards_until)
+        let (direct, ways) = self.brokers.split_at(self.direct());
+        let in_use = |way: &&BrokerLink| !matches!(way.connection, Connection::Down { .. });
+        let links = direct.iter().chain(ways.iter().filter(in_use)).map(BrokerLink::next_deadline).min();
+        let way = self.next_way().map_or(Time::NEVER, |(_, at)| at);
+        links.unwrap_or(Time::NEVER).min(self.forwards_until).min(way).min(self.retire_way_at)
     }
 
     /// Does what is due: dials, polls, and gives up connections that do not answer.
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
         let &Settings { poll, misses, connect, .. } = &self.settings;
+        let direct = self.direct();
         for (index, broker) in self.brokers.iter_mut().enumerate() {
             if let Connection::Down { retry_at } = &mut broker.connection {
                 // A clock that went back must not keep us from trying.
                 *retry_at = (*retry_at).min(now + broker.rest);
-                if now >= *retry_at {
+                if now >= *retry_at && index < direct {
                     (broker.connection, broker.rest) = (Connection::Dialing, Span::ZERO);
                     out.dial(PeerIndex(index as u8), connect);
                 }
@@ -396,7 +440,70 @@ impl Endpoint {
         if self.forwards_until != Time::NEVER {
             self.elect(now, out);
         }
+        self.see_to_ways(now, out);
         self.catch_up(out);
+    }
+
+    /// The way to be dialed next, and when: there has been no primary for longer than a fail-over takes, and a broker stands by for one.
+    /// There is one way at a time, since the primary has one link for a client.
+    fn next_way(&self) -> Option<(usize, Time)> {
+        let (direct, ways) = self.brokers.split_at(self.direct());
+        let resting = |way: &BrokerLink| match way.connection {
+            Connection::Down { retry_at } => Some(retry_at),
+            _ => None,
+        };
+        if self.primary.is_some() || !ways.iter().all(|way| resting(way).is_some()) {
+            return None;
+        }
+        // Where the primary has failed, the one that stands by is about to reign, and should not be kept busy with this meanwhile.
+        let since = self.orphaned_since + self.settings.failover + self.settings.poll;
+        let stands_by = |broker: &BrokerLink| broker.up().is_some() && broker.standing == Standing::Backup;
+        let through = |(index, (broker, way)): (usize, (&BrokerLink, &BrokerLink))| {
+            let retry_at = resting(way).filter(|_| stands_by(broker))?;
+            Some((index + direct.len(), retry_at.max(since)))
+        };
+        direct.iter().zip(ways).enumerate().filter_map(through).min_by_key(|(_, at)| *at)
+    }
+
+    /// Dials a way that is needed, and closes one that no longer is.
+    fn see_to_ways(&mut self, now: Time, out: &mut impl Outputs) {
+        // A clock that went back must not keep us from trying.
+        self.orphaned_since = self.orphaned_since.min(now);
+        if let Some((way, _)) = self.next_way().filter(|(_, at)| now >= *at) {
+            (self.brokers[way].connection, self.brokers[way].rest) = (Connection::Dialing, Span::ZERO);
+            out.dial(PeerIndex(way as u8), self.settings.connect);
+        }
+        if self.retire_way_at == Time::NEVER || !self.follows_directly() {
+            self.retire_way_at = Time::NEVER;
+            return;
+        }
+        self.retire_way_at = self.retire_way_at.min(now + self.settings.connect);
+        if now >= self.retire_way_at {
+            self.retire_way_at = Time::NEVER;
+            self.brokers.iter().skip(self.direct()).filter_map(BrokerLink::link).for_each(|link| {
+                out.close(link, &OTHER_WAY);
+            });
+        }
+    }
+
+    /// The primary is reached directly. Nothing more is sent on a way, and the primary closes it when everything that it has written there
+    /// has come; one on which nobody has answered yet is not needed any more.
+    fn retire_ways(&mut self, now: Time, out: &mut impl Outputs) {
+        for way in self.brokers.iter().skip(self.direct()) {
+            match way.connection {
+                Connection::Greeting(link) => out.close(link, &OTHER_WAY),
+                Connection::Up(link) => {
+                    out.send(link, &Frame::Farewell(OTHER_WAY));
+                    self.retire_way_at = now + self.settings.connect;
+                }
+                Connection::Down { .. } | Connection::Dialing => {}
+            }
+        }
+    }
+
+    /// Whether a primary is followed that is reached directly.
+    fn follows_directly(&self) -> bool {
+        self.primary.is_some_and(|primary| self.is_direct(primary))
     }
 
     /// Says farewell to all brokers.
@@ -416,9 +523,15 @@ impl Endpoint {
     }
 
     fn greet(&mut self, now: Time, peer: PeerIndex, link: LinkId, out: &mut impl Outputs) {
+        let (direct, followed) = (self.is_direct(peer), self.primary.is_some());
         let Some(broker) = self.brokers.get_mut(usize::from(peer.0)) else { return };
         broker.connected(now, link, self.settings.poll);
-        let standing = if self.primary.is_some() { Standing::Following } else { Standing::Orphaned };
+        let standing = match (direct, followed) {
+            (false, true) => return out.close(link, &OTHER_WAY),
+            (false, false) => Standing::CutOff,
+            (true, true) => Standing::Following,
+            (true, false) => Standing::Orphaned,
+        };
         let hello = Hello {
             standing,
             prefers_to_reign: false,
@@ -458,7 +571,8 @@ impl Endpoint {
     fn elect(&mut self, now: Time, out: &mut impl Outputs) {
         let reigning = |broker: &BrokerLink| broker.up().is_some() && broker.standing == Standing::Primary;
         let candidates = self.brokers.iter().enumerate().filter(|(_, broker)| reigning(broker));
-        let best = candidates.max_by_key(|(_, broker)| broker.reign);
+        // A primary that is reached in two ways is followed directly.
+        let best = candidates.max_by_key(|(index, broker)| (broker.reign, *index < self.direct()));
         let elected = best
             .filter(|(_, broker)| broker.reign >= self.reign || Mutant::FollowAnybody.is_on())
             .map(|(index, broker)| (index, broker.reign));
@@ -475,7 +589,11 @@ impl Endpoint {
                 self.catch_up[index] = 0;
                 self.tell_brokers(Standing::Following, out);
                 self.ask_again(index, out);
-                out.reigning(Reigning::Primary { broker, reign, outage });
+                let relayed = !self.is_direct(broker);
+                if !relayed {
+                    self.retire_ways(now, out);
+                }
+                out.reigning(Reigning::Primary { broker: self.behind(index), relayed, reign, outage });
                 self.catch_up(out);
             }
             None if self.follow_forwarder(now) => {}
@@ -600,7 +718,7 @@ impl Endpoint {
         // A broker that stands by answers for itself, and is asked again when it comes to reign; what counts is the
         // primary's word.
         if self.primary != Some(broker) || !reigns {
-            subscription.declined |= u8::from(result.is_err()) << broker.0;
+            subscription.declined |= u16::from(result.is_err()) << broker.0;
         } else if !std::mem::replace(&mut subscription.answered, true) || result.is_err() {
             out.subscribed(number, result);
         }
@@ -741,12 +859,17 @@ impl Publication {
     }
 }
 
+/// What is said on a way that is not needed. It is no leave: the client's session goes on.
+const OTHER_WAY: Farewell<'static> =
+    Farewell { reason: FarewellReason::Replaced, text: "the primary is reached without this way" };
+
 /// How long a broker is left alone that has not even greeted before it said farewell. What it does not allow now it will hardly allow a moment later, and
 /// looking at a password again and again costs it much. Where there is no place for it now, there may be one soon.
 fn rest_after(reason: FarewellReason) -> Span {
     match reason {
         FarewellReason::Denied => Span::secs(5),
         FarewellReason::Busy | FarewellReason::Limit => Span::secs(1),
+        FarewellReason::NoWay => Span::millis(200),
         _ => Span::ZERO,
     }
 }

@@ -95,10 +95,10 @@ pub(crate) struct Publication {
     pub(crate) state: PublicationState,
     pub(crate) retention: Retention,
     pub(crate) next_seq: u64,
-    /// The brokers that know the registration on their present connection, one bit each.
-    pub(crate) registered: u8,
-    /// The brokers that refused it when they reigned, one bit each: they have no stream under its number.
-    pub(crate) declined: u8,
+    /// The links whose brokers know the registration, one bit each.
+    pub(crate) registered: u16,
+    /// The links whose brokers refused it when they reigned, one bit each: they have no stream under its number.
+    pub(crate) declined: u16,
     /// The succession (see `Endpoint`) whose primary has been sent what is retained.
     pub(crate) resent: u64,
 }

@@ -57,7 +57,7 @@ pub(crate) struct Subscription {
     /// Whether a primary has answered.
     pub(crate) answered: bool,
     /// The brokers that could not take note of it on their present connection, one bit each.
-    pub(crate) declined: u8,
+    pub(crate) declined: u16,
 }
 
 /// A stream that is received.

@@ -4,6 +4,7 @@ use crate::commands::{Commands, is_command};
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
+use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
     Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot, Survey,
@@ -15,8 +16,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{
-    Effects, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex,
-    StoreState, Transport,
+    Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind, Message,
+    MessageKind, Order, PeerIndex, StoreState, Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -86,6 +87,8 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) gateway: Option<Box<Gateway<G>>>,
     /// Who looks at clients and at the partner before the broker does, if anybody does.
     pub(crate) gate: Option<Box<Gate>>,
+    /// Clients that cannot reach the primary.
+    pub(crate) relay: Relay,
     /// When a client of another protocol was last refused something in the operator's hearing.
     pub(crate) complained_at: Time,
     /// How far a store that has come back has been told of everything.
@@ -131,6 +134,7 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             operators,
             gateway: None,
             gate: None,
+            relay: Relay::default(),
             complained_at: Time::ZERO,
             refilling: None,
             commands: Commands::new(),
@@ -141,25 +145,17 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, commands, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, .. } = self;
         gateway.record(reporter.keeps());
         let (gateway, refilling) = (Some(Box::new(gateway)), None);
-        BrokerNode { broker, reporter, operators, gateway, gate, complained_at, refilling, commands }
+        BrokerNode { broker, reporter, operators, gateway, gate, relay, complained_at, refilling, commands }
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, commands, .. } = self;
-        BrokerNode {
-            broker,
-            reporter,
-            operators,
-            gateway: None,
-            gate,
-            complained_at,
-            refilling: None,
-            commands,
-        }
+        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, .. } = self;
+        let (gateway, refilling) = (None, None);
+        BrokerNode { broker, reporter, operators, gateway, gate, relay, complained_at, refilling, commands }
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -208,8 +204,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &'a mut self,
         net: &'a mut N,
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
-        let BrokerNode { broker, reporter, operators, gateway, .. } = self;
-        (broker, Wired { net, reporter, operators, gateway: gateway.as_deref_mut() })
+        let BrokerNode { broker, reporter, operators, gateway, relay, .. } = self;
+        (broker, Wired { net, relay, reporter, operators, gateway: gateway.as_deref_mut() })
     }
 
     /// Whether what a client says has to wait for its turn.
@@ -221,7 +217,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// A connection's next command, and what follows it, waits for its turn.
     pub(crate) fn delay(&mut self, link: LinkId, net: &mut impl Effects) {
         self.commands.delay(link);
-        net.hold(link);
+        let (_, mut wired) = self.wired(net);
+        wired.hold(link);
     }
 
     /// A turn begins for commands: those that go on do, and then those that waited.
@@ -229,7 +226,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         self.commands.begin_turn();
         self.commands.spend(self.broker.take_spent());
         if self.commands.have_room() && !self.broker.has_tasks() {
-            self.commands.next().into_iter().for_each(|link| net.present_again(link));
+            let next = self.commands.next();
+            let (_, mut wired) = self.wired(net);
+            next.into_iter().for_each(|link| wired.present_again(link));
         }
     }
 
@@ -261,10 +260,17 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &self.broker
     }
 
+    /// Whether a connection is one of a client that passes through this broker to the primary.
+    pub fn lets_through(&self, link: LinkId) -> bool {
+        self.relay.carries(link)
+    }
+
     /// Fills a snapshot of the broker and its operators.
     pub fn fill(&self, now: Time, into: &mut Snapshot) {
         // Levels come with the first of the operators' rows.
-        self.broker.fill(now, &self.operators.survey(0..1), into);
+        let mut survey = self.operators.survey(0..1);
+        self.relay.survey(&mut survey);
+        self.broker.fill(now, &survey, into);
         into.figures.clear();
         if let Some(gateway) = &self.gateway {
             gateway.stats().each(&mut |name, value| into.figures.push((name, value)));
@@ -279,6 +285,41 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// Who hears of events.
     pub fn reporter(&mut self) -> &mut R {
         &mut self.reporter
+    }
+
+    /// Bytes of the own protocol, for the broker. Returns how many were used.
+    pub(crate) fn handle_frames(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        bytes: &[u8],
+        net: &mut impl Effects,
+    ) -> usize {
+        if self.gate.is_some() {
+            return self.handle_guarded_bytes(now, link, bytes, net);
+        }
+        let BrokerNode { broker, reporter, operators, gateway, relay, commands, .. } = self;
+        let mut wired = Wired { net, relay, reporter, operators, gateway: gateway.as_deref_mut() };
+        let mut waits = false;
+        let result = for_each_frame(bytes, |frame| {
+            waits = has_to_wait(broker, commands, link, &frame);
+            if !waits {
+                let command = is_command(&frame);
+                broker.handle_frame(now, link, frame, &mut wired);
+                if command {
+                    commands.spend(broker.take_spent() + 1);
+                }
+            }
+            !waits
+        });
+        let used = result.unwrap_or_else(|error| {
+            broker.handle_garbage(link, &error, &mut wired);
+            bytes.len()
+        });
+        if waits {
+            self.delay(link, net);
+        }
+        used
     }
 
     /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
@@ -305,11 +346,16 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     pub fn say_farewell(&mut self, net: &mut impl Effects) {
         let (broker, mut wired) = self.wired(net);
         broker.say_farewell(&mut wired);
+        self.end_ways(net);
     }
 }
 
 impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
+        if self.handle_relay_link(now, link, change, net) {
+            self.settle(now, net);
+            return;
+        }
         let others = self.handle_gateway_link(now, link, change, net);
         if let Some(gate) = &mut self.gate
             && (!others || change == LinkChange::Closed)
@@ -371,32 +417,8 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
             }
             return self.handle_gateway_bytes(now, link, bytes, net);
         }
-        if self.gate.is_some() {
-            let used = self.handle_guarded_bytes(now, link, bytes, net);
-            self.settle(now, net);
-            return used;
-        }
-        let BrokerNode { broker, reporter, operators, gateway, commands, .. } = self;
-        let mut wired = Wired { net, reporter, operators, gateway: gateway.as_deref_mut() };
-        let mut waits = false;
-        let result = for_each_frame(bytes, |frame| {
-            waits = has_to_wait(broker, commands, link, &frame);
-            if !waits {
-                let command = is_command(&frame);
-                broker.handle_frame(now, link, frame, &mut wired);
-                if command {
-                    commands.spend(broker.take_spent() + 1);
-                }
-            }
-            !waits
-        });
-        let used = result.unwrap_or_else(|error| {
-            broker.handle_garbage(link, &error, &mut wired);
-            bytes.len()
-        });
-        if waits {
-            self.delay(link, net);
-        }
+        let relayed = self.handle_relayed_bytes(now, link, bytes, net);
+        let used = relayed.unwrap_or_else(|| self.handle_frames(now, link, bytes, net));
         self.settle(now, net);
         used
     }
@@ -410,6 +432,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         broker.handle_timeout(now, &mut wired);
         self.take_turn_of_commands(net);
         self.handle_gateway_timeout(now, net);
+        self.handle_relay_timeout(now);
         self.settle(now, net);
     }
 
@@ -435,6 +458,7 @@ fn has_to_wait(broker: &Broker, commands: &Commands, link: LinkId, frame: &Frame
 /// The network, the reporter, the operators and the gateway as one.
 pub(crate) struct Wired<'a, N, R, O, G> {
     net: &'a mut N,
+    relay: &'a mut Relay,
     reporter: &'a mut R,
     operators: &'a mut O,
     gateway: Option<&'a mut Gateway<G>>,
@@ -466,7 +490,13 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     }
 
     fn survey(&mut self, wanted: Range<u32>) -> Survey {
-        self.operators.survey(wanted)
+        let mut survey = self.operators.survey(wanted);
+        self.relay.survey(&mut survey);
+        survey
+    }
+
+    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
+        self.relay.hear(now, from, frame, most);
     }
 
     fn route(&mut self, topic: &str) -> Option<Route> {
@@ -548,6 +578,102 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     }
 }
 
+/// What is for clients that come through the other broker goes into their channels.
 impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
-    crate::node::effects_through!(net);
+    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
+        match link.channel() {
+            None => self.net.send(link, frame),
+            Some(channel) => self.relay.write(channel, |out| out.push(frame)),
+        }
+    }
+
+    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
+        match link.channel() {
+            None => self.net.send_message(link, kind, message),
+            Some(channel) => self.relay.write(channel, |out| out.push_message(kind, message)),
+        }
+    }
+
+    #[inline]
+    fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
+        match link.channel() {
+            None => self.net.offer_message(link, kind, message, full),
+            Some(channel) => {
+                let sends = self.relay.backlog(channel) < full;
+                if sends {
+                    self.relay.write(channel, |out| out.push_message(kind, message));
+                }
+                sends
+            }
+        }
+    }
+
+    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
+        // A prune says that a message has been dispatched, so what was dispatched through channels leaves before it.
+        if kind == MarkKind::Prune && self.relay.has_waiting() {
+            self.relay.pump(self.net);
+        }
+        self.net.send_mark(link, kind, mark);
+    }
+
+    fn backlog(&self, link: LinkId) -> usize {
+        match link.channel() {
+            None => self.net.backlog(link),
+            Some(channel) => self.relay.backlog(channel),
+        }
+    }
+
+    fn dial(&mut self, peer: PeerIndex, within: Span) {
+        self.net.dial(peer, within);
+    }
+
+    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
+        match link.channel() {
+            None => self.net.close(link, farewell),
+            Some(channel) => {
+                self.relay.write(channel, |out| out.push(&Frame::Farewell(*farewell)));
+                self.relay.hang_up(channel);
+            }
+        }
+    }
+
+    fn append(&mut self, link: LinkId, order: Order, write: impl FnOnce(&mut Vec<u8>)) {
+        match link.channel() {
+            None => self.net.append(link, order, write),
+            Some(channel) => self.relay.write(channel, |out| out.append(write)),
+        }
+    }
+
+    fn present_again(&mut self, link: LinkId) {
+        match link.channel() {
+            None => self.net.present_again(link),
+            Some(channel) => self.relay.present_again(channel),
+        }
+    }
+
+    fn put_first(&mut self, link: LinkId) {
+        self.net.put_first(link);
+    }
+
+    fn hold(&mut self, link: LinkId) {
+        // What comes in a channel waits there.
+        if link.channel().is_none() {
+            self.net.hold(link);
+        }
+    }
+
+    fn listen_for(&mut self, companion: Option<Companion>) {
+        self.net.listen_for(companion);
+    }
+
+    fn evidence(&self) -> Option<Evidence> {
+        self.net.evidence()
+    }
+
+    fn hang_up(&mut self, link: LinkId) {
+        match link.channel() {
+            None => self.net.hang_up(link),
+            Some(channel) => self.relay.hang_up(channel),
+        }
+    }
 }

@@ -83,7 +83,9 @@ impl<A: Application> Node for ClientNode<A> {
 
     fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, _net: &mut impl Effects) {
         self.endpoint.handle_dial_failed(now, peer, refused);
-        self.application.unreachable(peer, refused);
+        if self.endpoint.is_direct(peer) {
+            self.application.unreachable(peer, refused);
+        }
     }
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {

@@ -18,7 +18,7 @@ use mqtt::packet::Reason;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::{FarewellReason, Hello, LinkChange, LinkId};
+use wire::{FarewellReason, Hello, LinkChange, LinkId, LinkMap};
 
 /// What a gate goes by.
 #[derive(Clone, Debug, Default)]
@@ -99,20 +99,26 @@ pub(crate) struct Refusal {
 #[derive(Clone, Debug)]
 pub struct Gate {
     by: Guarding,
-    guests: Vec<Option<Guest>>,
+    guests: LinkMap<Guest>,
     /// Where connections come from, also those of other protocols.
-    addresses: Vec<Option<IpAddr>>,
+    addresses: LinkMap<IpAddr>,
     waiting: BTreeMap<u64, LinkId>,
     next_ticket: u64,
 }
 
 impl Gate {
     pub(crate) fn new(by: Guarding) -> Gate {
-        Gate { by, guests: Vec::new(), addresses: Vec::new(), waiting: BTreeMap::new(), next_ticket: 0 }
+        Gate {
+            by,
+            guests: LinkMap::default(),
+            addresses: LinkMap::default(),
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+        }
     }
 
     pub(crate) fn guest(&self, link: LinkId) -> Option<&Guest> {
-        self.guests.get(link.0 as usize)?.as_ref()
+        self.guests.get(link)
     }
 
     /// A connection changes. Those of other protocols are not told of here, except that they end.
@@ -127,41 +133,37 @@ impl Gate {
     }
 
     fn forget(&mut self, link: LinkId) {
-        if let Some(slot) = self.guests.get_mut(link.0 as usize)
-            && let Some(Guest::Waiting { ticket, .. }) = slot.take()
-        {
+        if let Some(Guest::Waiting { ticket, .. }) = self.guests.remove(link) {
             self.waiting.remove(&ticket);
         }
-        if let Some(slot) = self.addresses.get_mut(link.0 as usize) {
-            *slot = None;
-        }
+        self.addresses.remove(link);
     }
 
     fn set(&mut self, link: LinkId, guest: Guest) {
-        let index = link.0 as usize;
-        if index >= self.guests.len() {
-            self.guests.resize(index + 1, None);
-        }
-        self.guests[index] = Some(guest);
+        self.guests.insert(link, guest);
     }
 
     /// Where a connection comes from.
     pub(crate) fn locate(&mut self, link: LinkId, address: IpAddr) {
-        let index = link.0 as usize;
-        if index >= self.addresses.len() {
-            self.addresses.resize(index + 1, None);
-        }
-        self.addresses[index] = Some(address);
+        self.addresses.insert(link, address);
     }
 
     pub(crate) fn address(&self, link: LinkId) -> Option<IpAddr> {
-        self.addresses.get(link.0 as usize).copied().flatten()
+        self.addresses.get(link).copied()
     }
 
     /// The name in a connection's certificate.
     pub(crate) fn identify(&mut self, link: LinkId, name: &str) {
-        if let Some(Some(Guest::Fresh { certificate, .. })) = self.guests.get_mut(link.0 as usize) {
+        if let Some(Guest::Fresh { certificate, .. }) = self.guests.get_mut(link) {
             *certificate = Some(name.into());
+        }
+    }
+
+    /// The name that a connection has shown, while nothing else is known of it.
+    pub(crate) fn certificate(&self, link: LinkId) -> Option<&str> {
+        match self.guest(link) {
+            Some(Guest::Fresh { certificate, .. }) => certificate.as_deref(),
+            _ => None,
         }
     }
 
@@ -355,12 +357,11 @@ impl Gate {
 
     /// Takes other rules. Returns the clients whose users are not among them any more.
     pub(crate) fn change(&mut self, access: Arc<Access>) -> Vec<(LinkId, Identity)> {
-        let gone = |guest: &Option<Guest>| match guest {
-            Some(Guest::Client(identity)) if access.user(&identity.user).is_none() => Some(identity.clone()),
+        let gone = |guest: &Guest| match guest {
+            Guest::Client(identity) if access.user(&identity.user).is_none() => Some(identity.clone()),
             _ => None,
         };
-        let gone = self.guests.iter().enumerate().filter_map(|(index, guest)| Some((index, gone(guest)?)));
-        let gone = gone.map(|(index, identity)| (LinkId(index as u32), identity)).collect();
+        let gone = self.guests.iter().filter_map(|(link, guest)| Some((link, gone(guest)?))).collect();
         self.by.access = Some(access);
         gone
     }

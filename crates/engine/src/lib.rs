@@ -7,6 +7,7 @@ pub mod driving;
 mod gate;
 mod node;
 mod processing;
+mod relay;
 mod serving;
 
 pub use broker_node::{BrokerNode, Reporter};

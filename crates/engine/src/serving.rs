@@ -194,6 +194,15 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// After anything has happened: what the broker and the gateway have to tell each other, and what is to be remembered.
     /// Returns whether that has made work.
     pub(crate) fn settle(&mut self, now: Time, net: &mut impl Effects) -> bool {
+        let relayed = self.settle_relay(now, net);
+        let posted = self.settle_gateway(now, net);
+        if self.relay.has_waiting() {
+            self.relay.pump(net);
+        }
+        relayed | posted
+    }
+
+    fn settle_gateway(&mut self, now: Time, net: &mut impl Effects) -> bool {
         let Some(gateway) = self.gateway.as_deref_mut() else { return false };
         let reigns = self.broker.is_primary();
         if gateway.reigns() != reigns {

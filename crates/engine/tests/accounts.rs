@@ -104,8 +104,8 @@ fn a_snapshot_that_is_filled_again_forgets_what_was() {
     let mut snapshot = Snapshot { with_streams: true, ..Snapshot::default() };
     plant.advertise("t/0", None);
     plant.world.broker(0).fill(plant.world.now, &Survey::default(), &mut snapshot);
-    assert_eq!((snapshot.name.as_str(), snapshot.states), ("a", [1, 0, 0]));
+    assert_eq!((snapshot.name.as_str(), snapshot.states), ("a", [1, 0, 0, 0]));
     assert!(snapshot.node.protected && snapshot.knows_primary && snapshot.has_peer);
     plant.world.broker(0).fill(plant.world.now, &Survey::default(), &mut snapshot);
-    assert_eq!((snapshot.name.as_str(), snapshot.states, snapshot.classes.len()), ("a", [1, 0, 0], 2));
+    assert_eq!((snapshot.name.as_str(), snapshot.states, snapshot.classes.len()), ("a", [1, 0, 0, 0], 2));
 }

@@ -78,7 +78,7 @@ const WORDS: [&str; 6] = ["a", "a/b", "+/b", "#", "c", "bad/#/x"];
 fn any_step() -> impl Strategy<Value = Step> {
     let seq = prop_oneof![0_u64..20, Just(u64::MAX), any::<u64>()];
     let number = prop_oneof![8 => 0_u32..6, 1 => any::<u32>()];
-    (0..LINKS, 0_u8..34, number, seq, 0..WORDS.len() as u8, any::<bool>())
+    (0..LINKS, 0_u8..35, number, seq, 0..WORDS.len() as u8, any::<bool>())
         .prop_map(|(link, what, number, seq, word, flag)| Step { link, what, number, seq, word, flag })
 }
 
@@ -214,6 +214,23 @@ impl Bench {
             }
             31 => self.net.closed.push(link),
             32 => self.pass(Span::millis(i64::from(step.number % 3_000))),
+            33 => {
+                let bytes = [7; 50];
+                let mut greeting = Outbox::default();
+                greeting.push(&Frame::Hello(Hello { standing: Standing::CutOff, ..hello(step, word) }));
+                let opening = if step.flag { greeting.unsent() } else { &bytes };
+                out.push(&match step.seq % 5 {
+                    0 | 1 => Frame::RelayOpen {
+                        channel: step.number,
+                        client: word,
+                        address: word,
+                        certificate: "",
+                    },
+                    2 => Frame::Relay { channel: step.number, bytes: opening },
+                    3 => Frame::RelayRoom { channel: step.number, bytes: step.number },
+                    _ => Frame::RelayEnd { channel: step.number },
+                });
+            }
             _ => self.node.handle_link(self.now, link, LinkChange::Drained, &mut self.net),
         }
         self.feed(link, &mut out);
@@ -221,8 +238,14 @@ impl Bench {
 }
 
 fn standing(step: &Step) -> Standing {
-    let all =
-        [Standing::Seeking, Standing::Primary, Standing::Backup, Standing::Following, Standing::Orphaned];
+    let all = [
+        Standing::Seeking,
+        Standing::Primary,
+        Standing::Backup,
+        Standing::Following,
+        Standing::Orphaned,
+        Standing::CutOff,
+    ];
     all[step.seq as usize % all.len()]
 }
 

@@ -524,3 +524,85 @@ fn an_answer_for_somebody_who_has_left_is_forgotten() {
     bench.tell(next, &Frame::Subscribe { number: 0, filter: "plant/a" });
     assert!(bench.closed(next).unwrap().1.contains("begins with a greeting"));
 }
+
+/// What the broker has said in a channel since the last look.
+fn heard_through(bench: &mut Bench, partner: LinkId, channel: u32) -> Vec<String> {
+    let Some(outbox) = bench.wires.outboxes.get_mut(&partner) else { return Vec::new() };
+    let bytes = outbox.unsent().to_vec();
+    outbox.consume(bytes.len());
+    let (mut rest, mut said, mut words) = (&bytes[..], Vec::new(), Vec::new());
+    while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+        rest = &rest[used..];
+        match frame {
+            Frame::Relay { channel: of, bytes } if of == channel => said.extend_from_slice(bytes),
+            Frame::RelayEnd { channel: of } if of == channel => words.push("the end".to_owned()),
+            _ => {}
+        }
+    }
+    let mut rest = &said[..];
+    while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+        rest = &rest[used..];
+        words.insert(
+            words.len().saturating_sub(usize::from(words.last().is_some_and(|word| word == "the end"))),
+            format!("{frame:?}"),
+        );
+    }
+    words
+}
+
+fn tell_through(bench: &mut Bench, partner: LinkId, channel: u32, frame: &Frame<'_>) {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    bench.tell(partner, &Frame::Relay { channel, bytes: &bytes });
+}
+
+#[test]
+fn who_comes_through_the_backup_is_looked_at_as_anybody_is() {
+    let mut bench = Bench::new(Guarding {
+        access: Some(rules(USERS)),
+        pair_secret: Some("between us".into()),
+        ..Guarding::default()
+    });
+    let partner = bench.accept();
+    bench.tell(partner, &hello(Standing::Seeking, "b", "", "between us"));
+    bench.tell(partner, &Frame::Join);
+    assert_eq!(bench.node.broker().backup_link(), Some(partner));
+    bench.heard(partner);
+    let there: IpAddr = "10.0.0.9".parse().unwrap();
+    let open =
+        |channel, certificate| Frame::RelayOpen { channel, client: "plc", address: "10.0.0.9", certificate };
+
+    // A certificate that was shown to the backup.
+    bench.tell(partner, &open(0, "line.example"));
+    tell_through(&mut bench, partner, 0, &hello(Standing::CutOff, "plc", "", ""));
+    let heard = heard_through(&mut bench, partner, 0);
+    assert!(heard[0].contains("Hello") && heard[0].contains("Primary"), "{heard:?}");
+    tell_through(&mut bench, partner, 0, &register("plant/line/x", contract()));
+    assert!(heard_through(&mut bench, partner, 0)[0].contains("admitted: true"));
+    tell_through(&mut bench, partner, 0, &Frame::Subscribe { number: 0, filter: "plant/secret" });
+    assert!(heard_through(&mut bench, partner, 0)[0].contains("admitted: false"));
+
+    // A password, with the address from which it comes.
+    bench.tell(partner, &open(1, ""));
+    tell_through(&mut bench, partner, 1, &hello(Standing::CutOff, "desk", "boss", "right"));
+    assert!(heard_through(&mut bench, partner, 1).is_empty(), "nothing is said to whoever is not known");
+    assert_eq!(bench.node.reporter().callers.last(), Some(&Some(there)));
+    bench.answer(Ok("boss"));
+    assert!(heard_through(&mut bench, partner, 1)[0].contains("Hello"));
+
+    // A wrong one, and nobody.
+    bench.tell(partner, &open(2, ""));
+    tell_through(&mut bench, partner, 2, &hello(Standing::CutOff, "x", "boss", "wrong"));
+    bench.answer(Err(Reason::BAD_CREDENTIALS));
+    let heard = heard_through(&mut bench, partner, 2);
+    assert!(heard[0].contains("Denied") && heard[1] == "the end", "{heard:?}");
+    bench.tell(partner, &open(3, ""));
+    tell_through(&mut bench, partner, 3, &hello(Standing::CutOff, "x", "", ""));
+    assert!(heard_through(&mut bench, partner, 3)[0].contains("Denied"));
+    assert_eq!(bench.node.broker().occupancy().clients, 2);
+
+    // And a client opens no channels.
+    let client = bench.enter("boss", "another");
+    bench.tell(client, &open(4, "line.example"));
+    assert_eq!(bench.closed(client).unwrap().0, FarewellReason::Misbehaved);
+}

@@ -52,6 +52,8 @@ pub(crate) struct Socket {
     pub(crate) side: usize,
     /// The node at the other end.
     pub(crate) peer: usize,
+    /// A client's way through the backup: who answers is the primary.
+    pub(crate) way: bool,
     pub(crate) outbox: Outbox,
     /// Notes of what is in the output buffer.
     notes: VecDeque<Note>,
@@ -112,6 +114,7 @@ impl Port {
             conn,
             side,
             peer,
+            way: false,
             outbox: Outbox::default(),
             notes: VecDeque::new(),
             frames: VecDeque::new(),

@@ -438,7 +438,11 @@ impl World {
                         self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted(protocol)))
                     }
                     News::Dialed { conn, age, peer } => match self.open_end(conn, age, 0) {
-                        Some(link) => Some((link, LinkChange::Dialed(peer))),
+                        Some(link) => {
+                            let way = host >= 2 && peer.0 >= 2;
+                            self.hosts[host].port.socket_mut(link).into_iter().for_each(|it| it.way = way);
+                            Some((link, LinkChange::Dialed(peer)))
+                        }
                         None => {
                             // Broken before its process had taken it.
                             let Host { program, port, .. } = &mut self.hosts[host];
@@ -482,6 +486,10 @@ impl World {
 
     /// A message or mark has reached a process.
     pub(crate) fn note_arrives(&mut self, host: usize, link: LinkId, note: Note, spent: &mut Span) {
+        if matches!(&self.hosts[host].program, Program::Broker(node) if node.lets_through(link)) {
+            // It goes on to the primary, and how long that takes is nobody's promise.
+            return;
+        }
         let Some(broker) = self.hosts[host].broker() else { return };
         let socket = self.hosts[host].port.socket(link).filter(|_| broker.follows(link));
         let followed = socket.map(|socket| (socket.conn, self.conns[socket.conn as usize].age));
@@ -500,9 +508,9 @@ impl World {
         self.hear(host, local);
         let mut sent = std::mem::take(&mut self.hosts[host].port.sent);
         for sent in sent.drain(..) {
-            let Some(peer) = self.hosts[host].port.socket(sent.link).map(|socket| socket.peer) else {
-                continue;
-            };
+            let Some(socket) = self.hosts[host].port.socket(sent.link) else { continue };
+            // What goes through the backup is for the primary.
+            let peer = if socket.way { 1 - socket.peer } else { socket.peer };
             if host < 2 {
                 cost += match sent.note.what {
                     Written::Message { kind: MessageKind::Deliver, .. } => self.scenario.true_costs.dispatch,

@@ -193,13 +193,26 @@ pub const METRICS: &[Metric] = &[
         |reading, samples| samples.value(reading.snapshot.node.pair_patience_us as f64 / 1e6),
     ),
     of_node!("verge_clients", Gauge, clients, "Connected clients."),
+    of_node!(
+        "verge_relayed_clients",
+        Gauge,
+        relayed,
+        "Clients that cannot reach the primary, and pass through its backup to it; both brokers count them."
+    ),
+    of_node!("verge_relayed_bytes_total", Counter, relayed_bytes, "Bytes of such clients, both ways."),
+    of_node!(
+        "verge_streams_silent",
+        Gauge,
+        silent,
+        "Streams of which nothing has come for longer than their contract lets expect, and whose publisher has not ended them."
+    ),
     metric(
         "verge_streams",
         Kind::Gauge,
         &["state"],
-        "Streams by whether their contract is met, at risk, or was broken within the last minute.",
+        "Streams by whether their contract is met, at risk, or was broken within the last minute, or nothing comes of them.",
         |reading, samples| {
-            let states = ["met", "at_risk", "broken"].into_iter().zip(reading.snapshot.states);
+            let states = ["met", "at_risk", "broken", "silent"].into_iter().zip(reading.snapshot.states);
             states.for_each(|(state, count)| samples.labelled(&[("state", state)], count));
         },
     ),

@@ -8,6 +8,22 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u32);
 
+impl LinkId {
+    /// Links that the driver knows have numbers below this.
+    const CHANNELS: u32 = 1 << 31;
+
+    /// The link of a client that comes through the other broker, in this channel. No driver knows it.
+    pub const fn of_channel(channel: u32) -> LinkId {
+        LinkId(LinkId::CHANNELS | channel)
+    }
+
+    /// The channel, if this is such a link.
+    #[inline]
+    pub const fn channel(self) -> Option<u32> {
+        if self.0 < LinkId::CHANNELS { None } else { Some(self.0 & !LinkId::CHANNELS) }
+    }
+}
+
 /// One of the addresses that a core was told at start: a broker's peer, or a client's brokers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerIndex(pub u8);

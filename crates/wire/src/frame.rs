@@ -86,6 +86,9 @@ pub enum Standing {
     Following = 3,
     /// A client without a primary.
     Orphaned = 4,
+    /// A client that cannot reach the primary, and asks a broker that stands by to be let through to it. What answers is the
+    /// primary.
+    CutOff = 5,
 }
 
 impl Standing {
@@ -96,6 +99,7 @@ impl Standing {
             2 => Standing::Backup,
             3 => Standing::Following,
             4 => Standing::Orphaned,
+            5 => Standing::CutOff,
             _ => return Err(WireError::BadValue { field: "standing", value }),
         })
     }
@@ -150,6 +154,8 @@ pub enum FarewellReason {
     Denied = 6,
     /// The sender cannot tell yet who the receiver is: it may try again in a while.
     Busy = 7,
+    /// The receiver asked to be let through to the primary, and the sender cannot do that now.
+    NoWay = 8,
 }
 
 /// The last frame of a link.
@@ -366,6 +372,36 @@ pub enum Frame<'a> {
         /// The epoch of the new reign.
         epoch: Epoch,
     },
+    /// Backup to primary: a client that cannot reach you has come to me; what it sends follows in this channel.
+    RelayOpen {
+        /// The backup's number for the channel.
+        channel: u32,
+        /// What the client calls itself.
+        client: &'a str,
+        /// Where the client comes from, if that is known.
+        address: &'a str,
+        /// The name in its certificate, if it has shown one.
+        certificate: &'a str,
+    },
+    /// Between the brokers: what a relayed client sends or gets, as it is.
+    Relay {
+        /// The channel.
+        channel: u32,
+        /// Some of its bytes; frames may begin and end anywhere in them.
+        bytes: &'a [u8],
+    },
+    /// Between the brokers: so many bytes of a channel have found their place, and as many more may follow.
+    RelayRoom {
+        /// The channel, or [`NO_CHANNEL`] for bytes that have only come over the link, whosever they are.
+        channel: u32,
+        /// How many.
+        bytes: u32,
+    },
+    /// Between the brokers: nothing more comes in this channel. It is over when both have said so.
+    RelayEnd {
+        /// The channel.
+        channel: u32,
+    },
     /// Anyone to broker: a snapshot, with the rows of streams and operators from this number on.
     StatusRequest {
         /// The first row asked for, of streams and of operators.
@@ -395,6 +431,9 @@ pub enum Decoded<'a> {
     /// The beginning of one; so many bytes make it whole.
     Incomplete(usize),
 }
+
+/// No channel in particular.
+pub const NO_CHANNEL: u32 = u32::MAX;
 
 const MAGIC: [u8; 4] = *b"VRGE";
 
@@ -430,6 +469,10 @@ mod kind {
     pub(super) const STREAM_STATUSES: u8 = 0x42;
     pub(super) const OPERATOR_STATUSES: u8 = 0x43;
     pub(super) const LEVEL_STATUSES: u8 = 0x44;
+    pub(super) const RELAY_OPEN: u8 = 0x50;
+    pub(super) const RELAY: u8 = 0x51;
+    pub(super) const RELAY_ROOM: u8 = 0x52;
+    pub(super) const RELAY_END: u8 = 0x53;
 }
 
 macro_rules! heads {
@@ -455,11 +498,18 @@ heads! {
     StatusRequestHead { first_stream: U32, rows: U32 }
     ClockRequestHead { sent: U64, known: u8, ahead: I64, within: I64 }
     ClockReplyHead { sent: U64, clock: U64 }
+    RelayRoomHead { channel: U32, bytes: U32 }
 }
 
 /// No remedy in this field.
 const NONE_U32: u32 = u32::MAX;
 const NONE_I64: i64 = i64::MIN;
+
+/// Whether bytes begin as a greeting does.
+#[inline]
+pub fn is_greeting(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&kind::HELLO)
+}
 
 /// Reads the frame at the beginning of `bytes`.
 pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, WireError> {
@@ -528,6 +578,10 @@ impl<'a> Frame<'a> {
             Frame::LevelStatuses(_) => kind::LEVEL_STATUSES,
             Frame::OperatorStatuses(_) => kind::OPERATOR_STATUSES,
             Frame::StreamStatuses(_) => kind::STREAM_STATUSES,
+            Frame::RelayOpen { .. } => kind::RELAY_OPEN,
+            Frame::Relay { .. } => kind::RELAY,
+            Frame::RelayRoom { .. } => kind::RELAY_ROOM,
+            Frame::RelayEnd { .. } => kind::RELAY_END,
         }
     }
 
@@ -552,6 +606,20 @@ impl<'a> Frame<'a> {
             Frame::Unregister { stream: number }
             | Frame::Retire { stream: number }
             | Frame::Unsubscribe { number } => put(out, &U32::new(*number)),
+            Frame::RelayOpen { channel, client, address, certificate } => {
+                put(out, &U32::new(*channel));
+                put_text(out, client, NAME_BYTES_MAX);
+                put_text(out, address, NAME_BYTES_MAX);
+                put_text(out, certificate, TEXT_BYTES_MAX);
+            }
+            Frame::Relay { channel, bytes } => {
+                put(out, &U32::new(*channel));
+                out.extend_from_slice(bytes);
+            }
+            Frame::RelayRoom { channel, bytes } => {
+                put(out, &RelayRoomHead { channel: (*channel).into(), bytes: (*bytes).into() });
+            }
+            Frame::RelayEnd { channel } => put(out, &U32::new(*channel)),
             Frame::Subscribe { number, filter } => {
                 put(out, &U32::new(*number));
                 put_text(out, filter, TOPIC_BYTES_MAX);
@@ -605,6 +673,11 @@ impl<'a> Frame<'a> {
             k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
             kind::RECORDS => return Ok(Frame::Records(body)),
             kind::KNOWS => return Knows::check(body).map(Frame::Knows),
+            kind::RELAY => {
+                let mut reader = Reader(body);
+                let channel = reader.head::<U32>()?.get();
+                return Ok(Frame::Relay { channel, bytes: reader.0 });
+            }
             kind::STREAM_STATUSES => return StreamStatuses::check(body).map(Frame::StreamStatuses),
             kind::OPERATOR_STATUSES => return OperatorStatuses::check(body).map(Frame::OperatorStatuses),
             kind::LEVEL_STATUSES => return LevelStatuses::check(body).map(Frame::LevelStatuses),
@@ -676,6 +749,17 @@ impl<'a> Frame<'a> {
                 let head = reader.head::<StatusRequestHead>()?;
                 Frame::StatusRequest { first_stream: head.first_stream.get(), rows: head.rows.get() }
             }
+            kind::RELAY_OPEN => Frame::RelayOpen {
+                channel: reader.head::<U32>()?.get(),
+                client: reader.text(NAME_BYTES_MAX)?,
+                address: reader.text(NAME_BYTES_MAX)?,
+                certificate: reader.text(TEXT_BYTES_MAX)?,
+            },
+            kind::RELAY_ROOM => {
+                let head = reader.head::<RelayRoomHead>()?;
+                Frame::RelayRoom { channel: head.channel.get(), bytes: head.bytes.get() }
+            }
+            kind::RELAY_END => Frame::RelayEnd { channel: reader.head::<U32>()?.get() },
             kind::NODE_STATUS => Frame::NodeStatus(NodeStatus::read(reader)?),
             other => return Err(WireError::UnknownKind(other)),
         })
@@ -738,6 +822,7 @@ impl<'a> Farewell<'a> {
             5 => FarewellReason::Replaced,
             6 => FarewellReason::Denied,
             7 => FarewellReason::Busy,
+            8 => FarewellReason::NoWay,
             value => return Err(WireError::BadValue { field: "reason", value }),
         };
         Ok(Farewell { reason, text: reader.text(TEXT_BYTES_MAX)? })

@@ -7,6 +7,7 @@ mod frame;
 mod heartbeat;
 mod knowledge;
 pub mod limits;
+mod link_map;
 mod load;
 mod message;
 mod outbox;
@@ -17,11 +18,12 @@ mod terms;
 
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
-    Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict,
-    WireError, decode,
+    Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register,
+    Standing, Verdict, WireError, decode, is_greeting,
 };
 pub use heartbeat::{Companion, Evidence, HEARTBEAT_BYTES, Heartbeat, Nonce};
 pub use knowledge::{Comparison, Knowledge, Knows, Part, REIGNS_TOLD_MAX};
+pub use link_map::LinkMap;
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
 pub use message::{
     MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,

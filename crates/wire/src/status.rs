@@ -31,6 +31,12 @@ pub struct NodeStatus<'a> {
     pub operators: u32,
     /// Connected clients.
     pub clients: u32,
+    /// Clients that cannot reach the primary, and pass through its backup to it; both brokers know of them.
+    pub relayed: u32,
+    /// Their names, or the first of them.
+    pub relayed_names: &'a str,
+    /// Streams of which nothing has come for longer than their contract lets expect.
+    pub silent: u32,
     /// The long-run share of one processor that admission counts with, in millionths.
     pub utilisation_ppm: u32,
     /// Entries of the job queue.
@@ -87,6 +93,8 @@ pub struct NodeStatus<'a> {
     pub unprocessed: u64,
     /// Messages that are under way in operators.
     pub under_way: u64,
+    /// Bytes of clients that passed through the backup, both ways.
+    pub relayed_bytes: u64,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
     /// How many changes of sessions and retained messages it knows of; see [`crate::Knowledge::total`].
@@ -142,8 +150,10 @@ pub enum TopicState {
     Met = 0,
     /// Kept so far, but a crash now, or the next delay, could break it.
     AtRisk = 1,
+    /// Nothing has come for longer than its period lets expect, and nobody has said that it ends: whether it is kept is not known.
+    Silent = 2,
     /// Broken within the last minute.
-    Broken = 2,
+    Broken = 3,
 }
 
 /// One stream of a broker.
@@ -173,6 +183,8 @@ pub struct StreamStatus<'a> {
     pub late: u64,
     /// The latest and the largest time from creation to dispatch.
     pub latency: [Span; 2],
+    /// For how long nothing has come, where it is silent.
+    pub silence: Span,
 }
 
 #[repr(C)]
@@ -185,6 +197,8 @@ struct NodeHead {
     streams: U32,
     operators: U32,
     clients: U32,
+    relayed: U32,
+    silent: U32,
     utilisation_ppm: U32,
     queued: U32,
     epoch: U64,
@@ -192,7 +206,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 26],
+    counters: [U64; 27],
     latency: [I64; 3],
     known: U64,
 }
@@ -226,6 +240,7 @@ impl<'a> NodeStatus<'a> {
             self.results_refused,
             self.unprocessed,
             self.under_way,
+            self.relayed_bytes,
         ];
         let head = NodeHead {
             standing: self.standing as u8,
@@ -235,6 +250,8 @@ impl<'a> NodeStatus<'a> {
             streams: self.streams.into(),
             operators: self.operators.into(),
             clients: self.clients.into(),
+            relayed: self.relayed.into(),
+            silent: self.silent.into(),
             utilisation_ppm: self.utilisation_ppm.into(),
             queued: self.queued.into(),
             epoch: self.reign.epoch.0.into(),
@@ -248,6 +265,7 @@ impl<'a> NodeStatus<'a> {
         };
         put(out, &head);
         put_text(out, self.name, NAME_BYTES_MAX);
+        put_text(out, self.relayed_names, TEXT_BYTES_MAX);
         put_text(out, self.store_reason, TEXT_BYTES_MAX);
     }
 
@@ -280,9 +298,11 @@ impl<'a> NodeStatus<'a> {
             results_refused,
             unprocessed,
             under_way,
+            relayed_bytes,
         ] = head.counters.map(U64::get);
         Ok(NodeStatus {
             name: reader.text(NAME_BYTES_MAX)?,
+            relayed_names: reader.text(TEXT_BYTES_MAX)?,
             standing: Standing::from_byte(head.standing)?,
             reign: Reign { epoch: Epoch(head.epoch.get()), node: NodeId(head.reign_node.get()) },
             node: NodeId(head.node.get()),
@@ -292,6 +312,8 @@ impl<'a> NodeStatus<'a> {
             streams: head.streams.get(),
             operators: head.operators.get(),
             clients: head.clients.get(),
+            relayed: head.relayed.get(),
+            silent: head.silent.get(),
             utilisation_ppm: head.utilisation_ppm.get(),
             queued: head.queued.get(),
             arrived,
@@ -320,6 +342,7 @@ impl<'a> NodeStatus<'a> {
             results_refused,
             unprocessed,
             under_way,
+            relayed_bytes,
             latency: head.latency.map(|nanos| Span(nanos.get())),
             known: head.known.get(),
             store: StoreState::from_byte(head.store)?,
@@ -341,6 +364,7 @@ struct StreamHead {
     lost: U64,
     late: U64,
     latency: [I64; 2],
+    silence: I64,
     terms: TermsHead,
 }
 
@@ -357,6 +381,7 @@ impl<'a> StreamStatus<'a> {
             lost: self.lost.into(),
             late: self.late.into(),
             latency: self.latency.map(|span| I64::new(span.0)),
+            silence: self.silence.0.into(),
             terms: TermsHead::new(&self.contract),
         };
         put(out, &head);
@@ -369,7 +394,8 @@ impl<'a> StreamStatus<'a> {
         let state = match head.state {
             0 => TopicState::Met,
             1 => TopicState::AtRisk,
-            2 => TopicState::Broken,
+            2 => TopicState::Silent,
+            3 => TopicState::Broken,
             other => return Err(WireError::BadValue { field: "state", value: other }),
         };
         Ok(StreamStatus {
@@ -385,6 +411,7 @@ impl<'a> StreamStatus<'a> {
             longest_run: head.longest_run.get(),
             late: head.late.get(),
             latency: head.latency.map(|nanos| Span(nanos.get())),
+            silence: Span(head.silence.get()),
         })
     }
 }

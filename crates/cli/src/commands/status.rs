@@ -19,6 +19,10 @@ struct Report {
     met: usize,
     at_risk: usize,
     broken: usize,
+    /// Topics of which nothing comes.
+    silent: usize,
+    /// Clients that cannot reach the primary, and pass through the backup to it.
+    relayed: u32,
     brokers: Vec<BrokerRow>,
     /// Addresses at which nobody answers.
     unreachable: Vec<String>,
@@ -35,6 +39,8 @@ struct BrokerRow {
     epoch: u64,
     protected: bool,
     clients: u32,
+    relayed: u32,
+    relayed_names: String,
     streams: usize,
     utilisation: f64,
     latency_p50_ms: f64,
@@ -54,6 +60,8 @@ struct TopicRow {
     topic: String,
     publisher: String,
     state: &'static str,
+    /// For how long nothing has come, where it is silent.
+    silent_s: f64,
     loss: String,
     longest_run: u32,
     lost: u64,
@@ -80,7 +88,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
     let mut before = Before::default();
     loop {
         let report = look(&client, until, &mut before)?;
-        let healthy = report.protected && report.broken == 0;
+        let healthy = report.protected && report.broken == 0 && report.silent == 0;
         if report.brokers.is_empty() && !watch {
             let addresses = client.brokers().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Trouble(format!(
@@ -145,6 +153,8 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
         met: count(TopicState::Met),
         at_risk: count(TopicState::AtRisk),
         broken: count(TopicState::Broken),
+        silent: count(TopicState::Silent),
+        relayed: primary.map_or(0, |(_, report)| report.relayed),
         topics: topics.iter().map(|stream| topic_row(stream)).collect(),
         levels: primary.map(|(_, report)| before.levels(report)).unwrap_or_default(),
         operators: primary.map(|(_, report)| OperatorRow::all(report)).unwrap_or_default(),
@@ -165,6 +175,8 @@ fn broker_row(address: &str, report: &NodeReport) -> BrokerRow {
         epoch: report.epoch.0,
         protected: report.protected,
         clients: report.clients,
+        relayed: report.relayed,
+        relayed_names: report.relayed_names.clone(),
         streams: report.streams.len(),
         utilisation: report.utilisation,
         latency_p50_ms: p50,
@@ -186,7 +198,9 @@ fn topic_row(stream: &StreamReport) -> TopicRow {
             TopicState::Met => "met",
             TopicState::AtRisk => "at risk",
             TopicState::Broken => "broken",
+            TopicState::Silent => "silent",
         },
+        silent_s: stream.silence.as_millis_f64() / 1e3,
         loss: stream.contract.loss.to_string(),
         longest_run: stream.longest_run,
         lost: stream.lost,
@@ -217,14 +231,32 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
             row.name, row.store, row.store_reason
         ))?;
     }
+    show_relayed(report)?;
     let protection = match (report.brokers.is_empty(), report.protected) {
         (true, _) => "NO BROKER answers",
         (false, true) => "protected: a crash of the primary is survived",
         (false, false) => "UNPROTECTED: a crash now loses messages; start the other broker",
     };
     line(&format!(
-        "{protection}. Topics: {} met, {} at risk, {} broken.",
-        report.met, report.at_risk, report.broken
+        "{protection}. Topics: {} met, {} at risk, {} silent, {} broken.",
+        report.met, report.at_risk, report.silent, report.broken
+    ))
+}
+
+/// Clients that hang by the backup, where there are any.
+fn show_relayed(report: &Report) -> Result<(), Trouble> {
+    let Some(primary) = report.brokers.iter().find(|row| row.role == "primary" && row.relayed > 0) else {
+        return Ok(());
+    };
+    let backup = report.brokers.iter().find(|row| row.role == "backup").map_or("the backup", |row| &row.name);
+    line(&format!(
+        "{} cannot reach {} at {} and {} through {backup}: {}. Mend the way to {}; should {backup} fail, nothing serves them.",
+        if primary.relayed == 1 { "1 client".to_owned() } else { format!("{} clients", primary.relayed) },
+        primary.name,
+        primary.address,
+        if primary.relayed == 1 { "passes" } else { "pass" },
+        primary.relayed_names,
+        primary.name
     ))
 }
 
@@ -299,6 +331,10 @@ fn broker_table(report: &Report) -> Table {
     brokers
 }
 
+fn state_in_words(row: &TopicRow) -> String {
+    if row.silent_s > 0.0 { format!("silent for {:.0} s", row.silent_s) } else { row.state.to_owned() }
+}
+
 fn topic_table(rows: &[TopicRow]) -> Table {
     let headings = [
         "topic",
@@ -319,7 +355,7 @@ fn topic_table(rows: &[TopicRow]) -> Table {
         topics.add_row([
             row.topic.clone(),
             row.publisher.clone(),
-            row.state.to_owned(),
+            state_in_words(row),
             row.loss.clone(),
             row.longest_run.to_string(),
             row.lost.to_string(),

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::output::{Trouble, complain};
 use contract::Span;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verge::{Client, Reigning};
@@ -32,6 +33,8 @@ pub struct Watch {
 enum Heard {
     /// There was no primary for so long.
     Outage(Span),
+    /// The way to the primary leads through this broker from now on, or no longer does; there was none for so long.
+    Way { broker: usize, relayed: bool, outage: Span },
     /// The command ends.
     End,
 }
@@ -42,11 +45,20 @@ impl Watch {
         let (events, heard) = bounded(WAITING_MAX);
         // On the client's own thread nothing is written, since whoever reads it may stand still.
         let told = events.clone();
+        let begins_through = client.through()?;
+        let mut relays = begins_through.is_some();
         client.on_reign(move |reigning| {
-            if let Reigning::Primary { outage, .. } = reigning {
-                let _ = told.try_send(Heard::Outage(outage));
-            }
+            let Reigning::Primary { outage, broker, relayed, .. } = reigning else { return };
+            let changed = std::mem::replace(&mut relays, relayed) != relayed;
+            let _ = told.try_send(if changed {
+                Heard::Way { broker: usize::from(broker.0), relayed, outage }
+            } else {
+                Heard::Outage(outage)
+            });
         })?;
+        if let Some(broker) = begins_through {
+            tell_way(client.brokers(), broker, true, None);
+        }
         let assumed = config.delays.failover;
         let mut watcher = Watcher {
             client: client.clone(),
@@ -92,6 +104,9 @@ impl Watcher {
             self.look_for_standstill(since.elapsed());
             match event {
                 Ok(Heard::Outage(outage)) => self.tell_outage(outage),
+                Ok(Heard::Way { broker, relayed, outage }) => {
+                    tell_way(self.client.brokers(), broker, relayed, Some(outage));
+                }
                 Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) if !self.look_for_absence() => return,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -176,4 +191,20 @@ impl Watcher {
         }
         true
     }
+}
+
+/// What has become of the way to the primary, which leads through a broker that stands by, or no longer does.
+fn tell_way(brokers: &[SocketAddr], broker: usize, relayed: bool, outage: Option<Span>) {
+    let through = brokers.get(broker).map_or_else(|| "its partner".to_owned(), ToString::to_string);
+    if !relayed {
+        return complain(&format!("verge: the primary at {through} is reached directly again"));
+    }
+    let others: Vec<String> = brokers.iter().map(ToString::to_string).filter(|it| *it != through).collect();
+    let primary = if others.is_empty() { "the primary".to_owned() } else { others.join(", ") };
+    let lost = outage.map_or_else(String::new, |outage| {
+        format!(" There was none for {outage}, in which more than tolerated may be lost.")
+    });
+    complain(&format!(
+        "verge: {primary} is out of reach from here, and messages pass through {through}, which stands by.{lost} Mend the way to {primary}"
+    ));
 }

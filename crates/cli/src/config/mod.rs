@@ -495,6 +495,7 @@ impl Understanding {
     fn limits(&self) -> Limits {
         Limits {
             links: self.size("limits.connections"),
+            relayed: self.size("limits.relayed"),
             streams: self.size("limits.streams"),
             sessions: self.size("limits.sessions"),
             filters_per_session: self.size("limits.filters_per_session"),

@@ -495,6 +495,12 @@ pub const KEYS: &[Key] = &[
         "Clients of one broker, of all protocols together. The partner and a few operators come in besides; fewer clients do where the host allows too few descriptors.",
     ),
     key(
+        "limits.relayed",
+        Kind::Integer(0, 65_536),
+        "1024",
+        "Clients at once that cannot reach the primary, and pass through its backup to it. Their connections there come on top of connections. 0: none.",
+    ),
+    key(
         "limits.connections_per_address",
         Kind::Integer(1, 1_000_000),
         "16384",

@@ -194,7 +194,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         net: &mut impl Effects,
     ) {
         match self.gate.as_deref_mut().and_then(|gate| gate.judged(ticket, user)) {
-            Some((link, Ok(()))) => net.present_again(link),
+            Some((link, Ok(()))) => self.wired(net).1.present_again(link),
             Some((link, Err(Refusal { reason, client, text }))) => {
                 self.turn_away(link, &client, reason, text, net);
             }

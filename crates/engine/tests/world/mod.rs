@@ -411,6 +411,20 @@ impl World {
         }
     }
 
+    /// Nothing passes between a client and a broker any more, without either being told.
+    pub fn cut_client(&mut self, client: usize, broker: usize) {
+        self.wall(client, broker, true);
+        let ends = [Who::Client(client), Who::Broker(broker)];
+        for conn in &mut self.conns {
+            conn.cut |= conn.ends.iter().all(|end| end.is_some_and(|(who, _)| ends.contains(&who)));
+        }
+    }
+
+    /// Something passes again, on new connections.
+    pub fn mend_client(&mut self, client: usize, broker: usize) {
+        self.wall(client, broker, false);
+    }
+
     /// Something passes again, on new connections; the old ones break.
     pub fn mend_pair(&mut self) {
         self.cut = false;
@@ -605,7 +619,7 @@ impl World {
         for (peer, within) in dials {
             let to = match who {
                 Who::Broker(index) => 1 - index,
-                Who::Client(_) | Who::Mqtt(_) => usize::from(peer.0),
+                Who::Client(_) | Who::Mqtt(_) => usize::from(peer.0) % 2,
             };
             let walled = matches!(who, Who::Client(client) if self.walls.contains(&(client, to)));
             let cut = walled || self.cut && matches!(who, Who::Broker(_));

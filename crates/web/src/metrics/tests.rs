@@ -98,7 +98,7 @@ fn snapshot() -> Snapshot {
         levels: vec![LevelStatus { level: 1, operators: 2, refused: 3, ..Default::default() }],
         failing: vec![Failing { operator: "mine".to_owned(), faults: [3, 2, 1] }],
         troubles: vec![("tls_broken", 3), ("door_pace", 0)],
-        states: [7, 8, 9],
+        states: [7, 8, 9, 10],
         share_ppm: 800_000,
         ..Default::default()
     };

@@ -26,7 +26,7 @@ fn any_reign() -> impl Strategy<Value = Reign> {
 }
 
 fn any_standing() -> impl Strategy<Value = Standing> {
-    (0_u8..5).prop_map(|byte| Standing::from_byte(byte).unwrap())
+    (0_u8..6).prop_map(|byte| Standing::from_byte(byte).unwrap())
 }
 
 /// Encodes the frame, reads it back and compares.
@@ -90,6 +90,10 @@ proptest! {
         round_trip(Frame::Unsubscribe { number: stream })?;
         round_trip(Frame::Session { incarnation, present: flag, client: &name, filter: &topic })?;
         round_trip(Frame::Records(topic.as_bytes()))?;
+        round_trip(Frame::RelayOpen { channel: stream, client: &name, address: &name, certificate: &topic })?;
+        round_trip(Frame::Relay { channel: stream, bytes: topic.as_bytes() })?;
+        round_trip(Frame::RelayRoom { channel: stream, bytes: stream })?;
+        round_trip(Frame::RelayEnd { channel: stream })?;
     }
 
     #[test]
@@ -140,14 +144,14 @@ proptest! {
     fn snapshots_round_trip(counters in prop::array::uniform12(any::<u64>()), latency in prop::array::uniform3(any::<i64>()), contract in any_contract(), name in "\\PC{0,30}", reign in any_reign(), standing in any_standing()) {
         let [arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations, clock_ahead, refused, promotions] = counters;
         round_trip(Frame::NodeStatus(NodeStatus {
-            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4,
+            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4, relayed: 8, relayed_names: &name, silent: 9, relayed_bytes: late,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
             clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
             known: arrived, store: StoreState::GivenUp, store_reason: &name,
         }))?;
         let row = StreamStatus {
             stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, subscribers: 2,
-            arrived, lost: late, longest_run: 4, late, latency: [Span(1), Span(2)],
+            arrived, lost: late, longest_run: 4, late, latency: [Span(1), Span(2)], silence: Span(3),
         };
         let mut rows = Vec::new();
         StreamStatuses::append(&mut rows, &row);
