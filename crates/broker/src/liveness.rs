@@ -10,7 +10,7 @@
 //! that works.
 //!
 //! The invariants: silence is counted in heartbeats that were sent here, not in time, so a process that stands still itself finds
-//! nobody silent; an old heartbeat, or anybody else's, counts for nothing; patience never exceeds [`Hearing::patience_max`].
+//! nobody silent; who is heard and does not hear counts as silent, since a broker that is cut off in one direction serves nobody; an old heartbeat, or anybody else's, counts for nothing; patience never exceeds [`Hearing::patience_max`].
 //!
 //! Left to others: what follows from silence ([`crate::Broker`]), the thread and its socket (`host`).
 //! Times are of a clock that is never set; only their differences count.
@@ -53,6 +53,8 @@ struct Heard {
     count: u64,
     /// Heartbeats sent here since.
     ticks: u32,
+    /// The highest number of ours that it has had, as far as it has said.
+    echoed: u64,
     still: Span,
     round_trip: Option<RoundTrip>,
     losses: Losses,
@@ -96,6 +98,8 @@ const LOSS_ODDS: f64 = 1e-9;
 const IN_A_ROW_MAX: u32 = 1_000;
 /// A share of each new round trip in the smoothed one.
 const SMOOTHING: i64 = 32;
+/// Heartbeats that may be under way, beyond the round trip, before one counts as not heard.
+const ECHO_SLACK: u64 = 2;
 /// How many mean deviations a heartbeat may be late.
 const DEVIATIONS: u64 = 4;
 
@@ -117,7 +121,7 @@ impl Liveness {
     pub fn listen_for(&mut self, now: Time, companion: Option<Companion>) {
         if self.companion != companion {
             self.companion = companion;
-            self.heard = Heard::nothing(now);
+            self.heard = Heard { echoed: self.sent, ..Heard::nothing(now) };
         }
     }
 
@@ -134,6 +138,7 @@ impl Liveness {
         }
         self.learn_round_trip(now, &beat);
         self.heard.take(now, &beat);
+        self.heard.echoed = self.heard.echoed.max(beat.heard);
         true
     }
 
@@ -182,7 +187,10 @@ impl Liveness {
     /// What is known of the companion; nothing before its first heartbeat.
     pub fn evidence(&self) -> Option<Evidence> {
         let companion = self.companion.filter(|_| self.heard.number > 0)?;
-        let silence = self.hearing.every * u64::from(self.heard.ticks);
+        // Who is heard and hears nothing is cut off as well: it would not know who reigns, and nobody could publish there.
+        let there_and_back = self.heard.round_trip.map_or(0, |it| it.mean.0 / self.hearing.every.0) as u64;
+        let unheard = (self.sent - self.heard.echoed).saturating_sub(there_and_back + ECHO_SLACK);
+        let silence = self.hearing.every * u64::from(self.heard.ticks).max(unheard);
         Some(Evidence {
             node: companion.node,
             silence,
@@ -215,6 +223,7 @@ impl Heard {
             came: 0,
             count: 0,
             ticks: 0,
+            echoed: 0,
             still: Span::ZERO,
             round_trip: None,
             losses: Losses { since_number: 0, since_count: 0, before: None },

@@ -21,6 +21,8 @@ struct Two {
     random: fastrand::Rng,
     loss_percent: f64,
     delay: [Span; 2],
+    /// What each sends is lost altogether.
+    cut: [bool; 2],
     /// The longest silence that each has seen of the other, as a share of its patience.
     worst: [f64; 2],
 }
@@ -43,6 +45,7 @@ impl Two {
             random: fastrand::Rng::with_seed(seed),
             loss_percent,
             delay,
+            cut: [false; 2],
             worst: [0.0; 2],
         }
     }
@@ -63,7 +66,7 @@ impl Two {
             }
             let mut sent = None;
             self.ends[end].handle_timeout(self.now, self.still[end], |beat| sent = Some(*beat));
-            let lost = self.random.f64() * 100.0 < self.loss_percent;
+            let lost = self.random.f64() * 100.0 < self.loss_percent || self.cut[end];
             if let Some(beat) = sent.filter(|_| !lost) {
                 let delay = Span(self.random.i64(self.delay[0].0..=self.delay[1].0));
                 self.under_way.push(std::cmp::Reverse((self.now + delay, 1 - end, beat)));
@@ -141,6 +144,22 @@ fn who_is_gone_is_found_silent_within_what_the_link_makes_necessary() {
         let most = Span::millis(26 + 3 * weather.2 + if weather.0 >= 1.0 { 25 } else { 0 });
         assert!(took <= most, "{weather:?}: {took}");
         assert!(took >= Span::millis(15), "{weather:?}: {took}");
+    }
+}
+
+#[test]
+fn who_is_heard_and_hears_nothing_is_found_silent_by_both() {
+    for weather in WEATHERS {
+        let mut two = Two::new(4, weather.0, delays(weather));
+        two.run(Span::secs(20));
+        two.cut[1] = true;
+        let took = two.until_silent(0);
+        assert!(took <= Span::millis(60 + 4 * weather.2), "{weather:?}: {took}");
+        let took = two.until_silent(1);
+        assert!(
+            took <= Span::millis(60 + 6 * weather.2),
+            "{weather:?}: {took}, by the one that is not heard"
+        );
     }
 }
 
