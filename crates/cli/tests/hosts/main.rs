@@ -8,4 +8,8 @@ mod lab;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
+mod deaths;
 mod guests;
+mod links;
+mod plant;

@@ -30,11 +30,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+/// How long a guest may take to start. Two seconds do, where nobody else works.
+const START: Duration = Duration::from_secs(180);
 /// Memory of a guest, of which it takes what it uses.
 const MEMORY: &str = "256M";
 /// Namespaces of all labs begin so; then comes the number of the process.
 const NAMESPACE: &str = "verge-hosts-";
+/// The time between two looks at a guest that starts.
+const LOOK: Duration = Duration::from_millis(5);
 /// More guests than anybody needs.
 const GUESTS_MAX: usize = 8;
 
@@ -75,7 +80,7 @@ impl Lab {
             network.plug(guest.number);
             guest.power_on();
         }
-        guests.iter().for_each(Guest::wait_for_boot);
+        guests.iter().for_each(|guest| guest.wait_for_boot());
         Some(Lab { guests, network, folder, _alone: alone })
     }
 
@@ -105,7 +110,15 @@ impl Drop for Lab {
         if std::thread::panicking() {
             self.guests.iter().for_each(Guest::print_logs);
         }
-        self.guests.iter().for_each(Guest::kill);
+        // Before the network, in which they are, and the folder.
+        self.guests.clear();
+    }
+}
+
+/// A guest that does not start ends with its test as well.
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -243,7 +256,14 @@ impl Guest {
     fn wait_for_boot(&self) {
         let console = self.folder.join(self.number.to_string()).join("console");
         let is_up = || std::fs::read(&console).unwrap().windows(5).any(|word| word == b"READY");
-        wait_until(&format!("the start of guest {}", self.number), is_up);
+        let since = Instant::now();
+        while !is_up() {
+            assert!(since.elapsed() < START, "guest {} did not start within {START:?}", self.number);
+            std::thread::sleep(LOOK);
+        }
+        // It has begun with whole seconds.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        self.must(&format!("date -s @{}.{:09}", now.as_secs(), now.subsec_nanos()));
     }
 
     fn begin(&self, script: &str, before: &str) -> Job {
@@ -282,7 +302,7 @@ impl Guest {
 }
 
 /// Of a log of a test that fails.
-const LOG_BYTES_SHOWN: usize = 8_000;
+const LOG_BYTES_SHOWN: usize = 4_000;
 
 /// What a script that has ended left behind.
 pub struct Ended {
