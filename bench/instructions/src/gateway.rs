@@ -35,7 +35,7 @@ impl Flow {
             bench.enter(link, Protocol::Mqtt, &hello.expect("a proper CONNECT"));
             if link != PUBLISHER {
                 let wants = subscribe(Version::V5, NonZeroU16::MIN, "hall/+/heat", qos);
-                bench.feed(link, &wants.expect("a proper SUBSCRIBE"));
+                bench.command(link, &wants.expect("a proper SUBSCRIBE"));
             }
         }
         let answered = qos == QoS::AtLeastOnce;

@@ -88,11 +88,11 @@ pub(crate) fn with_topics(topics: u64, contract: impl Fn(u64) -> Contract) -> Be
         let topic = format!("plant/sensor/{stream}");
         let contract = Some(contract(stream));
         let register = Register { stream: stream as u32, incarnation: 1, contract, topic: &topic };
-        bench.feed(PUBLISHER, &bytes(&Frame::Register(register)));
+        bench.command(PUBLISHER, &bytes(&Frame::Register(register)));
     }
     let subscriber = LinkId(FIRST_SUBSCRIBER);
     bench.enter(subscriber, Protocol::Verge, &hello(subscriber, Standing::Orphaned, "subscriber"));
-    bench.feed(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
+    bench.command(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
     bench
 }
 
@@ -112,15 +112,15 @@ impl Flow {
         // Enough is retained that a copy saves the rest, and a copy is due before the dispatch.
         let contract = Contract::every(PERIOD).deadline(Span::millis(100)).tolerate(0).retain(1_000);
         let register = Register { stream: 0, incarnation: 1, contract: Some(contract), topic: "t" };
-        bench.feed(PUBLISHER, &bytes(&Frame::Register(register)));
+        bench.command(PUBLISHER, &bytes(&Frame::Register(register)));
         for link in (FIRST_SUBSCRIBER..).take(subscribers as usize).map(LinkId) {
             let name = format!("subscriber {}", link.0);
             bench.enter(link, Protocol::Verge, &hello(link, Standing::Orphaned, &name));
-            bench.feed(link, &bytes(&Frame::Subscribe { number: 0, filter: "t" }));
+            bench.command(link, &bytes(&Frame::Subscribe { number: 0, filter: "t" }));
         }
         if copies {
             bench.enter(BACKUP, Protocol::Verge, &hello(BACKUP, Standing::Backup, "backup"));
-            bench.feed(BACKUP, &bytes(&Frame::Join));
+            bench.command(BACKUP, &bytes(&Frame::Join));
             bench.turn(BACKUP, &bytes(&Frame::Standby));
             assert!(bench.node.broker().is_protected());
         }

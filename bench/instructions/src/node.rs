@@ -63,7 +63,19 @@ impl Bench {
     /// Somebody connects and says this.
     pub(crate) fn enter(&mut self, link: LinkId, protocol: Protocol, first: &[u8]) {
         self.node.handle_link(self.now, link, LinkChange::Accepted(protocol), &mut self.net);
-        self.feed(link, first);
+        self.command(link, first);
+    }
+
+    /// Commands arrive, each of which may take several turns. Returns when all is done.
+    pub(crate) fn command(&mut self, link: LinkId, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            rest = &rest[self.node.handle_bytes(self.now, link, rest, &mut self.net)..];
+            if rest.is_empty() && self.node.next_deadline() > Time::ZERO {
+                return;
+            }
+            self.node.handle_timeout(self.now, &mut self.net);
+        }
     }
 
     /// Bytes arrive, all of them whole.
