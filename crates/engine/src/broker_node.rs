@@ -594,7 +594,7 @@ impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
         match link.channel() {
             None => self.net.offer_message(link, kind, message, full),
