@@ -380,6 +380,7 @@ pub enum Event<'a> {
 }
 
 impl fmt::Display for Event<'_> {
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Promoted { reign, cause, recovered } => {

@@ -262,7 +262,7 @@ impl Heard {
     /// What share of heartbeats does not come, in millionths.
     fn loss_ppm(&self) -> u32 {
         let [due, came] = self.due_and_came();
-        if due == 0 { 0 } else { ((due - came.min(due)) * 1_000_000 / due) as u32 }
+        ((due - came.min(due)) * 1_000_000).checked_div(due).unwrap_or(0) as u32
     }
 
     fn due_and_came(&self) -> [u64; 2] {

@@ -155,6 +155,7 @@ impl Bench {
         assert!(self.node.next_deadline() > self.now, "the broker asks to be woken again and again");
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each frame")]
     fn step(&mut self, step: &Step) {
         let link = LinkId(step.link);
         let word = WORDS[usize::from(step.word)];

@@ -437,6 +437,7 @@ impl Effects for Network {
     }
 
     /// Looks for the connection once, since this is done for nearly every message.
+    #[inline]
     fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
         let Network { slots, dirty, partner, .. } = self;
         let Some(connection) = slots.get_mut(link.0 as usize).and_then(Option::as_mut) else { return true };

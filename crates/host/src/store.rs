@@ -350,7 +350,10 @@ impl Store {
             let (owner, thread) = (Arc::clone(&shared), name.to_owned());
             let work = move || {
                 // Without either of its threads nothing is written any more.
-                if let Err(reason) = last_word(&thread, || Ok(work())) {
+                if let Err(reason) = last_word(&thread, || {
+                    work();
+                    Ok(())
+                }) {
                     owner.poison(&format!("its thread `{thread}` has ended: {reason}"));
                     owner.laid.notify_all();
                     owner.tell();

@@ -269,6 +269,7 @@ impl<'a> NodeStatus<'a> {
         put_text(out, self.store_reason, TEXT_BYTES_MAX);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one line for each counter")]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<NodeStatus<'a>, WireError> {
         let head = reader.head::<NodeHead>()?;
         let [

@@ -39,6 +39,7 @@ impl Effects for Outboxes {
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         self.boxes[link.0 as usize].push_message(kind, message);
     }
+    #[inline]
     fn offer_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>, full: usize) -> bool {
         let outbox = &mut self.boxes[link.0 as usize];
         let sends = outbox.len() < full;

@@ -77,7 +77,8 @@ fn assert_whole(world: &mut World, expected: &[(u32, &str)]) {
             later.map_or(format!("first {topic}"), |(_, text)| (*text).to_owned())
         })
         .collect();
-    (got.sort(), wanted.sort());
+    got.sort();
+    wanted.sort();
     assert_eq!(got, wanted, "{logs}");
     let records = |broker: usize, world: &mut World| disk(world, broker).records.clone();
     let count = |records: std::collections::BTreeMap<Vec<u8>, Vec<u8>>| {
