@@ -382,7 +382,8 @@ fn a_handover_whose_successor_dies_is_answered_with_no() {
 
 /// A pair, a publisher and a subscriber with one topic; the given client cannot reach broker b.
 fn without_way_to_b(client: impl Fn(&world::run::Run) -> usize) -> world::run::Run {
-    let mut run = run(&[urgent()]);
+    // The other broker lets nobody through, as where it is full.
+    let mut run = run_with(|settings| settings.limits.relayed = 0, &[urgent()]);
     run.publish_for(Span::millis(200));
     let client = client(&run);
     run.world.wall(client, 1, true);
@@ -417,6 +418,7 @@ fn a_publisher_that_cannot_reach_the_new_primary_is_forwarded_for_a_while_and_th
 #[test]
 fn what_a_standby_cannot_take_is_not_refused() {
     let mut world = World::protected(|settings| {
+        settings.limits.relayed = 0;
         settings.limits.streams = 1;
         settings.limits.sessions = 1;
     });
@@ -463,6 +465,7 @@ fn a_subscription_for_which_a_standby_had_no_room_is_asked_again_when_it_reigns(
 #[test]
 fn a_backup_gives_up_as_few_unadmitted_streams_as_it_must() {
     let mut world = World::protected(|settings| {
+        settings.limits.relayed = 0;
         if !settings.prefers_to_reign {
             settings.limits.streams = 3;
             settings.limits.ring_slots_max = 16;

@@ -185,7 +185,7 @@ fn copies_that_grew_apart_are_put_aside_with_the_numbers() {
         retain(&mut world, publisher, &format!("apart/{number}"), &[7; 60_000]);
     }
     world.start(1);
-    world.run_for(Span::secs(5));
+    world.run_for(Span::secs(30));
     let logs = logs(&mut world);
     assert!(world.broker(0).is_primary() && world.broker(0).is_protected(), "{logs}");
     let said = logs_of(&mut world, 1);
