@@ -342,12 +342,6 @@ impl World {
                     strike.cut_off.extend(ends.into_iter().flatten().filter(|host| *host >= 2));
                 }
             }
-            Act::Partition { from, to, .. } => {
-                let hosts: Vec<usize> = from.iter().chain(to).filter_map(|it| self.find(*it)).collect();
-                if hosts.contains(&self.primary()) {
-                    strike.cut_off.extend(hosts.into_iter().filter(|host| *host >= 2));
-                }
-            }
             _ => {}
         }
         strike
@@ -523,9 +517,6 @@ impl World {
             }
         }
         for (one, other) in &ways {
-            if (*one >= 2 || *other >= 2) && span >= PATIENCE {
-                self.doubt_between(*one, *other);
-            }
             let name = self.hosts[*other].name.clone();
             self.tell(*one, || format!("cannot reach {name} for {span}"));
         }

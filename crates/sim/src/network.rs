@@ -735,15 +735,6 @@ impl World {
         self.conns.iter_mut().filter(of_host).for_each(|conn| conn.doubted = true);
     }
 
-    /// Nothing passes between two hosts for so long that clients may give up their connections.
-    pub(crate) fn doubt_between(&mut self, one: usize, other: usize) {
-        let between = |conn: &&mut Conn| {
-            let hosts = conn.ends.map(|end| end.host);
-            hosts.contains(&one) && hosts.contains(&other)
-        };
-        self.conns.iter_mut().filter(between).for_each(|conn| conn.doubted = true);
-    }
-
     /// Whether a connection stands between two hosts, as both of them see it.
     pub(crate) fn is_joined(&self, one: usize, other: usize) -> bool {
         self.conns.iter().any(|conn| {

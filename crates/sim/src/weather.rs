@@ -44,10 +44,6 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     if maker.one_in(3) {
         maker.add_devices(&mut scenario);
     }
-    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(41));
-    if maker.one_in(4) {
-        maker.cut_off_from_the_primary(&mut scenario);
-    }
     scenario
 }
 
@@ -390,21 +386,6 @@ impl Maker {
             }
         }
         scenario.publishers = publishers;
-    }
-
-    /// A client does not reach the primary for a while, or two do not, in which it could pass through the backup. The pair is whole.
-    fn cut_off_from_the_primary(&mut self, scenario: &mut Scenario) {
-        for _ in 0..self.random.usize(1..=2) {
-            let client = if self.random.bool() {
-                Target::Publisher(self.random.usize(0..scenario.publishers.len()))
-            } else {
-                Target::Subscriber(self.random.usize(0..scenario.subscribers.len()))
-            };
-            let (from, to) = (vec![client], vec![Target::Primary]);
-            let act = Act::Partition { from, to, one_way: false, span: self.millis(500, 4_000) };
-            let when = When::Settled(self.micros(0, 300_000));
-            scenario.faults.push(Fault { when, act });
-        }
     }
 
     /// A set of graphs after somebody has worked on it: one is taken out, changed or put in, or several of that.

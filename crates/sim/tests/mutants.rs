@@ -50,7 +50,6 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::ForgetKept, "retained", Weather::Assumed, 600),
     (Mutant::LeaveNoWill, "wills", Weather::Assumed, 120),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
-    (Mutant::LetNobodyThrough, "losses", Weather::Assumed, 200),
 ];
 
 #[test]

@@ -16,7 +16,6 @@
 //! - what a subscriber missed while a fault had cut it off, as far as newer messages have taken its place in the ring;
 //! - what a publisher sent while a fault had cut it off and no longer retains;
 //! - what was under way around a fault outside of the model;
-//! - what a client that is cut off from the primary alone misses or sends before it has found its way through the backup;
 //! - results that no broker's graphs promised while they changed ([`super::served`]);
 //! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent.
 
@@ -132,11 +131,9 @@ impl Losses {
     /// A client has a primary again. What a publisher retains is sent again; what it no longer does is gone, by contract.
     /// What a subscriber missed is sent, as far as the broker still has it. `next`: the numbers that come next in a
     /// publisher's streams.
-    pub(super) fn follows(&mut self, host: usize, relayed: bool, next: &[(u32, u64)], ledger: &mut Ledger) {
-        // Older news may still reach it before it notices, so it counts as cut off until everything is whole. Not so one that passes
-        // through the backup: from now on nothing of it may be lost.
-        let since = if relayed { self.cut.remove(&host) } else { self.cut.get(&host).copied() };
-        let Some(since) = since else { return };
+    pub(super) fn follows(&mut self, host: usize, next: &[(u32, u64)], ledger: &mut Ledger) {
+        // Older news may still reach it before it notices, so it counts as cut off until everything is whole.
+        let Some(since) = self.cut.get(&host).copied() else { return };
         for (number, next) in next {
             let Some(stream) = ledger.stream_mut(*number) else { continue };
             let from = stream.messages.partition_point(|message| message.accepted < since) as u64;
@@ -269,11 +266,6 @@ pub(crate) struct Strike {
     pub(crate) cut_off: Vec<usize>,
 }
 
-/// Whether one client is cut off from the primary alone.
-fn is_half_reachable(from: &[Target], to: &[Target]) -> bool {
-    matches!((from, to), ([Target::Publisher(_) | Target::Subscriber(_)], [Target::Primary]))
-}
-
 /// Whether the guarantees cover a fault that happens while everything is whole.
 pub(super) fn is_assumed(act: &Act) -> bool {
     let broker = |target: &Target| matches!(target, Target::Primary | Target::Backup | Target::Broker(_));
@@ -281,7 +273,6 @@ pub(super) fn is_assumed(act: &Act) -> bool {
         Act::Crash { target, .. } | Act::HostCrash { target, .. } | Act::Pause { target, .. } => {
             broker(target)
         }
-        Act::Partition { from, to, one_way: false, .. } if is_half_reachable(from, to) => true,
         Act::Partition { from, to, .. } => from.iter().chain(to).all(broker),
         Act::Break { .. } | Act::Handover | Act::Graphs { .. } => true,
         Act::ClockStep { .. } | Act::Slow { .. } => false,

@@ -242,21 +242,14 @@ impl Watch {
     }
 
     /// A client follows another primary, or none. `next`: the numbers that come next in its streams.
-    pub(crate) fn follows(
-        &mut self,
-        now: Time,
-        host: usize,
-        reign: Option<Reign>,
-        relayed: bool,
-        next: &[(u32, u64)],
-    ) {
+    pub(crate) fn follows(&mut self, now: Time, host: usize, reign: Option<Reign>, next: &[(u32, u64)]) {
         let result = self.epochs.follows(now, host, reign);
         self.verdict(now, epochs::NAME, result);
         let publishes = !next.is_empty();
         let result = self.failover.follows(now, host, reign, publishes);
         self.verdict(now, failover::NAME, result);
         if reign.is_some() {
-            self.losses.follows(host, relayed, next, &mut self.ledger);
+            self.losses.follows(host, next, &mut self.ledger);
         }
     }
 
