@@ -21,8 +21,6 @@ use contract::{Contract, Loss, Span, Time};
 
 /// For looks that come late, clocks that differ, and fail-overs.
 const TOLERANCE: Span = Span::secs(1);
-/// A round of looks at all streams begins so often at most; a silence is seen that much later.
-const EVERY: Span = Span::millis(500);
 /// What is learnt of pauses is bounded: no stream is left alone for longer than twice this.
 const USUAL_MAX: Span = Span::secs(24 * 3600);
 
@@ -84,9 +82,6 @@ pub(crate) struct Silences {
     /// What was seen before does not count: since then this broker reigns, or its clock has jumped.
     from: Time,
     reigns: bool,
-    /// The streams are listened to in this round of looks, and the next round that does not begin before this leaves them out.
-    listens: bool,
-    next_at: Time,
 }
 
 impl Silences {
@@ -126,14 +121,7 @@ impl Broker {
         if std::mem::replace(&mut self.silences.reigns, reigns) != reigns {
             self.silences.begin_anew(now);
         }
-        if self.next_look == 0 {
-            // Housekeeping looks far more often than a silence has to be noticed.
-            self.silences.listens = now >= self.silences.next_at || now + EVERY < self.silences.next_at;
-            if self.silences.listens {
-                self.silences.next_at = now + EVERY;
-            }
-        }
-        if !reigns || !self.silences.listens {
+        if !reigns {
             return;
         }
         let places = self.next_look..(self.next_look + STREAMS_PER_LOOK).min(self.table.streams.len());
