@@ -17,7 +17,7 @@ use crate::standby::Telling;
 use crate::status::{Stats, Survey};
 use crate::table::{Stream, Table};
 use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
-use contract::{Admission, Filters, Reign, Time, TopicFilter};
+use contract::{Admission, Filters, Reign, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::limits::OPERATOR_NAMES;
@@ -25,6 +25,9 @@ use wire::{
     Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
     Standing, StoreState,
 };
+
+/// A client that said something on its own way so recently does not need the one through the backup.
+const HEARD_DIRECTLY: Span = Span::millis(500);
 
 /// What somebody is told for whom there is no place.
 const CROWDED: &str = "the broker's limit of connections is reached";
@@ -616,6 +619,14 @@ impl Broker {
             if known > hello.incarnation {
                 let text = "a client of this name has started later: give every client a name of its own";
                 return self.expel(from, FarewellReason::Replaced, text, out);
+            }
+            // Its greeting through the backup was overtaken by the one with which it came directly, and that connection lives.
+            let directly =
+                older.channel().is_none() && from.channel().is_some() && known == hello.incarnation;
+            let heard = self.links.get(older).map_or(Time::ZERO, |link| link.heard);
+            if directly && now < heard + HEARD_DIRECTLY {
+                let text = "the primary is reached without this way";
+                return out.close(from, &Farewell { reason: FarewellReason::NoWay, text });
             }
             // One that came through the backup and now comes directly ends its old link by itself, when what was under way has come.
             let moves = older.channel().is_some() && from.channel().is_none() && known == hello.incarnation;
