@@ -58,7 +58,6 @@ struct Heard {
     still: Span,
     round_trip: Option<RoundTrip>,
     losses: Losses,
-    gaps: Gaps,
 }
 
 /// A smoothed round trip and its mean deviation.
@@ -76,20 +75,10 @@ struct Losses {
     before: Option<[u64; 2]>,
 }
 
-/// The longest silences that ended, of this window and the one before, in heartbeats sent here.
-#[derive(Clone, Copy, Debug)]
-struct Gaps {
-    now: u32,
-    before: u32,
-    left: u32,
-}
-
 /// Sent heartbeats whose time is remembered, for round trips.
 const MEMORY: usize = 64;
 /// Numbers in a window of losses.
 const LOSS_WINDOW: u64 = 2_000;
-/// Heartbeats in a window of silences.
-const GAP_WINDOW: u32 = 6_000;
 /// One loss in so many is assumed before anything has been seen.
 const ASSUMED_LOSS: u64 = 1_000;
 /// So many heartbeats of a living companion in a row are lost once in a thousand million.
@@ -208,10 +197,7 @@ impl Liveness {
         let Hearing { every, patience, patience_max } = self.hearing;
         let uneven = self.heard.round_trip.map_or(Span::ZERO, |it| it.deviation * DEVIATIONS);
         let lost = every * u64::from(self.heard.losses_in_a_row() + 1);
-        let longest = every * u64::from(self.heard.gaps.longest());
-        // One that was nearly too long says that longer ones will come.
-        let narrow = if longest * 4 > patience * 3 { longest + longest } else { Span::ZERO };
-        (patience.max(lost) + uneven).max(narrow).min(patience_max.max(patience))
+        (patience.max(lost) + uneven).min(patience_max.max(patience))
     }
 }
 
@@ -227,7 +213,6 @@ impl Heard {
             still: Span::ZERO,
             round_trip: None,
             losses: Losses { since_number: 0, since_count: 0, before: None },
-            gaps: Gaps { now: 0, before: 0, left: GAP_WINDOW },
         }
     }
 
@@ -238,7 +223,6 @@ impl Heard {
         }
         let ahead = beat.number.saturating_sub(self.number);
         self.came = self.came.checked_shl(u32::try_from(ahead).unwrap_or(u32::MAX)).unwrap_or(0) | 1;
-        self.gaps.end(self.ticks);
         (self.number, self.at, self.ticks, self.still) = (beat.number, now, 0, beat.still);
         self.count += 1;
         let due = self.number - self.losses.since_number;
@@ -283,21 +267,6 @@ impl Heard {
             (odds, in_a_row) = (odds * share, in_a_row + 1);
         }
         in_a_row
-    }
-}
-
-impl Gaps {
-    /// A silence of so many heartbeats has ended.
-    fn end(&mut self, ticks: u32) {
-        self.now = self.now.max(ticks);
-        self.left = self.left.saturating_sub(ticks.max(1));
-        if self.left == 0 {
-            *self = Gaps { now: 0, before: self.now, left: GAP_WINDOW };
-        }
-    }
-
-    fn longest(&self) -> u32 {
-        self.now.max(self.before)
     }
 }
 
