@@ -89,6 +89,8 @@ const IN_A_ROW_MAX: u32 = 1_000;
 const SMOOTHING: i64 = 32;
 /// Heartbeats that may be under way, beyond the round trip, before one counts as not heard.
 const ECHO_SLACK: u64 = 2;
+/// What is off by more heartbeats than this counts as so much.
+const OUTLIER: u64 = 4;
 /// How many mean deviations a heartbeat may be late.
 const DEVIATIONS: u64 = 4;
 
@@ -125,7 +127,10 @@ impl Liveness {
             // It was overtaken, or somebody sends it again: it says nothing of now, but if it is new, it was not lost.
             return self.heard.take_late(&beat);
         }
-        self.learn_round_trip(now, &beat);
+        // Nor does one that waited here for this process to go on.
+        if now <= self.next_at + self.hearing.every {
+            self.learn_round_trip(now, &beat);
+        }
         self.heard.take(now, &beat);
         self.heard.echoed = self.heard.echoed.max(beat.heard);
         true
@@ -137,12 +142,17 @@ impl Liveness {
         }
         let sent_at = self.sent_at[(beat.heard % MEMORY as u64) as usize];
         let sample = (now.since(sent_at) - beat.held).max(Span::ZERO);
+        // One that waited for a process which stood still says little of the link.
+        let (outlier, every) = (self.hearing.every * OUTLIER, self.hearing.every);
         self.heard.round_trip = Some(match self.heard.round_trip {
-            None => RoundTrip { mean: sample, deviation: Span(sample.0 / 2) },
-            Some(RoundTrip { mean, deviation }) => RoundTrip {
-                mean: Span(mean.0 + (sample.0 - mean.0) / SMOOTHING),
-                deviation: Span(deviation.0 + ((sample.0 - mean.0).abs() - deviation.0) / SMOOTHING),
-            },
+            None => RoundTrip { mean: sample, deviation: Span(sample.0 / 2).min(every) },
+            Some(RoundTrip { mean, deviation }) => {
+                let off = (sample.0 - mean.0).clamp(-outlier.0, outlier.0);
+                RoundTrip {
+                    mean: Span(mean.0 + off / SMOOTHING),
+                    deviation: Span(deviation.0 + (off.abs() - deviation.0) / SMOOTHING),
+                }
+            }
         });
     }
 
