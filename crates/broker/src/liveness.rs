@@ -91,6 +91,8 @@ const SMOOTHING: i64 = 32;
 const ECHO_SLACK: u64 = 2;
 /// What is off by more heartbeats than this counts as so much.
 const OUTLIER: u64 = 4;
+/// More heartbeats in a row than a lossy link loses.
+const OUTAGE: u64 = 8;
 /// How many mean deviations a heartbeat may be late.
 const DEVIATIONS: u64 = 4;
 
@@ -232,6 +234,10 @@ impl Heard {
             self.losses.since_number = beat.number - 1;
         }
         let ahead = beat.number.saturating_sub(self.number);
+        if self.number > 0 && ahead > OUTAGE {
+            // So many in a row were cut off, and say nothing of what a link loses now and then.
+            self.losses.since_number += ahead - 1;
+        }
         self.came = self.came.checked_shl(u32::try_from(ahead).unwrap_or(u32::MAX)).unwrap_or(0) | 1;
         (self.number, self.at, self.ticks, self.still) = (beat.number, now, 0, beat.still);
         self.count += 1;
