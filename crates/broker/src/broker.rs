@@ -228,7 +228,8 @@ impl Broker {
             Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply)
                 .with_lazy(replication.lazy());
         let pair =
-            Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now);
+            Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now)
+                .keep_within(settings.delays.failover);
         let mut rules: Filters<Vec<usize>> = Filters::default();
         for (place, rule) in settings.topics.iter().enumerate() {
             rules.change(rule.filter.as_str(), |places| places.push(place));

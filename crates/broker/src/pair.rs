@@ -156,6 +156,8 @@ pub(crate) struct Pair {
     /// The process that this broker last stood by for.
     primary_node: NodeId,
     caution: Caution,
+    /// Patience is not doubled beyond this, so that a death is noticed within what contracts count with.
+    doubled_max: Span,
 }
 
 /// What has been learnt of suspicions that were wrong.
@@ -227,12 +229,20 @@ impl Pair {
             poll: Polling { next_at: Time::NEVER, number: 0, answered: true, doubted: false, misses: 0 },
             primary_node: NodeId(0),
             caution: Caution { doublings: 0, since: now, suspected: None, false_takeovers: 0 },
+            doubled_max: Span::ZERO,
         }
     }
 
     /// What this broker remembers may be old.
     pub(crate) fn doubt(&mut self) {
         self.doubts = true;
+    }
+
+    /// Contracts count with this fail-over time. A wrong suspicion costs duplicates, and a late one messages, so patience is doubled only as
+    /// far as there is room: beside polls and an attempt to connect, one poll is left for the ways.
+    pub(crate) fn keep_within(mut self, failover: Span) -> Pair {
+        self.doubled_max = failover - self.detection.connect - self.detection.poll * 2;
+        self
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -424,7 +434,7 @@ impl Pair {
         self.dial_at = now + self.detection.retry;
         match self.role {
             // An attempt may be lost on the way; who refuses it is there, and no broker is.
-            Role::Backup { primary: None, .. } if !refused && self.lives(evidence) == Some(true) => {
+            Role::Backup { primary: None, .. } if !refused && self.lives(now, evidence) == Some(true) => {
                 self.dial_at = now;
                 Decision::Stay
             }
@@ -691,7 +701,7 @@ impl Pair {
 
     /// The connection to the primary is gone, and it could not be reached in time. Whoever lives all the same is tried again.
     fn reach_verdict(&mut self, now: Time, synced: bool, evidence: Option<Evidence>) -> Decision {
-        if self.lives(evidence) != Some(true) {
+        if self.lives(now, evidence) != Some(true) {
             return self.take_over(now, synced);
         }
         let again = now + self.verdict_within();
@@ -747,7 +757,8 @@ impl Pair {
 
     /// How long silence is borne, where it takes so long to be sure in itself.
     pub(crate) fn patience_for(&self, now: Time, span: Span) -> Span {
-        (span * (1 << self.doublings(now))).min(self.detection.patience_max.max(span))
+        let most = self.detection.patience_max.min(self.doubled_max);
+        (span * (1 << self.doublings(now))).min(most.max(span))
     }
 
     /// How many polls in a row may stay unanswered, while nothing else tells.
@@ -759,18 +770,19 @@ impl Pair {
     }
 
     /// What heartbeats say of the primary that this broker stands by for, or last stood by for: whether it lives. `None`: nothing.
-    fn lives(&self, evidence: Option<Evidence>) -> Option<bool> {
-        self.is_alive(self.primary_node, evidence)
+    fn lives(&self, now: Time, evidence: Option<Evidence>) -> Option<bool> {
+        self.is_alive(now, self.primary_node, evidence)
     }
 
-    fn is_alive(&self, node: NodeId, evidence: Option<Evidence>) -> Option<bool> {
+    fn is_alive(&self, now: Time, node: NodeId, evidence: Option<Evidence>) -> Option<bool> {
         let evidence = evidence.filter(|evidence| evidence.node == node)?;
         if Mutant::IgnoreHeartbeats.is_on() {
             return None;
         }
-        let patience = evidence.patience * (1 << self.caution.doublings.min(DOUBLINGS_MAX));
-        let patience = patience.min(self.detection.patience_max.max(evidence.patience));
-        Some(evidence.silence < patience && evidence.still < self.detection.stall)
+        Some(
+            evidence.silence < self.patience_for(now, evidence.patience)
+                && evidence.still < self.detection.stall,
+        )
     }
 
     fn go_first(&mut self, news: News) -> Decision {
@@ -798,7 +810,7 @@ impl Pair {
         self.poll.doubted = false;
         if !self.poll.answered {
             self.poll.misses = self.poll.misses.saturating_add(1);
-            let lives = self.lives(evidence);
+            let lives = self.lives(now, evidence);
             if lives != Some(true) && self.poll.misses >= self.tolerated_misses(now) {
                 let still = lives.is_some() && evidence.is_some_and(|it| it.still >= self.detection.stall);
                 let cause = if still { PromotionCause::Stalled } else { PromotionCause::Silent };
@@ -815,14 +827,14 @@ impl Pair {
         }
         self.poll.answered = false;
         self.poll.number += 1;
-        self.poll.next_at = now + self.next_poll_within(evidence);
+        self.poll.next_at = now + self.next_poll_within(now, evidence);
         Decision::Poll(link, self.poll.number)
     }
 
     /// When heartbeats will say that the primary is gone, if that is before the next poll would be due.
-    fn next_poll_within(&self, evidence: Option<Evidence>) -> Span {
+    fn next_poll_within(&self, now: Time, evidence: Option<Evidence>) -> Span {
         let poll = self.detection.poll;
-        let waits = self.poll.misses > 0 && self.lives(evidence) == Some(true);
+        let waits = self.poll.misses > 0 && self.lives(now, evidence) == Some(true);
         let left = evidence.filter(|_| waits).map_or(poll, |it| it.patience - it.silence);
         // Not more often than heartbeats come.
         left.max(self.detection.hearing().every).min(poll)
@@ -831,7 +843,7 @@ impl Pair {
     /// The backup has been silent for long, or the clock has jumped: it has until the second look to poll. Whoever lives has longer.
     fn doubt_backup(&mut self, now: Time, partner: Partner, evidence: Option<Evidence>) -> Decision {
         let node = self.node_of(partner.link).unwrap_or(NodeId(0));
-        let lives = self.is_alive(node, evidence) == Some(true) && now < partner.heard + DEAF_MAX;
+        let lives = self.is_alive(now, node, evidence) == Some(true) && now < partner.heard + DEAF_MAX;
         if partner.doubted && !lives {
             return Decision::DropBackup(partner.link, Loneliness::Silent);
         }

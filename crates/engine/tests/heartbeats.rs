@@ -26,7 +26,11 @@ const SILENT: Evidence = Evidence { silence: Span::millis(20), ..ALIVE };
 
 /// A broker that stands by and knows everything, and its connection to the primary.
 fn backup() -> (Alone<BrokerNode<Log>>, LinkId) {
-    let mut broker = Alone::broker(1, |_| {});
+    backup_of(|_| {})
+}
+
+fn backup_of(tune: fn(&mut broker::Settings)) -> (Alone<BrokerNode<Log>>, LinkId) {
+    let mut broker = Alone::broker(1, tune);
     let primary = broker.accept();
     broker.tell(primary, &hello(Standing::Primary, "a", OTHER, 1));
     broker.tell(primary, &Frame::Synced);
@@ -107,7 +111,7 @@ fn a_backup_that_polls_late_is_not_dropped_while_its_heartbeats_come() {
 
 #[test]
 fn a_suspicion_that_was_wrong_makes_it_wait_longer() {
-    let (mut broker, primary) = backup();
+    let (mut broker, primary) = backup_of(|settings| settings.delays.failover = Span::millis(100));
     broker.hear(Some(SILENT));
     broker.pass(Span::millis(41));
     assert!(broker.state().is_primary());
@@ -151,5 +155,19 @@ fn whoever_knew_everything_a_moment_ago_does_not_search_either() {
     assert!(broker.state().follows(again) && !broker.state().is_protected());
     broker.close(again);
     broker.refuse_dials();
+    assert!(broker.state().is_primary());
+}
+
+#[test]
+fn no_wrong_suspicion_makes_a_death_be_noticed_later_than_contracts_count_with() {
+    // With the usual fail-over time of 50 ms there is no room to wait longer.
+    let (mut broker, primary) = backup();
+    broker.hear(Some(SILENT));
+    broker.pass(Span::millis(41));
+    broker.tell(primary, &reign(Standing::Primary, OTHER, 1));
+    broker.tell(primary, &reign(Standing::Primary, OTHER, 9));
+    broker.tell(primary, &Frame::Synced);
+    assert!(broker.state().follows(primary));
+    broker.pass(Span::millis(41));
     assert!(broker.state().is_primary());
 }
