@@ -88,13 +88,14 @@ impl Event<'_> {
             Event::Reincarnated { .. } => "reincarnated",
             Event::DeadlineMissed { .. } => "deadline_missed",
             Event::LossRun { .. } => "loss_run",
+            Event::OutOfMemory { .. } => "out_of_memory",
         }
     }
 
     /// How grave it is.
     pub fn severity(&self) -> Severity {
         match self {
-            Event::Unprotected { .. } | Event::LossRun { .. } => Severity::Error,
+            Event::Unprotected { .. } | Event::LossRun { .. } | Event::OutOfMemory { .. } => Severity::Error,
             Event::Promoted { .. }
             | Event::SteppedDown { .. }
             | Event::Joined { .. }
@@ -114,7 +115,8 @@ impl Event<'_> {
             | Event::Refused { topic, .. }
             | Event::TooFast { topic, .. }
             | Event::DeadlineMissed { topic, .. }
-            | Event::LossRun { topic, .. } => topic,
+            | Event::LossRun { topic, .. }
+            | Event::OutOfMemory { topic, .. } => topic,
             Event::SubscriptionRefused { filter, .. } => filter,
             // Many connections may be closed for one reason, and their names are the peers' choice.
             Event::Expelled { reason, .. } => reason,
@@ -193,6 +195,12 @@ impl Event<'_> {
                 hear("ahead_seconds", Seconds(*ahead));
             }
             Event::Reincarnated { client } => hear("client", Text(client)),
+            Event::OutOfMemory { topic, publisher, messages, reason } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("messages", Number(*messages));
+                hear("reason", Text(reason));
+            }
             Event::DeadlineMissed { topic, publisher, by, missed } => {
                 hear("topic", Text(topic));
                 hear("client", Text(publisher));

@@ -24,6 +24,7 @@ impl Broker {
             self.forgive(now);
         }
         self.housekeeping_at = now + INTERVAL;
+        self.divide(now, out);
         self.resume_subscribers(out);
         self.continue_sync(out);
         self.close_silent_links(now, out);
@@ -49,6 +50,7 @@ impl Broker {
         if Mutant::LeaveDeferred.is_on() {
             return;
         }
+        self.sessions.iter_mut().for_each(|(_, session)| session.trim());
         let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(index, out));
     }

@@ -1,6 +1,7 @@
 //! Topics and their streams.
 
 use crate::lazy::Copying;
+use crate::memory::Shortage;
 use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
@@ -121,6 +122,9 @@ pub(crate) struct Record {
     /// For results: the stream of the messages that they stand for.
     pub(crate) made_of: Option<u32>,
     pub(crate) troubles: Troubles,
+    /// Messages that were not kept for want of memory, of which its publisher has not been told, and why not.
+    pub(crate) untold: u32,
+    pub(crate) shortage: Option<Shortage>,
     /// What the ring had counted when it was new, and since then copies, and numbers that the primary was done with: no messages that
     /// arrived here.
     pub(crate) uncounted: u64,
@@ -160,6 +164,8 @@ impl Record {
             results: Vec::new(),
             made_of: None,
             troubles: Troubles::default(),
+            untold: 0,
+            shortage: None,
             uncounted: 0,
             guesses_next_seq: false,
             apart: Times::default(),
@@ -252,6 +258,10 @@ pub(crate) struct Troubles {
     pub(crate) told_lost_at: Time,
     pub(crate) told_late_at: Time,
     pub(crate) told_late: u64,
+    /// The same for what was not kept for want of memory, how much of it there was, and of how much was told.
+    pub(crate) told_short_at: Time,
+    pub(crate) short: u64,
+    pub(crate) told_short: u64,
 }
 
 impl Troubles {

@@ -1,5 +1,6 @@
 //! A broker as a node.
 
+use crate::driving::DRAINED_BYTES;
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
@@ -39,6 +40,11 @@ pub trait Reporter {
         false
     }
 
+    /// Told about every ten seconds: memory of messages that was given back since the last time, which the process may give back in turn.
+    fn tidy(&mut self, freed: usize) {
+        let _ = freed;
+    }
+
     /// Where the next client comes from that wants to be known, if that is known.
     fn caller(&mut self, address: Option<IpAddr>) {
         let _ = address;
@@ -61,7 +67,18 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) gate: Option<Box<Gate>>,
     /// When a client of another protocol was last refused something in the operator's hearing.
     pub(crate) complained_at: Time,
+    tidied: Tidied,
 }
+
+/// When memory was last looked at, and how much messages had.
+#[derive(Clone, Copy, Default)]
+struct Tidied {
+    at: Time,
+    bytes: usize,
+}
+
+/// Between two such looks.
+const TIDY_INTERVAL: Span = Span::secs(10);
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
 pub(crate) const JOBS_PER_PORTION: usize = 64;
@@ -95,22 +112,35 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
     /// A broker that has just started.
     pub fn with_operators(settings: Settings, reporter: R, operators: O) -> BrokerNode<R, O> {
         let broker = Broker::new(settings);
-        BrokerNode { broker, reporter, operators, gateway: None, gate: None, complained_at: Time::ZERO }
+        let (complained_at, tidied) = (Time::ZERO, Tidied::default());
+        BrokerNode { broker, reporter, operators, gateway: None, gate: None, complained_at, tidied }
     }
 }
 
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, complained_at, tidied, .. } = self;
         gateway.record(reporter.keeps());
-        BrokerNode { broker, reporter, operators, gateway: Some(Box::new(gateway)), gate, complained_at }
+        let gateway = Some(Box::new(gateway));
+        BrokerNode { broker, reporter, operators, gateway, gate, complained_at, tidied }
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, complained_at, .. } = self;
-        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at }
+        let BrokerNode { broker, reporter, operators, gate, complained_at, tidied, .. } = self;
+        BrokerNode { broker, reporter, operators, gateway: None, gate, complained_at, tidied }
+    }
+
+    /// Has memory given back that messages do not need any more.
+    fn tidy(&mut self, now: Time) {
+        // A clock that went back must not keep us from it.
+        if now < self.tidied.at + TIDY_INTERVAL && self.tidied.at <= now {
+            return;
+        }
+        let bytes = self.broker.stored_bytes();
+        let before = std::mem::replace(&mut self.tidied, Tidied { at: now, bytes });
+        self.reporter.tidy(before.bytes.saturating_sub(bytes));
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -297,6 +327,12 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        self.tidy(now);
+        if let Some(gateway) = self.gateway.as_deref_mut() {
+            self.broker.share_with(gateway.clients());
+            // A connection is said to have room again once less than this waits on it.
+            gateway.limit_backlogs(now, self.broker.backlog_part().max(DRAINED_BYTES + 1), net);
+        }
         let (broker, mut wired) = self.wired(net);
         broker.handle_timeout(now, &mut wired);
         self.handle_gateway_timeout(now, net);
@@ -370,6 +406,12 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     fn covered(&mut self, stream: u32, seq: u64) {
         if let Some(gateway) = &mut self.gateway {
             gateway.covered(stream, seq, self.net);
+        }
+    }
+
+    fn given_up(&mut self, stream: u32, seq: u64) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.given_up(stream, seq, self.net);
         }
     }
 

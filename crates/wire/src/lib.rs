@@ -26,4 +26,4 @@ pub use secret::Secret;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;

@@ -83,6 +83,9 @@ fn in_order(mut records: Vec<Record>) -> Vec<u8> {
     bytes
 }
 
+/// So much is worth the time that giving it back takes.
+const MUCH_FREED: usize = 1 << 20;
+
 impl Reporter for Around {
     fn report(&mut self, event: &Event<'_>) {
         self.lines.report(event);
@@ -104,6 +107,10 @@ impl Reporter for Around {
                 None => store.remove(record.key.into()),
             }
         }
+    }
+
+    fn tidy(&mut self, freed: usize) {
+        crate::allocator::give_back(freed >= MUCH_FREED);
     }
 
     fn caller(&mut self, address: Option<IpAddr>) {
