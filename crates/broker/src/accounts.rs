@@ -4,6 +4,7 @@
 use crate::broker::Outputs;
 use crate::clocks::cause_of_lateness;
 use crate::events::Event;
+use crate::memory::Shortage;
 use crate::status::Stats;
 use crate::table::{Stream, Took, Topic};
 use contract::{Loss, Span, Time};
@@ -57,6 +58,28 @@ impl Stream {
             troubles.told_lost_at = now;
             let (topic, publisher) = (topic.name.as_str(), &*self.record.publisher);
             out.report(&Event::LossRun { topic, publisher, run, tolerated });
+        }
+    }
+
+    /// A message is lost for want of memory. What is told is why, since nothing that its publisher does differently would help.
+    #[cold]
+    pub(crate) fn lose_for_memory(
+        &mut self,
+        now: Time,
+        topic: &Topic,
+        stats: &mut Stats,
+        shortage: Shortage,
+        out: &mut impl Outputs,
+    ) {
+        let troubles = &mut self.record.troubles;
+        troubles.lose(now, 1, &topic.contract);
+        troubles.short += 1;
+        stats.classes.count(topic.class, |class| class.lose(1));
+        if stats.telling.allows(now, troubles.told_short_at) {
+            troubles.told_short_at = now;
+            let messages = troubles.short - std::mem::replace(&mut troubles.told_short, troubles.short);
+            let (topic, publisher) = (topic.name.as_str(), &*self.record.publisher);
+            out.report(&Event::OutOfMemory { topic, publisher, messages, reason: &shortage.to_string() });
         }
     }
 

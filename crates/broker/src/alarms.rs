@@ -53,6 +53,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
     match event {
         Event::DeadlineMissed { .. }
         | Event::LossRun { .. }
+        | Event::OutOfMemory { .. }
         | Event::Unprotected { .. }
         | Event::Protected { .. }
         | Event::Refused { .. }

@@ -4,6 +4,7 @@ use crate::broker::{Broker, Outputs};
 use crate::clocks::CLOCKS_APART_MIN;
 use crate::events::Event;
 use crate::lazy::Arrival;
+use crate::memory::Shortage;
 use crate::queue::JobKind;
 use crate::ring::{Overwritten, SlotFlags};
 use crate::status::Stats;
@@ -122,7 +123,7 @@ impl Broker {
         waits: bool,
         out: &mut impl Outputs,
     ) -> Result<u32, Unstored> {
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return Err(Unstored::NotTaken) };
+        let Some(stream) = self.table.stream(index) else { return Err(Unstored::NotTaken) };
         let expected = stream.next_seq;
         if !stream.takes(message.seq, &mut self.stats) {
             return Err(Unstored::NotTaken);
@@ -130,13 +131,11 @@ impl Broker {
         if waits && stream.ring.overwrites_unsent() && !self.queue.is_empty() {
             return Err(Unstored::Crowded);
         }
-        let growth = stream.ring.growth(message.payload.len());
-        if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.stats, out);
-            return Err(Unstored::NotTaken);
+        let fits = stream.ring.has_room(message.payload.len()) && !stream.ring.overwrites_unsent();
+        if !fits || !self.queue.has_room() {
+            self.find_place(now, index, message, out)?;
         }
-        self.stored_bytes += growth;
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return Err(Unstored::NotTaken) };
         self.stats.arrived += 1;
         stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
         let age = now.since(message.created);
@@ -195,9 +194,37 @@ impl Broker {
         Ok(ticket)
     }
 
+    /// Finds a place for a message for which there is none as it is. One that gets none is counted.
+    #[cold]
+    fn find_place(
+        &mut self,
+        now: Time,
+        index: u32,
+        message: &Message<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<(), Unstored> {
+        let shortage = match self.queue.has_room() {
+            true => match self.find_room(now, index, message.payload.len(), out) {
+                Ok(()) => return Ok(()),
+                Err(shortage) => Some(shortage),
+            },
+            false => None,
+        };
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return Err(Unstored::NotTaken) };
+        let Some(shortage) = shortage else {
+            self.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.stats, out);
+            return Err(Unstored::NotTaken);
+        };
+        // It has come, and what comes next does not miss it once more.
+        stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
+        self.lose_for_memory(now, index, shortage, out);
+        Err(Unstored::Short(shortage))
+    }
+
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
-    fn prune_overwritten(&mut self, index: u32, old: &Overwritten, out: &mut impl Outputs) {
+    pub(crate) fn prune_overwritten(&mut self, index: u32, old: &Overwritten, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup() else { return };
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
         if given && self.settings.policy.coordinates() {
@@ -246,6 +273,8 @@ pub(crate) enum Unstored {
     Crowded,
     /// It is there already, or there is no room; it has been counted.
     NotTaken,
+    /// There is no memory for it; it has been counted.
+    Short(Shortage),
 }
 
 /// Messages that have been taken up, with our numbers of their streams.

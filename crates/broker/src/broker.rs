@@ -4,6 +4,7 @@ use crate::events::Event;
 use crate::finished::Finished;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
+use crate::memory::Memory;
 use crate::pair::{Copies, Decision, News, Pair};
 use crate::partner::PartnerLink;
 use crate::posting::{Route, Routed};
@@ -12,6 +13,7 @@ use crate::queue::Queue;
 use crate::reign::{Beginning, Leaving};
 use crate::sessions::{Deferred, Session, Sessions};
 use crate::settings::{Limits, Policy, Replication, Settings};
+use crate::share::Part;
 use crate::silence::Silences;
 use crate::standby::Telling;
 use crate::status::{Stats, Survey};
@@ -86,6 +88,11 @@ pub trait Outputs: Effects {
         let _ = (stream, seq);
     }
 
+    /// A message whose publisher waits for word is lost for want of memory.
+    fn given_up(&mut self, stream: u32, seq: u64) {
+        let _ = (stream, seq);
+    }
+
     /// The primary tells what is to be remembered of other protocols.
     fn learn(&mut self, now: Time, records: &[u8]) {
         let _ = (now, records);
@@ -153,8 +160,12 @@ pub struct Occupancy {
     pub sessions: usize,
     /// Jobs that wait.
     pub jobs: usize,
-    /// Bytes of all messages.
+    /// Bytes for all messages: what contracts have reserved, and what best effort has.
     pub store_bytes: usize,
+    /// Of those, what contracts have reserved.
+    pub contract_bytes: usize,
+    /// Messages that were not kept for want of memory: under a loss bound, and of best effort.
+    pub unstored: [u64; 2],
     /// Messages that wait for the subscriber for which most do.
     pub deferred: usize,
     /// The same among subscribers that are connected.
@@ -177,8 +188,9 @@ pub struct Broker {
     pub(crate) pair: Pair,
     pub(crate) partner: PartnerLink,
     pub(crate) stats: Stats,
-    /// Bytes of all payloads in all rings.
-    pub(crate) stored_bytes: usize,
+    pub(crate) memory: Memory,
+    /// What may wait for each subscriber.
+    pub(crate) part: Part,
     pub(crate) housekeeping_at: Time,
     /// The stream with which it goes on.
     pub(crate) next_look: usize,
@@ -246,7 +258,8 @@ impl Broker {
             pair,
             partner: PartnerLink::default(),
             stats: Stats::new(&settings),
-            stored_bytes: 0,
+            memory: Memory::default(),
+            part: Part::new(&settings.limits),
             housekeeping_at: now,
             next_look: 0,
             silences: Silences::default(),
@@ -335,10 +348,17 @@ impl Broker {
             streams: self.table.len(),
             sessions: self.sessions.len(),
             jobs: self.queue.len(),
-            store_bytes: self.stored_bytes,
+            store_bytes: self.memory.used(),
+            contract_bytes: self.memory.reserved,
+            unstored: [self.memory.unstored, self.memory.squeezed],
             deferred: sessions().map(deferred).max().unwrap_or(0),
             owed: sessions().filter(|session| session.link.is_some()).map(deferred).max().unwrap_or(0),
         }
+    }
+
+    /// Bytes that messages have, reserved or in fact.
+    pub fn stored_bytes(&self) -> usize {
+        self.memory.used()
     }
 
     /// Places for messages in all rings.
@@ -395,7 +415,10 @@ impl Broker {
         }
         link.heard = now;
         match (&link.party, frame) {
-            (Party::Client { .. }, Frame::Publish(messages)) => self.arrive(now, from, messages, out),
+            (Party::Client { .. }, Frame::Publish(messages)) => {
+                self.arrive(now, from, messages, out);
+                self.tell_untaken(out);
+            }
             (Party::Client { .. }, Frame::Confirm(marks)) => self.confirm(from, marks, out),
             (_, Frame::Hello(hello)) => self.welcome(now, from, &hello, out),
             (_, Frame::Farewell(farewell)) => self.part(now, from, farewell.reason, out),
@@ -473,10 +496,10 @@ impl Broker {
     /// A frame from the other broker.
     fn peer_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         match frame {
-            Frame::Replicate(messages) => self.keep_copies(from, messages),
+            Frame::Replicate(messages) => self.keep_copies(now, from, messages, out),
             Frame::Prune(marks) => self.prune(from, marks),
             Frame::Forward(messages) if self.pair.primary_link() == Some(from) => {
-                self.keep_copies(from, messages);
+                self.keep_copies(now, from, messages, out);
             }
             Frame::Forward(messages) => self.arrive(now, from, messages, out),
             Frame::PollReply { number } => {

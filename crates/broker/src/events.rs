@@ -281,6 +281,17 @@ pub enum Event<'a> {
         /// How many may be.
         tolerated: u32,
     },
+    /// Messages of a stream were not kept for want of memory; told at most once per stream and second.
+    OutOfMemory {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// How many were not since it was last told.
+        messages: u64,
+        /// Why not, with a remedy.
+        reason: &'a str,
+    },
     /// A client cannot reach the primary, and has been let through to it by the backup.
     CutOff {
         /// The client.
@@ -444,6 +455,12 @@ impl fmt::Display for Event<'_> {
             ),
             Event::ClockApart { client, ahead, within } => write_clock(f, client, *ahead, *within),
             Event::DeadlineMissed { .. } | Event::LossRun { .. } => self.write_breach(f),
+            Event::OutOfMemory { topic, publisher, messages, reason } => {
+                write!(
+                    f,
+                    "{messages} messages of `{topic}` from {publisher} are lost for want of memory: {reason}"
+                )
+            }
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
             Event::ReignsUnasked { .. }
             | Event::KnowsMore { .. }

@@ -115,6 +115,7 @@ impl Event<'_> {
             Event::StoreGivenUp { .. } => "store_given_up",
             Event::StoreBack { .. } => "store_back",
             Event::StoreOld { .. } => "store_old",
+            Event::OutOfMemory { .. } => "out_of_memory",
         }
     }
 
@@ -123,6 +124,7 @@ impl Event<'_> {
         match self {
             Event::Unprotected { .. }
             | Event::LossRun { .. }
+            | Event::OutOfMemory { .. }
             | Event::StoreGivenUp { .. }
             | Event::StoreOld { .. }
             | Event::CopyLeft { overtaken: false, .. } => Severity::Error,
@@ -152,6 +154,7 @@ impl Event<'_> {
             | Event::DeadlineMissed { topic, .. }
             | Event::Silent { topic, .. }
             | Event::SilenceEnded { topic, .. }
+            | Event::OutOfMemory { topic, .. }
             | Event::LossRun { topic, .. } => topic,
             Event::SubscriptionRefused { filter, .. } => filter,
             // Many connections may be closed for one reason, and their names are the peers' choice.
@@ -283,6 +286,12 @@ impl Event<'_> {
                 hear("through_here", Flag(*through_here));
                 hear("lasted_seconds", Seconds(*lasted));
                 hear("bytes", Number(*bytes));
+            }
+            Event::OutOfMemory { topic, publisher, messages, reason } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("messages", Number(*messages));
+                hear("reason", Text(reason));
             }
             Event::DeadlineMissed { topic, publisher, by, missed, cause } => {
                 hear("topic", Text(topic));

@@ -27,6 +27,7 @@ impl Broker {
         }
         self.housekeeping_at = now + INTERVAL;
         self.look_at_partner(now, out);
+        self.divide(now, out);
         self.resume_subscribers(now, out);
         self.continue_sync(UNITS_PER_SLICE, out);
         self.close_silent_links(now, out);
@@ -54,6 +55,7 @@ impl Broker {
         if Mutant::LeaveDeferred.is_on() {
             return;
         }
+        self.sessions.iter_mut().for_each(|(_, session)| session.trim());
         let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }

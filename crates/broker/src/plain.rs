@@ -79,8 +79,7 @@ impl Broker {
         if self.nothing_is_plain {
             return false;
         }
-        let has_room = self.stored_bytes <= self.settings.limits.store_bytes;
-        self.settings.policy.is_by_deadline() && self.pair.is_primary() && has_room
+        self.settings.policy.is_by_deadline() && self.pair.is_primary()
     }
 
     /// Stores a message and plans its jobs, if it is plain. `copied`: whether contracts that need copies have them made. `false`:
@@ -126,7 +125,7 @@ impl Broker {
     /// Pushes a message to its subscriber, if it is plain. `false`: nothing was done.
     #[inline]
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
-        let Broker { table, sessions, links, settings, stats, .. } = self;
+        let Broker { table, sessions, links, part, stats, .. } = self;
         let Table { streams, topics, .. } = table;
         let Some(Some(stream)) = streams.get_mut(job.stream as usize) else { return false };
         let PlainTerms { receiver, class, .. } = stream.plain;
@@ -146,8 +145,7 @@ impl Broker {
         let Some((slot, payload)) = stream.ring.plain(job.ticket) else { return false };
         let Slot { seq, created, .. } = *slot;
         let message = Message { stream: job.stream, flags: MessageFlags::NONE, seq, created, payload };
-        if !out.offer_message(link, MessageKind::Deliver, &message, settings.limits.subscriber_backlog_bytes)
-        {
+        if !out.offer_message(link, MessageKind::Deliver, &message, part.backlog) {
             return false;
         }
         slot.set(SlotFlags::DISPATCHED);

@@ -5,6 +5,7 @@
 //! waits for word of a message gets it when the message is covered: when it has been dispatched to all, or copied to the backup
 //! where it has to wait for somebody.
 
+use crate::arrive::Unstored;
 use crate::broker::{Broker, Outputs};
 use crate::register::{Denial, Publisher};
 use crate::ring::SlotFlags;
@@ -91,8 +92,11 @@ pub enum Unposted {
     #[error("the messages before it have not been dispatched yet")]
     Crowded,
     /// A table of the broker is full.
-    #[error("the broker's store or queue is full")]
+    #[error("the broker's queue of jobs is full: publish less at a time, or raise limits.jobs")]
     Full,
+    /// There is no memory for it.
+    #[error("{0}")]
+    Short(String),
     /// The contract is not admitted.
     #[error("{0}")]
     Refused(String),
@@ -171,7 +175,11 @@ impl Broker {
         stream.next_seq = seq;
         let message =
             Message { stream: index, flags: posting.truths, seq, created: now, payload: posting.payload };
-        let ticket = self.store(now, None, index, &message, false, out).map_err(|_| Unposted::Full)?;
+        let stored = self.store(now, None, index, &message, false, out);
+        let ticket = stored.map_err(|unstored| match unstored {
+            Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
+            Unstored::Crowded | Unstored::NotTaken => Unposted::Full,
+        })?;
         let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot.filter(|_| posting.asks) {
             slot.set(SlotFlags::ASKED);

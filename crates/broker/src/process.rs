@@ -100,13 +100,18 @@ impl Broker {
             self.stats.duplicates += 1;
             return false;
         }
-        let growth = stream.ring.growth(result.payload.len());
-        if !self.queue.has_room() || self.stored_bytes + growth > self.settings.limits.store_bytes {
+        if !self.queue.has_room() {
             self.stats.overrun += 1;
             stream.lose(now, 1, topic, &mut self.stats, out);
             return false;
         }
-        self.stored_bytes += growth;
+        if !stream.ring.has_room(result.payload.len())
+            && let Err(shortage) = self.find_room(now, index, result.payload.len(), out)
+        {
+            self.lose_for_memory(now, index, shortage, out);
+            return false;
+        }
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return false };
         self.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) =
@@ -162,7 +167,7 @@ impl Broker {
     ) -> (usize, bool) {
         let mut used = 0;
         while used < units && *topic < self.table.topics.len() {
-            used += 1 + self.bind_again(*topic as u32, out) / SLOTS_PER_UNIT;
+            used += 1 + self.bind_again(now, *topic as u32, out) / SLOTS_PER_UNIT;
             *topic += 1;
         }
         while used < units && *stream < self.table.streams.len() {
@@ -174,7 +179,7 @@ impl Broker {
     }
 
     /// Binds a topic anew. Returns how many slots its streams have.
-    fn bind_again(&mut self, index: u32, out: &mut impl Outputs) -> usize {
+    fn bind_again(&mut self, now: Time, index: u32, out: &mut impl Outputs) -> usize {
         let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
         let bound = out.bind(topic.name.as_str());
         let before = std::mem::replace(&mut topic.processing, bound);
@@ -185,7 +190,7 @@ impl Broker {
         if before.is_some() != bound.is_some() {
             self.plan_again(index);
         }
-        self.fit_rings(index, out);
+        self.fit_rings(now, index, out);
         let Some(topic) = self.table.topic(index) else { return 0 };
         let streams = topic.streams.iter().filter_map(|stream| self.table.stream(*stream));
         streams.map(|stream| stream.ring.slots()).sum()
@@ -232,19 +237,23 @@ impl Broker {
 
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
     /// become smaller: what is in them may still be wanted.
-    fn fit_rings(&mut self, index: u32, out: &mut impl Outputs) {
+    fn fit_rings(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
         let Some(topic) = self.table.topic(index) else { return };
         let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
         let slots = needed.min(self.settings.limits.ring_slots_max);
         let mut least = slots;
-        for stream in topic.streams.clone() {
-            let Some(stream) = self.table.stream_mut(stream) else { continue };
+        for index in topic.streams.clone() {
+            let Some(stream) = self.table.stream_mut(index) else { continue };
             let growth = stream.ring.grown_bytes(slots).saturating_sub(stream.ring.bytes());
-            if self.stored_bytes + growth <= self.settings.limits.store_bytes {
-                stream.ring.grow(slots);
-                self.stored_bytes += growth;
+            stream.ring.allow(slots);
+            if !stream.ring.is_reserved() {
+                // It grows when its messages have to be kept.
+                continue;
             }
-            least = least.min(stream.ring.slots());
+            if growth == 0 || self.reserve_more(now, growth, out) {
+                self.table.stream_mut(index).into_iter().for_each(|stream| stream.ring.grow(slots));
+            }
+            least = least.min(self.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
         }
         if let Some(topic) = self.table.topic(index).filter(|_| least < needed) {
             out.report(&Event::ShortOfRoom { topic: topic.name.as_str(), kept: least, needed });

@@ -6,7 +6,7 @@ use crate::links::{Link, Party};
 use crate::numbers::NO_STREAM;
 use crate::process::Processing;
 use crate::queue::JobKind;
-use crate::ring::{Ring, Slot, SlotFlags};
+use crate::ring::{Slot, SlotFlags};
 use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
 use crate::table::{Record, Stream, Times, Topic};
@@ -234,9 +234,8 @@ impl Broker {
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
-        let ring = Ring::continuing(stream.ring.slots(), stream.ring.pushed());
-        self.stored_bytes = self.stored_bytes + ring.bytes() - stream.ring.bytes();
-        stream.ring = ring;
+        self.memory.loose -= stream.ring.loose_bytes();
+        stream.ring = stream.ring.emptied();
         (stream.record.incarnation, stream.record.registered, stream.next_seq) =
             (publisher.incarnation, now, 0);
         stream.guess_next_seq(false);
@@ -275,7 +274,7 @@ impl Broker {
         let bound = if known.is_some() || publisher.made.is_some() { None } else { out.bind(topic) };
         let route = if known.is_some() { None } else { out.route(topic) };
         let topic = known.ok_or((topic, bound));
-        let made = self.make_stream_of(now, topic, contract, publisher);
+        let made = self.make_stream_of(now, topic, contract, publisher, out);
         match (&made, known) {
             (Ok(stream), None) => self.set_route(*stream, route),
             (Ok(_), Some(_)) => {}
@@ -294,6 +293,7 @@ impl Broker {
         topic: Result<u32, (&str, Option<Processing>)>,
         contract: Contract,
         publisher: &Publisher<'_>,
+        out: &mut impl Outputs,
     ) -> Result<u32, Denial> {
         let limits = &self.settings.limits;
         if self.table.len() >= limits.streams {
@@ -317,15 +317,14 @@ impl Broker {
                 limits.ring_slots_max
             )));
         }
-        if self.stored_bytes + Ring::new_bytes(slots) > limits.store_bytes {
-            return Err(Denial::full("the broker's store is full: raise limits.store".to_owned()));
-        }
+        let need = self.need(&contract, slots, processing.is_some() || publisher.made.is_some());
+        self.take_memory(now, need, out).map_err(Denial::full)?;
+        let ring = need.ring().continuing(self.table.next_ticket().into());
         let topic = match topic {
-            Ok(topic) => topic,
-            Err((name, processing)) => self.make_topic(name, contract, plan, processing, publisher)?,
+            Ok(topic) => Ok(topic),
+            Err((name, processing)) => self.make_topic(name, contract, plan, processing, publisher),
         };
-        let ring = Ring::continuing(slots, self.table.next_ticket().into());
-        self.stored_bytes += ring.bytes();
+        let topic = topic.inspect_err(|_| self.give_memory_back(&ring))?;
         let record = Record {
             source: publisher.link,
             gapless: publisher.gapless,
@@ -543,7 +542,6 @@ impl Broker {
             let subscribers = topic.receivers();
             self.admission.uncount(&topic.plan, &topic.contract, subscribers);
         }
-        self.stored_bytes -= stream.ring.bytes();
         for (id, link) in self.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
@@ -557,7 +555,9 @@ impl Broker {
             }
         }
         self.forget_results(index, out);
-        if let Some((_, Some(topic))) = self.table.remove_stream(index) {
+        let Some((stream, topic)) = self.table.remove_stream(index) else { return };
+        self.give_memory_back(&stream.ring);
+        if let Some(topic) = topic {
             topic.processing.iter().for_each(|processing| out.unbind(processing.handle));
             topic.route.iter().for_each(|route| out.unroute(*route));
         }
@@ -651,9 +651,17 @@ impl Broker {
             self.drop_stream(provisional, out);
             taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
         }
-        let Ok(index) = taken else {
-            self.stats.refused += 1;
-            return;
+        let index = match taken {
+            Ok(index) => index,
+            Err(denial) => {
+                self.stats.refused += 1;
+                if from_primary {
+                    let (client, topic) = (announce.publisher, announce.topic);
+                    let reason = format!("this backup cannot keep its copies: {}", denial.text);
+                    out.report(&Event::Refused { client, topic, reason: &reason });
+                }
+                return;
+            }
         };
         if let Some(link) = self.links.get_mut(from) {
             link.bind(announce.stream, index);

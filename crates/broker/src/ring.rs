@@ -1,9 +1,10 @@
 //! The messages of one stream: a ring of slots. A short payload lies beside its slot, so that a message of a sensor is two
-//! neighbouring cache lines; longer ones lie side by side in another piece of memory.
+//! neighbouring cache lines; longer ones lie elsewhere (see [`crate::far`]).
 //!
 //! A slot is named by its ticket, which counts all messages of the stream. A ticket whose slot has been used again is
 //! recognised, so nobody needs to be told when a message is overwritten.
 
+use crate::far::{Far, room_for};
 use crate::prefetch::fetch;
 use contract::{Mutant, Time};
 use wire::MessageFlags;
@@ -136,6 +137,11 @@ pub(crate) struct Overwritten {
 }
 
 impl Overwritten {
+    #[inline]
+    fn of(slot: &Slot) -> Overwritten {
+        Overwritten { seq: slot.seq, flags: slot.flags, lineage: slot.lineage }
+    }
+
     /// Whether it is no loss. What was offered to all waits for one subscriber only, and is that one's loss.
     pub(crate) fn was_sent(&self) -> bool {
         let offered = SlotFlags::DISPATCHED.or(SlotFlags::OFFERED);
@@ -176,9 +182,7 @@ pub(crate) struct Ring {
     pushed: u64,
     cells: Box<[Cell]>,
     /// Payloads that are too long to lie beside their slots.
-    far: Box<[u8]>,
-    /// The bytes of room for each of those: none until there is one, then that of the longest seen.
-    room: u32,
+    far: Far,
 }
 
 impl Ring {
@@ -186,47 +190,125 @@ impl Ring {
     #[cfg(test)]
     pub(crate) const PLAIN_BYTES: usize = std::mem::offset_of!(Ring, far);
 
-    /// A ring of at least so many slots. The number is rounded up to a power of two, so that tickets may wrap around.
+    /// The ring of a contract: for so many messages at least, with payloads of up to this length. The number of slots is rounded up to
+    /// a power of two, so that tickets may wrap around.
+    pub(crate) fn reserved(slots: usize, payload: usize) -> Ring {
+        Ring::of(slots, Far::reserved(room_for(payload, NEAR_BYTES)))
+    }
+
+    /// The ring of a stream of best effort: for so many messages at least, and at most.
+    pub(crate) fn loose(least: usize, most: usize) -> Ring {
+        let (least, most) = (places(least), places(most));
+        Ring::of(least, Far::loose(least, most.max(least)))
+    }
+
+    /// A ring of a contract with payloads of any length.
+    #[cfg(test)]
     pub(crate) fn new(slots: usize) -> Ring {
-        let slots = slots.max(2).next_power_of_two();
-        Ring { cells: vec![Cell::EMPTY; slots].into_boxed_slice(), far: Box::default(), room: 0, pushed: 0 }
+        Ring::reserved(slots, 0)
+    }
+
+    fn of(slots: usize, far: Far) -> Ring {
+        Ring { cells: vec![Cell::EMPTY; places(slots)].into_boxed_slice(), far, pushed: 0 }
+    }
+
+    /// It goes on counting where another stopped, so that whoever still holds one of the old tickets does not take a new message for
+    /// the old one.
+    pub(crate) fn continuing(self, pushed: u64) -> Ring {
+        Ring { pushed, ..self }
+    }
+
+    /// The same without messages, for the next life of its stream. One of best effort has as many slots as at least.
+    pub(crate) fn emptied(&self) -> Ring {
+        let slots = match &self.far {
+            Far::Reserved(_) => self.slots(),
+            Far::Loose(loose) => loose.least,
+        };
+        Ring::of(slots, self.far.emptied()).continuing(self.pushed)
     }
 
     pub(crate) fn slots(&self) -> usize {
         self.cells.len()
     }
 
-    /// A ring that goes on counting where another stopped, so that whoever still holds one of the old tickets does not take a new
-    /// message for the old one.
-    pub(crate) fn continuing(slots: usize, pushed: u64) -> Ring {
-        Ring { pushed, ..Ring::new(slots) }
+    /// Whether memory has been reserved for its messages.
+    pub(crate) fn is_reserved(&self) -> bool {
+        matches!(self.far, Far::Reserved(_))
+    }
+
+    /// The bytes that the ring of a contract takes, for so many messages with payloads of up to this length.
+    pub(crate) fn reserved_bytes(slots: usize, payload: usize) -> usize {
+        (room_for(payload, NEAR_BYTES) + size_of::<Cell>()).saturating_mul(places(slots))
+    }
+
+    /// How long a payload may be for which it has room: what was reserved, or any length.
+    pub(crate) fn payload_max(&self) -> usize {
+        match &self.far {
+            Far::Reserved(reserved) => reserved.most().max(NEAR_BYTES),
+            Far::Loose(_) => usize::MAX,
+        }
+    }
+
+    /// How many more bytes a contract would take with payloads of this length.
+    pub(crate) fn raised_bytes(&self, payload: usize) -> usize {
+        room_for(payload, NEAR_BYTES).saturating_sub(room_for(self.payload_max(), NEAR_BYTES)) * self.slots()
+    }
+
+    /// Payloads may be so long from now on; the bytes for that have been reserved.
+    pub(crate) fn raise(&mut self, payload: usize) {
+        if let Far::Reserved(reserved) = &mut self.far {
+            reserved.raise(room_for(payload, NEAR_BYTES));
+        }
+    }
+
+    /// How many slots a ring of best effort has at least, and at most; the others have what they have.
+    pub(crate) fn bounds(&self) -> (usize, usize) {
+        match &self.far {
+            Far::Reserved(_) => (self.slots(), self.slots()),
+            Far::Loose(loose) => (loose.least, loose.most),
+        }
+    }
+
+    /// A ring of best effort may have more slots than before.
+    pub(crate) fn allow(&mut self, most: usize) {
+        if let Far::Loose(loose) = &mut self.far {
+            loose.most = loose.most.max(places(most));
+        }
     }
 
     /// The bytes that it would take with at least so many slots.
     pub(crate) fn grown_bytes(&self, slots: usize) -> usize {
-        (self.far_room() + size_of::<Cell>()) * slots.max(2).next_power_of_two()
+        let slots = places(slots).max(self.slots());
+        self.far.bytes(slots) + size_of::<Cell>() * slots
     }
 
     /// Makes it one of at least so many slots. What is there stays, under its tickets.
     pub(crate) fn grow(&mut self, slots: usize) {
-        let larger = Ring::continuing(slots, self.pushed);
-        if larger.cells.len() <= self.cells.len() {
-            return;
-        }
-        let old = std::mem::replace(self, larger);
-        self.room = old.room;
-        let room = self.far_room();
-        self.far = vec![0; room * self.cells.len()].into_boxed_slice();
-        for (from, cell) in old.cells.iter().enumerate().filter(|(_, cell)| cell.slot.used) {
-            let to = self.index(cell.slot.ticket);
-            self.cells[to] = *cell;
-            self.far[to * room..][..room].copy_from_slice(&old.far[from * room..][..room]);
+        if places(slots) > self.cells.len() {
+            self.resize(slots);
         }
     }
 
-    /// The bytes that the slots of a new ring would take.
-    pub(crate) fn new_bytes(slots: usize) -> usize {
-        slots.max(2).next_power_of_two() * size_of::<Cell>()
+    /// Makes it one of so many slots. The newest messages stay, under their tickets.
+    pub(crate) fn resize(&mut self, slots: usize) {
+        let new = Ring::of(slots, self.far.emptied()).continuing(self.pushed);
+        let old = std::mem::replace(self, new);
+        let mut moves = Vec::new();
+        for ticket in self.tickets() {
+            let from = old.index(ticket);
+            if let Some(cell) = old.cell(ticket) {
+                let to = self.index(ticket);
+                self.cells[to] = *cell;
+                moves.push((from, to));
+            }
+        }
+        let slots = self.cells.len();
+        self.far.take_over(old.far, &moves, slots);
+    }
+
+    /// Tickets of messages that would not stay if it had so many slots, the oldest first.
+    pub(crate) fn tickets_beyond(&self, slots: usize) -> impl Iterator<Item = u32> + use<> {
+        self.tickets().take(self.cells.len().saturating_sub(places(slots)))
     }
 
     /// The next ticket.
@@ -240,15 +322,49 @@ impl Ring {
         self.pushed
     }
 
-    /// How many more bytes a payload of this length would take.
-    #[inline]
-    pub(crate) fn growth(&self, length: usize) -> usize {
-        if self.fits(length) { 0 } else { (length.next_power_of_two() - self.far_room()) * self.cells.len() }
+    /// The bytes that count for it: what is reserved, or what is there.
+    pub(crate) fn bytes(&self) -> usize {
+        self.far.bytes(self.cells.len()) + size_of::<Cell>() * self.cells.len()
     }
 
-    /// The bytes that slots and payloads take.
-    pub(crate) fn bytes(&self) -> usize {
-        (self.far_room() + size_of::<Cell>()) * self.cells.len()
+    /// The same for a ring of best effort, beyond the slots that it has at least.
+    pub(crate) fn loose_bytes(&self) -> usize {
+        match &self.far {
+            Far::Reserved(_) => 0,
+            Far::Loose(loose) => self.bytes() - size_of::<Cell>() * loose.least,
+        }
+    }
+
+    /// Whether the next message can be stored without more room, if its payload has this length.
+    #[inline]
+    pub(crate) fn has_room(&self, length: usize) -> bool {
+        length <= NEAR_BYTES.max(self.far.room())
+    }
+
+    /// Makes room for the payload of the next message.
+    pub(crate) fn make_room(&mut self, length: usize) {
+        let ticket = self.next_ticket();
+        self.far.make_room(self.index(ticket), ticket, length, self.cells.len());
+    }
+
+    /// Forgets a message of best effort whose payload does not lie beside its slot. Returns the bytes that this frees, and what is left
+    /// to know of it, if it was still there.
+    pub(crate) fn evict(&mut self, ticket: u32) -> (usize, Option<Overwritten>) {
+        let index = self.index(ticket);
+        let freed = self.far.evict(index, ticket);
+        (freed, if freed > 0 { self.forget(ticket) } else { None })
+    }
+
+    /// Forgets a message. Returns what is left to know of it, if it was still there.
+    pub(crate) fn forget(&mut self, ticket: u32) -> Option<Overwritten> {
+        let slot = self.slot_mut(ticket)?;
+        slot.used = false;
+        Some(Overwritten::of(slot))
+    }
+
+    /// Whether [`Ring::evict`] would free something.
+    pub(crate) fn holds(&self, ticket: u32) -> bool {
+        self.far.holds(self.index(ticket), ticket)
     }
 
     /// Stores a message and returns its ticket, and what it overwrote.
@@ -267,13 +383,12 @@ impl Ring {
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
         match self.cells[at].near.get_mut(..payload.len()) {
             Some(near) => near.copy_from_slice(payload),
-            None => self.write_far(at, payload),
+            None => self.write_far(at, ticket, payload),
         }
         let length = payload.len() as u32;
         let slot = &mut self.cells[index].slot;
         let nothing = Overwritten { seq: 0, flags: SlotFlags::DISPATCHED, lineage: NO_LINEAGE };
-        let old = Overwritten { seq: slot.seq, flags: slot.flags, lineage: slot.lineage };
-        let old = if slot.used { old } else { nothing };
+        let old = if slot.used { Overwritten::of(slot) } else { nothing };
         *slot = Slot { seq, created, ticket, length, flags, used: true, marks, ..Slot::EMPTY };
         (ticket, old)
     }
@@ -329,7 +444,7 @@ impl Ring {
         let Cell { slot, near } = self.cell(ticket)?;
         let length = slot.length as usize;
         let payload = near.get(..length);
-        Some((slot, payload.unwrap_or_else(|| &self.far[self.index(ticket) * self.far_room()..][..length])))
+        Some((slot, payload.unwrap_or_else(|| self.far.payload(self.index(ticket), length))))
     }
 
     /// The ticket of a message by its number, the newest first.
@@ -371,7 +486,7 @@ impl Ring {
             fetch::<2, _>(cell);
         }
         if length > NEAR_BYTES
-            && let Some(far) = self.far.get(index * self.far_room())
+            && let Some(far) = self.far.place(index)
         {
             fetch::<1, _>(far);
         }
@@ -388,40 +503,23 @@ impl Ring {
         found.filter(|Cell { slot, .. }| slot.used && slot.ticket == ticket)
     }
 
-    /// Whether there is room for a payload of this length.
-    #[inline]
-    fn fits(&self, length: usize) -> bool {
-        length <= NEAR_BYTES.max(self.far_room())
-    }
-
-    /// The bytes between two payloads that do not lie beside their slots.
-    #[inline]
-    fn far_room(&self) -> usize {
-        self.room as usize
-    }
-
     #[inline]
     fn index(&self, ticket: u32) -> usize {
         ticket as usize & (self.cells.len() - 1)
     }
 
-    /// Writes a payload that does not fit beside its slot.
-    fn write_far(&mut self, index: usize, payload: &[u8]) {
-        if !self.fits(payload.len()) {
-            self.make_room(payload.len());
+    /// Writes a payload that does not fit beside its slot. Whoever stores it has made room; where that has been left out, it is made.
+    fn write_far(&mut self, index: usize, ticket: u32, payload: &[u8]) {
+        if !self.far.fits(index, ticket, payload.len()) {
+            self.far.make_room(index, ticket, payload.len(), self.cells.len());
         }
-        let room = self.far_room();
-        self.far[index * room..][..payload.len()].copy_from_slice(payload);
+        self.far.write(index, payload);
     }
+}
 
-    fn make_room(&mut self, length: usize) {
-        let (old, room) = (self.far_room(), length.next_power_of_two());
-        let mut far = vec![0; room * self.cells.len()].into_boxed_slice();
-        for index in 0..self.cells.len() {
-            far[index * room..][..old].copy_from_slice(&self.far[index * old..][..old]);
-        }
-        (self.far, self.room) = (far, room as u32);
-    }
+/// How many slots a ring has for so many messages.
+fn places(messages: usize) -> usize {
+    messages.max(2).next_power_of_two()
 }
 
 #[cfg(test)]
@@ -457,8 +555,11 @@ mod tests {
 
     #[test]
     fn a_ring_that_grows_keeps_what_it_has_under_its_tickets() {
-        for length in [20, NEAR_BYTES + 20] {
-            let mut ring = Ring::new(4);
+        for (length, mut ring) in [
+            (20, Ring::new(4)),
+            (NEAR_BYTES + 20, Ring::reserved(4, NEAR_BYTES + 20)),
+            (NEAR_BYTES + 20, Ring::loose(4, 16)),
+        ] {
             ring.pushed = u64::from(u32::MAX) - 5;
             for seq in 0..9 {
                 ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE, MessageFlags::NONE);
@@ -482,18 +583,47 @@ mod tests {
 
     #[test]
     fn larger_payloads_make_room_and_keep_the_smaller_ones() {
-        let mut ring = Ring::new(2);
+        let mut ring = Ring::reserved(2, 1000);
         let (small, _) = ring.push(0, Time(0), b"small", SlotFlags::NONE, MessageFlags::NONE);
-        assert_eq!([ring.growth(5), ring.growth(NEAR_BYTES)], [0; 2]);
-        let grown = ring.growth(100);
-        let before = ring.bytes();
+        let bytes = ring.bytes();
+        assert_eq!([ring.has_room(NEAR_BYTES), ring.has_room(100)], [true, false]);
+        ring.make_room(100);
         let (large, _) = ring.push(1, Time(1), &[7; 100], SlotFlags::NONE, MessageFlags::NONE);
-        assert_eq!(ring.bytes(), before + grown);
         assert_eq!(ring.message(small).unwrap().1, b"small");
         assert_eq!(ring.message(large).unwrap().1, [7; 100]);
         let (larger, _) = ring.push(2, Time(2), &[8; 1000], SlotFlags::NONE, MessageFlags::NONE);
         assert_eq!(ring.message(large).unwrap().1, [7; 100]);
         assert_eq!(ring.message(larger).unwrap().1, [8; 1000]);
+        assert_eq!(
+            (ring.bytes(), bytes),
+            (2 * (128 + 1008), 2 * (128 + 1008)),
+            "what is reserved is all it takes"
+        );
+        assert_eq!([ring.raised_bytes(1000), ring.raised_bytes(2000)], [0, 2 * (2000 - 1008)]);
         assert_eq!(size_of::<Cell>(), 128, "two cache lines");
+    }
+
+    #[test]
+    fn best_effort_takes_what_it_is_long_and_gives_it_back() {
+        let mut ring = Ring::loose(4, 16);
+        let push = |ring: &mut Ring, seq: u64, length: usize| {
+            ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE, MessageFlags::NONE).0
+        };
+        let tickets: Vec<u32> =
+            [500, 20, 1_000].iter().zip(0..).map(|(length, seq)| push(&mut ring, seq, *length)).collect();
+        assert_eq!(ring.loose_bytes(), 1_500);
+        assert_eq!([ring.evict(tickets[1]).0, ring.evict(tickets[0]).0], [0, 500]);
+        assert!(ring.slot(tickets[0]).is_none() && ring.slot(tickets[1]).is_some());
+        assert_eq!(ring.message(tickets[2]).unwrap().1, [2; 1_000]);
+        ring.grow(16);
+        assert_eq!(ring.loose_bytes(), 1_000 + 12 * 128);
+        let newer: Vec<u32> = (3..7).map(|seq| push(&mut ring, seq, 100)).collect();
+        assert_eq!(ring.tickets_beyond(4).filter(|ticket| ring.slot(*ticket).is_some()).count(), 2);
+        ring.resize(4);
+        assert_eq!(ring.loose_bytes(), 400);
+        assert_eq!(ring.message(newer[0]).unwrap().1, [3; 100]);
+        // What lies beside its slot frees nothing; what it has taken the place of, does so when it is asked for.
+        push(&mut ring, 7, 10);
+        assert_eq!((ring.evict(newer[0]).0, ring.evict(newer[0]).0, ring.loose_bytes()), (100, 0, 300));
     }
 }

@@ -44,6 +44,7 @@ impl Broker {
             }
         }
         self.stats.count_alike();
+        self.tell_untaken(out);
         let waiting = !self.queue.is_empty() || (reigns && self.next_copy() <= now);
         waiting && !Mutant::LeaveJobs.is_on()
     }
@@ -51,7 +52,7 @@ impl Broker {
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
         let round = self.round;
-        let Broker { table, sessions, links, settings, stats, dropped, .. } = self;
+        let Broker { table, sessions, links, settings, stats, dropped, part, .. } = self;
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
         let (seq, created, marks, status) = (slot.seq, slot.created, slot.marks, slot.flags);
@@ -61,10 +62,10 @@ impl Broker {
         let flags = heard(marks).with(asking(topic.contract.confirm));
         let message =
             Message { stream: job.stream, flags, seq, created, payload: wire::trailer(marks, stored).0 };
-        let mut owed = 0_u64;
+        let (mut owed, mut waits) = (0_u64, false);
         for (position, index) in topic.subscribers.iter().enumerate() {
             let Some(session) = sessions.get_mut(*index) else { continue };
-            let open = session.open_link(out, settings.limits.subscriber_backlog_bytes);
+            let open = session.open_link(out, part.backlog);
             if let Some(link) = open
                 && let Some(state) = links.get_mut(link)
                 && !state.closing
@@ -74,9 +75,9 @@ impl Broker {
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
             }
+            waits = true;
             let deferred = Deferred { stream: job.stream, ticket: job.ticket };
-            let limit = settings.limits.deferred_per_subscriber;
-            let (awaited, oldest) = session.keep_back(now, deferred, limit, out);
+            let (awaited, oldest) = session.keep_back(now, deferred, part.deferred, out);
             if awaited {
                 owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
             }
@@ -115,8 +116,9 @@ impl Broker {
             let offered = Offered { missing, processing, asks: status.has(SlotFlags::ASKED) };
             self.account(now, &job, &offered, out);
         }
-        if !self.dropped.is_empty() {
+        if waits {
             self.write_off_dropped(out);
+            self.grow_loose(job.stream);
         }
     }
 
@@ -142,7 +144,7 @@ impl Broker {
 
     /// Subscribers will not get what they were owed and had to be dropped.
     #[cold]
-    fn write_off_dropped(&mut self, out: &mut impl Outputs) {
+    pub(crate) fn write_off_dropped(&mut self, out: &mut impl Outputs) {
         let mut dropped = std::mem::take(&mut self.dropped);
         for (session, message) in dropped.drain(..) {
             self.write_off(session, message, out);
@@ -271,12 +273,12 @@ impl Broker {
 
     /// The same for so many of them. Returns whether there are more that have room.
     pub(crate) fn send_some_deferred(&mut self, index: u32, most: usize, out: &mut impl Outputs) -> bool {
-        let Broker { table, sessions, links, settings, stats, .. } = self;
+        let Broker { table, sessions, links, part, stats, .. } = self;
         let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
         let Some(link) = session.link else { return false };
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
         let (mut handed, mut looked) = (Vec::new(), 0);
-        while looked < most && out.backlog(link) < settings.limits.subscriber_backlog_bytes {
+        while looked < most && out.backlog(link) < part.backlog {
             looked += 1;
             let Some(waiting) = session.deferred.pop_front() else { break };
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
@@ -454,7 +456,7 @@ impl Session {
         (awaited, oldest)
     }
 
-    fn complain(&mut self, now: Time, out: &mut impl Outputs) {
+    pub(crate) fn complain(&mut self, now: Time, out: &mut impl Outputs) {
         if now >= self.complained_at + crate::arrive::COMPLAINT_INTERVAL {
             self.complained_at = now;
             out.report(&Event::SlowSubscriber { client: &self.client, dropped: self.dropped });

@@ -3,6 +3,7 @@
 use crate::liveness::Hearing;
 use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, Links, NodeId, Span, Supply, Time, TopicFilter};
+use std::fmt;
 use wire::Nonce;
 
 /// In which order jobs are served, and which messages are copied.
@@ -147,8 +148,12 @@ pub struct Limits {
     pub ring_slots_max: usize,
     /// Slots that a backup holds per replicated stream at least.
     pub backup_slots: usize,
-    /// Bytes of all messages in all rings.
+    /// Bytes for all messages in all rings, at most half of those of the whole.
     pub store_bytes: usize,
+    /// Bytes of memory of the whole broker: messages, subscribers, sessions and what is retained.
+    pub memory_bytes: usize,
+    /// The payload for which memory is reserved where a contract does not say how long its messages may be.
+    pub size_assumed: usize,
     /// Bytes that may wait for one subscriber before its messages are deferred.
     pub subscriber_backlog_bytes: usize,
     /// Messages deferred for one subscriber; above it, the oldest is dropped and counted as its loss.
@@ -181,7 +186,9 @@ impl Default for Limits {
             ring_slots_min: 8,
             ring_slots_max: 4_096,
             backup_slots: 10,
-            store_bytes: 1 << 30,
+            store_bytes: 2 << 30,
+            memory_bytes: usize::MAX,
+            size_assumed: 4 << 10,
             subscriber_backlog_bytes: 4 << 20,
             deferred_per_subscriber: 16_384,
             sync_backlog_bytes: 128 << 10,
@@ -192,6 +199,47 @@ impl Default for Limits {
             stream_linger: Span::secs(60),
             drain: Span::secs(2),
         }
+    }
+}
+
+/// A bound of memory, and the key of the configuration that sets it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// How many bytes.
+    pub bytes: usize,
+    /// The key.
+    pub key: &'static str,
+    /// What it is set to.
+    pub value: usize,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes == self.value {
+            true => write!(f, "{} = {}", self.key, self.value),
+            false => write!(f, "{} bytes, by {} = {}", self.bytes, self.key, self.value),
+        }
+    }
+}
+
+impl Limits {
+    /// What messages may take of the memory: `limits.store`, and half of the whole at most.
+    pub fn messages(&self) -> Bound {
+        let share = self.memory_bytes / 2;
+        if self.store_bytes <= share {
+            return Bound { bytes: self.store_bytes, key: "limits.store", value: self.store_bytes };
+        }
+        Bound { bytes: share, key: "limits.memory", value: self.memory_bytes }
+    }
+
+    /// What backlogs of subscribers may take of it, of all protocols: a quarter.
+    pub fn subscribers(&self) -> Bound {
+        Bound { bytes: self.memory_bytes / 4, key: "limits.memory", value: self.memory_bytes }
+    }
+
+    /// What messages that wait for sessions of MQTT may take, and what those that are retained may: a sixteenth each.
+    pub fn sessions(&self) -> Bound {
+        Bound { bytes: self.memory_bytes / 16, key: "limits.memory", value: self.memory_bytes }
     }
 }
 

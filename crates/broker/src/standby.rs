@@ -145,7 +145,13 @@ impl Broker {
     }
 
     /// Copies from the primary, or what it had not dispatched when it handed over.
-    pub(crate) fn keep_copies(&mut self, from: LinkId, messages: Messages<'_>) {
+    pub(crate) fn keep_copies(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        messages: Messages<'_>,
+        out: &mut impl Outputs,
+    ) {
         if self.pair.primary_link() != Some(from) {
             return;
         }
@@ -166,12 +172,13 @@ impl Broker {
                 slot.clear(SlotFlags::FORWARDED);
                 continue;
             }
-            let growth = stream.ring.growth(message.payload.len());
-            if self.stored_bytes + growth > self.settings.limits.store_bytes {
-                self.stats.overrun += 1;
+            if !stream.ring.has_room(message.payload.len())
+                && let Err(shortage) = self.find_room(now, index, message.payload.len(), out)
+            {
+                self.lose_for_memory(now, index, shortage, out);
                 continue;
             }
-            self.stored_bytes += growth;
+            let Some(stream) = self.table.stream_mut(index) else { continue };
             self.stats.copies_kept += 1;
             stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
             stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);

@@ -1,6 +1,7 @@
 //! Topics and their streams.
 
 use crate::lazy::Copying;
+use crate::memory::Shortage;
 use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
@@ -124,6 +125,9 @@ pub(crate) struct Record {
     pub(crate) troubles: Troubles,
     /// Whether it still says something.
     pub(crate) quiet: Quiet,
+    /// Messages that were not kept for want of memory, of which its publisher has not been told, and why not.
+    pub(crate) untold: u32,
+    pub(crate) shortage: Option<Shortage>,
     /// What the ring had counted when it was new, and since then copies, and numbers that the primary was done with: no messages that
     /// arrived here.
     pub(crate) uncounted: u64,
@@ -164,6 +168,8 @@ impl Record {
             made_of: None,
             troubles: Troubles::default(),
             quiet: Quiet::default(),
+            untold: 0,
+            shortage: None,
             uncounted: 0,
             guesses_next_seq: false,
             apart: Times::default(),
@@ -256,6 +262,10 @@ pub(crate) struct Troubles {
     pub(crate) told_lost_at: Time,
     pub(crate) told_late_at: Time,
     pub(crate) told_late: u64,
+    /// The same for what was not kept for want of memory, how much of it there was, and of how much was told.
+    pub(crate) told_short_at: Time,
+    pub(crate) short: u64,
+    pub(crate) told_short: u64,
 }
 
 impl Troubles {

@@ -45,6 +45,13 @@ pub fn use_huge_pages() {
     ALLOCATOR.wanted.store(true, Ordering::Relaxed);
 }
 
+/// Gives memory that this thread has freed back to the host. `all`: also what was freed just now.
+#[expect(unsafe_code, reason = "an allocator in C")]
+pub fn give_back(all: bool) {
+    // SAFETY: any thread may ask for it at any time.
+    unsafe { mi::mi_collect(all) }
+}
+
 /// A heap with these addresses; `None` if the host does not let a program have so many.
 #[expect(unsafe_code, reason = "memory is given to an allocator in C")]
 fn heap_of_huge_pages(bytes: usize) -> Option<(*mut mi::mi_heap_t, Range<usize>)> {

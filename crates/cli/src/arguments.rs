@@ -271,13 +271,17 @@ pub struct ContractArguments {
     /// Count a message as dispatched only when subscribers have confirmed it.
     #[arg(long)]
     pub confirm: bool,
+    /// The largest payload of its messages in bytes, for which brokers reserve memory [default: what they assume].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub size: Option<u32>,
 }
 
 impl ContractArguments {
     /// Whether any flag was given.
     pub fn is_given(&self) -> bool {
         let terms = self.period.is_some() || self.deadline.is_some() || self.loss.is_some();
-        terms || self.retain.is_some() || self.link.is_some() || self.confirm
+        let others = self.link.is_some() || self.confirm || self.size.is_some();
+        terms || self.retain.is_some() || others
     }
 
     /// The contract, with this period where none was given.
@@ -289,6 +293,7 @@ impl ContractArguments {
             self.retain.unwrap_or(if contract.loss == Loss::Unbounded { 0 } else { contract.retain });
         contract.link = self.link.unwrap_or(contract.link);
         contract.confirm = self.confirm;
+        contract.size = self.size.unwrap_or(0);
         contract
     }
 }

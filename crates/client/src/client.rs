@@ -258,6 +258,21 @@ impl Client {
         Ok(publishers)
     }
 
+    /// Waits until the primary has looked at everything that was published before, and its word on what it could not keep has come.
+    /// `false`: there is no primary, or it changed meanwhile.
+    pub fn settle(&self) -> Result<bool, Error> {
+        let Some(asked) = self.shared.with(|node, net| node.with(net, |endpoint, out| endpoint.ask(out)))?
+        else {
+            return Ok(false);
+        };
+        let answered = self.shared.wait(|node| match node.endpoint().has_answered(asked) {
+            Some(false) => None,
+            Some(true) => Some(true),
+            None => Some(false),
+        })?;
+        answered.ok_or(Error::NoAnswer(self.shared.patience()))
+    }
+
     /// Publishes several messages with one write.
     pub fn batch<T>(&self, act: impl FnOnce(&mut Batch<'_>) -> Result<T, Error>) -> Result<T, Error> {
         self.shared.batch(act)

@@ -35,6 +35,16 @@ impl Publisher {
         state.unwrap_or_default()
     }
 
+    /// How many of its messages the brokers have said that they could not keep, for want of memory, and why not the latest. They say
+    /// so a little later than the message leaves; see [`Client::settle`].
+    pub fn untaken(&self) -> (u64, String) {
+        let untaken = self.client.shared.with(|node, _| {
+            let (messages, reason) = node.endpoint().untaken(self.number);
+            (messages, reason.to_owned())
+        });
+        untaken.unwrap_or_default()
+    }
+
     /// How many messages have been numbered.
     pub fn published(&self) -> u64 {
         self.client.shared.with(|node, _| node.endpoint().published(self.number)).unwrap_or(0)

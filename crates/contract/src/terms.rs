@@ -120,6 +120,8 @@ pub struct Contract {
     /// Whether a message counts as dispatched only when its subscribers have confirmed it. Off: when it has been
     /// handed to the transport. What waits there dies with the broker's host, and may die with its process.
     pub confirm: bool,
+    /// The largest payload of its messages, in bytes; zero where that is not said. Brokers reserve memory for so much.
+    pub size: u32,
 }
 
 /// Why a set of terms makes no contract.
@@ -153,6 +155,7 @@ impl Contract {
             link: LinkClass::EDGE,
             priority: 0,
             confirm: false,
+            size: 0,
         }
     }
 
@@ -191,6 +194,11 @@ impl Contract {
         Contract { confirm: true, ..self }
     }
 
+    /// Sets the largest payload of its messages, in bytes.
+    pub fn size(self, bytes: u32) -> Contract {
+        Contract { size: bytes, ..self }
+    }
+
     /// Checks what can be checked without knowing the deployment.
     pub fn check(&self) -> Result<(), ContractError> {
         for (term, value) in [("period", self.period), ("deadline", self.deadline)] {
@@ -222,6 +230,9 @@ impl fmt::Display for Contract {
         }
         if self.confirm {
             write!(f, ", confirmed")?;
+        }
+        if self.size != 0 {
+            write!(f, ", size {}", self.size)?;
         }
         Ok(())
     }

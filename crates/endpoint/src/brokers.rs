@@ -28,6 +28,10 @@ pub(crate) struct BrokerLink {
     numbers: Vec<u32>,
     poll_at: Time,
     poll_number: u64,
+    /// The highest number of a poll that was answered.
+    pub(crate) answered: u64,
+    /// The number of the latest poll out of turn.
+    asked: u64,
     /// Polls since something last came.
     unanswered: u32,
     /// How far our clock is ahead of the broker's.
@@ -45,6 +49,8 @@ impl BrokerLink {
             numbers: Vec::new(),
             poll_at: Time::NEVER,
             poll_number: 0,
+            answered: 0,
+            asked: 0,
             unanswered: 0,
             clock: Comparison::default(),
             rest: Span::ZERO,
@@ -102,6 +108,19 @@ impl BrokerLink {
     /// None of the broker's numbers means this stream of ours any more.
     pub(crate) fn unbind(&mut self, stream: u32) {
         self.numbers.iter_mut().filter(|bound| **bound == stream).for_each(|bound| *bound = NO_STREAM);
+    }
+
+    /// The number of a poll out of turn, whose answer somebody waits for.
+    pub(crate) fn ask(&mut self) -> u64 {
+        self.poll_number += 1;
+        self.asked = self.poll_number;
+        self.poll_number
+    }
+
+    /// A poll has been answered. Returns whether somebody waits for that.
+    pub(crate) fn answer(&mut self, number: u64) -> bool {
+        self.answered = self.answered.max(number);
+        self.asked == number && number != 0
     }
 
     /// Something has come from it.

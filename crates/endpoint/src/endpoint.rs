@@ -55,8 +55,16 @@ pub trait Outputs: Effects {
     fn reigning(&mut self, reigning: Reigning);
     /// A broker closed the connection and said why.
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>);
-    /// A broker answered a request for status or handover.
+    /// A broker answered a request for status or handover, or a question of [`Endpoint::ask`].
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>);
+}
+
+/// A question to a primary; see [`Endpoint::ask`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    broker: usize,
+    link: LinkId,
+    number: u64,
 }
 
 /// A client of a pair of brokers: publishers, subscribers, or both.
@@ -241,6 +249,10 @@ impl Endpoint {
             }
             publication.bring_up_to_date(number, broker, link, Some(self.succession), out);
         }
+        let stated = publication.size();
+        if stated != 0 && payload.len() > stated {
+            return Err(PublishError::LongerThanStated { payload: payload.len(), stated });
+        }
         let seq = publication.next_seq;
         publication.next_seq += 1;
         publication.retention.keep(seq, now, payload);
@@ -249,6 +261,27 @@ impl Endpoint {
             out.send_message(link, MessageKind::Publish, &message);
         }
         Ok(seq)
+    }
+
+    /// How many messages of a publication the brokers have said that they could not keep, and why not the latest.
+    pub fn untaken(&self, publication: u32) -> (u64, &str) {
+        let slot = self.publications.get(publication as usize).and_then(Option::as_ref);
+        slot.map_or((0, ""), |publication| (publication.untaken, &publication.untaken_for))
+    }
+
+    /// Asks the primary for a sign. When [`Endpoint::has_answered`] says so, it has looked at everything that was published
+    /// before, and what it had to say of that has come.
+    pub fn ask(&mut self, out: &mut impl Outputs) -> Option<Asked> {
+        let (index, link) = self.primary_link()?;
+        let number = self.brokers.get_mut(index)?.ask();
+        out.send(link, &Frame::Poll { number });
+        Some(Asked { broker: index, link, number })
+    }
+
+    /// Whether that has been answered. `None`: the connection has gone, and it never will be.
+    pub fn has_answered(&self, asked: Asked) -> Option<bool> {
+        let broker = self.brokers.get(asked.broker).filter(|broker| broker.up() == Some(asked.link))?;
+        Some(broker.answered >= asked.number)
     }
 
     /// How many messages a publication has numbered.
@@ -375,7 +408,18 @@ impl Endpoint {
                 self.hear_subscribed(broker, number, reigns, result, out);
             }
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
-            Frame::PollReply { .. } => {}
+            Frame::PollReply { number } => {
+                if self.brokers[index].answer(number) {
+                    out.answered(broker, &frame);
+                }
+            }
+            Frame::Untaken { stream, messages, text } => {
+                if let Some(Some(publication)) = self.publications.get_mut(stream as usize) {
+                    publication.untaken = publication.untaken.saturating_add(messages.into());
+                    publication.untaken_for.clear();
+                    publication.untaken_for.push_str(text);
+                }
+            }
             Frame::ClockReply { sent, clock } => self.brokers[index].clock.take(sent, clock, now),
             Frame::NodeStatus(_)
             | Frame::LevelStatuses(_)

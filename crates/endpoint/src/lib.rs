@@ -8,7 +8,7 @@ mod settings;
 mod subscription;
 mod tally;
 
-pub use endpoint::{Endpoint, Outputs, Reigning};
+pub use endpoint::{Asked, Endpoint, Outputs, Reigning};
 pub use publication::{AdvertiseError, PublicationState, PublishError};
 pub use settings::{Credentials, Limits, Settings};
 pub use subscription::{Delivery, StreamAccount};

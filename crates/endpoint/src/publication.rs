@@ -16,6 +16,16 @@ pub enum PublishError {
     /// The payload is above the limit.
     #[error("a payload of {0} bytes is above the limit of {PAYLOAD_BYTES_MAX}")]
     TooLong(usize),
+    /// The payload is longer than the contract says.
+    #[error(
+        "a payload of {payload} bytes is longer than the contract's size of {stated}: state a larger size, or send it in parts"
+    )]
+    LongerThanStated {
+        /// Its length.
+        payload: usize,
+        /// What the contract says.
+        stated: usize,
+    },
     /// The connection to the primary is congested.
     #[error("the broker does not take messages as fast as they are published: publish less, or wait")]
     Overloaded,
@@ -101,6 +111,9 @@ pub(crate) struct Publication {
     pub(crate) declined: u16,
     /// The succession (see `Endpoint`) whose primary has been sent what is retained.
     pub(crate) resent: u64,
+    /// Messages that the brokers have said that they could not keep, and why not the latest.
+    pub(crate) untaken: u64,
+    pub(crate) untaken_for: String,
 }
 
 impl Publication {
@@ -115,6 +128,16 @@ impl Publication {
             registered: 0,
             declined: 0,
             resent: 0,
+            untaken: 0,
+            untaken_for: String::new(),
+        }
+    }
+
+    /// How long its contract says that messages are at most; zero if it does not say.
+    pub(crate) fn size(&self) -> usize {
+        match &self.state {
+            PublicationState::Admitted(contract) => contract.size as usize,
+            _ => 0,
         }
     }
 

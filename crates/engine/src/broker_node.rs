@@ -1,6 +1,7 @@
 //! A broker as a node.
 
 use crate::commands::{Commands, is_command};
+use crate::driving::DRAINED_BYTES;
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
@@ -67,6 +68,11 @@ pub trait Reporter {
         false
     }
 
+    /// Told about every ten seconds: memory of messages that was given back since the last time, which the process may give back in turn.
+    fn tidy(&mut self, freed: usize) {
+        let _ = freed;
+    }
+
     /// Where the next client comes from that wants to be known, if that is known.
     fn caller(&mut self, address: Option<IpAddr>) {
         let _ = address;
@@ -94,7 +100,18 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     /// How far a store that has come back has been told of everything.
     pub(crate) refilling: Option<Refilling>,
     pub(crate) commands: Commands,
+    tidied: Tidied,
 }
+
+/// When memory was last looked at, and how much messages had.
+#[derive(Clone, Copy, Default)]
+struct Tidied {
+    at: Time,
+    bytes: usize,
+}
+
+/// Between two such looks.
+const TIDY_INTERVAL: Span = Span::secs(10);
 
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
 pub(crate) const JOBS_PER_PORTION: usize = 64;
@@ -138,6 +155,7 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             complained_at: Time::ZERO,
             refilling: None,
             commands: Commands::new(),
+            tidied: Tidied::default(),
         }
     }
 }
@@ -145,17 +163,52 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, tidied, .. } =
+            self;
         gateway.record(reporter.keeps());
         let (gateway, refilling) = (Some(Box::new(gateway)), None);
-        BrokerNode { broker, reporter, operators, gateway, gate, relay, complained_at, refilling, commands }
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway,
+            gate,
+            relay,
+            complained_at,
+            refilling,
+            commands,
+            tidied,
+        }
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, .. } = self;
+        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, tidied, .. } =
+            self;
         let (gateway, refilling) = (None, None);
-        BrokerNode { broker, reporter, operators, gateway, gate, relay, complained_at, refilling, commands }
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway,
+            gate,
+            relay,
+            complained_at,
+            refilling,
+            commands,
+            tidied,
+        }
+    }
+
+    /// Has memory given back that messages do not need any more.
+    fn tidy(&mut self, now: Time) {
+        // A clock that went back must not keep us from it.
+        if now < self.tidied.at + TIDY_INTERVAL && self.tidied.at <= now {
+            return;
+        }
+        let bytes = self.broker.stored_bytes();
+        let before = std::mem::replace(&mut self.tidied, Tidied { at: now, bytes });
+        self.reporter.tidy(before.bytes.saturating_sub(bytes));
     }
 
     /// What serves clients of MQTT, if anything does.
@@ -428,6 +481,12 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        self.tidy(now);
+        if let Some(gateway) = self.gateway.as_deref_mut() {
+            self.broker.share_with(gateway.clients());
+            // A connection is said to have room again once less than this waits on it.
+            gateway.limit_backlogs(now, self.broker.backlog_part().max(DRAINED_BYTES + 1), net);
+        }
         let (broker, mut wired) = self.wired(net);
         broker.handle_timeout(now, &mut wired);
         self.take_turn_of_commands(net);
@@ -523,6 +582,12 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     fn covered(&mut self, stream: u32, seq: u64) {
         if let Some(gateway) = &mut self.gateway {
             gateway.covered(stream, seq, self.net);
+        }
+    }
+
+    fn given_up(&mut self, stream: u32, seq: u64) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.given_up(stream, seq, self.net);
         }
     }
 

@@ -93,6 +93,10 @@ macro_rules! effects_through {
             self.$net.backlog(link)
         }
 
+        fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
+            self.$net.shed(link, keep)
+        }
+
         fn dial(&mut self, peer: PeerIndex, within: Span) {
             self.$net.dial(peer, within);
         }

@@ -130,7 +130,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             Err(error) => {
                 let reason = match error {
                     Unposted::NotReigning => Reason::USE_ANOTHER_SERVER,
-                    Unposted::Crowded | Unposted::Full | Unposted::Refused(_) => Reason::QUOTA_EXCEEDED,
+                    Unposted::Crowded | Unposted::Full | Unposted::Short(_) | Unposted::Refused(_) => {
+                        Reason::QUOTA_EXCEEDED
+                    }
                 };
                 gateway.not_posted(now, post, reason, &error.to_string(), net);
             }

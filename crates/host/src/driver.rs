@@ -235,6 +235,7 @@ impl<N: Node> Driver<N> {
         self.network.flush();
         let time = now();
         self.network.expire(time);
+        self.network.trim(time);
         let told = self.tell_news();
         // When the clock has gone back, what was due soon seems far away, and only the node can put that right.
         let went_back = time < std::mem::replace(&mut self.last_turn, time);

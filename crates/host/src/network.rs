@@ -60,8 +60,18 @@ pub struct Network {
     sealed: Vec<u8>,
     /// Since this was set to `false`, a connection has brought much at once, or did not take all that was there for it.
     pub(crate) bulk: bool,
+    /// When room that is not used is given back next.
+    trim_at: Time,
+    /// Whose turn it is then.
+    trim_next: usize,
 }
 
+/// Between two looks at room that is not used.
+const TRIM_INTERVAL: Span = Span::secs(10);
+/// Connections that are looked at together.
+const TRIMMED_AT_ONCE: usize = 256;
+/// Room for what has come in part that is not worth giving back.
+const KEPT_BYTES: usize = 4 << 10;
 /// What is more than a message or a few: who sends so much at once needs a processor to go on.
 const BULK_BYTES: usize = 4 << 10;
 
@@ -101,6 +111,8 @@ impl Network {
             names: Vec::new(),
             sealed: Vec::new(),
             bulk: false,
+            trim_at: Time::ZERO,
+            trim_next: 0,
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
@@ -340,6 +352,25 @@ impl Network {
         }
     }
 
+    /// Connections give back room that they have not used for a while.
+    pub(crate) fn trim(&mut self, now: Time) {
+        // A clock that went back must not keep us from it.
+        if now < self.trim_at && self.trim_at <= now + TRIM_INTERVAL {
+            return;
+        }
+        // A few at a time, so that many hold up nobody.
+        let parts = self.slots.len().div_ceil(TRIMMED_AT_ONCE).max(1);
+        self.trim_at = now + Span(TRIM_INTERVAL.0 / parts as i64);
+        let first = self.trim_next * TRIMMED_AT_ONCE;
+        self.trim_next = (self.trim_next + 1) % parts;
+        for connection in self.slots.iter_mut().skip(first).take(TRIMMED_AT_ONCE).flatten() {
+            connection.outbox.trim();
+            if connection.partial.capacity() > 4 * connection.partial.len().max(KEPT_BYTES) {
+                connection.partial.shrink_to(KEPT_BYTES);
+            }
+        }
+    }
+
     /// Gives up connection attempts and closings whose time is over.
     pub(crate) fn expire(&mut self, now: Time) {
         let mut at = 0;
@@ -467,6 +498,10 @@ impl Effects for Network {
 
     fn backlog(&self, link: LinkId) -> usize {
         self.slots.get(link.0 as usize).and_then(Option::as_ref).map_or(0, Connection::waiting)
+    }
+
+    fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
+        self.get(link.0).map_or(0, |connection| connection.outbox.shed(keep))
     }
 
     fn dial(&mut self, peer: PeerIndex, within: Span) {

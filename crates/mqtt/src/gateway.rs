@@ -204,6 +204,8 @@ pub struct Gateway<R = Open> {
     rules: R,
     clients: Vec<Option<Box<Client>>>,
     connections: usize,
+    /// The most that may wait on a connection, by the settings.
+    backlog_most: usize,
     sessions: Sessions,
     subscriptions: Subscriptions,
     retained: Retained<deliver::Origin>,
@@ -242,6 +244,10 @@ pub struct Gateway<R = Open> {
     counting: Option<knowing::Counting>,
 }
 
+/// What is said to who has more waiting than there is memory for.
+const NOT_READ: &str = "it does not read, and there are more subscribers now than memory for what waits on its connection: read faster, \
+                        or have limits.memory raised";
+
 /// Buffers that are used again and again.
 #[derive(Clone, Debug, Default)]
 struct Scratch {
@@ -252,6 +258,7 @@ struct Scratch {
 impl<R: Rules> Gateway<R> {
     /// A gateway that has just started.
     pub fn new(settings: Settings, rules: R) -> Gateway<R> {
+        let backlog_most = settings.limits.backlog_bytes;
         Gateway {
             subscriptions: Subscriptions::new(settings.limits.subscriptions),
             retained: Retained::new(crate::retained::Limits {
@@ -264,6 +271,7 @@ impl<R: Rules> Gateway<R> {
             rules,
             clients: Vec::new(),
             connections: 0,
+            backlog_most,
             sessions: Sessions::default(),
             routes: Slab::new(),
             routed: BTreeMap::new(),
@@ -302,6 +310,28 @@ impl<R: Rules> Gateway<R> {
             waiting: self.bodies.len() as u64,
             waiting_bytes: self.bodies.bytes() as u64,
             ..self.stats
+        }
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        self.connections
+    }
+
+    /// So much may wait on each connection from now on, and no more than its own limit. Who has more waiting than before and cannot
+    /// keep it gives way: its connection ends, and what it has to have waits in its session.
+    pub fn limit_backlogs(&mut self, now: Time, part: usize, net: &mut impl Effects) {
+        let before = self.settings.limits.backlog_bytes;
+        let part = part.min(self.backlog_most);
+        self.settings.limits.backlog_bytes = part;
+        if part < before {
+            let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
+            let links: Vec<LinkId> = sessions.filter_map(|session| session.link).collect();
+            for link in links {
+                if net.backlog(link) > part {
+                    self.refuse(now, link, Reason::QUOTA_EXCEEDED, NOT_READ, net);
+                }
+            }
         }
     }
 

@@ -333,12 +333,60 @@ pub const METRICS: &[Metric] = &[
             }
         },
     ),
-    metric("verge_store_bytes", Kind::Gauge, &[], "Bytes of all kept messages.", |reading, samples| {
-        samples.count(reading.snapshot.occupancy.store_bytes as u64);
-    }),
-    metric("verge_store_limit_bytes", Kind::Gauge, &[], "limits.store.", |reading, samples| {
-        samples.count(reading.snapshot.limits.store_bytes as u64);
-    }),
+    metric(
+        "verge_store_bytes",
+        Kind::Gauge,
+        &[],
+        "Bytes for messages: what contracts have reserved, and what best effort has.",
+        |reading, samples| {
+            samples.count(reading.snapshot.occupancy.store_bytes as u64);
+        },
+    ),
+    metric(
+        "verge_store_limit_bytes",
+        Kind::Gauge,
+        &[],
+        "The bound of that: limits.store, or half of limits.memory.",
+        |reading, samples| {
+            samples.count(reading.snapshot.limits.messages().bytes as u64);
+        },
+    ),
+    metric(
+        "verge_memory_bytes",
+        Kind::Gauge,
+        &["share"],
+        "Memory that is taken of each share: contracts (reserved), best_effort (real).",
+        |reading, samples| {
+            let full = reading.snapshot.occupancy;
+            samples.labelled(&[("share", "contracts")], full.contract_bytes as u64);
+            samples.labelled(&[("share", "best_effort")], (full.store_bytes - full.contract_bytes) as u64);
+        },
+    ),
+    metric(
+        "verge_memory_limit_bytes",
+        Kind::Gauge,
+        &["share"],
+        "The bounds: all (limits.memory), messages (of contracts and of best effort), subscribers (what waits on connections), sessions (what \
+         waits in sessions of MQTT, and as much again for what is retained).",
+        |reading, samples| {
+            let limits = reading.snapshot.limits;
+            samples.labelled(&[("share", "all")], limits.memory_bytes as u64);
+            samples.labelled(&[("share", "messages")], limits.messages().bytes as u64);
+            samples.labelled(&[("share", "subscribers")], limits.subscribers().bytes as u64);
+            samples.labelled(&[("share", "sessions")], limits.sessions().bytes as u64);
+        },
+    ),
+    metric(
+        "verge_messages_out_of_memory_total",
+        Kind::Counter,
+        &["share"],
+        "Messages that were not kept for want of memory: under a loss bound (longer than what was reserved), and of best effort.",
+        |reading, samples| {
+            let [contracts, best_effort] = reading.snapshot.occupancy.unstored;
+            samples.labelled(&[("share", "contracts")], contracts);
+            samples.labelled(&[("share", "best_effort")], best_effort);
+        },
+    ),
     metric(
         "verge_store_poisoned",
         Kind::Gauge,

@@ -61,12 +61,6 @@ fn find_what_stops(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         format!("{} of {} jobs wait", full.jobs, limits.jobs),
         "find the publishers that exceed their contracts (`verge status`), or raise limits.jobs",
     );
-    add(
-        is_full(full.store_bytes, limits.store_bytes),
-        "store_full",
-        format!("{} of {} bytes for messages are taken", full.store_bytes, limits.store_bytes),
-        "raise limits.store, or carry fewer or smaller topics",
-    );
 }
 
 /// Why it does not serve as safely as it should.
@@ -109,6 +103,20 @@ fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
             f64::from(snapshot.share_ppm) / 1e4
         ),
         "new contracts will be refused: take some off this pair, or raise admission.share",
+    );
+    let bound = limits.messages();
+    add(
+        // They leave one part in sixteen to best effort.
+        is_full(full.contract_bytes, bound.bytes / 16 * 15),
+        "store_full",
+        format!(
+            "contracts have reserved {} of the {} bytes for messages, and messages without a loss bound have {} ({bound})",
+            full.contract_bytes,
+            bound.bytes,
+            full.store_bytes.saturating_sub(full.contract_bytes)
+        ),
+        "what was admitted has its memory, new contracts will be refused: state smaller sizes, retain less, or raise limits.store or \
+         limits.memory",
     );
     add(
         is_full(full.links, limits.links),
@@ -175,7 +183,16 @@ mod tests {
         assert_eq!(with(&|s| s.node.store = StoreState::GivenUp), ["store_given_up"]);
         assert_eq!(with(&|s| s.node.store = StoreState::ComingBack), ["store_coming_back"]);
         assert_eq!(with(&|s| s.occupancy.jobs = s.limits.jobs), ["overloaded"]);
-        assert_eq!(with(&|s| s.occupancy.store_bytes = s.limits.store_bytes), ["store_full"]);
+        let reserve = |s: &mut Snapshot| {
+            let bytes = s.limits.messages().bytes;
+            (s.occupancy.contract_bytes, s.occupancy.store_bytes) = (bytes - bytes / 16, bytes);
+        };
+        assert_eq!(with(&reserve), ["store_full"]);
+        assert_eq!(
+            with(&|s| s.occupancy.store_bytes = s.limits.messages().bytes),
+            [""; 0],
+            "best effort may have it"
+        );
         assert_eq!(with(&|s| s.node.protected = false), ["unprotected"]);
         assert_eq!(with(&|s| s.node.utilisation_ppm = 800_000), ["admission_full"]);
         assert_eq!(with(&|s| s.occupancy.links = s.limits.links), ["connections_full"]);

@@ -118,6 +118,13 @@ pub trait Effects {
     /// How many bytes wait to be sent on the link. Cores keep it bounded.
     fn backlog(&self, link: LinkId) -> usize;
 
+    /// Drops messages for the subscriber on this link that have not begun to leave, the oldest first, until no more than so many bytes
+    /// wait there. Returns how many messages that were.
+    fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
+        let _ = (link, keep);
+        0
+    }
+
     /// Asks for a connection. The answer is a [`LinkChange::Dialed`], or the core's `handle_dial_failed`.
     fn dial(&mut self, peer: PeerIndex, within: Span);
 

@@ -265,6 +265,15 @@ pub enum Frame<'a> {
         /// The publisher's number for it.
         stream: u32,
     },
+    /// Broker to publisher: messages of this stream were not kept, for want of memory.
+    Untaken {
+        /// The publisher's number for it.
+        stream: u32,
+        /// How many, since this was last said.
+        messages: u32,
+        /// Why, for people.
+        text: &'a str,
+    },
     /// Broker to subscriber or broker: this number means this stream.
     Announce(Announce<'a>),
     /// Broker to subscriber or broker: this number means nothing any more.
@@ -454,6 +463,7 @@ mod kind {
     pub(super) const UNREGISTER: u8 = 0x12;
     pub(super) const ANNOUNCE: u8 = 0x13;
     pub(super) const RETIRE: u8 = 0x14;
+    pub(super) const UNTAKEN: u8 = 0x15;
     pub(super) const SUBSCRIBE: u8 = 0x18;
     pub(super) const SUBSCRIBED: u8 = 0x19;
     pub(super) const UNSUBSCRIBE: u8 = 0x1a;
@@ -503,6 +513,7 @@ heads! {
     ClockRequestHead { sent: U64, known: u8, ahead: I64, within: I64 }
     ClockReplyHead { sent: U64, clock: U64 }
     RelayRoomHead { channel: U32, bytes: U32 }
+    UntakenHead { stream: U32, messages: U32 }
 }
 
 /// No remedy in this field.
@@ -553,6 +564,7 @@ impl<'a> Frame<'a> {
             Frame::Unregister { .. } => kind::UNREGISTER,
             Frame::Announce(_) => kind::ANNOUNCE,
             Frame::Retire { .. } => kind::RETIRE,
+            Frame::Untaken { .. } => kind::UNTAKEN,
             Frame::Publish(_) => MessageKind::Publish as u8,
             Frame::Deliver(_) => MessageKind::Deliver as u8,
             Frame::Replicate(_) => MessageKind::Replicate as u8,
@@ -625,6 +637,10 @@ impl<'a> Frame<'a> {
                 put(out, &RelayRoomHead { channel: (*channel).into(), bytes: (*bytes).into() });
             }
             Frame::RelayEnd { channel } => put(out, &U32::new(*channel)),
+            Frame::Untaken { stream, messages, text } => {
+                put(out, &UntakenHead { stream: (*stream).into(), messages: (*messages).into() });
+                put_text(out, text, TEXT_BYTES_MAX);
+            }
             Frame::Subscribe { number, filter } => {
                 put(out, &U32::new(*number));
                 put_text(out, filter, TOPIC_BYTES_MAX);
@@ -709,6 +725,11 @@ impl<'a> Frame<'a> {
             kind::UNREGISTER => Frame::Unregister { stream: reader.head::<U32>()?.get() },
             kind::ANNOUNCE => Frame::Announce(Announce::decode(reader)?),
             kind::RETIRE => Frame::Retire { stream: reader.head::<U32>()?.get() },
+            kind::UNTAKEN => {
+                let head = reader.head::<UntakenHead>()?;
+                let text = reader.text(TEXT_BYTES_MAX)?;
+                Frame::Untaken { stream: head.stream.get(), messages: head.messages.get(), text }
+            }
             kind::SUBSCRIBE => Frame::Subscribe {
                 number: reader.head::<U32>()?.get(),
                 filter: reader.text(TOPIC_BYTES_MAX)?,

@@ -3,7 +3,7 @@
 
 use crate::limits::{BATCH_BYTES_TARGET, FRAME_HEAD_BYTES};
 use crate::message::MARK_BYTES;
-use crate::{Frame, Mark, MarkKind, Message, MessageKind};
+use crate::{Frame, Mark, MarkKind, Message, MessageKind, Messages};
 use std::collections::VecDeque;
 
 /// Bytes that wait to be sent, and the frame at their end that may still grow. A long queue lies in several pieces, so that what still
@@ -20,6 +20,8 @@ pub struct Outbox {
     open: Option<OpenBatch>,
     /// The room of the last piece that was sent.
     spare: Vec<u8>,
+    /// The most that has been in `bytes` since it was last looked at.
+    peak: usize,
 }
 
 #[derive(Clone)]
@@ -29,6 +31,8 @@ struct OpenBatch {
     at: usize,
 }
 
+/// Room that is not worth giving back.
+const SMALL_BYTES: usize = 4 << 10;
 /// Where the newest piece is longer than this, the next frame begins another.
 const PIECE_BYTES: usize = 512 << 10;
 
@@ -88,6 +92,7 @@ impl Outbox {
             self.pieces.pop_front();
         }
         if self.is_empty() {
+            self.peak = self.peak.max(self.bytes.len());
             self.bytes.clear();
             self.sent = 0;
         }
@@ -102,6 +107,38 @@ impl Outbox {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Drops messages for a subscriber that have not begun to leave, the oldest first, until no more than so many bytes wait or there
+    /// are none. Other frames stay. Returns how many messages were dropped.
+    pub fn shed(&mut self, keep: usize) -> u64 {
+        self.close();
+        let (mut dropped, mut excess) = (0, self.len().saturating_sub(keep));
+        let mut sent = self.sent;
+        for piece in self.pieces.iter_mut().chain([&mut self.bytes]) {
+            if excess == 0 {
+                break;
+            }
+            let (before, begins) = (piece.len(), first_whole_frame(piece, std::mem::take(&mut sent)));
+            dropped += shed_frames(piece, begins, excess);
+            excess = excess.saturating_sub(before - piece.len());
+        }
+        // The oldest keeps its place, even with nothing in it, since what has been sent of it is known by that.
+        self.piled = self.pieces.iter().map(Vec::len).sum();
+        self.spare = Vec::new();
+        self.consume(0);
+        dropped
+    }
+
+    /// Gives back room that was not used since the last call.
+    pub fn trim(&mut self) {
+        let used = std::mem::take(&mut self.peak).max(self.len());
+        if self.pieces.is_empty() && self.spare.capacity() > used {
+            self.spare = Vec::new();
+        }
+        if self.bytes.capacity() > 2 * used.max(SMALL_BYTES) {
+            self.bytes.shrink_to(used.max(SMALL_BYTES));
+        }
     }
 
     /// Goes on with the open batch if it is of this kind and has room for so many bytes, or begins another.
@@ -143,6 +180,45 @@ impl Outbox {
             field.copy_from_slice(&length.to_le_bytes());
         }
     }
+}
+
+/// Where the first frame begins of which nothing has been sent.
+fn first_whole_frame(piece: &[u8], sent: usize) -> usize {
+    let mut at = 0;
+    while at < sent
+        && let Some(length) = frame_bytes(piece, at)
+    {
+        at += length;
+    }
+    at.max(sent)
+}
+
+/// The length of the frame that begins here, with its head.
+fn frame_bytes(piece: &[u8], at: usize) -> Option<usize> {
+    let &[_, _, _, _, l0, l1, l2, l3] = piece.get(at..at + FRAME_HEAD_BYTES)? else { return None };
+    Some(FRAME_HEAD_BYTES + u32::from_le_bytes([l0, l1, l2, l3]) as usize)
+}
+
+/// Takes frames with messages for a subscriber out of a piece, from this place on, until it is shorter by so much. Returns how many
+/// messages they had.
+fn shed_frames(piece: &mut Vec<u8>, begins: usize, excess: usize) -> u64 {
+    let (mut from, mut to, mut dropped) = (begins, begins, 0);
+    while from - to < excess
+        && let Some(length) = frame_bytes(piece, from)
+    {
+        let body = piece.get(from + FRAME_HEAD_BYTES..from + length).unwrap_or(&[]);
+        match piece.get(from).is_some_and(|kind| *kind == MessageKind::Deliver as u8) {
+            true => dropped += Messages::check(body).map_or(0, |messages| messages.count() as u64),
+            false => {
+                piece.copy_within(from..from + length, to);
+                to += length;
+            }
+        }
+        from += length;
+    }
+    piece.drain(to..from.min(piece.len()));
+    piece.shrink_to_fit();
+    dropped
 }
 
 #[cfg(test)]
@@ -279,5 +355,61 @@ mod tests {
         assert!(outbox.is_empty());
         outbox.consume(10);
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn what_is_shed_is_the_oldest_that_has_not_begun_to_leave() {
+        let mut outbox = Outbox::default();
+        let payload = vec![7; 10 << 10];
+        for seq in 0..300 {
+            outbox.push_message(MessageKind::Deliver, &message(seq, &payload));
+            if seq % 10 == 0 {
+                outbox.push(&Frame::Poll { number: seq });
+            }
+        }
+        // The first frame has begun to leave.
+        outbox.consume(100);
+        let (before, keep) = (outbox.len(), 1 << 20);
+        let dropped = outbox.shed(keep);
+        assert!((180..=200).contains(&dropped), "{dropped}");
+        assert!(outbox.len() <= keep && outbox.len() + (64 << 10) > keep, "{} of {before}", outbox.len());
+        outbox.push_message(MessageKind::Deliver, &message(300, &payload));
+        let mut all = Vec::new();
+        outbox.copy_to(&mut all, usize::MAX);
+        assert_eq!(all.len(), outbox.len());
+        // What comes first is the rest of the first frame, of one message.
+        let rest = FRAME_HEAD_BYTES + message(0, &payload).encoded_bytes() - 100;
+        let (mut polls, mut numbers, mut bytes) = (0, Vec::new(), &all[rest..]);
+        while let Ok(Decoded::Frame(frame, used)) = decode(bytes) {
+            match frame {
+                Frame::Deliver(messages) => numbers.extend(messages.map(|message| message.seq)),
+                Frame::Poll { .. } => polls += 1,
+                other => panic!("{other:?}"),
+            }
+            bytes = &bytes[used..];
+        }
+        assert!(bytes.is_empty());
+        assert_eq!(polls, 30, "only messages are dropped");
+        let kept: Vec<u64> = (dropped + 1..=300).collect();
+        assert_eq!(numbers, kept);
+        outbox.consume(usize::MAX);
+        assert!(outbox.is_empty());
+        assert_eq!(outbox.shed(0), 0);
+    }
+
+    #[test]
+    fn room_that_is_not_used_is_given_back() {
+        let mut outbox = Outbox::default();
+        let room = |outbox: &Outbox| outbox.bytes.capacity() + outbox.spare.capacity();
+        for _ in 0..200 {
+            outbox.push_message(MessageKind::Deliver, &message(0, &[7; 10 << 10]));
+        }
+        outbox.consume(usize::MAX);
+        let before = room(&outbox);
+        outbox.trim();
+        outbox.push(&Frame::Poll { number: 1 });
+        outbox.consume(usize::MAX);
+        outbox.trim();
+        assert!(before > 512 << 10 && room(&outbox) <= 2 * SMALL_BYTES, "{} of {before}", room(&outbox));
     }
 }

@@ -1,6 +1,7 @@
 //! A contract in its fixed form on the wire.
 
 use crate::WireError;
+use crate::limits::PAYLOAD_BYTES_MAX;
 use contract::{Contract, LinkClass, Loss, Span};
 use zerocopy::byteorder::little_endian::{I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -17,7 +18,8 @@ pub(crate) struct TermsHead {
     link: [u8; LinkClass::BYTES],
     priority: u8,
     confirm: u8,
-    reserved: [u8; 6],
+    reserved: [u8; 2],
+    size: U32,
 }
 
 impl TermsHead {
@@ -34,7 +36,8 @@ impl TermsHead {
             link: contract.link.bytes(),
             priority: contract.priority,
             confirm: u8::from(contract.confirm),
-            reserved: [0; 6],
+            reserved: [0; 2],
+            size: contract.size.into(),
         }
     }
 
@@ -51,7 +54,11 @@ impl TermsHead {
             link: LinkClass::from_bytes(self.link).map_err(|_| WireError::BadContract)?,
             priority: self.priority,
             confirm: self.confirm != 0,
+            size: self.size.get(),
         };
+        if contract.size as usize > PAYLOAD_BYTES_MAX {
+            return Err(WireError::BadContract);
+        }
         contract.check().map_err(|_| WireError::BadContract)?;
         Ok(contract)
     }

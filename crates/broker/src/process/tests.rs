@@ -1,4 +1,5 @@
 use super::*;
+use crate::memory::STREAM_BYTES;
 use crate::settings::{Limits, Settings};
 use crate::tasks::UNITS_PER_SLICE;
 use contract::NodeId;
@@ -102,7 +103,6 @@ fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
     let index = stream(&mut broker, &mut out);
     assert_eq!(ring(&mut broker, index).slots(), 16);
     let (ticket, _) = ring(&mut broker, index).push(7, NOW, b"there", SlotFlags::NONE, MessageFlags::NONE);
-    broker.stored_bytes = ring(&mut broker, index).bytes();
     for (within, slots) in [(1, 64), (20, 64), (90, 128), (10_000, 128)] {
         out.within = Some(Span::millis(within));
         broker.rebind(NOW, &mut out);
@@ -112,8 +112,8 @@ fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
             "copies are kept for longer than before, and operators take {within} ms"
         );
         assert_eq!(ring(&mut broker, index).message(ticket).unwrap().1, b"there");
-        let bytes = ring(&mut broker, index).bytes();
-        assert_eq!(broker.stored_bytes, bytes);
+        let bytes = ring(&mut broker, index).bytes() + STREAM_BYTES;
+        assert_eq!(broker.memory.used(), bytes);
     }
     // Without them again, it stays as it is.
     out.within = None;
@@ -154,11 +154,12 @@ fn rings_grow_as_far_as_limits_allow_and_the_operator_is_told() {
 
     let (mut full, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut full, &mut out);
-    full.settings.limits.store_bytes = full.stored_bytes;
+    let bytes = full.memory.used();
+    full.settings.limits.store_bytes = bytes;
     out.within = Some(Span::millis(90));
     full.rebind(NOW, &mut out);
     let slots = ring(&mut full, index).slots();
-    assert_eq!((slots, full.stored_bytes), (16, full.settings.limits.store_bytes));
+    assert_eq!((slots, full.memory.used()), (16, bytes));
     let [said] = &out.said[..] else { panic!("{:?}", out.said) };
     assert!(said.contains("need 91 of its messages to be kept, and 16 are"), "{said}");
     assert!(said.contains("limits.store"), "{said}");

@@ -36,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stream::SharedFactory;
 use value::{Raw, Value, understand};
+use wire::limits::PAYLOAD_BYTES_MAX;
 
 /// One broker of the pair.
 #[derive(Clone, PartialEq, Debug)]
@@ -504,6 +505,8 @@ impl Understanding {
             ring_slots_max: self.size("limits.ring_slots_max"),
             backup_slots: self.size("limits.backup_slots"),
             store_bytes: self.size("limits.store"),
+            memory_bytes: self.memory(),
+            size_assumed: self.size("limits.size_assumed").min(PAYLOAD_BYTES_MAX),
             subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
             deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
             sync_backlog_bytes: self.size("limits.sync_backlog"),
@@ -513,6 +516,14 @@ impl Understanding {
             session_linger: self.span("limits.session_linger"),
             stream_linger: self.span("limits.stream_linger"),
             drain: self.span("limits.drain"),
+        }
+    }
+
+    /// The memory that a broker may take. What it has by itself is found when it starts; elsewhere there is no bound.
+    fn memory(&self) -> usize {
+        match self.values.get("limits.memory") {
+            Some(Value::Integer(bytes)) => usize::try_from(*bytes).unwrap_or(usize::MAX),
+            _ => usize::MAX,
         }
     }
 
@@ -607,6 +618,7 @@ impl Understanding {
                 ("priority", Value::Integer(priority)) => contract.priority = priority as u8,
                 ("streams", Value::Integer(count)) => streams = count as u32,
                 ("confirm", Value::Switch(confirm)) => contract.confirm = confirm,
+                ("size", Value::Integer(size)) => contract.size = size.min(PAYLOAD_BYTES_MAX as i64) as u32,
                 _ => {}
             }
         }

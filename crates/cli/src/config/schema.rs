@@ -24,6 +24,8 @@ pub enum Kind {
     IntegerOrAuto(i64, i64),
     /// A number of bytes, plain or with a unit (`64KiB`, `1MiB`, `1GiB`).
     Bytes,
+    /// Bytes, or what there is.
+    BytesOrAuto,
     /// A number above 0 and up to 1.
     Share,
     /// `true` or `false`.
@@ -79,6 +81,7 @@ impl Kind {
             Kind::Integer(min, max) => format!("whole number from {min} to {max}"),
             Kind::IntegerOrAuto(min, max) => format!("whole number from {min} to {max}, or \"auto\""),
             Kind::Bytes => "bytes, such as 65536 or \"64KiB\"".to_owned(),
+            Kind::BytesOrAuto => "bytes, such as \"512MiB\", or \"auto\"".to_owned(),
             Kind::Share => "number above 0 and up to 1".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::SwitchOrAuto => "true, false or \"auto\"".to_owned(),
@@ -540,7 +543,29 @@ pub const KEYS: &[Key] = &[
         "Messages kept per stream at most. A contract that needs more is refused.",
     ),
     key("limits.backup_slots", Kind::Integer(2, 65_536), "10", "Copies kept per replicated stream at least."),
-    key("limits.store", Kind::Bytes, "\"1GiB\"", "Payload of all kept messages."),
+    key(
+        "limits.memory",
+        Kind::BytesOrAuto,
+        "\"auto\"",
+        "Memory of one broker: half of it at most is for messages, three eighths are for subscribers that do not read as fast as is \
+         sent and for sessions and retained messages of MQTT, the rest for what serves them. \"auto\": half of what the host or the \
+         broker's control group has, whichever is less, and no more \
+         than three quarters of what can be had when it starts.",
+    ),
+    key(
+        "limits.store",
+        Kind::Bytes,
+        "\"2GiB\"",
+        "Memory for messages. A contract has what its messages may take reserved when it is admitted, and is refused where that is not \
+         left; what has no loss bound shares the rest by its real size, the oldest going first. At most half of limits.memory.",
+    ),
+    key(
+        "limits.size_assumed",
+        Kind::Bytes,
+        "\"4KiB\"",
+        "The payload for which memory is reserved where a contract does not state its size. Longer messages are taken as long as more \
+         can be reserved, and are otherwise lost, counted and told of.",
+    ),
     key(
         "limits.subscriber_backlog",
         Kind::Bytes,
@@ -811,6 +836,12 @@ pub const TOPIC_KEYS: &[Key] = &[
         "1",
         "How many streams these topics will have together. `verge check` counts with it and `verge sim` simulates so \
          many; brokers take whatever comes and is admitted.",
+    ),
+    key(
+        "size",
+        Kind::Bytes,
+        "limits.size_assumed",
+        "The largest payload of its messages, 1 MiB at most. Brokers reserve memory for so much; where it is left out, for limits.size_assumed.",
     ),
     key(
         "confirm",

@@ -115,11 +115,10 @@ pub fn understand_signed(raw: &Raw) -> Result<Span, String> {
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());
     match (kind, raw) {
-        (Kind::DurationOrAuto | Kind::IntegerOrAuto(..) | Kind::SwitchOrAuto, Raw::Text(text))
-            if text == "auto" =>
-        {
-            Ok(Value::Auto)
-        }
+        (
+            Kind::DurationOrAuto | Kind::IntegerOrAuto(..) | Kind::SwitchOrAuto | Kind::BytesOrAuto,
+            Raw::Text(text),
+        ) if text == "auto" => Ok(Value::Auto),
         (Kind::Duration | Kind::DurationOrAuto, Raw::Text(text)) => {
             let span: Span = text.parse().map_err(|error: contract::SpanError| error.to_string())?;
             if span < Span::ZERO { Err(format!("{span} is negative")) } else { Ok(Value::Span(span)) }
@@ -143,7 +142,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             let number: i64 = number.replace('_', "").parse().map_err(|_| expected())?;
             if (min..=max).contains(&number) { Ok(Value::Integer(number)) } else { Err(expected()) }
         }
-        (Kind::Bytes, Raw::Number(text) | Raw::Text(text)) => {
+        (Kind::Bytes | Kind::BytesOrAuto, Raw::Number(text) | Raw::Text(text)) => {
             understand_bytes(text).map(Value::Integer).ok_or_else(expected)
         }
         (Kind::Folder, Raw::Text(text)) => Ok(Value::Word(text.clone())),

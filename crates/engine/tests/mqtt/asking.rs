@@ -56,3 +56,29 @@ fn terms_that_are_none_are_answered_as_such() {
     }
     assert_eq!(world.broker(0).traffic().0, 0, "none of them is published");
 }
+
+#[test]
+fn a_message_without_memory_is_answered_with_what_would_help() {
+    let mut world = World::with_gateway(|settings| settings.limits.store_bytes = 100_000, Some(|_| {}));
+    world.run_for(Span::secs(1));
+    let publisher = world.connected(0, passing("publisher"));
+    for (bytes, code) in [(90_000, 0), (150_000, 0x97), (90_000, 0)] {
+        let sent = message("t", QoS::AtLeastOnce, world.new_id(publisher), &vec![7; bytes]);
+        world.say(publisher, &encode_5(sent.into()).unwrap());
+        world.run_for(Span::millis(50));
+        let Got::Puback(_, got) = world.last_got(publisher) else { panic!("no answer") };
+        assert_eq!(*got, code, "{bytes} bytes");
+    }
+    let log = world.log(0).join("\n");
+    assert!(log.contains("150000 bytes without a loss bound") && log.contains("limits.store"), "{log}");
+    assert_eq!(
+        ask(
+            &mut world,
+            publisher,
+            "sized",
+            &[("loss", "0"), ("deadline", "1s"), ("retain", "50"), ("size", "100000")]
+        ),
+        0x97
+    );
+    assert_eq!(ask(&mut world, publisher, "sized", &[("size", "many")]), 0x83);
+}

@@ -152,6 +152,9 @@ impl Effects for Port {
     fn backlog(&self, link: LinkId) -> usize {
         self.ends.get(&link).map_or(0, |end| end.outbox.len())
     }
+    fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
+        self.ends.get_mut(&link).map_or(0, |end| end.outbox.shed(keep))
+    }
     fn dial(&mut self, peer: PeerIndex, within: Span) {
         self.dials.push((peer, within));
     }
@@ -378,6 +381,12 @@ impl World {
     }
 
     /// The process dies. What it has sent arrives; its connections break.
+    /// Bytes that wait on all connections of a broker.
+    pub fn waiting(&self, broker: usize) -> usize {
+        let port = self.ports.get(&Who::Broker(broker));
+        port.map_or(0, |port| port.ends.values().map(|end| end.outbox.len()).sum())
+    }
+
     pub fn kill(&mut self, broker: usize) {
         let who = Who::Broker(broker);
         if let Some(disk) = self.brokers[broker].take().and_then(|mut node| node.reporter().1.take()) {

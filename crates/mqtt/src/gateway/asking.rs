@@ -3,12 +3,13 @@
 use crate::packet::Publish;
 use contract::{Contract, Loss, Span};
 use std::fmt::Display;
+use wire::limits::PAYLOAD_BYTES_MAX;
 
 /// User properties with which a client asks for a contract begin like this.
 const ASKING: &str = "verge-";
 
 /// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`, `verge-retain`,
-/// `verge-priority`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
+/// `verge-priority`, `verge-size`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
 /// Where they make no sense, says why and what would.
 pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Result<Option<Contract>, String> {
     if publish.properties.is_empty() {
@@ -29,6 +30,11 @@ pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Resu
             "retain" => {
                 let wanted = format_args!("a number of messages, {} at most", Contract::RETAIN_MAX);
                 contract.retain = value.parse().map_err(|_| no_term(name, value, wanted))?;
+            }
+            "size" => {
+                let wanted = format_args!("a number of bytes, {PAYLOAD_BYTES_MAX} at most");
+                let size = value.parse().ok().filter(|size| *size as usize <= PAYLOAD_BYTES_MAX);
+                contract.size = size.ok_or_else(|| no_term(name, value, wanted))?;
             }
             "priority" => {
                 contract.priority =

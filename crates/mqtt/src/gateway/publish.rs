@@ -123,6 +123,10 @@ fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
 const TOO_MANY: &str = "more messages than the user may publish: send fewer, or have messages_per_second or bytes_per_second \
                         raised";
 
+/// What is said of a message that had to go before it was covered.
+const NO_MEMORY: &str =
+    "newer messages took its memory: publish less at a time, ask for a contract, or have limits.store raised";
+
 impl<R: Rules> Gateway<R> {
     /// A client publishes.
     pub(super) fn publish<'a>(
@@ -348,6 +352,21 @@ impl<R: Rules> Gateway<R> {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
+    }
+
+    /// A message whose publisher waits for word is lost, since there was no memory for it. A client of MQTT 3.1.1 cannot be told: its
+    /// connection ends, so that it sends again what was not answered.
+    pub fn given_up(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+        let Some(&index) = self.owners.get(stream as usize) else { return };
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(pending) = session.pending.take(stream, seq) else { return };
+        let (version, link) = (session.version, session.link);
+        let _ = session.remove_incoming(pending.id);
+        self.stats.refused_messages += 1;
+        match (version, link) {
+            (Version::V311, Some(link)) => net.hang_up(link),
+            _ => self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, NO_MEMORY, net),
+        }
     }
 
     /// Answers a message that is covered, after everything else that leaves in this turn.

@@ -8,8 +8,17 @@ use proptest::prelude::*;
 fn any_contract() -> impl Strategy<Value = Contract> {
     let loss = prop_oneof![(0..u32::MAX - 1).prop_map(Loss::AtMost), Just(Loss::Unbounded)];
     let link = "[a-z0-9_-]{1,15}".prop_map(|name| name.parse::<LinkClass>().unwrap());
-    (1..=i64::MAX, 1..=i64::MAX, loss, 0..=Contract::RETAIN_MAX, link, any::<u8>(), any::<bool>()).prop_map(
-        |(period, deadline, loss, retain, link, priority, confirm)| Contract {
+    (
+        1..=i64::MAX,
+        1..=i64::MAX,
+        loss,
+        0..=Contract::RETAIN_MAX,
+        link,
+        any::<u8>(),
+        any::<bool>(),
+        0..=1_u32 << 20,
+    )
+        .prop_map(|(period, deadline, loss, retain, link, priority, confirm, size)| Contract {
             period: Span(period),
             deadline: Span(deadline),
             loss,
@@ -17,8 +26,8 @@ fn any_contract() -> impl Strategy<Value = Contract> {
             link,
             priority,
             confirm,
-        },
-    )
+            size,
+        })
 }
 
 fn any_reign() -> impl Strategy<Value = Reign> {
@@ -77,6 +86,7 @@ proptest! {
         round_trip(Frame::Verdict(Verdict { stream, admitted, reigns: !admitted, replicate, contract, deadlines, remedies, text: &text }))?;
         round_trip(Frame::Unregister { stream })?;
         round_trip(Frame::Retire { stream })?;
+        round_trip(Frame::Untaken { stream, messages: !stream, text: &text })?;
     }
 
     #[test]

@@ -128,6 +128,9 @@ fn in_order(mut records: Vec<Record>) -> Vec<u8> {
     bytes
 }
 
+/// So much is worth the time that giving it back takes.
+const MUCH_FREED: usize = 1 << 20;
+
 impl Reporter for Around {
     fn report(&mut self, event: &Event<'_>) {
         self.lines.report(event);
@@ -173,6 +176,10 @@ impl Reporter for Around {
             }
         }
         store.reach(known);
+    }
+
+    fn tidy(&mut self, freed: usize) {
+        crate::allocator::give_back(freed >= MUCH_FREED);
     }
 
     fn caller(&mut self, address: Option<IpAddr>) {

@@ -1,20 +1,20 @@
 //! What serves clients of MQTT.
 
 use super::logins::UserRules;
-use crate::config::{BrokerAddress, Config};
+use crate::config::BrokerAddress;
 use broker::without_contract;
 use host::random_number;
 use mqtt::{Gateway, Settings};
 
 /// A gateway as it is configured, with what a store has kept.
 pub fn new(
-    config: &Config,
     partner: Option<&BrokerAddress>,
+    limits: mqtt::Limits,
     rules: UserRules,
     kept: &[u8],
 ) -> Gateway<UserRules> {
     let settings = Settings {
-        limits: config.mqtt,
+        limits,
         fallback: without_contract(),
         server_references: partner
             .map(|partner| partner.listeners.mqtt_references.clone())

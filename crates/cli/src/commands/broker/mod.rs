@@ -4,6 +4,7 @@ mod around;
 mod gateway;
 pub mod log;
 mod logins;
+pub mod memory;
 mod observe;
 mod places;
 pub mod processing;
@@ -56,7 +57,10 @@ pub fn run(
 ) -> Outcome {
     let (own, partner) = find(config, name)?;
     check_exposure(config, own, insecure)?;
-    crate::allocator::use_huge_pages();
+    let shares = memory::shares(config);
+    if shares.broker.memory_bytes >= memory::AMPLE {
+        crate::allocator::use_huge_pages();
+    }
     let allowed = places::prepare(config);
     let helpers = Helpers::new()?;
     let lines = log::write_in_background(&own.name, config.log, &helpers)?;
@@ -91,8 +95,13 @@ pub fn run(
         "a message costs {} to take in, {} per subscriber, {} to copy",
         costs.arrival, costs.dispatch, costs.replication
     ));
+    lines.say(&memory::describe(&shares.broker));
+    shares.notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
     let gather = processing::longest_rest(config);
-    let settings = settings(config, own, partner.is_some(), costs, blocking + gather);
+    let settings = broker::Settings {
+        limits: shares.broker,
+        ..settings(config, own, partner.is_some(), costs, blocking + gather)
+    };
     let doors = own.doors();
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
@@ -121,7 +130,7 @@ pub fn run(
         return Err(Trouble(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
     }
     let mut node = if doors.iter().any(|(_, door)| door.protocol == Protocol::Mqtt) {
-        node.with_gateway(gateway::new(config, partner, security.rules, &kept))
+        node.with_gateway(gateway::new(partner, shares.mqtt, security.rules, &kept))
     } else {
         node.without_gateway()
     };
