@@ -266,7 +266,7 @@ impl Broker {
                 self.greet(link, out);
             }
             LinkChange::Closed => self.forget_link(now, link, out),
-            LinkChange::Drained => self.resume(link, out),
+            LinkChange::Drained => self.resume(now, link, out),
         }
     }
 
@@ -556,10 +556,10 @@ impl Broker {
     }
 
     /// A congested link has room again.
-    fn resume(&mut self, link: LinkId, out: &mut impl Outputs) {
+    fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         let Some(state) = self.links.get(link) else { return };
         match state.party {
-            Party::Client { session: Some(session) } => self.send_deferred(session, out),
+            Party::Client { session: Some(session) } => self.send_deferred(now, session, out),
             Party::Peer => self.continue_sync(out),
             _ => {}
         }

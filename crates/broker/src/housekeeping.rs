@@ -1,10 +1,11 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
 use crate::broker::{Broker, Outputs};
+use crate::events::Event;
 use crate::links::Party;
 use crate::sessions::Session;
 use contract::{Mutant, Span, Time};
-use wire::{FarewellReason, LinkId};
+use wire::{FarewellReason, Frame, LinkId};
 
 /// The time between two looks.
 const INTERVAL: Span = Span::millis(100);
@@ -24,7 +25,9 @@ impl Broker {
             self.forgive(now);
         }
         self.housekeeping_at = now + INTERVAL;
-        self.resume_subscribers(out);
+        self.look_at_paces(now, out);
+        self.resume_subscribers(now, out);
+        self.tell_slow_subscribers(now, out);
         self.continue_sync(out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
@@ -37,12 +40,42 @@ impl Broker {
         for (_, link) in self.links.iter_mut() {
             (link.heard, link.opened) = (now, now);
         }
-        self.sessions.iter_mut().for_each(|(_, session)| session.detached_at = now);
+        for (_, session) in self.sessions.iter_mut() {
+            session.detached_at = now;
+            session.pace.forgive(now);
+            session.deferred.iter_mut().for_each(|message| message.since = now);
+        }
+    }
+
+    /// How fast subscribers read, and how much may wait on their connections.
+    fn look_at_paces(&mut self, now: Time, out: &mut impl Outputs) {
+        let usual = self.settings.limits.subscriber_backlog_bytes;
+        for (_, session) in self.sessions.iter_mut() {
+            let Some(link) = session.link else { continue };
+            let (backlog, waits) = (out.backlog(link), !session.deferred.is_empty());
+            if session.pace.look(now, backlog, waits, usual, || out.taken(link)) {
+                out.hold_back(
+                    link,
+                    if session.pace.window < usual { session.pace.window / 2 } else { usual },
+                );
+            }
+        }
+    }
+
+    /// Those for which messages were dropped, and the operator, are told so.
+    fn tell_slow_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
+        for (_, session) in self.sessions.iter_mut() {
+            let Some(link) = session.link else { continue };
+            if let Some(shortfall) = session.pace.shortfall(now, session.dropped) {
+                out.send(link, &Frame::Shortfall(shortfall));
+                out.report(&Event::SlowSubscriber { client: &session.client, shortfall });
+            }
+        }
     }
 
     /// Subscribers whose messages wait although their connection has room: a limit below what a driver reports as
     /// drained, or a connection that was never full.
-    fn resume_subscribers(&mut self, out: &mut impl Outputs) {
+    fn resume_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
         let waiting = |(index, session): (u32, &Session)| {
             (session.link.is_some() && !session.deferred.is_empty()).then_some(index)
         };
@@ -50,7 +83,7 @@ impl Broker {
             return;
         }
         let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
-        waiting.into_iter().for_each(|index| self.send_deferred(index, out));
+        waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }
 
     fn close_silent_links(&mut self, now: Time, out: &mut impl Outputs) {

@@ -15,6 +15,7 @@ mod latencies;
 mod lazy;
 mod links;
 mod numbers;
+mod pace;
 mod pair;
 mod plain;
 mod posting;

@@ -125,7 +125,7 @@ impl Broker {
     /// Pushes a message to its subscriber, if it is plain. `false`: nothing was done.
     #[inline]
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
-        let Broker { table, sessions, links, settings, stats, .. } = self;
+        let Broker { table, sessions, links, stats, .. } = self;
         let Table { streams, topics, .. } = table;
         let Some(Some(stream)) = streams.get_mut(job.stream as usize) else { return false };
         let PlainTerms { receiver, class, .. } = stream.plain;
@@ -144,8 +144,7 @@ impl Broker {
         let Some((slot, payload)) = stream.ring.plain(job.ticket) else { return false };
         let Slot { seq, created, .. } = *slot;
         let message = Message { stream: job.stream, flags: MessageFlags::NONE, seq, created, payload };
-        if !out.offer_message(link, MessageKind::Deliver, &message, settings.limits.subscriber_backlog_bytes)
-        {
+        if !out.offer_message(link, MessageKind::Deliver, &message, session.pace.window) {
             return false;
         }
         slot.set(SlotFlags::DISPATCHED);

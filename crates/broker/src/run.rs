@@ -1,7 +1,6 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
 use crate::broker::{Broker, Outputs};
-use crate::events::Event;
 use crate::posting::{Origin, Routed};
 use crate::queue::{Job, JobKind};
 use crate::register;
@@ -63,7 +62,7 @@ impl Broker {
         let mut owed = 0_u64;
         for (position, index) in topic.subscribers.iter().enumerate() {
             let Some(session) = sessions.get_mut(*index) else { continue };
-            let open = session.open_link(out, settings.limits.subscriber_backlog_bytes);
+            let open = session.open_link(out);
             if let Some(link) = open
                 && let Some(state) = links.get_mut(link)
                 && !state.closing
@@ -73,9 +72,9 @@ impl Broker {
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
             }
-            let deferred = Deferred { stream: job.stream, ticket: job.ticket };
+            let deferred = Deferred { stream: job.stream, ticket: job.ticket, since: now };
             let limit = settings.limits.deferred_per_subscriber;
-            let (awaited, oldest) = session.keep_back(now, deferred, limit, out);
+            let (awaited, oldest) = session.keep_back(now, deferred, limit);
             if awaited {
                 owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
             }
@@ -260,14 +259,16 @@ impl Broker {
         }
     }
 
-    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room.
-    pub(crate) fn send_deferred(&mut self, index: u32, out: &mut impl Outputs) {
+    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room. One that is slow gets nothing that has
+    /// waited too long.
+    pub(crate) fn send_deferred(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
         let Broker { table, sessions, links, settings, stats, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let Some(link) = session.link else { return };
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return };
+        let patience = session.pace.is_slow(now).then_some(settings.limits.subscriber_delay);
         let mut handed = Vec::new();
-        while out.backlog(link) < settings.limits.subscriber_backlog_bytes {
+        while out.backlog(link) < session.pace.window {
             let Some(waiting) = session.deferred.pop_front() else { break };
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
@@ -277,6 +278,16 @@ impl Broker {
                 stats.dropped += 1;
                 continue;
             };
+            let too_old = |patience: Span| now.since(waiting.since) > patience.max(topic.patience());
+            if patience.is_some_and(too_old) {
+                session.dropped += 1;
+                stats.dropped += 1;
+                if !topic.contract.confirm {
+                    handed.push((waiting, position));
+                }
+                continue;
+            }
+            session.pace.count_sent();
             let expected = |stream: &Stream| session.expects(stream, slot.seq);
             register::announce(state, link, waiting.stream, stream, topic, expected, out);
             let flags = heard(slot.marks).with(asking(topic.contract.confirm));
@@ -352,6 +363,12 @@ struct Offered {
 }
 
 impl Topic {
+    /// How long messages may wait for a slow subscriber, if that is longer than for others: until they would be late.
+    fn patience(&self) -> Span {
+        let deadline = self.contract.deadline;
+        if deadline.is_forever() { Span::ZERO } else { deadline }
+    }
+
     /// Whom a message waits for, of those that were owed it. It counts as dispatched when all have it. Where no copy could be
     /// kept for those that do not, it counts at once: nothing would be gained by waiting.
     #[inline]
@@ -407,9 +424,9 @@ fn asking(confirm: bool) -> MessageFlags {
 
 impl Session {
     /// The session's link, if messages can go there now: it is up, has room, and nothing older waits.
-    fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
+    fn open_link(&self, out: &impl Outputs) -> Option<LinkId> {
         let link = self.link?;
-        (self.deferred.is_empty() && out.backlog(link) < backlog_max).then_some(link)
+        (self.deferred.is_empty() && out.backlog(link) < self.pace.window).then_some(link)
     }
 
     /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes. The
@@ -426,25 +443,8 @@ impl Session {
 
     /// A message that cannot go there now waits. Returns whether a copy should be kept of it, and the oldest one if that had to go.
     #[cold]
-    fn keep_back(
-        &mut self,
-        now: Time,
-        message: Deferred,
-        limit: usize,
-        out: &mut impl Outputs,
-    ) -> (bool, Option<Deferred>) {
+    fn keep_back(&mut self, now: Time, message: Deferred, limit: usize) -> (bool, Option<Deferred>) {
         let awaited = self.is_awaited(now);
-        let oldest = self.defer(message, limit);
-        if oldest.is_some() && self.link.is_some() {
-            self.complain(now, out);
-        }
-        (awaited, oldest)
-    }
-
-    fn complain(&mut self, now: Time, out: &mut impl Outputs) {
-        if now >= self.complained_at + crate::arrive::COMPLAINT_INTERVAL {
-            self.complained_at = now;
-            out.report(&Event::SlowSubscriber { client: &self.client, dropped: self.dropped });
-        }
+        (awaited, self.defer(message, limit))
     }
 }

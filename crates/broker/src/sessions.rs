@@ -1,6 +1,7 @@
 //! Subscribers. A session outlives its connection for a while, and a backup has the sessions of its primary, so that a
 //! subscriber which is just changing brokers or reconnecting misses nothing that is still there.
 
+use crate::pace::Pace;
 use contract::{Mutant, Time, TopicFilter};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
@@ -10,6 +11,8 @@ use wire::LinkId;
 pub(crate) struct Deferred {
     pub(crate) stream: u32,
     pub(crate) ticket: u32,
+    /// Since when it waits.
+    pub(crate) since: Time,
 }
 
 #[derive(Clone)]
@@ -24,8 +27,8 @@ pub(crate) struct Session {
     pub(crate) deferred: VecDeque<Deferred>,
     /// Messages dropped because it did not read.
     pub(crate) dropped: u64,
-    /// When the operator was last told of it.
-    pub(crate) complained_at: Time,
+    /// How fast it reads.
+    pub(crate) pace: Pace,
     /// Whether the primary has named it.
     pub(crate) shared: bool,
     pub(crate) began: Time,

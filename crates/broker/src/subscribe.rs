@@ -3,6 +3,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::Party;
+use crate::pace::Pace;
 use crate::sessions::{Deferred, Session};
 use crate::table::Topic;
 use contract::{Mutant, Time, TopicFilter};
@@ -104,8 +105,8 @@ impl Broker {
             return;
         }
         if let Ok(index) = self.take_session(now, &name, incarnation, Some(from), out) {
-            self.offer_again(index);
-            self.send_deferred(index, out);
+            self.offer_again(now, index);
+            self.send_deferred(now, index, out);
         }
     }
 
@@ -140,13 +141,16 @@ impl Broker {
                 numbers: Vec::new(),
                 deferred: VecDeque::new(),
                 dropped: 0,
-                complained_at: Time::ZERO,
+                pace: Pace::new(now, self.settings.limits.subscriber_backlog_bytes),
                 shared: false,
                 began: now,
                 detached_at: now,
             }),
         };
         if let (Some(link), Some(session)) = (link, self.sessions.get_mut(index)) {
+            if session.link != Some(link) {
+                session.pace.reconnected(now, self.settings.limits.subscriber_backlog_bytes, session.dropped);
+            }
             session.link = Some(link);
             if let Some(state) = self.links.get_mut(link) {
                 state.party = Party::Client { session: Some(index) };
@@ -320,7 +324,7 @@ impl Broker {
     }
 
     /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again.
-    fn offer_again(&mut self, index: u32) {
+    fn offer_again(&mut self, now: Time, index: u32) {
         let Broker { table, sessions, settings, .. } = self;
         let Some(session) = sessions.get_mut(index).filter(|_| !Mutant::OfferOnce.is_on()) else { return };
         for (_, topic) in table.topics().filter(|(_, topic)| topic.contract.confirm) {
@@ -332,7 +336,7 @@ impl Broker {
                     let missing = |slot: &&crate::ring::Slot| slot.unconfirmed & bit != 0;
                     if entry.ring.slot(ticket).filter(missing).is_some() {
                         session.defer(
-                            Deferred { stream: *stream, ticket },
+                            Deferred { stream: *stream, ticket, since: now },
                             settings.limits.deferred_per_subscriber,
                         );
                     }

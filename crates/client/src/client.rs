@@ -2,23 +2,25 @@
 
 use crate::Error;
 use crate::events::{Events, Handler};
+use crate::places::{Places, Reach, keep_asking, reaches, remedy};
 use crate::publisher::{Batch, Publisher};
 use crate::report::NodeReport;
 use crate::subscription::{Account, Message, Subscription, queue};
 use contract::{Contract, Epoch, Span, TopicFilter};
-use endpoint::{Credentials, Delivery, PublicationState, Reigning, Settings};
+use endpoint::{BROKERS_MAX, Credentials, Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
-use host::{Driver, HostError, Lobby, LobbySettings, Network, Poller, Troubles};
+use host::{Driver, HostError, Lobby, LobbySettings, Network, Place, Poller, Troubles};
 use std::cell::Cell;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::limits::{PASSWORD_BYTES_MAX, USER_BYTES_MAX};
-use wire::{Frame, PeerIndex};
+use wire::{Frame, PeerIndex, Shortfall};
 
 /// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
 /// and subscription made from it.
@@ -36,7 +38,8 @@ pub(crate) struct Shared {
     /// A byte here wakes the thread.
     waker: UnixStream,
     patience: Duration,
-    brokers: Vec<SocketAddr>,
+    /// Whether connections are encrypted.
+    secure: bool,
     /// Why a handshake failed last.
     trouble: Arc<Mutex<String>>,
 }
@@ -78,6 +81,8 @@ impl Drop for Ending<'_> {
 struct Life {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Who asks for names ends when these are dropped.
+    _asking: Mutex<Vec<Sender<()>>>,
 }
 
 /// Settings of a client.
@@ -148,20 +153,20 @@ impl Builder {
 
     /// The same without waiting for a primary.
     pub fn start(self, brokers: &str) -> Result<Client, Error> {
-        let hosts = hosts(brokers);
-        let brokers = resolve(brokers)?;
+        let places = Places::new(places(brokers)?);
+        let (addresses, names) = (places.addresses(), places.names());
         check(&self.credentials)?;
         let now = host::now();
         let name = self.name.unwrap_or_else(|| format!("client-{:016x}", host::random_number()));
-        let mut settings = Settings::new(&name, now.0, brokers.len() as u8);
+        let mut settings = Settings::new(&name, now.0, addresses.len() as u8);
         settings.failover = self.failover;
         settings.credentials = self.credentials;
-        let node = ClientNode::new(settings, now, Events::default());
+        let node = ClientNode::new(settings, now, Events { places, ..Events::default() });
         let system = |error: HostError| Error::System(error.to_string());
-        let mut driver = Driver::new(node, brokers.clone()).map_err(system)?;
+        let mut driver = Driver::new(node, addresses.clone()).map_err(system)?;
         let trouble = Arc::new(Mutex::new(String::new()));
         if let Some(settings) = &self.tls {
-            secure(&mut driver, settings, &hosts, Arc::clone(&trouble))?;
+            secure(&mut driver, settings, &addresses, Arc::clone(&trouble))?;
         }
         let (waker, sleeper) = UnixStream::pair().map_err(|error| Error::System(error.to_string()))?;
         driver.wake_on(&sleeper).map_err(system)?;
@@ -173,7 +178,7 @@ impl Builder {
             ended: AtomicBool::new(false),
             waker,
             patience: self.patience,
-            brokers,
+            secure: self.tls.is_some(),
             trouble,
         });
         let running = Arc::clone(&shared);
@@ -184,7 +189,19 @@ impl Builder {
                 running.run(&poller, &sleeper);
             })
             .map_err(|error| Error::System(error.to_string()))?;
-        let life = Life { shared: Arc::clone(&shared), thread: Mutex::new(Some(thread)) };
+        let mut asking = Vec::new();
+        for (index, place) in names {
+            let (end, ended) = channel();
+            let known = Arc::downgrade(&shared);
+            // Nobody waits for it: an answer may take many seconds.
+            std::thread::Builder::new()
+                .name("verge-names".to_owned())
+                .spawn(move || keep_asking(&known, index, &place, &ended))
+                .map_err(|error| Error::System(error.to_string()))?;
+            asking.push(end);
+        }
+        let thread = Mutex::new(Some(thread));
+        let life = Life { shared: Arc::clone(&shared), thread, _asking: Mutex::new(asking) };
         Ok(Client { shared, _life: Arc::new(life) })
     }
 }
@@ -202,10 +219,9 @@ impl Client {
 
     /// Waits until a primary is found.
     pub fn wait_for_primary(&self) -> Result<(), Error> {
-        let brokers = self.shared.brokers.len();
         let found = self.shared.wait(|node| match node.endpoint().has_primary() {
             true => Some(Ok(())),
-            false => node.application().denial(brokers).map(|reason| Err(Error::Denied(reason))),
+            false => node.application().denial().map(|reason| Err(Error::Denied(reason))),
         })?;
         found.unwrap_or_else(|| Err(self.shared.no_primary()))
     }
@@ -302,6 +318,12 @@ impl Client {
         self.shared.with(|node, _| node.application().on_reign = Some(Box::new(handler)))
     }
 
+    /// Hears when messages were dropped for this client, since it reads slower than its topics publish; on the client's thread, and at
+    /// most every ten seconds.
+    pub fn on_shortfall(&self, handler: impl FnMut(&Shortfall) + Send + 'static) -> Result<(), Error> {
+        self.shared.with(|node, _| node.application().on_shortfall = Some(Box::new(handler)))
+    }
+
     /// The accounts of all streams received so far.
     pub fn accounts(&self) -> Result<Vec<Account>, Error> {
         self.shared.with(|node, net| {
@@ -310,9 +332,19 @@ impl Client {
         })
     }
 
-    /// The addresses of the brokers.
-    pub fn brokers(&self) -> &[SocketAddr] {
-        &self.shared.brokers
+    /// The addresses of the brokers, as far as they are known: names are asked for while the client runs.
+    pub fn brokers(&self) -> Result<Vec<SocketAddr>, Error> {
+        self.shared.with(|node, _| node.application().places.addresses())
+    }
+
+    /// How each broker is reached, or why it is not. A name that does not resolve is among them.
+    pub fn reaches(&self) -> Result<Vec<Reach>, Error> {
+        self.shared.with(|node, _| reaches(node))
+    }
+
+    /// Whether it has been asked for every name once.
+    pub fn has_asked(&self) -> Result<bool, Error> {
+        self.shared.with(|node, _| node.application().places.is_asked())
     }
 
     /// The snapshot of one broker, by its place among the addresses; `None` if it is not connected. With `streams`,
@@ -479,23 +511,29 @@ impl Shared {
     }
 
     fn no_primary(&self) -> Error {
-        match self.with(|node, _| self.describe_brokers(node)) {
-            Ok(brokers) => Error::NoPrimary { waited: self.patience(), brokers },
+        match self.with(|node, _| (self.describe_brokers(node), remedy(&reaches(node)))) {
+            Ok((brokers, remedy)) => Error::NoPrimary { waited: self.patience(), brokers, remedy },
             Err(error) => error,
         }
     }
 
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// There is something new that nobody has sent: the thread looks after it, and whoever waits looks again.
+    pub(crate) fn tell_of_change(&self) {
+        self.wake();
+        self.changed.notify_all();
+    }
+
     /// What each broker last did, in words.
     fn describe_brokers(&self, node: &mut ClientNode<Events>) -> String {
-        let connected: Vec<PeerIndex> = node.endpoint().connected().collect();
-        let troubles = &node.application().troubles;
-        let one = |(index, address): (usize, &SocketAddr)| {
-            let stands_by = connected.contains(&PeerIndex(index as u8));
-            let trouble = troubles.get(&(index as u8)).map_or("does not answer", String::as_str);
-            let done = if stands_by { "stands by and waits for its partner" } else { trouble };
-            format!("{address} {done}")
+        let one = |reach: Reach| {
+            let done = reach.trouble.as_deref().unwrap_or("stands by and waits for its partner");
+            format!("{} {done}", reach.address)
         };
-        let mut brokers = self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ");
+        let mut brokers = reaches(node).into_iter().map(one).collect::<Vec<_>>().join(", ");
         let trouble = lock(&self.trouble);
         if !trouble.is_empty() {
             brokers.push_str(&format!("; {trouble}"));
@@ -543,11 +581,12 @@ const HANDSHAKE_TIME: Span = Span::secs(2);
 fn secure(
     driver: &mut Driver<ClientNode<Events>>,
     settings: &TlsSettings,
-    hosts: &[String],
+    addresses: &[SocketAddr],
     trouble: Arc<Mutex<String>>,
 ) -> Result<(), Error> {
     let bad = |error: TlsError| Error::Tls(error.to_string());
-    let names = hosts.iter().map(|host| server_name(host)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+    let names = addresses.iter().map(|address| server_name(&address.ip().to_string()));
+    let names = names.collect::<Result<Vec<_>, _>>().map_err(bad)?;
     let (tls, _) = Tls::load(settings).map_err(bad)?;
     if !tls.dials() {
         return Err(Error::Tls(
@@ -563,12 +602,6 @@ fn secure(
     });
     let system = |error: HostError| Error::System(error.to_string());
     driver.employ(lobby.map_err(system)?, names).map_err(system)
-}
-
-/// The hosts of addresses, as they were given.
-fn hosts(brokers: &str) -> Vec<String> {
-    let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
-    texts.map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host).to_owned()).collect()
 }
 
 /// What is too long would be cut on its way, and be another name or password.
@@ -587,25 +620,14 @@ fn check(credentials: &Credentials) -> Result<(), Error> {
     }
 }
 
-/// Most brokers that a client may be given.
-const BROKERS_MAX: usize = 8;
-
-/// Reads addresses, `host:port`, several divided by commas.
-pub fn resolve(brokers: &str) -> Result<Vec<SocketAddr>, Error> {
-    let one = |text: &str| {
-        let failed = |reason: String| Error::Address { text: text.to_owned(), reason };
-        let mut addresses = text.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
-        addresses.next().ok_or_else(|| failed("the name has no address".to_owned()))
-    };
-    let addresses: Vec<SocketAddr> = brokers
-        .split(',')
-        .map(str::trim)
-        .filter(|text| !text.is_empty())
-        .map(one)
-        .collect::<Result<_, _>>()?;
-    match addresses.len() {
+/// Reads where brokers are, `host:port`, several divided by commas.
+pub fn places(brokers: &str) -> Result<Vec<Place>, Error> {
+    let one = |text: &str| text.parse().map_err(|reason| Error::Address { text: text.to_owned(), reason });
+    let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let places: Vec<Place> = texts.map(one).collect::<Result<_, _>>()?;
+    match places.len() {
         0 => Err(Error::Address { text: brokers.to_owned(), reason: "it is empty".to_owned() }),
-        1..=BROKERS_MAX => Ok(addresses),
+        1..=BROKERS_MAX => Ok(places),
         _ => Err(Error::Limit("brokers")),
     }
 }

@@ -1,8 +1,10 @@
 //! The connections of an endpoint to its brokers, all of them warm.
 
-use contract::{Reign, Span, Time};
-use wire::{LinkId, Standing};
+use contract::{NodeId, Reign, Span, Time};
+use wire::{Hello, LinkId, PeerIndex, Standing};
 
+/// Who has been of another reign for so many polls is of another pair: 3 s with the usual settings.
+const APART_POLLS: u64 = 30;
 /// No stream behind this number.
 const NO_STREAM: u32 = u32::MAX;
 
@@ -31,6 +33,18 @@ pub(crate) struct BrokerLink {
     unanswered: u32,
     /// How long to leave it alone after the connection has ended.
     pub(crate) rest: Span,
+    /// The process that last greeted from there.
+    pub(crate) node: Option<NodeId>,
+    /// The same broker is reached at another address, and need not be reached here as well.
+    pub(crate) same_as: Option<PeerIndex>,
+    /// The last poll that was answered.
+    replied: u64,
+    /// The last poll before it was of another reign than the one that is followed, if it is.
+    apart_from: Option<u64>,
+    /// It has been so for long, and the application knows.
+    pub(crate) is_apart: bool,
+    /// The application knows why the present connection ends.
+    pub(crate) told: bool,
 }
 
 impl BrokerLink {
@@ -44,6 +58,12 @@ impl BrokerLink {
             poll_number: 0,
             unanswered: 0,
             rest: Span::ZERO,
+            node: None,
+            same_as: None,
+            replied: 0,
+            apart_from: None,
+            is_apart: false,
+            told: false,
         }
     }
 
@@ -66,6 +86,7 @@ impl BrokerLink {
         *self = BrokerLink {
             connection: Connection::Greeting(link),
             poll_at: now + poll,
+            node: self.node,
             ..BrokerLink::new(now)
         };
     }
@@ -74,12 +95,22 @@ impl BrokerLink {
     pub(crate) fn lost(&mut self, now: Time, retry: Span) {
         let rest = self.rest.max(retry);
         let connection = Connection::Down { retry_at: now + rest };
-        *self = BrokerLink { connection, rest, ..BrokerLink::new(now) };
+        let (node, same_as) = (self.node, self.same_as);
+        *self = BrokerLink { connection, rest, node, same_as, ..BrokerLink::new(now) };
     }
 
-    pub(crate) fn greeted(&mut self, link: LinkId, standing: Standing, reign: Reign) {
+    pub(crate) fn greeted(&mut self, link: LinkId, hello: &Hello<'_>) {
         self.connection = Connection::Up(link);
-        (self.standing, self.reign) = (standing, reign);
+        (self.standing, self.reign) = (hello.standing, hello.reign);
+        (self.node, self.same_as) = (Some(hello.node), None);
+    }
+
+    /// Its address means something else now.
+    pub(crate) fn moved(&mut self, now: Time) {
+        (self.node, self.same_as) = (None, None);
+        if let Connection::Down { retry_at } = &mut self.connection {
+            *retry_at = now;
+        }
     }
 
     pub(crate) fn stream(&self, number: u32) -> Option<u32> {
@@ -103,6 +134,27 @@ impl BrokerLink {
     /// Something has come from it.
     pub(crate) fn heard(&mut self) {
         self.unanswered = 0;
+    }
+
+    /// It has answered a poll, and has said before whatever it had to say then.
+    pub(crate) fn replied(&mut self, number: u64) {
+        // What it says of polls that were never sent counts for nothing.
+        self.replied = self.replied.max(number.min(self.poll_number));
+    }
+
+    /// Whether it has just become clear that it is of another pair than the broker that is followed in this reign. Brokers of one pair
+    /// come to be of one reign within a fail-over. Behind a narrow connection that is heard late, but before the answer to a later poll:
+    /// so what counts is how many polls it has answered since.
+    pub(crate) fn stands_apart(&mut self, followed: Option<Reign>) -> bool {
+        let serves = matches!(self.standing, Standing::Primary | Standing::Backup);
+        let differs = self.up().is_some() && serves && followed.is_some_and(|reign| reign != self.reign);
+        if !differs {
+            (self.apart_from, self.is_apart) = (None, false);
+            return false;
+        }
+        let from = *self.apart_from.get_or_insert(self.poll_number);
+        let is_clear = self.replied >= from + APART_POLLS;
+        is_clear && !std::mem::replace(&mut self.is_apart, is_clear)
     }
 
     /// The next poll's number if one is due, or `Err` if too many have stayed unanswered.

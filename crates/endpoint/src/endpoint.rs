@@ -9,15 +9,17 @@
 
 use crate::brokers::{BrokerLink, Connection};
 use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
-use crate::settings::Settings;
+use crate::settings::{BROKERS_MAX, Settings};
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
-use contract::{Contract, Mutant, Reign, Span, Time, TopicFilter};
+use contract::{Contract, Mutant, NodeId, Reign, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
     Announce, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Messages, PeerIndex, Register, Secret, Standing, Verdict,
+    MessageFlags, MessageKind, Messages, PROTOCOL_VERSION, PeerIndex, Register, Secret, Shortfall, Standing,
+    Verdict,
 };
 
 /// Whom an endpoint follows.
@@ -36,6 +38,48 @@ pub enum Reigning {
     Nobody,
 }
 
+/// Why an address does not lead to a broker that a client can use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// What answers there does not speak the protocol of brokers.
+    Stranger,
+    /// A broker of another version.
+    Version(u16),
+    /// Connections are taken there, and nothing is said.
+    Mute,
+    /// Connections are closed there without a word.
+    Curt,
+    /// A broker has stopped answering.
+    Silent,
+    /// The broker is reached at another address as well.
+    Same(PeerIndex),
+    /// A broker of another pair than the one that is followed.
+    Apart,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Stranger => f.write_str("is no Verge broker: something else listens there"),
+            Unfit::Version(version) => write!(
+                f,
+                "speaks protocol version {version}, this program speaks {PROTOCOL_VERSION}: run the same release on both"
+            ),
+            Unfit::Mute => f.write_str(
+                "takes connections and says nothing: something else than a broker listens there, or one that stands still",
+            ),
+            Unfit::Curt => f.write_str(
+                "closes connections without a word: something else than a broker's port for clients listens there, or a broker \
+                 that has no place left",
+            ),
+            Unfit::Silent => f.write_str("does not answer any more"),
+            Unfit::Apart => f.write_str("is a broker of another pair"),
+            Unfit::Same(_) => f.write_str("is a broker that is reached at another address already"),
+        }
+    }
+}
+
 /// What an endpoint asks of the world: frames sent, links opened and closed, and its application told.
 pub trait Outputs: Effects {
     /// A message for the application.
@@ -48,6 +92,10 @@ pub trait Outputs: Effects {
     fn reigning(&mut self, reigning: Reigning);
     /// A broker closed the connection and said why.
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>);
+    /// An address does not lead to a broker that this client can use.
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit);
+    /// A broker dropped messages for this client, which reads slower than its topics publish.
+    fn fell_short(&mut self, broker: PeerIndex, shortfall: &Shortfall);
     /// A broker answered a request for status or handover.
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>);
 }
@@ -95,6 +143,40 @@ impl Endpoint {
             inbound: Vec::new(),
             by_name: BTreeMap::new(),
         }
+    }
+
+    /// Another address of a broker has been found. Returns its place, or nothing where there are [`BROKERS_MAX`] already.
+    pub fn add_broker(&mut self, now: Time) -> Option<PeerIndex> {
+        let index = self.brokers.len();
+        if index >= BROKERS_MAX {
+            return None;
+        }
+        self.brokers.push(BrokerLink::new(now));
+        self.catch_up.push(0);
+        Some(PeerIndex(index as u8))
+    }
+
+    /// The address of a broker has become another, which is tried at once unless the broker is connected.
+    pub fn move_broker(&mut self, now: Time, broker: PeerIndex) {
+        if let Some(broker) = self.brokers.get_mut(usize::from(broker.0)) {
+            broker.moved(now);
+        }
+    }
+
+    /// The place at which the same broker is reached, where an address leads to one that is reached anyway.
+    pub fn same_as(&self, broker: PeerIndex) -> Option<PeerIndex> {
+        self.brokers.get(usize::from(broker.0))?.same_as
+    }
+
+    /// Whether a broker that is connected is of another pair than the one that is followed.
+    pub fn is_apart(&self, broker: PeerIndex) -> bool {
+        self.brokers.get(usize::from(broker.0)).is_some_and(|broker| broker.is_apart)
+    }
+
+    /// What a broker that is connected does.
+    pub fn standing(&self, broker: PeerIndex) -> Option<Standing> {
+        let broker = self.brokers.get(usize::from(broker.0))?;
+        broker.up().map(|_| broker.standing)
     }
 
     /// The broker that is followed, by its place in the list of addresses.
@@ -247,6 +329,10 @@ impl Endpoint {
             LinkChange::Dialed(peer) => self.greet(now, peer, link, out),
             LinkChange::Closed => {
                 let Some(index) = self.broker_of(link) else { return };
+                if self.brokers[index].up().is_none() && !self.brokers[index].told {
+                    self.brokers[index].rest = CURT_REST;
+                    out.unfit(PeerIndex(index as u8), &Unfit::Curt);
+                }
                 self.brokers[index].lost(now, self.settings.retry);
                 let bit = 1 << index;
                 self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
@@ -272,17 +358,33 @@ impl Endpoint {
         let text = error.to_string();
         let farewell = Farewell { reason: FarewellReason::Misbehaved, text: &text };
         if let Some(index) = self.broker_of(link) {
-            out.dismissed(PeerIndex(index as u8), &farewell);
+            let broker = PeerIndex(index as u8);
+            let greeted = self.brokers[index].up().is_some();
+            self.brokers[index].told = true;
+            if !greeted {
+                self.brokers[index].rest = STRANGER_REST;
+            }
+            match error {
+                wire::WireError::Version(version) => out.unfit(broker, &Unfit::Version(*version)),
+                _ if !greeted => out.unfit(broker, &Unfit::Stranger),
+                _ => out.dismissed(broker, &farewell),
+            }
         }
         out.close(link, &farewell);
+    }
+
+    /// Something has come, be it the middle of a frame. Whatever comes shows that a broker lives: behind a narrow connection, answers to
+    /// polls wait behind messages, and one frame may take longer than polls may stay unanswered.
+    pub fn hear(&mut self, from: LinkId) {
+        if let Some(index) = self.broker_of(from) {
+            self.brokers[index].heard();
+        }
     }
 
     /// A frame has come.
     pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         let Some(index) = self.broker_of(from) else { return };
         let broker = PeerIndex(index as u8);
-        // Whatever comes shows that it lives; behind a narrow connection, answers wait behind messages.
-        self.brokers[index].heard();
         match frame {
             Frame::Deliver(messages) => self.receive(now, index, from, messages, out),
             Frame::Hello(hello) => self.welcome(now, index, from, &hello, out),
@@ -302,8 +404,9 @@ impl Endpoint {
                 let result = if admitted { Ok(()) } else { Err(text) };
                 self.hear_subscribed(broker, number, reigns, result, out);
             }
+            Frame::Shortfall(shortfall) => out.fell_short(broker, &shortfall),
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
-            Frame::PollReply { .. } => {}
+            Frame::PollReply { number } => self.brokers[index].replied(number),
             Frame::NodeStatus(_)
             | Frame::LevelStatuses(_)
             | Frame::OperatorStatuses(_)
@@ -312,6 +415,7 @@ impl Endpoint {
                 out.answered(broker, &frame);
             }
             Frame::Farewell(farewell) => {
+                self.brokers[index].told = true;
                 if self.brokers[index].up().is_none() {
                     self.brokers[index].rest = rest_after(farewell.reason);
                 }
@@ -334,11 +438,22 @@ impl Endpoint {
     /// Does what is due: dials, polls, and gives up connections that do not answer.
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
         let &Settings { poll, misses, connect, .. } = &self.settings;
+        let reached =
+            self.brokers.iter().enumerate().map(|(index, broker)| {
+                u32::from(broker.link().is_some()).checked_shl(index as u32).unwrap_or(0)
+            });
+        let reached = reached.fold(0, |all, one| all | one);
         for (index, broker) in self.brokers.iter_mut().enumerate() {
             if let Connection::Down { retry_at } = &mut broker.connection {
                 // A clock that went back must not keep us from trying.
-                *retry_at = (*retry_at).min(now + broker.rest);
-                if now >= *retry_at {
+                *retry_at = (*retry_at).min(now + broker.rest.max(ELSEWHERE));
+                if now < *retry_at {
+                    continue;
+                }
+                if broker.same_as.is_some_and(|other| reached >> other.0 & 1 == 1) {
+                    *retry_at = now + ELSEWHERE;
+                } else {
+                    broker.same_as = None;
                     (broker.connection, broker.rest) = (Connection::Dialing, Span::ZERO);
                     out.dial(PeerIndex(index as u8), connect);
                 }
@@ -349,8 +464,17 @@ impl Endpoint {
                 Ok(Some(number)) => out.send(link, &Frame::Poll { number }),
                 Ok(None) => {}
                 Err(()) => {
+                    broker.told = true;
+                    let why = if broker.up().is_some() { Unfit::Silent } else { Unfit::Mute };
+                    out.unfit(PeerIndex(index as u8), &why);
                     out.close(link, &Farewell { reason: FarewellReason::Silent, text: "no answer to polls" });
                 }
+            }
+        }
+        let followed = self.primary.map(|_| self.reign);
+        for (index, broker) in self.brokers.iter_mut().enumerate() {
+            if broker.stands_apart(followed) {
+                out.unfit(PeerIndex(index as u8), &Unfit::Apart);
             }
         }
         if self.forwards_until != Time::NEVER {
@@ -383,7 +507,7 @@ impl Endpoint {
             standing,
             prefers_to_reign: false,
             reign: self.reign,
-            node: contract::NodeId(0),
+            node: NodeId(0),
             incarnation: self.settings.incarnation,
             name: &self.settings.name,
             user: &self.settings.credentials.user,
@@ -396,9 +520,12 @@ impl Endpoint {
     fn welcome(&mut self, now: Time, index: usize, link: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
         if !hello.standing.is_broker() {
             let text = "this address is no broker";
+            self.brokers[index].told = true;
+            out.unfit(PeerIndex(index as u8), &Unfit::Stranger);
             return out.close(link, &Farewell { reason: FarewellReason::Misbehaved, text });
         }
-        self.brokers[index].greeted(link, hello.standing, hello.reign);
+        self.leave_other_ways(index, hello.node, out);
+        self.brokers[index].greeted(link, hello);
         self.catch_up[index] = 0;
         let succession = self.succession;
         self.elect(now, out);
@@ -411,6 +538,21 @@ impl Endpoint {
             }
         }
         self.catch_up(out);
+    }
+
+    /// A broker has greeted that is known at other addresses. It keeps the last connection of a client, so this is the one.
+    fn leave_other_ways(&mut self, index: usize, node: NodeId, out: &mut impl Outputs) {
+        for (other, broker) in self.brokers.iter_mut().enumerate() {
+            if other == index || broker.node != Some(node) {
+                continue;
+            }
+            (broker.same_as, broker.told) = (Some(PeerIndex(index as u8)), true);
+            out.unfit(PeerIndex(other as u8), &Unfit::Same(PeerIndex(index as u8)));
+            if let Some(link) = broker.link() {
+                let text = "the same broker is reached at another address";
+                out.close(link, &Farewell { reason: FarewellReason::Replaced, text });
+            }
+        }
     }
 
     /// Finds the primary to follow, and tells the brokers whom we follow where that changes.
@@ -682,6 +824,13 @@ impl Publication {
         }
     }
 }
+
+/// How long an address is left alone where something else than a broker of this release answers, which cannot help it.
+const STRANGER_REST: Span = Span::secs(1);
+/// The same where connections are closed without a word, which a broker does as well that is just ending.
+const CURT_REST: Span = Span::millis(250);
+/// How soon it is looked again whether a broker that is reached elsewhere still is.
+const ELSEWHERE: Span = Span::millis(200);
 
 /// How long a broker is left alone that has not even greeted before it said farewell. What it does not allow now it will hardly allow a moment later, and
 /// looking at a password again and again costs it much.

@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     /// How much its next read may bring, and what the last one brought.
     pub(crate) portion: Portion,
     pub(crate) read: usize,
+    /// Bytes that the socket has taken.
+    pub(crate) sent: u64,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.
@@ -68,7 +70,13 @@ impl Connection {
             congested: false,
             portion: Portion::default(),
             read: 0,
+            sent: 0,
         }
+    }
+
+    /// Bytes that the other end is known to have.
+    pub(crate) fn taken(&self) -> u64 {
+        self.sent.saturating_sub(unacknowledged(&self.socket))
     }
 
     /// Bytes that have not left.
@@ -80,7 +88,10 @@ impl Connection {
     pub(crate) fn send_plain(&mut self, once: bool) {
         while !self.outbox.is_empty() {
             match send(&self.socket, self.outbox.unsent()) {
-                Sent::Some(sent) => self.outbox.consume(sent),
+                Sent::Some(sent) => {
+                    self.outbox.consume(sent);
+                    self.sent += sent as u64;
+                }
                 Sent::Full => break,
                 Sent::Broken => {
                     self.outbox = Outbox::default();
@@ -105,7 +116,10 @@ impl Connection {
                 return;
             }
             match send(&self.socket, shell.ready()) {
-                Sent::Some(sent) => shell.consume(sent),
+                Sent::Some(sent) => {
+                    shell.consume(sent);
+                    self.sent += sent as u64;
+                }
                 Sent::Full => return,
                 Sent::Broken => {
                     self.outbox = Outbox::default();
@@ -126,9 +140,31 @@ const SEND_BYTES: usize = 128 << 10;
 /// Keeps what the other end is not ready for in the outbox, but for so much. The kernel would take megabytes, and a system call that
 /// finds them when there is room again sends for as long as the other end reads, up to milliseconds, where it is not interrupted.
 pub(crate) fn limit_unsent(socket: &OwnedFd) {
-    // Sockets of other kinds than TCP have no such limit, and need none.
-    let _ = SockRef::from(socket).set_tcp_notsent_lowat(SEND_BYTES as u32);
+    limit_unsent_to(socket, SEND_BYTES);
 }
+
+/// The same for so much, in bounds: what waits in the kernel of a connection that takes little is old when it arrives.
+pub(crate) fn limit_unsent_to(socket: &OwnedFd, bytes: usize) {
+    let bytes = bytes.clamp(UNSENT_BYTES_MIN, SEND_BYTES);
+    // Sockets of other kinds than TCP have no such limit, and need none.
+    let _ = SockRef::from(socket).set_tcp_notsent_lowat(bytes as u32);
+}
+
+/// What the kernel has of a connection's bytes and the other end has not acknowledged.
+#[expect(unsafe_code, reason = "no library asks for it")]
+fn unacknowledged(socket: &OwnedFd) -> u64 {
+    // SAFETY: the call with this code writes one `c_int` and does nothing else; so does every other kind of descriptor that knows it.
+    let asked = unsafe {
+        let getter = rustix::ioctl::Getter::<SIOCOUTQ, i32>::new();
+        rustix::ioctl::ioctl(socket, getter)
+    };
+    u64::try_from(asked.unwrap_or(0)).unwrap_or(0)
+}
+
+/// Asks for the length of a socket's queue of bytes to send.
+const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+/// The least that is kept ready in the kernel, or a connection would be idle until the next look at it.
+const UNSENT_BYTES_MIN: usize = 4 << 10;
 
 enum Sent {
     Some(usize),

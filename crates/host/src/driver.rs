@@ -479,7 +479,7 @@ impl<N: Node> Driver<N> {
                 }
                 Outcome::Failed { errand: Errand::Accepted { from, .. } } => self.network.unseat(from),
                 Outcome::Failed { errand: Errand::Dialed { peer, .. } } => {
-                    self.network.news.push(News::DialFailed(peer, false));
+                    self.network.report_failed_dial(peer, false);
                 }
             }
         }

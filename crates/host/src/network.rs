@@ -1,8 +1,9 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
-use crate::connection::{self, Connection, Pass, Phase};
+use crate::connection::{self, Connection, Pass, Phase, limit_unsent_to};
 use crate::doors::{DoorLimits, Seats};
 use crate::lobby::Lobby;
+use crate::place::Whereabouts;
 use crate::poller::Poller;
 use crate::troubles::Troubles;
 use contract::{Span, Time};
@@ -23,7 +24,7 @@ mod shelled;
 /// All connections of one node.
 pub struct Network {
     pub(crate) poller: Arc<Poller>,
-    peers: Vec<SocketAddr>,
+    peers: Vec<Whereabouts>,
     /// Others connect to this node, and none of them may hold up the rest.
     pub(crate) serves: bool,
     slots: Vec<Option<Connection>>,
@@ -71,6 +72,7 @@ pub(crate) enum News {
 impl Network {
     /// No connections yet; `peers` are the addresses that the node may dial.
     pub fn new(poller: Arc<Poller>, peers: Vec<SocketAddr>) -> Network {
+        let peers = peers.into_iter().map(Whereabouts::known).collect();
         Network {
             poller,
             peers,
@@ -97,13 +99,29 @@ impl Network {
         }
     }
 
+    /// Another peer that the node may dial. Its certificate must have this name, where connections to peers are encrypted.
+    pub fn add_peer(&mut self, whereabouts: Whereabouts, name: Option<ServerName<'static>>) {
+        self.peers.push(whereabouts);
+        self.names.extend(name);
+    }
+
     /// Begins to connect to a peer.
     pub(crate) fn connect(&mut self, now: Time, peer: PeerIndex, within: Span) {
-        let Some(address) = self.peers.get(usize::from(peer.0)).copied() else { return };
+        let Some(whereabouts) = self.peers.get(usize::from(peer.0)) else { return };
+        let Some(address) = whereabouts.get() else {
+            whereabouts.fail();
+            return self.news.push(News::DialFailed(peer, false));
+        };
         match self.start_connecting(&address, peer, now + within) {
             Ok(index) => self.watched.push(index),
-            Err(error) => self.news.push(News::DialFailed(peer, error == Errno::CONNREFUSED)),
+            Err(error) => self.report_failed_dial(peer, error == Errno::CONNREFUSED),
         }
+    }
+
+    /// Nobody was reached there; whoever looks for the peer may want to look elsewhere.
+    pub(crate) fn report_failed_dial(&mut self, peer: PeerIndex, refused: bool) {
+        self.peers.iter().skip(usize::from(peer.0)).take(1).for_each(Whereabouts::fail);
+        self.news.push(News::DialFailed(peer, refused));
     }
 
     fn start_connecting(&mut self, address: &SocketAddr, peer: PeerIndex, until: Time) -> Result<u32, Errno> {
@@ -365,7 +383,7 @@ impl Network {
     fn fail_dial(&mut self, index: u32, peer: PeerIndex, refused: bool) {
         self.remove(index);
         self.free.push(index);
-        self.news.push(News::DialFailed(peer, refused));
+        self.report_failed_dial(peer, refused);
     }
 
     /// The connection is gone; the node will be told.
@@ -449,6 +467,16 @@ impl Effects for Network {
 
     fn backlog(&self, link: LinkId) -> usize {
         self.slots.get(link.0 as usize).and_then(Option::as_ref).map_or(0, Connection::waiting)
+    }
+
+    fn taken(&self, link: LinkId) -> u64 {
+        self.slots.get(link.0 as usize).and_then(Option::as_ref).map_or(0, Connection::taken)
+    }
+
+    fn hold_back(&mut self, link: LinkId, bytes: usize) {
+        if let Some(connection) = self.get(link.0) {
+            limit_unsent_to(&connection.socket, bytes);
+        }
     }
 
     fn dial(&mut self, peer: PeerIndex, within: Span) {

@@ -6,6 +6,7 @@ use crate::driver::Driver;
 use crate::error::HostError;
 use crate::lobby::Lobby;
 use crate::network::Network;
+use crate::place::Whereabouts;
 use crate::poller::Ready;
 use crate::troubles::Troubles;
 use crate::workers::Load;
@@ -15,7 +16,6 @@ use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ pub struct Serving {
 
 /// The other broker of the pair.
 pub struct Partner {
-    /// Where it is.
-    pub address: SocketAddr,
+    /// Where it is, as far as that is known.
+    pub whereabouts: Whereabouts,
     /// What its certificate must have, if the connection to it is encrypted.
     pub name: Option<ServerName<'static>>,
 }
@@ -63,10 +63,13 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
 ) -> Result<(), HostError> {
     let mut signals =
         signals().map_err(|_| HostError::System { what: "cannot watch signals", reason: Errno::IO })?;
-    let mut driver = Driver::new(node, serving.partner.iter().map(|partner| partner.address).collect())?;
+    let mut driver = Driver::new(node, Vec::new())?;
     driver.limit(serving.limits, serving.troubles);
     if let Some(lobby) = serving.lobby {
-        driver.employ(lobby, serving.partner.into_iter().filter_map(|partner| partner.name).collect())?;
+        driver.employ(lobby, Vec::new())?;
+    }
+    if let Some(Partner { whereabouts, name }) = serving.partner {
+        driver.with_unsent(|_, net| net.add_peer(whereabouts, name));
     }
     let mut doors = serving.doors;
     for door in &mut doors {

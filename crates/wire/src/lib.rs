@@ -15,7 +15,8 @@ mod terms;
 
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
-    Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Standing, Verdict, WireError, decode,
+    Announce, Decoded, Farewell, FarewellReason, Frame, Hello, Register, Shortfall, Standing, Verdict,
+    WireError, decode,
 };
 pub use load::{LevelStatus, LevelStatuses, OperatorStatus, OperatorStatuses};
 pub use message::{
@@ -26,4 +27,4 @@ pub use secret::Secret;
 pub use status::{NodeStatus, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;

@@ -2,15 +2,18 @@
 
 use crate::config::Config;
 use crate::output::Trouble;
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use verge::{Client, Reigning};
+use verge::{Client, Error, Reigning};
 
 /// How often the connection is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 /// For how long there may be no primary before anybody is told: a fail-over takes a fraction of it.
 const TELL_AFTER: Duration = Duration::from_secs(1);
+/// For how long one broker may be missing while another reigns before anybody is told: it may be starting.
+const TELL_OF_ONE_AFTER: Duration = Duration::from_secs(10);
 /// The shortest time between two sentences about the same absence, which are told when reasons change.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 
@@ -24,6 +27,7 @@ impl Watch {
     /// Says when a primary is missing, and why, and when one came later than the contracts assume.
     pub fn start(client: &Client, config: &Config) -> Result<Watch, Trouble> {
         watch_failover(client, config)?;
+        watch_shortfalls(client)?;
         let (end, ended) = channel();
         let client = client.clone();
         let watch = move || watch_absence(&client, &ended);
@@ -56,14 +60,59 @@ fn watch_failover(client: &Client, config: &Config) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// Says so when a broker drops messages for this subscriber, which keeps its connection and gets the newest.
+fn watch_shortfalls(client: &Client) -> Result<(), Trouble> {
+    client.on_shortfall(|shortfall| {
+        eprintln!(
+            "verge: this subscriber reads slower than its topics publish: {shortfall}. Subscribe to less, publish less or smaller, \
+             or give it a faster link"
+        );
+    })?;
+    Ok(())
+}
+
+/// Says which broker is not reached while another reigns: a client of one broker is not protected.
+#[derive(Default)]
+struct Reaches {
+    /// Since when each is in trouble, and what was last told of it.
+    troubles: BTreeMap<String, (Instant, Option<String>)>,
+}
+
+impl Reaches {
+    fn look(&mut self, client: &Client) -> Result<(), Error> {
+        let reaches = client.reaches()?;
+        self.troubles.retain(|address, (_, told)| {
+            let lasts = reaches.iter().any(|reach| reach.address == *address && reach.trouble.is_some());
+            if !lasts && told.is_some() {
+                eprintln!("verge: {address} is no trouble any more");
+            }
+            lasts
+        });
+        for reach in reaches {
+            let Some(trouble) = reach.trouble else { continue };
+            let after = if reach.is_wrong { TELL_AFTER } else { TELL_OF_ONE_AFTER };
+            let (since, told) = self.troubles.entry(reach.address.clone()).or_insert((Instant::now(), None));
+            if since.elapsed() >= after && told.is_none() {
+                eprintln!("verge: {} {trouble}; going on with the others", reach.address);
+                *told = Some(trouble);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Says so when there is no primary at all, and when there is one again.
 fn watch_absence(client: &Client, ended: &Receiver<()>) {
+    let mut reaches = Reaches::default();
     let mut since = None;
     let mut told: Option<(Instant, String)> = None;
     while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         let Ok(absence) = client.without_primary() else { return };
         let Some(reasons) = absence else {
             since = None;
+            if reaches.look(client).is_err() {
+                return;
+            }
             if told.take().is_some() {
                 eprintln!("verge: a primary is there again");
             }

@@ -4,8 +4,7 @@ use super::problems::Source;
 use super::value::{Raw, Value};
 use super::{BrokerAddress, Config, Understanding};
 use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
-use host::{Door, DoorLimits};
-use std::net::SocketAddr;
+use host::{Door, DoorLimits, Place};
 use std::path::{Path, PathBuf};
 use wire::{Protocol, Transport};
 
@@ -15,38 +14,63 @@ const PACKET_BYTES_MOST: usize = 1_000_000;
 /// Where a broker listens besides the two addresses that it always has.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Listeners {
-    pub clients_tls: Option<SocketAddr>,
+    pub clients_tls: Option<Place>,
     /// The same as it was written.
     pub clients_tls_text: Option<String>,
     pub pair_tls: bool,
     /// The host of `pair` as it was written, which must be in the broker's certificate.
     pub pair_host: String,
-    pub mqtt: Option<SocketAddr>,
-    pub mqtt_tls: Option<SocketAddr>,
-    pub mqtt_ws: Option<SocketAddr>,
-    pub mqtt_wss: Option<SocketAddr>,
+    pub mqtt: Option<Place>,
+    pub mqtt_tls: Option<Place>,
+    pub mqtt_ws: Option<Place>,
+    pub mqtt_wss: Option<Place>,
     /// The last four as they were written, for clients that are sent there: certificates name hosts.
     pub mqtt_references: mqtt::References,
 }
 
+/// Where a broker listens, as it is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Entrance<'a> {
+    pub key: &'static str,
+    pub place: &'a Place,
+    pub protocol: Protocol,
+    pub transport: Transport,
+}
+
 impl BrokerAddress {
-    /// All its doors, each with its key.
-    pub fn doors(&self) -> Vec<(&'static str, Door)> {
+    /// All its entrances.
+    pub fn entrances(&self) -> Vec<Entrance<'_>> {
         let listeners = &self.listeners;
         let pair = if listeners.pair_tls { Transport::PairTls } else { Transport::Plain };
         let all = [
-            ("clients", Some(self.clients), Protocol::Verge, Transport::Plain),
-            ("clients_tls", listeners.clients_tls, Protocol::Verge, Transport::Tls),
-            ("pair", Some(self.pair), Protocol::Verge, pair),
-            ("mqtt", listeners.mqtt, Protocol::Mqtt, Transport::Plain),
-            ("mqtt_tls", listeners.mqtt_tls, Protocol::Mqtt, Transport::Tls),
-            ("mqtt_ws", listeners.mqtt_ws, Protocol::Mqtt, Transport::WebSocket),
-            ("mqtt_wss", listeners.mqtt_wss, Protocol::Mqtt, Transport::SecureWebSocket),
+            ("clients", Some(&self.clients), Protocol::Verge, Transport::Plain),
+            ("clients_tls", listeners.clients_tls.as_ref(), Protocol::Verge, Transport::Tls),
+            ("pair", Some(&self.pair), Protocol::Verge, pair),
+            ("mqtt", listeners.mqtt.as_ref(), Protocol::Mqtt, Transport::Plain),
+            ("mqtt_tls", listeners.mqtt_tls.as_ref(), Protocol::Mqtt, Transport::Tls),
+            ("mqtt_ws", listeners.mqtt_ws.as_ref(), Protocol::Mqtt, Transport::WebSocket),
+            ("mqtt_wss", listeners.mqtt_wss.as_ref(), Protocol::Mqtt, Transport::SecureWebSocket),
         ];
-        let door = |(key, address, protocol, transport): (_, Option<SocketAddr>, _, _)| {
-            Some((key, Door { address: address?, protocol, transport }))
+        let present = all.into_iter().filter_map(|(key, place, protocol, transport)| {
+            Some(Entrance { key, place: place?, protocol, transport })
+        });
+        present.collect()
+    }
+
+    /// All its doors, each with its key: a broker must know its own addresses.
+    pub fn doors(&self) -> Result<Vec<(&'static str, Door)>, String> {
+        let door = |entrance: Entrance<'_>| {
+            let Entrance { key, place, protocol, transport } = entrance;
+            let address = place.resolve_one().map_err(|reason| {
+                format!(
+                    "brokers.{}.{key} = \"{place}\" does not resolve ({reason}): a broker must know where it listens itself. \
+                     Correct it, or write an IP address",
+                    self.name
+                )
+            })?;
+            Ok((key, Door { address, protocol, transport }))
         };
-        all.into_iter().filter_map(door).collect()
+        self.entrances().into_iter().map(door).collect()
     }
 }
 
@@ -54,7 +78,7 @@ impl Understanding {
     pub(super) fn listeners(&self, broker: &str) -> Listeners {
         let path = |key: &str| format!("brokers.{broker}.{key}");
         let address = |key: &str| match self.values.get(&path(key)) {
-            Some(Value::Address(address)) => Some(*address),
+            Some(Value::Address(address)) => Some(address.clone()),
             _ => None,
         };
         let text = |key: &str| match self.layers.values.get(&path(key)).map(|given| &given.raw) {
@@ -65,8 +89,8 @@ impl Understanding {
         let pair = text("pair");
         let reference = |key: &str| address(key).map(|_| text(key).into());
         Listeners {
+            clients_tls_text: clients_tls.as_ref().map(|_| text("clients_tls")),
             clients_tls,
-            clients_tls_text: clients_tls.map(|_| text("clients_tls")),
             pair_tls: self.values.get(&path("pair_tls")) == Some(&Value::Switch(true)),
             pair_host: pair.rsplit_once(':').map_or("", |(host, _)| host).to_owned(),
             mqtt: address("mqtt"),
@@ -153,13 +177,13 @@ impl Understanding {
     pub(super) fn check_listeners(&mut self, config: &Config) {
         let tls = &config.tls;
         for broker in &config.brokers {
-            for (key, door) in broker.doors() {
+            for Entrance { key, transport, .. } in broker.entrances() {
                 let key = if key == "pair" { "pair_tls" } else { key };
                 let path = format!("brokers.{}.{key}", broker.name);
-                let needs_ca = door.transport == Transport::PairTls;
+                let needs_ca = transport == Transport::PairTls;
                 let lacks = [
-                    ("tls.certificate", door.transport.is_secure() && tls.certificate.is_none()),
-                    ("tls.key", door.transport.is_secure() && tls.key.is_none()),
+                    ("tls.certificate", transport.is_secure() && tls.certificate.is_none()),
+                    ("tls.key", transport.is_secure() && tls.key.is_none()),
                     ("tls.ca", needs_ca && tls.ca.is_none()),
                 ];
                 for (lacking, _) in lacks.into_iter().filter(|(_, lacks)| *lacks) {

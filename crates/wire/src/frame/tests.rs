@@ -91,6 +91,8 @@ proptest! {
             round_trip(frame)?;
         }
         round_trip(Frame::HandoverReply { done: flag, epoch: Epoch(number), text: &text })?;
+        let shortfall = Shortfall { span: Span(number as i64), dropped: number, waited: row.into(), rate: !number };
+        round_trip(Frame::Shortfall(shortfall))?;
         round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
         round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;
         let farewell = [reason, 0, 0];

@@ -88,12 +88,12 @@ pub fn run(
     ));
     let gather = processing::longest_rest(config);
     let settings = settings(config, own, partner.is_some(), costs, blocking + gather);
-    let doors = own.doors();
+    let doors = own.doors().map_err(Trouble)?;
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
         limits: config.door_limits,
         troubles: Arc::clone(&troubles),
-        partner: security::partner(partner)?,
+        partner: security::partner(partner, &lines)?,
         lobby,
         wakers: wakers(security.wakers, bell, waker, answers.as_ref())?,
         shares: processing::shares_processors(config).then_some((load, gather)),
