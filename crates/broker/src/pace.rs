@@ -18,6 +18,8 @@ const WINDOW: Span = Span::millis(500);
 const WINDOW_BYTES_MIN: usize = 8 << 10;
 /// A connection on which less waits is not behind.
 const CALM_BYTES: usize = 4 << 10;
+/// A connection that was slow is like any other when nothing has waited for so long.
+const CALM_AFTER: Span = Span::secs(10);
 /// A rate is measured for so long at least, at first and later.
 const MEASURED_FIRST: Span = Span::millis(200);
 const MEASURED_AGAIN: Span = Span::secs(1);
@@ -39,6 +41,8 @@ pub(crate) struct Pace {
     pub(crate) window: usize,
     /// Since when something has waited at each look; [`Time::NEVER`] if nothing did at the last one.
     behind_since: Time,
+    /// Since when nothing has waited; [`Time::NEVER`] if something did at the last look.
+    calm_since: Time,
     /// When its connection last took something.
     moved_at: Time,
     /// What it had taken then.
@@ -70,6 +74,7 @@ impl Pace {
         Pace {
             window,
             behind_since: Time::NEVER,
+            calm_since: Time::NEVER,
             moved_at: now,
             taken: 0,
             measured_from: (now, 0),
@@ -95,6 +100,9 @@ impl Pace {
         if self.behind_since != Time::NEVER {
             self.behind_since = now;
         }
+        if self.calm_since != Time::NEVER {
+            self.calm_since = now;
+        }
     }
 
     /// Looks at the connection: so many bytes wait on it, messages wait in the broker or not, and `taken` says how many bytes the other end
@@ -109,9 +117,10 @@ impl Pace {
     ) -> bool {
         let before = self.window;
         if !waits && backlog < CALM_BYTES {
-            (self.behind_since, self.rate, self.window) = (Time::NEVER, None, usual);
+            self.rest(now, usual);
             return self.window != before;
         }
+        self.calm_since = Time::NEVER;
         // A clock that went back: count from now.
         let begins = self.behind_since == Time::NEVER || self.behind_since > now;
         let taken = taken();
@@ -124,12 +133,30 @@ impl Pace {
             self.behind_since = now;
             self.measure_anew(now);
         } else if now >= self.moved_at + STOPPED_AFTER {
-            (self.behind_since, self.rate) = (now, None);
+            self.behind_since = now;
+            // One that is known to be narrow has lost a packet, perhaps. What comes at once after that is of the whole time.
+            if self.window >= usual {
+                self.rate = None;
+                self.measure_anew(now);
+            }
+        } else if waits && backlog < CALM_BYTES {
+            // It has run empty, so that it is the window and not the connection that holds up the rest.
+            self.window = self.window.saturating_mul(2).min(usual);
             self.measure_anew(now);
         } else {
             self.measure(now, usual);
         }
         self.window != before
+    }
+
+    /// Nothing waits. A connection that was slow has its window for a while longer: what comes next may be more again than it takes, and
+    /// what is written until that is measured cannot be taken back.
+    fn rest(&mut self, now: Time, usual: usize) {
+        self.behind_since = Time::NEVER;
+        self.calm_since = self.calm_since.min(now);
+        if now >= self.calm_since + CALM_AFTER {
+            (self.rate, self.window) = (None, usual);
+        }
     }
 
     fn measure_anew(&mut self, now: Time) {
@@ -140,7 +167,8 @@ impl Pace {
         let (from, taken_then) = self.measured_from;
         let span = now.since(from);
         // The first measurement is short, since what is written until then cannot be taken back.
-        let least = if self.rate.is_some() { MEASURED_AGAIN } else { MEASURED_FIRST };
+        let known = self.window < usual;
+        let least = if known { MEASURED_AGAIN } else { MEASURED_FIRST };
         if span < least || self.moves < MOVES_MIN {
             return;
         }
@@ -148,7 +176,9 @@ impl Pace {
         let rate = taken * 1_000_000_000 / u128::from(span.as_nanos_u64().max(1));
         let window = rate * u128::from(WINDOW.as_nanos_u64()) / 1_000_000_000;
         self.rate = Some(u64::try_from(rate).unwrap_or(u64::MAX));
-        self.window = usize::try_from(window).unwrap_or(usize::MAX).max(WINDOW_BYTES_MIN).min(usual);
+        // Acknowledgements come late and together, now and then; a window that was too large is felt for seconds.
+        let most = if known { self.window.saturating_mul(2).min(usual) } else { usual };
+        self.window = usize::try_from(window).unwrap_or(usize::MAX).max(WINDOW_BYTES_MIN).min(most);
         self.measure_anew(now);
     }
 
@@ -215,8 +245,22 @@ mod tests {
         assert!(pace.is_slow(at(2_200)));
         behind(&mut pace, 2_200, 8_000, 100_000);
         assert_eq!(pace.window, 50_000, "it follows the connection");
-        assert!(pace.look(at(8_000), 0, false, USUAL, || 0), "nothing waits any more");
-        assert_eq!((pace.window, pace.is_slow(at(8_000))), (USUAL, false));
+        assert!(pace.rate.is_some_and(|rate| rate == 100_000));
+        assert!(!pace.look(at(8_000), 0, false, USUAL, || 0), "nothing waits any more, for a moment perhaps");
+        assert_eq!((pace.window, pace.is_slow(at(8_000))), (50_000, false));
+        assert!(pace.look(at(18_000), 0, false, USUAL, || 0), "it is like any other");
+        assert_eq!(pace.window, USUAL);
+    }
+
+    #[test]
+    fn a_connection_that_runs_empty_while_messages_wait_gets_more_at_once() {
+        let mut pace = Pace::new(at(0), USUAL);
+        behind(&mut pace, 0, 400, 32_000);
+        assert_eq!(pace.window, 16_000);
+        for millis in (400..1_300).step_by(100) {
+            pace.look(at(millis), 0, true, USUAL, || 1_000_000 + millis as u64 * 1_000);
+        }
+        assert_eq!(pace.window, USUAL);
     }
 
     #[test]
@@ -229,6 +273,20 @@ mod tests {
         behind(&mut pace, 0, 3_000, 32_000);
         behind(&mut pace, 3_000, 4_500, 0);
         assert!(!pace.is_slow(at(4_500)), "it was slow, and has stopped");
+    }
+
+    #[test]
+    fn what_is_acknowledged_at_once_after_a_pause_does_not_open_the_window_wide() {
+        let mut pace = Pace::new(at(0), USUAL);
+        behind(&mut pace, 0, 5_000, 32_000);
+        let taken = pace.taken;
+        (5_000..8_000).step_by(100).for_each(|millis| {
+            pace.look(at(millis), 100_000, true, USUAL, || taken);
+        });
+        pace.look(at(8_000), 100_000, true, USUAL, || taken + 96_000);
+        behind(&mut pace, 8_100, 12_000, 32_000);
+        assert!(pace.window <= 32_000, "{}", pace.window);
+        assert!(!pace.is_slow(at(9_000)) && pace.is_slow(at(12_000)));
     }
 
     #[test]

@@ -91,16 +91,40 @@ fn greeting_of_another_release() -> Vec<u8> {
     bytes
 }
 
-/// `verge sub` of everything at these addresses; what it says is in its log.
-fn subscriber(site: &Site, addresses: &[&str]) -> Process {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut command = program(["sub", "-t", "#"]);
-    addresses.iter().for_each(|address| {
-        command.args(["-h", address]);
-    });
-    command.stdout(File::create(site.folder.path(&format!("sub-{number}.out"))).unwrap());
-    Process::start(&mut command, site.folder.path(&format!("sub-{number}.log")))
+/// `verge sub` of everything, and what it prints.
+struct Subscriber {
+    process: Process,
+    out: PathBuf,
+}
+
+impl Subscriber {
+    /// Starts it at these addresses; what it says is in its log.
+    fn start(site: &Site, addresses: &[&str]) -> Subscriber {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut command = program(["sub", "-t", "#"]);
+        addresses.iter().for_each(|address| {
+            command.args(["-h", address]);
+        });
+        let out = site.folder.path(&format!("sub-{number}.out"));
+        command.stdout(File::create(&out).unwrap());
+        let process = Process::start(&mut command, site.folder.path(&format!("sub-{number}.log")));
+        Subscriber { process, out }
+    }
+
+    fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Waits until it has got something, so that it is there in every respect.
+    fn wait_until_it_receives(&self, site: &Site) {
+        let client = site.client();
+        let publisher = client.publisher("ready", Contract::every(Span::millis(10)).best_effort()).unwrap();
+        wait_until("the first message", || {
+            let _ = publisher.publish(b"ready");
+            std::fs::metadata(&self.out).unwrap().len() > 0
+        });
+    }
 }
 
 #[test]
@@ -116,7 +140,7 @@ fn a_wrong_address_of_one_broker_is_named_by_clients_and_by_status() {
     let strangers = [&talks, &mute, &curt, &other].map(|stranger| stranger.address.as_str());
     let mut addresses: Vec<&str> = brokers.iter().map(String::as_str).collect();
     addresses.extend(strangers);
-    let client = subscriber(&pair.site, &addresses);
+    let client = Subscriber::start(&pair.site, &addresses);
     wait_until("a sentence about each", || client.log().matches("going on with the others").count() >= 4);
     let log = client.log();
     said(&log, "… is no Verge broker: something else listens there; going on with the others");
@@ -153,7 +177,7 @@ fn a_broker_of_another_pair_is_named() {
     let (pair, other) = (Pair::start(""), Pair::start(""));
     let brokers = [0, 2].map(|port| format!("127.0.0.1:{}", pair.site.ports[port]));
     let stranger = format!("127.0.0.1:{}", other.site.ports[2]);
-    let client = subscriber(&pair.site, &[&brokers[0], &brokers[1], &stranger]);
+    let client = Subscriber::start(&pair.site, &[&brokers[0], &brokers[1], &stranger]);
     wait_until("a sentence", || client.log().contains("of another pair"));
     said(&client.log(), "… is a broker of another pair; going on with the others");
     assert!(client.log().contains(&format!("{stranger} is a broker of another pair")), "{}", client.log());
@@ -189,29 +213,22 @@ fn where_nobody_listens_one_is_to_be_started() {
 fn a_name_that_does_not_resolve_stops_nobody() {
     let pair = Pair::start("");
     let brokers = [0, 2].map(|port| format!("127.0.0.1:{}", pair.site.ports[port]));
-    let client = subscriber(&pair.site, &["no-such-host.invalid:7571", &brokers[0], &brokers[1]]);
+    let client = Subscriber::start(&pair.site, &["no-such-host.invalid:7571", &brokers[0], &brokers[1]]);
     let sentence = "… does not resolve (…): it is asked for again; going on with the others";
     wait_until("a sentence about the name", || says(&client.log(), sentence));
     said(&client.log(), "… does not resolve (…): it is asked for again; going on with the others");
     let publisher =
         pair.site.run(&["pub", "-h", "no-such-host.invalid:7571", "-h", &brokers[0], "-t", "x", "-m", "y"]);
     assert_eq!(publisher.code, Some(0), "{}", publisher.err);
-    let received = || std::fs::read_dir(pair.site.folder.path(".")).unwrap().filter_map(Result::ok);
-    wait_until("the message", || {
-        received().any(|file| {
-            file.file_name().to_string_lossy().ends_with(".out")
-                && std::fs::read(file.path()).unwrap() == b"y\n"
-        })
-    });
+    wait_until("the message", || std::fs::read(&client.out).unwrap() == b"y\n");
 }
 
 #[test]
 fn an_absence_is_told_with_its_reasons_and_its_end() {
     let mut pair = Pair::start("");
     let brokers = [0, 2].map(|port| format!("127.0.0.1:{}", pair.site.ports[port]));
-    let client = subscriber(&pair.site, &[&brokers[0], &brokers[1]]);
-    // Before it watches, it has subscribed.
-    wait_until("the subscription", || pair.report(0).is_some_and(|report| report.clients >= 2));
+    let client = Subscriber::start(&pair.site, &[&brokers[0], &brokers[1]]);
+    client.wait_until_it_receives(&pair.site);
     pair.kill(0);
     pair.kill(1);
     wait_until("a sentence about the absence", || client.log().contains("trying on"));
@@ -227,11 +244,9 @@ fn an_absence_is_told_with_its_reasons_and_its_end() {
 #[test]
 fn the_end_of_a_trouble_is_told() {
     let mut pair = Pair::start("");
-    let [port] = free_ports::<1>();
     let brokers = [0, 2].map(|port| format!("127.0.0.1:{}", pair.site.ports[port]));
-    let _ = port;
-    let client = subscriber(&pair.site, &[&brokers[0], &brokers[1]]);
-    wait_until("the subscription", || pair.report(0).is_some_and(|report| report.clients >= 2));
+    let client = Subscriber::start(&pair.site, &[&brokers[0], &brokers[1]]);
+    client.wait_until_it_receives(&pair.site);
     pair.kill(1);
     wait_until("a sentence about the one", || {
         client.log().contains("nobody listens there; going on with the others")
@@ -423,8 +438,8 @@ fn carry(mut from: TcpStream, mut to: TcpStream, narrow: Option<(u64, &AtomicU64
 fn a_slow_subscriber_is_told_so_and_keeps_its_connection() {
     let pair = Pair::start(support::UNHURRIED);
     let ways = [0, 2].map(|port| Narrow::start(pair.site.ports[port], 32_000));
-    let client = subscriber(&pair.site, &[&ways[0].address, &ways[1].address]);
-    wait_until("the subscription", || pair.report(0).is_some_and(|report| report.clients >= 2));
+    let client = Subscriber::start(&pair.site, &[&ways[0].address, &ways[1].address]);
+    client.wait_until_it_receives(&pair.site);
     let publisher = pair.site.client();
     let contract = Contract::every(Span::millis(50)).deadline(Span::millis(200)).best_effort();
     let names: Vec<String> = (0..20).map(|index| format!("t/{index}")).collect();

@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) read: usize,
     /// Bytes that the socket has taken.
     pub(crate) sent: u64,
+    /// Most that one system call sends, and that the kernel keeps which the other end is not ready for.
+    most: usize,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.
@@ -71,7 +73,14 @@ impl Connection {
             portion: Portion::default(),
             read: 0,
             sent: 0,
+            most: SEND_BYTES,
         }
+    }
+
+    /// The kernel should keep no more than so much that the other end is not ready for, in bounds.
+    pub(crate) fn hold_back(&mut self, bytes: usize) {
+        self.most = bytes.clamp(UNSENT_BYTES_MIN, SEND_BYTES);
+        limit_unsent_to(&self.socket, self.most);
     }
 
     /// Bytes that the other end is known to have.
@@ -87,7 +96,7 @@ impl Connection {
     /// Sends what the socket takes, or with `once` as much as one system call sends.
     pub(crate) fn send_plain(&mut self, once: bool) {
         while !self.outbox.is_empty() {
-            match send(&self.socket, self.outbox.unsent()) {
+            match send(&self.socket, self.outbox.unsent(), self.most) {
                 Sent::Some(sent) => {
                     self.outbox.consume(sent);
                     self.sent += sent as u64;
@@ -115,7 +124,7 @@ impl Connection {
             if shell.len() == 0 {
                 return;
             }
-            match send(&self.socket, shell.ready()) {
+            match send(&self.socket, shell.ready(), self.most) {
                 Sent::Some(sent) => {
                     shell.consume(sent);
                     self.sent += sent as u64;
@@ -143,9 +152,8 @@ pub(crate) fn limit_unsent(socket: &OwnedFd) {
     limit_unsent_to(socket, SEND_BYTES);
 }
 
-/// The same for so much, in bounds: what waits in the kernel of a connection that takes little is old when it arrives.
-pub(crate) fn limit_unsent_to(socket: &OwnedFd, bytes: usize) {
-    let bytes = bytes.clamp(UNSENT_BYTES_MIN, SEND_BYTES);
+/// The same for so much: what waits in the kernel of a connection that takes little is old when it arrives.
+fn limit_unsent_to(socket: &OwnedFd, bytes: usize) {
     // Sockets of other kinds than TCP have no such limit, and need none.
     let _ = SockRef::from(socket).set_tcp_notsent_lowat(bytes as u32);
 }
@@ -174,8 +182,8 @@ enum Sent {
     Broken,
 }
 
-fn send(socket: &OwnedFd, bytes: &[u8]) -> Sent {
-    let bytes = &bytes[..bytes.len().min(SEND_BYTES)];
+fn send(socket: &OwnedFd, bytes: &[u8], most: usize) -> Sent {
+    let bytes = &bytes[..bytes.len().min(most)];
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => return Sent::Some(sent),
@@ -197,11 +205,11 @@ mod tests {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         sockopt::set_socket_send_buffer_size(&near, 4 * SEND_BYTES).unwrap();
-        let Sent::Some(sent) = send(&near, &[0; 2 * SEND_BYTES]) else { panic!("it has room") };
+        let Sent::Some(sent) = send(&near, &[0; 2 * SEND_BYTES], SEND_BYTES) else { panic!("it has room") };
         // A socket may take less at a time; this one has room for more.
         assert!((1..=SEND_BYTES).contains(&sent), "{sent}");
         drop(far);
-        assert!(matches!(send(&near, &[0]), Sent::Broken));
+        assert!(matches!(send(&near, &[0], SEND_BYTES), Sent::Broken));
     }
 
     #[test]
@@ -229,7 +237,7 @@ mod tests {
         sockopt::set_socket_recv_buffer_size(&far, SEND_BYTES / 8).unwrap();
         limit(&near);
         let mut taken = 0;
-        while let Sent::Some(sent) = send(&near, &[0; 4096]) {
+        while let Sent::Some(sent) = send(&near, &[0; 4096], SEND_BYTES) {
             taken += sent;
         }
         taken

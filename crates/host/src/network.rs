@@ -1,6 +1,6 @@
 //! Connections and their output buffers. Cores encode straight into them through [`Effects`].
 
-use crate::connection::{self, Connection, Pass, Phase, limit_unsent_to};
+use crate::connection::{self, Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Seats};
 use crate::lobby::Lobby;
 use crate::place::Whereabouts;
@@ -475,7 +475,7 @@ impl Effects for Network {
 
     fn hold_back(&mut self, link: LinkId, bytes: usize) {
         if let Some(connection) = self.get(link.0) {
-            limit_unsent_to(&connection.socket, bytes);
+            connection.hold_back(bytes);
         }
     }
 
