@@ -5,6 +5,12 @@ use wire::{Hello, LinkId, PeerIndex, Standing};
 
 /// Who has been of another reign for so many polls is of another pair: 3 s with the usual settings.
 const APART_POLLS: u64 = 30;
+/// Silence is no death before it has lasted so many times as long as answers took.
+const LAG_TIMES: u32 = 4;
+/// The most that this lengthens patience: 10 s with the usual settings.
+const LAG_POLLS_MAX: u32 = 100;
+/// One answer that came late is forgotten by this part with each that is not.
+const LAG_FORGOTTEN: u32 = 16;
 /// No stream behind this number.
 const NO_STREAM: u32 = u32::MAX;
 
@@ -39,6 +45,8 @@ pub(crate) struct BrokerLink {
     pub(crate) same_as: Option<PeerIndex>,
     /// The last poll that was answered.
     replied: u64,
+    /// How many polls were sent before one was answered, of late.
+    lag: u32,
     /// The last poll before it was of another reign than the one that is followed, if it is.
     apart_from: Option<u64>,
     /// It has been so for long, and the application knows.
@@ -61,6 +69,7 @@ impl BrokerLink {
             node: None,
             same_as: None,
             replied: 0,
+            lag: 0,
             apart_from: None,
             is_apart: false,
             told: false,
@@ -139,7 +148,10 @@ impl BrokerLink {
     /// It has answered a poll, and has said before whatever it had to say then.
     pub(crate) fn replied(&mut self, number: u64) {
         // What it says of polls that were never sent counts for nothing.
-        self.replied = self.replied.max(number.min(self.poll_number));
+        let number = number.min(self.poll_number);
+        self.replied = self.replied.max(number);
+        let lag = u32::try_from(self.poll_number - number).unwrap_or(u32::MAX);
+        self.lag = lag.max(self.lag - self.lag.div_ceil(LAG_FORGOTTEN));
     }
 
     /// Whether it has just become clear that it is of another pair than the broker that is followed in this reign. Brokers of one pair
@@ -157,6 +169,12 @@ impl BrokerLink {
         is_clear && !std::mem::replace(&mut self.is_apart, is_clear)
     }
 
+    /// How many polls may stay unanswered while nothing else comes. Behind a narrow connection answers take seconds, and one packet that is
+    /// lost there is silence for as long as it takes to notice; a broker whose process has died is known by its connection.
+    fn patience(&self, misses: u32) -> u32 {
+        misses.max(self.lag.saturating_mul(LAG_TIMES).min(LAG_POLLS_MAX))
+    }
+
     /// The next poll's number if one is due, or `Err` if too many have stayed unanswered.
     pub(crate) fn poll(&mut self, now: Time, every: Span, misses: u32) -> Result<Option<u64>, ()> {
         // A clock that went back must not stop the polls.
@@ -164,7 +182,7 @@ impl BrokerLink {
         if now < self.poll_at {
             return Ok(None);
         }
-        if self.unanswered >= misses {
+        if self.unanswered >= self.patience(misses) {
             // Closing takes a while, and must not be asked for again and again meanwhile.
             self.poll_at = now + every;
             return Err(());
@@ -181,5 +199,49 @@ impl BrokerLink {
             Connection::Dialing => Time::NEVER,
             Connection::Greeting(_) | Connection::Up(_) => self.poll_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLL: Span = Span::millis(100);
+
+    /// Polls for so long; returns how many polls were sent until the broker was given up.
+    fn polls_until_given_up(broker: &mut BrokerLink, mut now: Time) -> u32 {
+        for polls in 0..1_000 {
+            now = now + POLL;
+            if broker.poll(now, POLL, 10).is_err() {
+                return polls;
+            }
+        }
+        panic!("never");
+    }
+
+    #[test]
+    fn who_answers_at_once_is_given_up_soon_and_who_answers_late_is_given_time() {
+        let start = Time(1_000_000_000_000);
+        let mut broker = BrokerLink::new(start);
+        broker.connected(start, LinkId(0), POLL);
+        assert_eq!(polls_until_given_up(&mut broker, start), 10);
+        // Behind a narrow connection each answer comes 20 polls late, while messages come all the time.
+        let mut broker = BrokerLink::new(start);
+        broker.connected(start, LinkId(0), POLL);
+        let mut now = start;
+        for number in 1..100_u64 {
+            now = now + POLL;
+            assert_eq!(broker.poll(now, POLL, 10), Ok(Some(number)));
+            broker.heard();
+            if number > 20 {
+                broker.replied(number - 20);
+            }
+        }
+        assert_eq!(polls_until_given_up(&mut broker, now), 80);
+        // Answers to polls that were never sent make no difference.
+        broker.replied(u64::MAX);
+        (0..200).for_each(|_| broker.replied(u64::MAX));
+        broker.heard();
+        assert_eq!(polls_until_given_up(&mut broker, now + Span::secs(100)), 10);
     }
 }

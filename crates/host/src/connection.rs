@@ -96,7 +96,7 @@ impl Connection {
     /// Sends what the socket takes, or with `once` as much as one system call sends.
     pub(crate) fn send_plain(&mut self, once: bool) {
         while !self.outbox.is_empty() {
-            match send(&self.socket, self.outbox.unsent(), self.most) {
+            match send(&self.socket, self.outbox.unsent(), room(&self.socket, self.most)) {
                 Sent::Some(sent) => {
                     self.outbox.consume(sent);
                     self.sent += sent as u64;
@@ -124,7 +124,7 @@ impl Connection {
             if shell.len() == 0 {
                 return;
             }
-            match send(&self.socket, shell.ready(), self.most) {
+            match send(&self.socket, shell.ready(), room(&self.socket, self.most)) {
                 Sent::Some(sent) => {
                     shell.consume(sent);
                     self.sent += sent as u64;
@@ -158,19 +158,35 @@ fn limit_unsent_to(socket: &OwnedFd, bytes: usize) {
     let _ = SockRef::from(socket).set_tcp_notsent_lowat(bytes as u32);
 }
 
+/// How much may be sent at once, where the kernel should keep no more than `most` that it has not sent. Where that is little it has to be
+/// asked, since it puts into a packet that waits what still fits there, which is up to 64 KiB. Once it has less, it says that there is room.
+fn room(socket: &OwnedFd, most: usize) -> usize {
+    if most == SEND_BYTES {
+        return most;
+    }
+    most.saturating_sub(usize::try_from(queue::<SIOCOUTQNSD>(socket)).unwrap_or(usize::MAX))
+}
+
 /// What the kernel has of a connection's bytes and the other end has not acknowledged.
-#[expect(unsafe_code, reason = "no library asks for it")]
 fn unacknowledged(socket: &OwnedFd) -> u64 {
-    // SAFETY: the call with this code writes one `c_int` and does nothing else; so does every other kind of descriptor that knows it.
+    queue::<SIOCOUTQ>(socket)
+}
+
+/// A length of a socket's queue; zero where it has none.
+#[expect(unsafe_code, reason = "no library asks for it")]
+fn queue<const WHICH: rustix::ioctl::Opcode>(socket: &OwnedFd) -> u64 {
+    // SAFETY: the calls with these codes write one `c_int` and do nothing else, for every kind of socket that knows them.
     let asked = unsafe {
-        let getter = rustix::ioctl::Getter::<SIOCOUTQ, i32>::new();
+        let getter = rustix::ioctl::Getter::<WHICH, i32>::new();
         rustix::ioctl::ioctl(socket, getter)
     };
     u64::try_from(asked.unwrap_or(0)).unwrap_or(0)
 }
 
-/// Asks for the length of a socket's queue of bytes to send.
+/// Asks for what has not been acknowledged.
 const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+/// Asks for what has not been sent.
+const SIOCOUTQNSD: rustix::ioctl::Opcode = 0x894b;
 /// The least that is kept ready in the kernel, or a connection would be idle until the next look at it.
 const UNSENT_BYTES_MIN: usize = 4 << 10;
 
@@ -183,6 +199,9 @@ enum Sent {
 }
 
 fn send(socket: &OwnedFd, bytes: &[u8], most: usize) -> Sent {
+    if most == 0 {
+        return Sent::Full;
+    }
     let bytes = &bytes[..bytes.len().min(most)];
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -226,6 +245,27 @@ mod tests {
         };
         assert!((1..=SEND_BYTES).contains(&left_by(true)));
         assert!(left_by(false) > SEND_BYTES, "it has room for more");
+    }
+
+    #[test]
+    fn a_connection_that_is_held_back_has_little_in_the_kernel() {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = OwnedFd::from(TcpStream::connect(door.local_addr().unwrap()).unwrap());
+        let far = OwnedFd::from(door.accept().unwrap().0);
+        sockopt::set_socket_recv_buffer_size(&far, SEND_BYTES / 8).unwrap();
+        let mut connection = Connection::new(near, Phase::Open);
+        connection.hold_back(8 << 10);
+        for _ in 0..200 {
+            connection.outbox.append(|out| out.resize(out.len() + 2_048, 0));
+            connection.send_plain(false);
+        }
+        let kept = queue::<SIOCOUTQNSD>(&connection.socket);
+        assert!(
+            connection.waiting() > 0 && kept <= 8 << 10,
+            "{kept} in the kernel, {} here",
+            connection.waiting()
+        );
+        assert!(connection.taken() > 0 && connection.taken() <= connection.sent);
     }
 
     /// What a socket takes whose other end does not read.
