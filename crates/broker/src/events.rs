@@ -3,7 +3,7 @@
 
 use contract::{Reign, Span};
 use std::fmt;
-use wire::ClockDifference;
+use wire::{ClockDifference, Shortfall};
 
 /// Why a broker took the reign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -234,8 +234,8 @@ pub enum Event<'a> {
     SlowSubscriber {
         /// The client.
         client: &'a str,
-        /// How many it has lost so far.
-        dropped: u64,
+        /// What it has lost since the operator was last told.
+        shortfall: Shortfall,
     },
     /// A publisher sends faster than its period.
     TooFast {
@@ -444,10 +444,9 @@ impl fmt::Display for Event<'_> {
                 write!(f, "closed a connection: {reason}")
             }
             Event::Expelled { client, reason } => write!(f, "closed the connection of {client}: {reason}"),
-            Event::SlowSubscriber { client, dropped } => write!(
-                f,
-                "subscriber {client} does not read fast enough: {dropped} of its oldest messages dropped so far"
-            ),
+            Event::SlowSubscriber { client, shortfall } => {
+                write!(f, "subscriber {client} does not read fast enough: {shortfall}")
+            }
             Event::TooFast { client, topic, step, period } => write!(
                 f,
                 "{client} publishes `{topic}` after {step} although its period is {period}: the loss bound does not \

@@ -254,9 +254,12 @@ impl Event<'_> {
                 hear("client", Text(client));
                 hear("reason", Text(reason));
             }
-            Event::SlowSubscriber { client, dropped } => {
+            Event::SlowSubscriber { client, shortfall } => {
                 hear("client", Text(client));
-                hear("dropped", Number(*dropped));
+                hear("dropped", Number(shortfall.dropped));
+                hear("waited", Number(shortfall.waited));
+                hear("span_seconds", Seconds(shortfall.span));
+                hear("bytes_per_second", Number(shortfall.rate));
             }
             Event::TooFast { client, topic, step, period } => {
                 hear("client", Text(client));

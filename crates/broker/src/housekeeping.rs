@@ -1,12 +1,13 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
 use crate::broker::{Broker, Outputs};
+use crate::events::Event;
 use crate::links::Party;
 use crate::sessions::Session;
 use crate::table::Stream;
 use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Mutant, Span, Time};
-use wire::{FarewellReason, LinkId};
+use wire::{FarewellReason, Frame, LinkId};
 
 /// The time between two looks.
 const INTERVAL: Span = Span::millis(100);
@@ -27,8 +28,10 @@ impl Broker {
         }
         self.housekeeping_at = now + INTERVAL;
         self.look_at_partner(now, out);
-        self.divide(now, out);
+        self.divide(out);
+        self.look_at_paces(now, out);
         self.resume_subscribers(now, out);
+        self.tell_slow_subscribers(now, out);
         self.continue_sync(UNITS_PER_SLICE, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
@@ -43,7 +46,37 @@ impl Broker {
         for (_, link) in self.links.iter_mut() {
             (link.heard, link.opened) = (now, now);
         }
-        self.sessions.iter_mut().for_each(|(_, session)| session.detached_at = now);
+        for (_, session) in self.sessions.iter_mut() {
+            session.detached_at = now;
+            session.pace.forgive(now);
+            session.deferred.iter_mut().for_each(|message| message.since = now);
+        }
+    }
+
+    /// How fast subscribers read, and how much may wait on their connections.
+    fn look_at_paces(&mut self, now: Time, out: &mut impl Outputs) {
+        let usual = self.part.backlog;
+        for (_, session) in self.sessions.iter_mut() {
+            let Some(link) = session.link else { continue };
+            let (backlog, waits) = (out.backlog(link), !session.deferred.is_empty());
+            if session.pace.look(now, backlog, waits, usual, || out.taken(link)) {
+                out.hold_back(
+                    link,
+                    if session.pace.window < usual { session.pace.window / 2 } else { usual },
+                );
+            }
+        }
+    }
+
+    /// Those for which messages were dropped, and the operator, are told so.
+    fn tell_slow_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
+        for (_, session) in self.sessions.iter_mut() {
+            let Some(link) = session.link else { continue };
+            if let Some(shortfall) = session.pace.shortfall(now, session.dropped) {
+                out.send(link, &Frame::Shortfall(shortfall));
+                out.report(&Event::SlowSubscriber { client: &session.client, shortfall });
+            }
+        }
     }
 
     /// Subscribers whose messages wait although their connection has room: a limit below what a driver reports as

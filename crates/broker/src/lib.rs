@@ -19,6 +19,7 @@ mod links;
 mod liveness;
 mod memory;
 mod numbers;
+mod pace;
 mod pair;
 mod partner;
 mod plain;

@@ -145,7 +145,7 @@ impl Broker {
         let Some((slot, payload)) = stream.ring.plain(job.ticket) else { return false };
         let Slot { seq, created, .. } = *slot;
         let message = Message { stream: job.stream, flags: MessageFlags::NONE, seq, created, payload };
-        if !out.offer_message(link, MessageKind::Deliver, &message, part.backlog) {
+        if !out.offer_message(link, MessageKind::Deliver, &message, session.pace.window.min(part.backlog)) {
             return false;
         }
         slot.set(SlotFlags::DISPATCHED);

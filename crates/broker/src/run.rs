@@ -1,7 +1,6 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
 use crate::broker::{Broker, Outputs};
-use crate::events::Event;
 use crate::posting::{Origin, Routed};
 use crate::queue::{Job, JobKind};
 use crate::register;
@@ -76,8 +75,8 @@ impl Broker {
                 continue;
             }
             waits = true;
-            let deferred = Deferred { stream: job.stream, ticket: job.ticket };
-            let (awaited, oldest) = session.keep_back(now, deferred, part.deferred, out);
+            let deferred = Deferred { stream: job.stream, ticket: job.ticket, since: now };
+            let (awaited, oldest) = session.keep_back(now, deferred, part.deferred);
             if awaited {
                 owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
             }
@@ -263,22 +262,31 @@ impl Broker {
         }
     }
 
-    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices.
+    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
+    /// slow gets nothing that has waited too long.
     pub(crate) fn send_deferred(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
         let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
-        if !self.tasks.iter().any(sends) && self.send_some_deferred(index, UNITS_PER_SLICE, out) {
+        if !self.tasks.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out) {
             self.begin(now, Task::Send { session: index }, out);
         }
     }
 
     /// The same for so many of them. Returns whether there are more that have room.
-    pub(crate) fn send_some_deferred(&mut self, index: u32, most: usize, out: &mut impl Outputs) -> bool {
-        let Broker { table, sessions, links, part, stats, .. } = self;
+    pub(crate) fn send_some_deferred(
+        &mut self,
+        now: Time,
+        index: u32,
+        most: usize,
+        out: &mut impl Outputs,
+    ) -> bool {
+        let Broker { table, sessions, links, part, settings, stats, .. } = self;
         let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
         let Some(link) = session.link else { return false };
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
+        let patience = session.pace.is_slow(now).then_some(settings.limits.subscriber_delay);
+        let room = session.pace.window.min(part.backlog);
         let (mut handed, mut looked) = (Vec::new(), 0);
-        while looked < most && out.backlog(link) < part.backlog {
+        while looked < most && out.backlog(link) < room {
             looked += 1;
             let Some(waiting) = session.deferred.pop_front() else { break };
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
@@ -289,6 +297,16 @@ impl Broker {
                 stats.dropped += 1;
                 continue;
             };
+            let too_old = |patience: Span| now.since(waiting.since) > patience.max(topic.patience());
+            if patience.is_some_and(too_old) {
+                session.dropped += 1;
+                stats.dropped += 1;
+                if !topic.contract.confirm {
+                    handed.push((waiting, position));
+                }
+                continue;
+            }
+            session.pace.count_sent();
             let expected = |stream: &Stream| session.expects(stream, slot.seq);
             register::announce(state, link, waiting.stream, stream, topic, expected, out);
             let flags = heard(slot.marks).with(asking(topic.contract.confirm));
@@ -366,6 +384,12 @@ struct Offered {
 }
 
 impl Topic {
+    /// How long messages may wait for a slow subscriber, if that is longer than for others: until they would be late.
+    fn patience(&self) -> Span {
+        let deadline = self.contract.deadline;
+        if deadline.is_forever() { Span::ZERO } else { deadline }
+    }
+
     /// Whom a message waits for, of those that were owed it. It counts as dispatched when all have it. Where no copy could be
     /// kept for those that do not, it counts at once: nothing would be gained by waiting.
     #[inline]
@@ -424,7 +448,7 @@ impl Session {
     fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
         let link = self.link?;
         let free = self.deferred.is_empty() && !self.resuming;
-        (free && out.backlog(link) < backlog_max).then_some(link)
+        (free && out.backlog(link) < self.pace.window.min(backlog_max)).then_some(link)
     }
 
     /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes. The
@@ -441,25 +465,8 @@ impl Session {
 
     /// A message that cannot go there now waits. Returns whether a copy should be kept of it, and the oldest one if that had to go.
     #[cold]
-    fn keep_back(
-        &mut self,
-        now: Time,
-        message: Deferred,
-        limit: usize,
-        out: &mut impl Outputs,
-    ) -> (bool, Option<Deferred>) {
+    fn keep_back(&mut self, now: Time, message: Deferred, limit: usize) -> (bool, Option<Deferred>) {
         let awaited = self.is_awaited(now);
-        let oldest = self.defer(message, limit);
-        if oldest.is_some() && self.link.is_some() {
-            self.complain(now, out);
-        }
-        (awaited, oldest)
-    }
-
-    pub(crate) fn complain(&mut self, now: Time, out: &mut impl Outputs) {
-        if now >= self.complained_at + crate::arrive::COMPLAINT_INTERVAL {
-            self.complained_at = now;
-            out.report(&Event::SlowSubscriber { client: &self.client, dropped: self.dropped });
-        }
+        (awaited, self.defer(message, limit))
     }
 }

@@ -1,6 +1,7 @@
 //! Subscribers. A session outlives its connection for a while, and a backup has the sessions of its primary, so that a
 //! subscriber which is just changing brokers or reconnecting misses nothing that is still there.
 
+use crate::pace::Pace;
 use crate::table::Subscribers;
 use contract::{Filters, Mutant, Time, TopicFilter};
 use std::cmp::Reverse;
@@ -12,6 +13,8 @@ use wire::LinkId;
 pub(crate) struct Deferred {
     pub(crate) stream: u32,
     pub(crate) ticket: u32,
+    /// Since when it waits.
+    pub(crate) since: Time,
 }
 
 #[derive(Clone)]
@@ -27,8 +30,8 @@ pub(crate) struct Session {
     pub(crate) deferred: VecDeque<Deferred>,
     /// Messages dropped because it did not read.
     pub(crate) dropped: u64,
-    /// When the operator was last told of it.
-    pub(crate) complained_at: Time,
+    /// How fast it reads.
+    pub(crate) pace: Pace,
     /// Whether the primary has named it.
     pub(crate) shared: bool,
     /// It has just come back, and what it had not confirmed is being looked for; what is new waits behind that.

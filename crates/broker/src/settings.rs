@@ -156,6 +156,9 @@ pub struct Limits {
     pub size_assumed: usize,
     /// Bytes that may wait for one subscriber before its messages are deferred.
     pub subscriber_backlog_bytes: usize,
+    /// How long messages wait for a subscriber that reads slower than its topics publish, or until their deadline if that is later. Then
+    /// they are dropped for it.
+    pub subscriber_delay: Span,
     /// Messages deferred for one subscriber; above it, the oldest is dropped and counted as its loss.
     pub deferred_per_subscriber: usize,
     /// Bytes that may wait for the partner while it is brought up to date, so that it never delays other work.
@@ -190,6 +193,7 @@ impl Default for Limits {
             memory_bytes: usize::MAX,
             size_assumed: 4 << 10,
             subscriber_backlog_bytes: 4 << 20,
+            subscriber_delay: Span::secs(1),
             deferred_per_subscriber: 16_384,
             sync_backlog_bytes: 128 << 10,
             classes: 32,

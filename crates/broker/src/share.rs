@@ -10,14 +10,13 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::sessions::Session;
-use contract::Time;
 
 /// Of what is for subscribers, messages that are remembered to be sent later take one part in so many.
 const FOR_DEFERRED: usize = 8;
 /// A buffer that grows takes up to so many times what is in it.
 const BUFFER_TIMES: usize = 2;
 /// What one such message takes in a queue that doubles when it is full.
-const DEFERRED_BYTES: usize = 16;
+const DEFERRED_BYTES: usize = 32;
 /// So much may wait for a subscriber in any case, or it could not be sent anything.
 const LEAST_BYTES: usize = 4 << 10;
 /// So many messages may be remembered for it in any case.
@@ -55,7 +54,7 @@ impl Broker {
     }
 
     /// Divides what is for subscribers among those who are there, and takes back from those who have more.
-    pub(crate) fn divide(&mut self, now: Time, out: &mut impl Outputs) {
+    pub(crate) fn divide(&mut self, out: &mut impl Outputs) {
         let limits = &self.settings.limits;
         let (all, before) = (limits.subscribers().bytes, self.part);
         let connected = self.sessions.iter().filter(|(_, session)| session.link.is_some()).count();
@@ -68,7 +67,7 @@ impl Broker {
             others: before.others,
         };
         if self.part.backlog < before.backlog {
-            self.shed(now, out);
+            self.shed(out);
         }
         if self.part.deferred < before.deferred {
             self.forget_oldest(out);
@@ -76,16 +75,13 @@ impl Broker {
     }
 
     /// Whoever has more waiting than its part loses the oldest of it.
-    fn shed(&mut self, now: Time, out: &mut impl Outputs) {
+    fn shed(&mut self, out: &mut impl Outputs) {
         let part = self.part.backlog;
         for (_, session) in self.sessions.iter_mut() {
             let Some(link) = session.link.filter(|link| out.backlog(*link) > part) else { continue };
             let dropped = out.shed(link, part);
             session.dropped += dropped;
             self.stats.dropped += dropped;
-            if dropped > 0 {
-                session.complain(now, out);
-            }
         }
     }
 

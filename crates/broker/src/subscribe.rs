@@ -3,6 +3,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::Party;
+use crate::pace::Pace;
 use crate::sessions::{Deferred, Session};
 use crate::table::Topic;
 use crate::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
@@ -267,7 +268,7 @@ impl Broker {
                 numbers: BTreeMap::new(),
                 deferred: VecDeque::new(),
                 dropped: 0,
-                complained_at: Time::ZERO,
+                pace: Pace::new(now, self.settings.limits.subscriber_backlog_bytes),
                 shared: false,
                 resuming: false,
                 began: now,
@@ -275,6 +276,9 @@ impl Broker {
             }),
         };
         if let (Some(link), Some(session)) = (link, self.sessions.get_mut(index)) {
+            if session.link != Some(link) {
+                session.pace.reconnected(now, self.settings.limits.subscriber_backlog_bytes, session.dropped);
+            }
             session.link = Some(link);
             if let Some(state) = self.links.get_mut(link) {
                 state.party = Party::Client { session: Some(index) };
@@ -417,7 +421,7 @@ impl Broker {
     }
 
     /// The same for one topic. Returns how many units of work that was.
-    pub(crate) fn offer_topic_again(&mut self, index: u32, topic: u32) -> usize {
+    pub(crate) fn offer_topic_again(&mut self, now: Time, index: u32, topic: u32) -> usize {
         let Broker { table, sessions, settings, .. } = self;
         let (Some(session), Some(topic)) = (sessions.get_mut(index), table.topic(topic)) else { return 1 };
         let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { return 1 };
@@ -428,7 +432,7 @@ impl Broker {
             for ticket in entry.ring.tickets() {
                 slots += 1;
                 let missing = |slot: &&crate::ring::Slot| slot.unconfirmed & bit != 0;
-                let waiting = Deferred { stream: *stream, ticket };
+                let waiting = Deferred { stream: *stream, ticket, since: now };
                 // What has come since waits already, and is sent twice; its subscriber drops the second.
                 if entry.ring.slot(ticket).filter(missing).is_some() {
                     session.defer(waiting, settings.limits.deferred_per_subscriber);

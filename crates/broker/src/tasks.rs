@@ -125,7 +125,7 @@ impl Broker {
                 while used < units
                     && let Some(topic) = topics.pop()
                 {
-                    used += self.offer_topic_again(*session, topic);
+                    used += self.offer_topic_again(now, *session, topic);
                 }
                 if topics.is_empty() {
                     self.end_offering(now, *session, out);
@@ -133,7 +133,7 @@ impl Broker {
                 (used, topics.is_empty())
             }
             Task::Send { session } => {
-                let more = self.send_some_deferred(*session, units, out);
+                let more = self.send_some_deferred(now, *session, units, out);
                 (units, !more)
             }
             Task::Orphan { link, streams, since } => {

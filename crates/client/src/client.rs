@@ -2,23 +2,25 @@
 
 use crate::Error;
 use crate::events::{Events, Handler};
+use crate::places::{Places, Reach, keep_asking, reach, reaches, remedy};
 use crate::publisher::{Batch, Publisher};
 use crate::report::NodeReport;
 use crate::subscription::{Account, Message, Subscription, queue};
 use contract::{Contract, Epoch, Span, TopicFilter};
-use endpoint::{Credentials, Delivery, PublicationState, Reigning, Settings};
+use endpoint::{BROKERS_MAX, Credentials, Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
-use host::{Driver, Helpers, HostError, Lobby, LobbySettings, Network, Poller, Troubles, last_word};
+use host::{Driver, Helpers, HostError, Lobby, LobbySettings, Network, Place, Poller, Troubles, last_word};
 use std::cell::Cell;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::limits::{PASSWORD_BYTES_MAX, USER_BYTES_MAX};
-use wire::{ClockDifference, Frame, PeerIndex, Standing};
+use wire::{ClockDifference, Frame, PeerIndex, Shortfall, Standing};
 
 /// A connection to a pair of brokers. Cheap to clone; the connection ends with the last clone and the last publisher
 /// and subscription made from it.
@@ -40,7 +42,8 @@ pub(crate) struct Shared {
     /// A byte here wakes the thread.
     waker: UnixStream,
     patience: Duration,
-    brokers: Vec<SocketAddr>,
+    /// Whether connections are encrypted.
+    secure: bool,
     /// Why a handshake failed last.
     trouble: Arc<Mutex<String>>,
 }
@@ -69,6 +72,8 @@ impl Drop for Inside {
 struct Life {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Who asks for names ends when these are dropped.
+    _asking: Mutex<Vec<Sender<()>>>,
 }
 
 /// Settings of a client.
@@ -141,22 +146,26 @@ impl Builder {
 
     /// The same without waiting for a primary.
     pub fn start(self, brokers: &str) -> Result<Client, Error> {
-        let hosts = hosts(brokers);
-        let brokers = resolve(brokers)?;
+        let places = Places::new(places(brokers)?);
+        let (known, names) = (places.known(), places.names());
         check(&self.credentials)?;
         let now = host::now();
         let name = self.name.unwrap_or_else(|| format!("client-{:016x}", host::random_number()));
-        let mut settings = Settings::new(&name, now.0, brokers.len() as u8);
+        let mut settings = Settings::new(&name, now.0, known.len() as u8);
         settings.failover = self.failover;
         settings.credentials = self.credentials;
-        let node = ClientNode::new(settings, now, Events::default());
+        let node = ClientNode::new(settings, now, Events { places, ..Events::default() });
         let system = |error: HostError| Error::System(error.to_string());
-        // Behind the brokers' addresses there are the ways through each of them.
-        let mut driver = Driver::new(node, brokers.repeat(2)).map_err(system)?;
+        let mut driver = Driver::new(node, Vec::new()).map_err(system)?;
         let trouble = Arc::new(Mutex::new(String::new()));
         let helpers = Helpers::new().map_err(system)?;
         if let Some(settings) = &self.tls {
-            secure(&mut driver, settings, &hosts, Arc::clone(&trouble), &helpers)?;
+            secure(&mut driver, settings, Arc::clone(&trouble), &helpers)?;
+        }
+        for (index, place) in known.into_iter().enumerate() {
+            let name = self.tls.is_some().then(|| server_name(place.0.host())).transpose();
+            let name = name.map_err(|error| Error::Tls(error.to_string()))?;
+            driver.with_unsent(|_, net| reach(net, PeerIndex(index as u8), &place.1, name));
         }
         driver.wake_with(helpers.bell()).map_err(system)?;
         let (waker, sleeper) = UnixStream::pair().map_err(|error| Error::System(error.to_string()))?;
@@ -171,14 +180,27 @@ impl Builder {
             helpers,
             waker,
             patience: self.patience,
-            brokers,
+            secure: self.tls.is_some(),
             trouble,
         });
         let running = Arc::clone(&shared);
         let work = move || running.end(last_word(THREAD, || running.run(&poller, &sleeper)));
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(work);
         let thread = thread.map_err(|error| Error::System(error.to_string()))?;
-        let life = Life { shared: Arc::clone(&shared), thread: Mutex::new(Some(thread)) };
+        let mut asking = Vec::new();
+        for (index, place) in names {
+            let (end, ended) = channel();
+            let known = Arc::downgrade(&shared);
+            // Nobody waits for its end: an answer may take many seconds.
+            let ask = move || keep_asking(&known, index, &place, &ended);
+            shared.helpers.hire("names", ask).map_err(|error| Error::System(error.to_string()))?;
+            asking.push(end);
+        }
+        let life = Life {
+            shared: Arc::clone(&shared),
+            thread: Mutex::new(Some(thread)),
+            _asking: Mutex::new(asking),
+        };
         Ok(Client { shared, _life: Arc::new(life) })
     }
 }
@@ -196,10 +218,9 @@ impl Client {
 
     /// Waits until a primary is found.
     pub fn wait_for_primary(&self) -> Result<(), Error> {
-        let brokers = self.shared.brokers.len();
         let found = self.shared.wait(|node| match node.endpoint().has_primary() {
             true => Some(Ok(())),
-            false => node.application().denial(brokers).map(|reason| Err(Error::Denied(reason))),
+            false => node.application().denial().map(|reason| Err(Error::Denied(reason))),
         })?;
         found.unwrap_or_else(|| Err(self.shared.no_primary()))
     }
@@ -316,6 +337,12 @@ impl Client {
         self.shared.with(|node, _| node.application().on_reign = Some(Box::new(handler)))
     }
 
+    /// Hears when messages were dropped for this client, since it reads slower than its topics publish; on the client's thread, and at
+    /// most every ten seconds.
+    pub fn on_shortfall(&self, handler: impl FnMut(&Shortfall) + Send + 'static) -> Result<(), Error> {
+        self.shared.with(|node, _| node.application().on_shortfall = Some(Box::new(handler)))
+    }
+
     /// The accounts of all streams received so far.
     pub fn accounts(&self) -> Result<Vec<Account>, Error> {
         self.shared.with(|node, net| {
@@ -336,9 +363,19 @@ impl Client {
         self.shared.check()
     }
 
-    /// The addresses of the brokers.
-    pub fn brokers(&self) -> &[SocketAddr] {
-        &self.shared.brokers
+    /// The addresses of the brokers, as far as they are known: names are asked for while the client runs.
+    pub fn brokers(&self) -> Result<Vec<SocketAddr>, Error> {
+        self.shared.with(|node, _| node.application().places.addresses())
+    }
+
+    /// How each broker is reached, or why it is not. A name that does not resolve is among them.
+    pub fn reaches(&self) -> Result<Vec<Reach>, Error> {
+        self.shared.with(|node, _| reaches(node))
+    }
+
+    /// Whether it has been asked for every name once.
+    pub fn has_asked(&self) -> Result<bool, Error> {
+        self.shared.with(|node, _| node.application().places.is_asked())
     }
 
     /// The snapshot of one broker, by its place among the addresses; `None` if it is not connected. With `streams`,
@@ -526,41 +563,49 @@ impl Shared {
     }
 
     fn no_primary(&self) -> Error {
-        match self.with(|node, _| self.describe_brokers(node)) {
-            Ok(brokers) => Error::NoPrimary { waited: self.patience(), brokers },
+        match self.with(|node, _| (self.describe_brokers(node), remedy(&reaches(node)))) {
+            Ok((brokers, remedy)) => Error::NoPrimary { waited: self.patience(), brokers, remedy },
             Err(error) => error,
         }
     }
 
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// There is something new that nobody has sent: the thread looks after it, and whoever waits looks again.
+    pub(crate) fn tell_of_change(&self) {
+        self.wake();
+        self.changed.notify_all();
+    }
+
     /// What each broker last did, in words.
     fn describe_brokers(&self, node: &mut ClientNode<Events>) -> String {
-        let standings: Vec<Option<Standing>> =
-            (0..self.brokers.len() as u8).map(|index| node.endpoint().standing(PeerIndex(index))).collect();
-        let Events { troubles, no_way, .. } = node.application();
-        let one = |(index, address): (usize, &SocketAddr)| {
-            let (standing, index) = (standings.get(index).copied().flatten(), index as u8);
-            match (standing, no_way.get(&index)) {
-                (None, _) => {
-                    let trouble = troubles.get(&index).map_or("does not answer", String::as_str);
-                    format!("{address} {trouble}")
-                }
-                (Some(Standing::Backup), Some(reason)) => {
-                    format!(
-                        "{address} stands by for a primary out of reach from here, and lets nobody through: {reason}"
-                    )
-                }
-                (Some(Standing::Backup), None) => {
-                    format!("{address} stands by for a primary out of reach from here")
-                }
-                (Some(_), _) => format!("{address} looks for its partner"),
-            }
-        };
-        let mut brokers = self.brokers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ");
+        let brokers: Vec<String> = reaches(node).into_iter().map(|reach| describe(&reach, node)).collect();
+        let mut brokers = brokers.join(", ");
         let trouble = lock(&self.trouble);
         if !trouble.is_empty() {
             brokers.push_str(&format!("; {trouble}"));
         }
         brokers
+    }
+}
+
+/// What one broker last did.
+fn describe(reach: &Reach, node: &mut ClientNode<Events>) -> String {
+    let Reach { address, broker, trouble, .. } = reach;
+    let broker = PeerIndex(broker.unwrap_or(usize::from(u8::MAX)) as u8);
+    let standing = node.endpoint().standing(broker);
+    let no_way = node.application().no_way.get(&broker.0);
+    match (trouble, standing, no_way) {
+        (Some(trouble), ..) => format!("{address} {trouble}"),
+        (None, Some(Standing::Backup), Some(reason)) => format!(
+            "{address} stands by for a primary out of reach from here, and lets nobody through: {reason}"
+        ),
+        (None, Some(Standing::Backup), None) => {
+            format!("{address} stands by for a primary out of reach from here")
+        }
+        (None, ..) => format!("{address} looks for its partner"),
     }
 }
 
@@ -603,12 +648,10 @@ const HANDSHAKE_TIME: Span = Span::secs(2);
 fn secure(
     driver: &mut Driver<ClientNode<Events>>,
     settings: &TlsSettings,
-    hosts: &[String],
     trouble: Arc<Mutex<String>>,
     helpers: &Helpers,
 ) -> Result<(), Error> {
     let bad = |error: TlsError| Error::Tls(error.to_string());
-    let names = hosts.iter().map(|host| server_name(host)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
     let (tls, _) = Tls::load(settings).map_err(bad)?;
     if !tls.dials() {
         return Err(Error::Tls(
@@ -620,13 +663,7 @@ fn secure(
         LobbySettings { handshakes: HANDSHAKES, within: HANDSHAKE_TIME, tls: Some(Arc::new(tls)), troubles };
     let lobby = Lobby::start(settings, helpers);
     let system = |error: HostError| Error::System(error.to_string());
-    driver.employ(lobby.map_err(system)?, [names.clone(), names].concat()).map_err(system)
-}
-
-/// The hosts of addresses, as they were given.
-fn hosts(brokers: &str) -> Vec<String> {
-    let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
-    texts.map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host).to_owned()).collect()
+    driver.employ(lobby.map_err(system)?, Vec::new()).map_err(system)
 }
 
 /// What is too long would be cut on its way, and be another name or password.
@@ -645,25 +682,14 @@ fn check(credentials: &Credentials) -> Result<(), Error> {
     }
 }
 
-/// Most brokers that a client may be given.
-const BROKERS_MAX: usize = 8;
-
-/// Reads addresses, `host:port`, several divided by commas.
-pub fn resolve(brokers: &str) -> Result<Vec<SocketAddr>, Error> {
-    let one = |text: &str| {
-        let failed = |reason: String| Error::Address { text: text.to_owned(), reason };
-        let mut addresses = text.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
-        addresses.next().ok_or_else(|| failed("the name has no address".to_owned()))
-    };
-    let addresses: Vec<SocketAddr> = brokers
-        .split(',')
-        .map(str::trim)
-        .filter(|text| !text.is_empty())
-        .map(one)
-        .collect::<Result<_, _>>()?;
-    match addresses.len() {
+/// Reads where brokers are, `host:port`, several divided by commas.
+pub fn places(brokers: &str) -> Result<Vec<Place>, Error> {
+    let one = |text: &str| text.parse().map_err(|reason| Error::Address { text: text.to_owned(), reason });
+    let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let places: Vec<Place> = texts.map(one).collect::<Result<_, _>>()?;
+    match places.len() {
         0 => Err(Error::Address { text: brokers.to_owned(), reason: "it is empty".to_owned() }),
-        1..=BROKERS_MAX => Ok(addresses),
+        1..=BROKERS_MAX => Ok(places),
         _ => Err(Error::Limit("brokers")),
     }
 }

@@ -21,6 +21,8 @@ pub enum Error {
         waited: Span,
         /// What each broker did, in words.
         brokers: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A user name or password that cannot be one.
     Credentials(String),
@@ -80,11 +82,8 @@ impl fmt::Display for Error {
             Error::Address { text, reason } => {
                 write!(f, "`{text}` is no address ({reason}): write host:port, as in 127.0.0.1:7571")
             }
-            Error::NoPrimary { waited, brokers } => {
-                write!(
-                    f,
-                    "no primary broker was found within {waited}: {brokers}; start one with `verge broker a`"
-                )
+            Error::NoPrimary { waited, brokers, remedy } => {
+                write!(f, "no primary broker was found within {waited}: {brokers}; {remedy}")
             }
             Error::Credentials(reason) => f.write_str(reason),
             Error::Denied(reason) => write!(f, "the broker says no: {reason}"),

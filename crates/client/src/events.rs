@@ -1,16 +1,23 @@
 //! What the client's own thread hears, and those who wait for it.
 
+use crate::places::Places;
 use crate::report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 use contract::Epoch;
-use endpoint::{Delivery, PublicationState, Reigning};
+use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::Application;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::{Farewell, FarewellReason, Frame, PeerIndex};
+use std::fmt;
+use wire::{Farewell, FarewellReason, Frame, PeerIndex, Shortfall};
 
 /// Called for every message of a subscription, on the client's own thread.
 pub(crate) type Handler = Box<dyn FnMut(&Delivery<'_>) + Send>;
+/// Called when a broker says that it dropped messages for this client.
+pub(crate) type ShortfallHandler = Box<dyn FnMut(&Shortfall) + Send>;
 /// Called when the primary changes.
 pub(crate) type ReignHandler = Box<dyn FnMut(Reigning) + Send>;
+
+/// Everything that would be called.
+pub(crate) type Handlers = (BTreeMap<u32, Handler>, Option<ReignHandler>, Option<ShortfallHandler>);
 
 /// The rows of a broker's answers so far.
 #[derive(Default)]
@@ -25,6 +32,7 @@ pub(crate) struct Rows {
 pub(crate) struct Events {
     pub(crate) handlers: BTreeMap<u32, Handler>,
     pub(crate) on_reign: Option<ReignHandler>,
+    pub(crate) on_shortfall: Option<ShortfallHandler>,
     pub(crate) subscribed: BTreeMap<u32, Result<(), String>>,
     /// Counts what has been heard, so that those who wait see that something has changed.
     pub(crate) heard: u64,
@@ -39,21 +47,50 @@ pub(crate) struct Events {
     pub(crate) refused: BTreeSet<u8>,
     /// Brokers that would not let this client through to the primary, and why.
     pub(crate) no_way: BTreeMap<u8, String>,
+    /// Where they are.
+    pub(crate) places: Places,
     /// What each broker last did, for the message when none is found.
-    pub(crate) troubles: BTreeMap<u8, String>,
+    pub(crate) troubles: BTreeMap<u8, BrokerTrouble>,
+}
+
+/// Why a broker is not connected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum BrokerTrouble {
+    /// Nobody listens at its address.
+    Refused,
+    /// Its host does not answer.
+    Unreachable,
+    /// It closed the connection, and said why.
+    Closed(String),
+    /// It is none that can be used.
+    Unfit(Unfit),
+}
+
+impl fmt::Display for BrokerTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BrokerTrouble::Refused => f.write_str("nobody listens there"),
+            BrokerTrouble::Unreachable => f.write_str("does not answer"),
+            BrokerTrouble::Closed(text) => write!(f, "closed the connection: {text}"),
+            BrokerTrouble::Unfit(why) => write!(f, "{why}"),
+        }
+    }
 }
 
 impl Events {
-    /// Why there is no sense in waiting for one of so many brokers: all that are there say no.
-    pub(crate) fn denial(&self, brokers: usize) -> Option<String> {
+    /// Why there is no sense in waiting for one of the brokers: all that are there say no.
+    pub(crate) fn denial(&self) -> Option<String> {
+        if !self.places.is_asked() {
+            return None;
+        }
         let hopeless = |broker| self.denied.contains_key(&broker) || self.refused.contains(&broker);
         let reason = self.denied.values().next()?;
-        (0..brokers as u8).all(hopeless).then(|| reason.clone())
+        (0..self.places.len() as u8).all(hopeless).then(|| reason.clone())
     }
 
     /// Everything that would be called, so that it can be dropped where nothing is held.
-    pub(crate) fn take_handlers(&mut self) -> (BTreeMap<u32, Handler>, Option<ReignHandler>) {
-        (std::mem::take(&mut self.handlers), self.on_reign.take())
+    pub(crate) fn take_handlers(&mut self) -> Handlers {
+        (std::mem::take(&mut self.handlers), self.on_reign.take(), self.on_shortfall.take())
     }
 }
 
@@ -83,6 +120,13 @@ impl Application for Events {
         }
     }
 
+    fn fell_short(&mut self, _broker: PeerIndex, shortfall: &Shortfall) {
+        self.heard += 1;
+        if let Some(handler) = &mut self.on_shortfall {
+            handler(shortfall);
+        }
+    }
+
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
         self.heard += 1;
         self.refused.remove(&broker.0);
@@ -95,7 +139,14 @@ impl Application for Events {
             FarewellReason::Denied => self.denied.insert(broker.0, farewell.text.to_owned()),
             _ => self.denied.remove(&broker.0),
         };
-        self.troubles.insert(broker.0, format!("closed the connection: {}", farewell.text));
+        self.troubles.insert(broker.0, BrokerTrouble::Closed(farewell.text.to_owned()));
+    }
+
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit) {
+        self.heard += 1;
+        self.refused.remove(&broker.0);
+        self.denied.remove(&broker.0);
+        self.troubles.insert(broker.0, BrokerTrouble::Unfit(*why));
     }
 
     fn unreachable(&mut self, broker: PeerIndex, refused: bool) {
@@ -106,8 +157,8 @@ impl Application for Events {
         } else {
             self.refused.remove(&broker.0);
         }
-        let trouble = if refused { "nobody listens there" } else { "does not answer" };
-        self.troubles.insert(broker.0, trouble.to_owned());
+        let trouble = if refused { BrokerTrouble::Refused } else { BrokerTrouble::Unreachable };
+        self.troubles.insert(broker.0, trouble);
     }
 
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>) {

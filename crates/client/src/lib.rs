@@ -3,16 +3,18 @@
 mod client;
 mod error;
 mod events;
+mod places;
 mod publisher;
 mod report;
 mod subscription;
 
-pub use client::{Builder, Client, resolve};
+pub use client::{Builder, Client, places};
 pub use contract::{Contract, Epoch, LinkClass, Loss, Remedies, Span, Time};
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
 pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
+pub use places::Reach;
 pub use publisher::{Batch, Publisher};
 pub use report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use subscription::{Account, Message, Subscription};
-pub use wire::{ClockDifference, Standing, StoreState, TopicState};
+pub use wire::{ClockDifference, Shortfall, Standing, StoreState, TopicState};

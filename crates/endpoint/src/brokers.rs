@@ -1,9 +1,17 @@
 //! The connections of an endpoint to its brokers, all of them warm.
 
 use crate::clock::Comparison;
-use contract::{Reign, Span, Time};
-use wire::{LinkId, Standing};
+use contract::{NodeId, Reign, Span, Time};
+use wire::{Hello, LinkId, PeerIndex, Standing};
 
+/// Who has been of another reign for so many polls is of another pair: 3 s with the usual settings.
+const APART_POLLS: u64 = 30;
+/// Silence is no death before it has lasted so many times as long as answers took.
+const LAG_TIMES: u32 = 4;
+/// The most that this lengthens patience: 10 s with the usual settings.
+const LAG_POLLS_MAX: u32 = 100;
+/// One answer that came late is forgotten by this part with each that is not.
+const LAG_FORGOTTEN: u32 = 16;
 /// No stream behind this number.
 const NO_STREAM: u32 = u32::MAX;
 
@@ -38,6 +46,18 @@ pub(crate) struct BrokerLink {
     pub(crate) clock: Comparison,
     /// How long to leave it alone after the connection has ended.
     pub(crate) rest: Span,
+    /// The process that last greeted from there.
+    pub(crate) node: Option<NodeId>,
+    /// The same broker is reached at another address, and need not be reached here as well.
+    pub(crate) same_as: Option<PeerIndex>,
+    /// How many polls were sent before one was answered, of late.
+    lag: u32,
+    /// The last poll before it was of another reign than the one that is followed, if it is.
+    apart_from: Option<u64>,
+    /// It has been so for long, and the application knows.
+    pub(crate) is_apart: bool,
+    /// The application knows why the present connection ends.
+    pub(crate) told: bool,
 }
 
 impl BrokerLink {
@@ -54,6 +74,12 @@ impl BrokerLink {
             unanswered: 0,
             clock: Comparison::default(),
             rest: Span::ZERO,
+            node: None,
+            same_as: None,
+            lag: 0,
+            apart_from: None,
+            is_apart: false,
+            told: false,
         }
     }
 
@@ -76,6 +102,7 @@ impl BrokerLink {
         *self = BrokerLink {
             connection: Connection::Greeting(link),
             poll_at: now + poll,
+            node: self.node,
             ..BrokerLink::new(now)
         };
     }
@@ -84,12 +111,22 @@ impl BrokerLink {
     pub(crate) fn lost(&mut self, now: Time, retry: Span) {
         let rest = self.rest.max(retry);
         let connection = Connection::Down { retry_at: now + rest };
-        *self = BrokerLink { connection, rest, ..BrokerLink::new(now) };
+        let (node, same_as) = (self.node, self.same_as);
+        *self = BrokerLink { connection, rest, node, same_as, ..BrokerLink::new(now) };
     }
 
-    pub(crate) fn greeted(&mut self, link: LinkId, standing: Standing, reign: Reign) {
+    pub(crate) fn greeted(&mut self, link: LinkId, hello: &Hello<'_>) {
         self.connection = Connection::Up(link);
-        (self.standing, self.reign) = (standing, reign);
+        (self.standing, self.reign) = (hello.standing, hello.reign);
+        (self.node, self.same_as) = (Some(hello.node), None);
+    }
+
+    /// Its address means something else now.
+    pub(crate) fn moved(&mut self, now: Time) {
+        (self.node, self.same_as) = (None, None);
+        if let Connection::Down { retry_at } = &mut self.connection {
+            *retry_at = now;
+        }
     }
 
     pub(crate) fn stream(&self, number: u32) -> Option<u32> {
@@ -117,15 +154,40 @@ impl BrokerLink {
         self.poll_number
     }
 
-    /// A poll has been answered. Returns whether somebody waits for that.
+    /// It has answered a poll, and has said before whatever it had to say then. Returns whether somebody waits for that.
     pub(crate) fn answer(&mut self, number: u64) -> bool {
+        // What it says of polls that were never sent counts for nothing.
+        let number = number.min(self.poll_number);
         self.answered = self.answered.max(number);
+        let lag = u32::try_from(self.poll_number - number).unwrap_or(u32::MAX);
+        self.lag = lag.max(self.lag - self.lag.div_ceil(LAG_FORGOTTEN));
         self.asked == number && number != 0
     }
 
     /// Something has come from it.
     pub(crate) fn heard(&mut self) {
         self.unanswered = 0;
+    }
+
+    /// Whether it has just become clear that it is of another pair than the broker that is followed in this reign. Brokers of one pair
+    /// come to be of one reign within a fail-over. Behind a narrow connection that is heard late, but before the answer to a later poll:
+    /// so what counts is how many polls it has answered since.
+    pub(crate) fn stands_apart(&mut self, followed: Option<Reign>) -> bool {
+        let serves = matches!(self.standing, Standing::Primary | Standing::Backup);
+        let differs = self.up().is_some() && serves && followed.is_some_and(|reign| reign != self.reign);
+        if !differs {
+            (self.apart_from, self.is_apart) = (None, false);
+            return false;
+        }
+        let from = *self.apart_from.get_or_insert(self.poll_number);
+        let is_clear = self.answered >= from + APART_POLLS;
+        is_clear && !std::mem::replace(&mut self.is_apart, is_clear)
+    }
+
+    /// How many polls may stay unanswered while nothing else comes. Behind a narrow connection answers take seconds, and one packet that is
+    /// lost there is silence for as long as it takes to notice; a broker whose process has died is known by its connection.
+    fn patience(&self, misses: u32) -> u32 {
+        misses.max(self.lag.saturating_mul(LAG_TIMES).min(LAG_POLLS_MAX))
     }
 
     /// The next poll's number if one is due, or `Err` if too many have stayed unanswered.
@@ -135,7 +197,7 @@ impl BrokerLink {
         if now < self.poll_at {
             return Ok(None);
         }
-        if self.unanswered >= misses {
+        if self.unanswered >= self.patience(misses) {
             // Closing takes a while, and must not be asked for again and again meanwhile.
             self.poll_at = now + every;
             return Err(());
@@ -152,5 +214,51 @@ impl BrokerLink {
             Connection::Dialing => Time::NEVER,
             Connection::Greeting(_) | Connection::Up(_) => self.poll_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLL: Span = Span::millis(100);
+
+    /// Polls for so long; returns how many polls were sent until the broker was given up.
+    fn polls_until_given_up(broker: &mut BrokerLink, mut now: Time) -> u32 {
+        for polls in 0..1_000 {
+            now = now + POLL;
+            if broker.poll(now, POLL, 10).is_err() {
+                return polls;
+            }
+        }
+        panic!("never");
+    }
+
+    #[test]
+    fn who_answers_at_once_is_given_up_soon_and_who_answers_late_is_given_time() {
+        let start = Time(1_000_000_000_000);
+        let mut broker = BrokerLink::new(start);
+        broker.connected(start, LinkId(0), POLL);
+        assert_eq!(polls_until_given_up(&mut broker, start), 10);
+        // Behind a narrow connection each answer comes 20 polls late, while messages come all the time.
+        let mut broker = BrokerLink::new(start);
+        broker.connected(start, LinkId(0), POLL);
+        let mut now = start;
+        for number in 1..100_u64 {
+            now = now + POLL;
+            assert_eq!(broker.poll(now, POLL, 10), Ok(Some(number)));
+            broker.heard();
+            if number > 20 {
+                broker.answer(number - 20);
+            }
+        }
+        assert_eq!(polls_until_given_up(&mut broker, now), 80);
+        // Answers to polls that were never sent make no difference.
+        broker.answer(u64::MAX);
+        for _ in 0..200 {
+            broker.answer(u64::MAX);
+        }
+        broker.heard();
+        assert_eq!(polls_until_given_up(&mut broker, now + Span::secs(100)), 10);
     }
 }

@@ -13,16 +13,18 @@
 use crate::brokers::{BrokerLink, Connection};
 use crate::clock::Comparison;
 use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
-use crate::settings::Settings;
+use crate::settings::{BROKERS_MAX, Settings};
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
-use contract::{Contract, Filters, Mutant, Reign, Span, Time, TopicFilter, names};
+use contract::{Contract, Filters, Mutant, NodeId, Reign, Span, Time, TopicFilter, names};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::fmt;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
     Announce, ClockDifference, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark,
-    MarkKind, Message, MessageFlags, MessageKind, Messages, PeerIndex, Register, Secret, Standing, Verdict,
+    MarkKind, Message, MessageFlags, MessageKind, Messages, PROTOCOL_VERSION, PeerIndex, Register, Secret,
+    Shortfall, Standing, Verdict,
 };
 
 /// Whom an endpoint follows.
@@ -43,6 +45,48 @@ pub enum Reigning {
     Nobody,
 }
 
+/// Why an address does not lead to a broker that a client can use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// What answers there does not speak the protocol of brokers.
+    Stranger,
+    /// A broker of another version.
+    Version(u16),
+    /// Connections are taken there, and nothing is said.
+    Mute,
+    /// Connections are closed there without a word.
+    Curt,
+    /// A broker has stopped answering.
+    Silent,
+    /// The broker is reached at another address as well.
+    Same(PeerIndex),
+    /// A broker of another pair than the one that is followed.
+    Apart,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Stranger => f.write_str("is no Verge broker: something else listens there"),
+            Unfit::Version(version) => write!(
+                f,
+                "speaks protocol version {version}, this program speaks {PROTOCOL_VERSION}: run the same release on both"
+            ),
+            Unfit::Mute => f.write_str(
+                "takes connections and says nothing: something else than a broker listens there, or one that stands still",
+            ),
+            Unfit::Curt => f.write_str(
+                "closes connections without a word: something else than a broker's port for clients listens there, or a broker \
+                 that has no place left",
+            ),
+            Unfit::Silent => f.write_str("does not answer any more"),
+            Unfit::Apart => f.write_str("is a broker of another pair"),
+            Unfit::Same(_) => f.write_str("is a broker that is reached at another address already"),
+        }
+    }
+}
+
 /// What an endpoint asks of the world: frames sent, links opened and closed, and its application told.
 pub trait Outputs: Effects {
     /// A message for the application.
@@ -55,6 +99,10 @@ pub trait Outputs: Effects {
     fn reigning(&mut self, reigning: Reigning);
     /// A broker closed the connection and said why.
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>);
+    /// An address does not lead to a broker that this client can use.
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit);
+    /// A broker dropped messages for this client, which reads slower than its topics publish.
+    fn fell_short(&mut self, broker: PeerIndex, shortfall: &Shortfall);
     /// A broker answered a request for status or handover, or a question of [`Endpoint::ask`].
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>);
 }
@@ -71,7 +119,7 @@ pub struct Asked {
 #[derive(Clone)]
 pub struct Endpoint {
     settings: Settings,
-    /// The links to the brokers, and behind them the ways through each of them.
+    /// The links to the brokers, as many as are known; and from [`BROKERS_MAX`] on, the ways through each of them.
     brokers: Vec<BrokerLink>,
     /// When a way that is no longer needed is closed, if the broker has not done so.
     retire_way_at: Time,
@@ -108,9 +156,9 @@ impl Endpoint {
     /// An endpoint that has just started.
     pub fn new(settings: Settings, now: Time) -> Endpoint {
         Endpoint {
-            brokers: (0..2 * settings.brokers).map(|_| BrokerLink::new(now)).collect(),
+            brokers: (0..2 * BROKERS_MAX).map(|_| BrokerLink::new(now)).collect(),
             retire_way_at: Time::NEVER,
-            catch_up: vec![0; 2 * usize::from(settings.brokers)],
+            catch_up: vec![0; 2 * BROKERS_MAX],
             settings,
             reign: Reign::default(),
             primary: None,
@@ -129,8 +177,36 @@ impl Endpoint {
         }
     }
 
-    /// The primary that is followed, by the place of its broker in the list of addresses; as many places behind the end of the list,
-    /// where it is reached through that broker.
+    /// Another address of a broker has been found. Returns its place, or nothing where there are [`BROKERS_MAX`] already.
+    pub fn add_broker(&mut self, now: Time) -> Option<PeerIndex> {
+        let index = self.settings.brokers;
+        if usize::from(index) >= BROKERS_MAX {
+            return None;
+        }
+        self.settings.brokers += 1;
+        self.move_broker(now, PeerIndex(index));
+        Some(PeerIndex(index))
+    }
+
+    /// The address of a broker has become another, which is tried at once unless the broker is connected.
+    pub fn move_broker(&mut self, now: Time, broker: PeerIndex) {
+        if let Some(broker) = self.brokers.get_mut(usize::from(broker.0)) {
+            broker.moved(now);
+        }
+    }
+
+    /// The place at which the same broker is reached, where an address leads to one that is reached anyway.
+    pub fn same_as(&self, broker: PeerIndex) -> Option<PeerIndex> {
+        self.brokers.get(usize::from(broker.0))?.same_as
+    }
+
+    /// Whether a broker that is connected is of another pair than the one that is followed.
+    pub fn is_apart(&self, broker: PeerIndex) -> bool {
+        self.brokers.get(usize::from(broker.0)).is_some_and(|broker| broker.is_apart)
+    }
+
+    /// The primary that is followed, by the place of its broker in the list of addresses; [`Endpoint::way`] of that broker, where it is
+    /// reached through it.
     pub fn primary(&self) -> Option<PeerIndex> {
         self.primary
     }
@@ -138,7 +214,7 @@ impl Endpoint {
     /// The broker through which the primary is reached, where it is not reached directly.
     pub fn through(&self) -> Option<PeerIndex> {
         let way = usize::from(self.primary?.0);
-        (way >= self.direct()).then(|| self.behind(way))
+        (way >= BROKERS_MAX).then(|| self.behind(way))
     }
 
     /// What a broker said last of what it is; `None` where it is not connected.
@@ -149,17 +225,28 @@ impl Endpoint {
 
     /// Whether a number that the driver is given for dialing means a broker itself, and not a way through it.
     pub fn is_direct(&self, peer: PeerIndex) -> bool {
-        usize::from(peer.0) < self.direct()
+        usize::from(peer.0) < BROKERS_MAX
     }
 
-    /// How many links lead to brokers themselves. Ways follow.
+    /// How many brokers are known.
     fn direct(&self) -> usize {
-        usize::from(self.settings.brokers)
+        usize::from(self.settings.brokers).min(BROKERS_MAX)
+    }
+
+    /// The number by which the driver is told to dial a broker in order to get through it to the primary.
+    pub fn way(broker: PeerIndex) -> PeerIndex {
+        PeerIndex(broker.0 + BROKERS_MAX as u8)
+    }
+
+    /// The links to brokers, and the ways through each of them.
+    fn parts(&self) -> (&[BrokerLink], &[BrokerLink]) {
+        let (direct, ways) = self.brokers.split_at(BROKERS_MAX);
+        (&direct[..self.direct()], &ways[..self.direct()])
     }
 
     /// The broker to which a link or a way leads.
     fn behind(&self, index: usize) -> PeerIndex {
-        PeerIndex((index % self.direct().max(1)) as u8)
+        PeerIndex((index % BROKERS_MAX) as u8)
     }
 
     /// Whether a primary is there.
@@ -352,6 +439,10 @@ impl Endpoint {
             LinkChange::Dialed(peer) => self.greet(now, peer, link, out),
             LinkChange::Closed => {
                 let Some(index) = self.broker_of(link) else { return };
+                if index < BROKERS_MAX && self.brokers[index].up().is_none() && !self.brokers[index].told {
+                    self.brokers[index].rest = CURT_REST;
+                    out.unfit(PeerIndex(index as u8), &Unfit::Curt);
+                }
                 self.brokers[index].lost(now, self.settings.retry);
                 let bit = 1 << index;
                 self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
@@ -377,17 +468,33 @@ impl Endpoint {
         let text = error.to_string();
         let farewell = Farewell { reason: FarewellReason::Misbehaved, text: &text };
         if let Some(index) = self.broker_of(link) {
-            out.dismissed(self.behind(index), &farewell);
+            let broker = self.behind(index);
+            let greeted = self.brokers[index].up().is_some();
+            self.brokers[index].told = true;
+            if !greeted {
+                self.brokers[index].rest = STRANGER_REST;
+            }
+            match error {
+                wire::WireError::Version(version) => out.unfit(broker, &Unfit::Version(*version)),
+                _ if !greeted => out.unfit(broker, &Unfit::Stranger),
+                _ => out.dismissed(broker, &farewell),
+            }
         }
         out.close(link, &farewell);
+    }
+
+    /// Something has come, be it the middle of a frame. Whatever comes shows that a broker lives: behind a narrow connection, answers to
+    /// polls wait behind messages, and one frame may take longer than polls may stay unanswered.
+    pub fn hear(&mut self, from: LinkId) {
+        if let Some(index) = self.broker_of(from) {
+            self.brokers[index].heard();
+        }
     }
 
     /// A frame has come.
     pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         let Some(index) = self.broker_of(from) else { return };
         let broker = PeerIndex(index as u8);
-        // Whatever comes shows that it lives; behind a narrow connection, answers wait behind messages.
-        self.brokers[index].heard();
         match frame {
             Frame::Deliver(messages) => self.receive(now, index, from, messages, out),
             Frame::Hello(hello) => self.welcome(now, index, from, &hello, out),
@@ -407,6 +514,7 @@ impl Endpoint {
                 let result = if admitted { Ok(()) } else { Err(text) };
                 self.hear_subscribed(broker, number, reigns, result, out);
             }
+            Frame::Shortfall(shortfall) => out.fell_short(broker, &shortfall),
             Frame::Poll { number } => out.send(from, &Frame::PollReply { number }),
             Frame::PollReply { number } => {
                 if self.brokers[index].answer(number) {
@@ -429,6 +537,7 @@ impl Endpoint {
                 out.answered(broker, &frame);
             }
             Frame::Farewell(farewell) => {
+                self.brokers[index].told = true;
                 if self.brokers[index].up().is_none() {
                     self.brokers[index].rest = rest_after(farewell.reason);
                 }
@@ -446,7 +555,7 @@ impl Endpoint {
 
     /// When [`Endpoint::handle_timeout`] has something to do.
     pub fn next_deadline(&self) -> Time {
-        let (direct, ways) = self.brokers.split_at(self.direct());
+        let (direct, ways) = self.parts();
         let in_use = |way: &&BrokerLink| !matches!(way.connection, Connection::Down { .. });
         let links = direct.iter().chain(ways.iter().filter(in_use)).map(BrokerLink::next_deadline).min();
         let way = self.next_way().map_or(Time::NEVER, |(_, at)| at);
@@ -457,11 +566,22 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
         let &Settings { poll, misses, connect, .. } = &self.settings;
         let direct = self.direct();
+        let reached =
+            self.brokers.iter().take(direct).enumerate().map(|(index, broker)| {
+                u32::from(broker.link().is_some()).checked_shl(index as u32).unwrap_or(0)
+            });
+        let reached = reached.fold(0, |all, one| all | one);
         for (index, broker) in self.brokers.iter_mut().enumerate() {
             if let Connection::Down { retry_at } = &mut broker.connection {
                 // A clock that went back must not keep us from trying.
-                *retry_at = (*retry_at).min(now + broker.rest);
-                if now >= *retry_at && index < direct {
+                *retry_at = (*retry_at).min(now + broker.rest.max(ELSEWHERE));
+                if now < *retry_at || index >= direct {
+                    continue;
+                }
+                if broker.same_as.is_some_and(|other| reached >> other.0 & 1 == 1) {
+                    *retry_at = now + ELSEWHERE;
+                } else {
+                    broker.same_as = None;
                     (broker.connection, broker.rest) = (Connection::Dialing, Span::ZERO);
                     out.dial(PeerIndex(index as u8), connect);
                 }
@@ -477,8 +597,19 @@ impl Endpoint {
                 }
                 Ok(None) => {}
                 Err(()) => {
+                    broker.told = true;
+                    let why = if broker.up().is_some() { Unfit::Silent } else { Unfit::Mute };
+                    if index < BROKERS_MAX {
+                        out.unfit(PeerIndex(index as u8), &why);
+                    }
                     out.close(link, &Farewell { reason: FarewellReason::Silent, text: "no answer to polls" });
                 }
+            }
+        }
+        let followed = self.primary.map(|_| self.reign);
+        for (index, broker) in self.brokers.iter_mut().take(direct).enumerate() {
+            if broker.stands_apart(followed) {
+                out.unfit(PeerIndex(index as u8), &Unfit::Apart);
             }
         }
         if self.forwards_until != Time::NEVER {
@@ -491,7 +622,7 @@ impl Endpoint {
     /// The way to be dialed next, and when: there has been no primary for longer than a fail-over takes, and a broker stands by for one.
     /// There is one way at a time, since the primary has one link for a client.
     fn next_way(&self) -> Option<(usize, Time)> {
-        let (direct, ways) = self.brokers.split_at(self.direct());
+        let (direct, ways) = self.parts();
         let resting = |way: &BrokerLink| match way.connection {
             Connection::Down { retry_at } => Some(retry_at),
             _ => None,
@@ -504,7 +635,7 @@ impl Endpoint {
         let stands_by = |broker: &BrokerLink| broker.up().is_some() && broker.standing == Standing::Backup;
         let through = |(index, (broker, way)): (usize, (&BrokerLink, &BrokerLink))| {
             let retry_at = resting(way).filter(|_| stands_by(broker))?;
-            Some((index + direct.len(), retry_at.max(since)))
+            Some((index + BROKERS_MAX, retry_at.max(since)))
         };
         direct.iter().zip(ways).enumerate().filter_map(through).min_by_key(|(_, at)| *at)
     }
@@ -524,7 +655,7 @@ impl Endpoint {
         self.retire_way_at = self.retire_way_at.min(now + self.settings.connect);
         if now >= self.retire_way_at {
             self.retire_way_at = Time::NEVER;
-            self.brokers.iter().skip(self.direct()).filter_map(BrokerLink::link).for_each(|link| {
+            self.brokers.iter().skip(BROKERS_MAX).filter_map(BrokerLink::link).for_each(|link| {
                 out.close(link, &OTHER_WAY);
             });
         }
@@ -533,7 +664,7 @@ impl Endpoint {
     /// The primary is reached directly. Nothing more is sent on a way, and the primary closes it when everything that it has written there
     /// has come; one on which nobody has answered yet is not needed any more.
     fn retire_ways(&mut self, now: Time, out: &mut impl Outputs) {
-        for way in self.brokers.iter().skip(self.direct()) {
+        for way in self.brokers.iter().skip(BROKERS_MAX) {
             match way.connection {
                 Connection::Greeting(link) => out.close(link, &OTHER_WAY),
                 Connection::Up(link) => {
@@ -580,7 +711,7 @@ impl Endpoint {
             standing,
             prefers_to_reign: false,
             reign: self.reign,
-            node: contract::NodeId(0),
+            node: NodeId(0),
             incarnation: self.settings.incarnation,
             name: &self.settings.name,
             user: &self.settings.credentials.user,
@@ -594,9 +725,14 @@ impl Endpoint {
     fn welcome(&mut self, now: Time, index: usize, link: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
         if !hello.standing.is_broker() {
             let text = "this address is no broker";
+            self.brokers[index].told = true;
+            out.unfit(self.behind(index), &Unfit::Stranger);
             return out.close(link, &Farewell { reason: FarewellReason::Misbehaved, text });
         }
-        self.brokers[index].greeted(link, hello.standing, hello.reign);
+        if index < BROKERS_MAX {
+            self.leave_other_addresses(index, hello.node, out);
+        }
+        self.brokers[index].greeted(link, hello);
         self.catch_up[index] = 0;
         let succession = self.succession;
         self.elect(now, out);
@@ -611,12 +747,28 @@ impl Endpoint {
         self.catch_up(out);
     }
 
+    /// A broker has greeted that is known at other addresses. It keeps the last connection of a client, so this is the one.
+    fn leave_other_addresses(&mut self, index: usize, node: NodeId, out: &mut impl Outputs) {
+        let direct = self.direct();
+        for (other, broker) in self.brokers.iter_mut().take(direct).enumerate() {
+            if other == index || broker.node != Some(node) {
+                continue;
+            }
+            (broker.same_as, broker.told) = (Some(PeerIndex(index as u8)), true);
+            out.unfit(PeerIndex(other as u8), &Unfit::Same(PeerIndex(index as u8)));
+            if let Some(link) = broker.link() {
+                let text = "the same broker is reached at another address";
+                out.close(link, &Farewell { reason: FarewellReason::Replaced, text });
+            }
+        }
+    }
+
     /// Finds the primary to follow, and tells the brokers whom we follow where that changes.
     fn elect(&mut self, now: Time, out: &mut impl Outputs) {
         let reigning = |broker: &BrokerLink| broker.up().is_some() && broker.standing == Standing::Primary;
         let candidates = self.brokers.iter().enumerate().filter(|(_, broker)| reigning(broker));
         // A primary that is reached in two ways is followed directly.
-        let best = candidates.max_by_key(|(index, broker)| (broker.reign, *index < self.direct()));
+        let best = candidates.max_by_key(|(index, broker)| (broker.reign, *index < BROKERS_MAX));
         let elected = best
             .filter(|(_, broker)| broker.reign >= self.reign || Mutant::FollowAnybody.is_on())
             .map(|(index, broker)| (index, broker.reign));
@@ -906,6 +1058,12 @@ impl Publication {
 /// What is said on a way that is not needed. It is no leave: the client's session goes on.
 const OTHER_WAY: Farewell<'static> =
     Farewell { reason: FarewellReason::Replaced, text: "the primary is reached without this way" };
+/// How long an address is left alone where something else than a broker of this release answers, which cannot help it.
+const STRANGER_REST: Span = Span::secs(1);
+/// The same where connections are closed without a word, which a broker does as well that is just ending.
+const CURT_REST: Span = Span::millis(250);
+/// How soon it is looked again whether a broker that is reached elsewhere still is.
+const ELSEWHERE: Span = Span::millis(200);
 
 /// How long a broker is left alone that has not even greeted before it said farewell. What it does not allow now it will hardly allow a moment later, and
 /// looking at a password again and again costs it much. Where there is no place for it now, there may be one soon.

@@ -8,8 +8,8 @@ mod settings;
 mod subscription;
 mod tally;
 
-pub use endpoint::{Asked, Endpoint, Outputs, Reigning};
+pub use endpoint::{Asked, Endpoint, Outputs, Reigning, Unfit};
 pub use publication::{AdvertiseError, PublicationState, PublishError};
-pub use settings::{Credentials, Limits, Settings};
+pub use settings::{BROKERS_MAX, Credentials, Limits, Settings};
 pub use subscription::{Delivery, StreamAccount};
 pub use tally::Tally;

@@ -4,6 +4,9 @@ use contract::{Contract, Span};
 use std::fmt;
 use wire::limits::STREAMS_MAX;
 
+/// Most brokers that a client may have: each has two bits of sixteen, one of them for the way through it.
+pub const BROKERS_MAX: usize = 8;
+
 /// The limits of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {

@@ -2,8 +2,10 @@
 
 use crate::node::{Node, effects_through, for_each_frame};
 use contract::{Span, Time};
-use endpoint::{Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings};
-use wire::{Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex};
+use endpoint::{Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit};
+use wire::{
+    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex, Shortfall,
+};
 
 /// What a client's application hears. Every method may be left as it is.
 pub trait Application {
@@ -35,6 +37,16 @@ pub trait Application {
     /// A broker could not be reached.
     fn unreachable(&mut self, broker: PeerIndex, refused: bool) {
         let _ = (broker, refused);
+    }
+
+    /// An address does not lead to a broker that this client can use.
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit) {
+        let _ = (broker, why);
+    }
+
+    /// A broker dropped messages for this client, which reads slower than its topics publish.
+    fn fell_short(&mut self, broker: PeerIndex, shortfall: &Shortfall) {
+        let _ = (broker, shortfall);
     }
 
     /// A broker answered a request for status or handover.
@@ -90,6 +102,7 @@ impl<A: Application> Node for ClientNode<A> {
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         self.with(net, |endpoint, out| {
+            endpoint.hear(link);
             let result = for_each_frame(bytes, |frame| {
                 endpoint.handle_frame(now, link, frame, out);
                 true
@@ -139,6 +152,14 @@ impl<N: Effects, A: Application> Outputs for ClientOutputs<'_, N, A> {
 
     fn dismissed(&mut self, broker: PeerIndex, farewell: &Farewell<'_>) {
         self.application.dismissed(broker, farewell);
+    }
+
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit) {
+        self.application.unfit(broker, why);
+    }
+
+    fn fell_short(&mut self, broker: PeerIndex, shortfall: &Shortfall) {
+        self.application.fell_short(broker, shortfall);
     }
 
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>) {

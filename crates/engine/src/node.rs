@@ -97,6 +97,14 @@ macro_rules! effects_through {
             self.$net.shed(link, keep)
         }
 
+        fn taken(&self, link: LinkId) -> u64 {
+            self.$net.taken(link)
+        }
+
+        fn hold_back(&mut self, link: LinkId, bytes: usize) {
+            self.$net.hold_back(link, bytes);
+        }
+
         fn dial(&mut self, peer: PeerIndex, within: Span) {
             self.$net.dial(peer, within);
         }

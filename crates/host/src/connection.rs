@@ -35,6 +35,10 @@ pub(crate) struct Connection {
     pub(crate) read: usize,
     /// Whether anything has come.
     pub(crate) has_spoken: bool,
+    /// Bytes that the socket has taken.
+    pub(crate) sent: u64,
+    /// Most that one system call sends, and that the kernel keeps which the other end is not ready for.
+    most: usize,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.
@@ -75,12 +79,25 @@ impl Connection {
             portion: Portion::default(),
             read: 0,
             has_spoken: false,
+            sent: 0,
+            most: SEND_BYTES,
         }
     }
 
     /// From where somebody made it.
     pub(crate) fn from(&self) -> Option<IpAddr> {
         self.seat?.address
+    }
+
+    /// The kernel should keep no more than so much that the other end is not ready for, in bounds.
+    pub(crate) fn hold_back(&mut self, bytes: usize) {
+        self.most = bytes.clamp(UNSENT_BYTES_MIN, SEND_BYTES);
+        limit_unsent_to(&self.socket, self.most);
+    }
+
+    /// Bytes that the other end is known to have.
+    pub(crate) fn taken(&self) -> u64 {
+        self.sent.saturating_sub(unacknowledged(&self.socket))
     }
 
     /// Bytes that have not left.
@@ -91,8 +108,11 @@ impl Connection {
     /// Sends what the socket takes, or with `once` as much as one system call sends.
     pub(crate) fn send_plain(&mut self, once: bool) {
         while !self.outbox.is_empty() {
-            match send(&self.socket, self.outbox.unsent()) {
-                Sent::Some(sent) => self.outbox.consume(sent),
+            match send(&self.socket, self.outbox.unsent(), room(&self.socket, self.most)) {
+                Sent::Some(sent) => {
+                    self.outbox.consume(sent);
+                    self.sent += sent as u64;
+                }
                 Sent::Full => break,
                 Sent::Broken => {
                     self.outbox = Outbox::default();
@@ -116,8 +136,11 @@ impl Connection {
             if shell.len() == 0 {
                 return;
             }
-            match send(&self.socket, shell.ready()) {
-                Sent::Some(sent) => shell.consume(sent),
+            match send(&self.socket, shell.ready(), room(&self.socket, self.most)) {
+                Sent::Some(sent) => {
+                    shell.consume(sent);
+                    self.sent += sent as u64;
+                }
                 Sent::Full => return,
                 Sent::Broken => {
                     self.outbox = Outbox::default();
@@ -138,9 +161,46 @@ const SEND_BYTES: usize = 128 << 10;
 /// Keeps what the other end is not ready for in the outbox, but for so much. The kernel would take megabytes, and a system call that
 /// finds them when there is room again sends for as long as the other end reads, up to milliseconds, where it is not interrupted.
 pub(crate) fn limit_unsent(socket: &OwnedFd) {
-    // Sockets of other kinds than TCP have no such limit, and need none.
-    let _ = SockRef::from(socket).set_tcp_notsent_lowat(SEND_BYTES as u32);
+    limit_unsent_to(socket, SEND_BYTES);
 }
+
+/// The same for so much: what waits in the kernel of a connection that takes little is old when it arrives.
+fn limit_unsent_to(socket: &OwnedFd, bytes: usize) {
+    // Sockets of other kinds than TCP have no such limit, and need none.
+    let _ = SockRef::from(socket).set_tcp_notsent_lowat(bytes as u32);
+}
+
+/// How much may be sent at once, where the kernel should keep no more than `most` that it has not sent. Where that is little it has to be
+/// asked, since it puts into a packet that waits what still fits there, which is up to 64 KiB. Once it has less, it says that there is room.
+fn room(socket: &OwnedFd, most: usize) -> usize {
+    if most == SEND_BYTES {
+        return most;
+    }
+    most.saturating_sub(usize::try_from(queue::<SIOCOUTQNSD>(socket)).unwrap_or(usize::MAX))
+}
+
+/// What the kernel has of a connection's bytes and the other end has not acknowledged.
+fn unacknowledged(socket: &OwnedFd) -> u64 {
+    queue::<SIOCOUTQ>(socket)
+}
+
+/// A length of a socket's queue; zero where it has none.
+#[expect(unsafe_code, reason = "no library asks for it")]
+fn queue<const WHICH: rustix::ioctl::Opcode>(socket: &OwnedFd) -> u64 {
+    // SAFETY: the calls with these codes write one `c_int` and do nothing else, for every kind of socket that knows them.
+    let asked = unsafe {
+        let getter = rustix::ioctl::Getter::<WHICH, i32>::new();
+        rustix::ioctl::ioctl(socket, getter)
+    };
+    u64::try_from(asked.unwrap_or(0)).unwrap_or(0)
+}
+
+/// Asks for what has not been acknowledged.
+const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+/// Asks for what has not been sent.
+const SIOCOUTQNSD: rustix::ioctl::Opcode = 0x894b;
+/// The least that is kept ready in the kernel, or a connection would be idle until the next look at it.
+const UNSENT_BYTES_MIN: usize = 4 << 10;
 
 enum Sent {
     Some(usize),
@@ -150,8 +210,11 @@ enum Sent {
     Broken,
 }
 
-fn send(socket: &OwnedFd, bytes: &[u8]) -> Sent {
-    let bytes = &bytes[..bytes.len().min(SEND_BYTES)];
+fn send(socket: &OwnedFd, bytes: &[u8], most: usize) -> Sent {
+    if most == 0 {
+        return Sent::Full;
+    }
+    let bytes = &bytes[..bytes.len().min(most)];
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => return Sent::Some(sent),
@@ -173,11 +236,11 @@ mod tests {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         sockopt::set_socket_send_buffer_size(&near, 4 * SEND_BYTES).unwrap();
-        let Sent::Some(sent) = send(&near, &[0; 2 * SEND_BYTES]) else { panic!("it has room") };
+        let Sent::Some(sent) = send(&near, &[0; 2 * SEND_BYTES], SEND_BYTES) else { panic!("it has room") };
         // A socket may take less at a time; this one has room for more.
         assert!((1..=SEND_BYTES).contains(&sent), "{sent}");
         drop(far);
-        assert!(matches!(send(&near, &[0]), Sent::Broken));
+        assert!(matches!(send(&near, &[0], SEND_BYTES), Sent::Broken));
     }
 
     #[test]
@@ -196,6 +259,27 @@ mod tests {
         assert!(left_by(false) > SEND_BYTES, "it has room for more");
     }
 
+    #[test]
+    fn a_connection_that_is_held_back_has_little_in_the_kernel() {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = OwnedFd::from(TcpStream::connect(door.local_addr().unwrap()).unwrap());
+        let far = OwnedFd::from(door.accept().unwrap().0);
+        sockopt::set_socket_recv_buffer_size(&far, SEND_BYTES / 8).unwrap();
+        let mut connection = Connection::new(near, Phase::Open);
+        connection.hold_back(8 << 10);
+        for _ in 0..200 {
+            connection.outbox.append(|out| out.resize(out.len() + 2_048, 0));
+            connection.send_plain(false);
+        }
+        let kept = queue::<SIOCOUTQNSD>(&connection.socket);
+        assert!(
+            connection.waiting() > 0 && kept <= 8 << 10,
+            "{kept} in the kernel, {} here",
+            connection.waiting()
+        );
+        assert!(connection.taken() > 0 && connection.taken() <= connection.sent);
+    }
+
     /// What a socket takes whose other end does not read.
     fn taken(limit: fn(&OwnedFd)) -> usize {
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -205,7 +289,7 @@ mod tests {
         sockopt::set_socket_recv_buffer_size(&far, SEND_BYTES / 8).unwrap();
         limit(&near);
         let mut taken = 0;
-        while let Sent::Some(sent) = send(&near, &[0; 4096]) {
+        while let Sent::Some(sent) = send(&near, &[0; 4096], SEND_BYTES) {
             taken += sent;
         }
         taken

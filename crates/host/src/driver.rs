@@ -100,7 +100,7 @@ impl<N: Node> Driver<N> {
     pub fn employ(&mut self, lobby: Lobby, names: Vec<ServerName<'static>>) -> Result<(), HostError> {
         let failed = |reason| HostError::System { what: "cannot wait for handshakes", reason };
         self.network.poller.add_bell(lobby.bell(), LOBBY).map_err(failed)?;
-        self.network.names = names;
+        self.network.names.extend(names.into_iter().map(Some));
         self.network.lobby = Some(lobby);
         Ok(())
     }
@@ -498,7 +498,7 @@ impl<N: Node> Driver<N> {
                 }
                 Outcome::Failed { errand: Errand::Accepted(arrival) } => self.network.unseat(&arrival),
                 Outcome::Failed { errand: Errand::Dialed { peer, .. } } => {
-                    self.network.news.push(News::DialFailed(peer, false));
+                    self.network.report_failed_dial(peer, false);
                 }
             }
         }

@@ -9,6 +9,7 @@
 
 use crate::error::HostError;
 use crate::helpers::{Helpers, errno};
+use crate::place::Whereabouts;
 use crate::realtime;
 use broker::{Hearing, Liveness};
 use contract::{NodeId, Span, Time};
@@ -26,12 +27,12 @@ use std::time::Duration;
 use wire::{Companion, Evidence, HEARTBEAT_BYTES};
 
 /// How heartbeats go between the brokers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct HeartSettings {
     /// Where this broker's partner connects; heartbeats come to the UDP port of the same number.
     pub own: SocketAddr,
-    /// Where the partner listens.
-    pub partner: SocketAddr,
+    /// Where the partner listens, as far as that is known.
+    pub partner: Whereabouts,
     /// How often they are sent.
     pub hearing: Hearing,
     /// The thread's priority; `None` for ordinary scheduling.
@@ -90,9 +91,12 @@ impl Heart {
         let (words, heard) = RingBuffer::new(WORDS);
         let (told, refusals) = std::sync::mpsc::channel();
         let beating = Arc::clone(&shared);
+        let HeartSettings { partner, hearing, priority, .. } = settings;
+        let reached = partner.get();
         let thread = helpers.hire("heart", move || {
-            let _ = told.send(realtime::try_priority(settings.priority, "heartbeats"));
-            beat(&socket, settings.hearing, heard, &beating);
+            let _ = told.send(realtime::try_priority(priority, "heartbeats"));
+            let mut socket = Socket { socket, partner, reached };
+            beat(&mut socket, hearing, heard, &beating);
             Ok(())
         });
         let failed = |error| HostError::System {
@@ -101,7 +105,7 @@ impl Heart {
         };
         let thread = thread.map_err(failed)?;
         let refusals = refusals.recv().unwrap_or_default();
-        Ok((Heart { words, shared, hearing: settings.hearing, thread: Some(thread) }, refusals))
+        Ok((Heart { words, shared, hearing, thread: Some(thread) }, refusals))
     }
 
     /// The data thread has something to do from now on.
@@ -139,7 +143,9 @@ fn open(settings: &HeartSettings) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(family, SocketType::DGRAM, flags, None)?;
     net::bind(&socket, &settings.own)?;
-    net::connect(&socket, &settings.partner)?;
+    if let Some(partner) = settings.partner.get() {
+        net::connect(&socket, &partner)?;
+    }
     // A wish: where it is not granted, heartbeats wait with everything else.
     let _ = match family {
         AddressFamily::INET => sockopt::set_ip_tos(&socket, EXPEDITED),
@@ -148,30 +154,54 @@ fn open(settings: &HeartSettings) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// The socket, connected to where the partner is.
+struct Socket {
+    socket: OwnedFd,
+    partner: Whereabouts,
+    /// Where it is connected to.
+    reached: Option<SocketAddr>,
+}
+
+impl Socket {
+    /// Follows the partner to where it is by now. Returns whether there is anybody to hear.
+    fn follow(&mut self) -> bool {
+        let now = self.partner.get();
+        if now != self.reached
+            && let Some(address) = now
+            && net::connect(&self.socket, &address).is_ok()
+        {
+            self.reached = now;
+        }
+        self.reached.is_some()
+    }
+}
+
 /// The thread.
-fn beat(socket: &OwnedFd, hearing: Hearing, mut words: Consumer<Option<Companion>>, shared: &Shared) {
+fn beat(socket: &mut Socket, hearing: Hearing, mut words: Consumer<Option<Companion>>, shared: &Shared) {
     let mut liveness = Liveness::new(hearing, steady());
     while !shared.over.load(Ordering::Relaxed) {
         while let Ok(companion) = words.pop() {
             liveness.listen_for(steady(), companion);
         }
-        let looked_at = receive(socket, &mut liveness);
+        // Until it is known where the partner is, anybody could be heard.
+        let follows = socket.follow();
+        let looked_at = if follows { receive(&socket.socket, &mut liveness) } else { BATCH };
         let now = steady();
         let since = shared.turn_since.load(Ordering::Relaxed);
         let still = if since == 0 { Span::ZERO } else { now.since(Time(since)).max(Span::ZERO) };
         // Who cannot be reached is noticed by hearing nothing.
         liveness.handle_timeout(now, still, |bytes| {
-            let _ = net::send(socket, bytes, SendFlags::DONTWAIT);
+            let _ = net::send(&socket.socket, bytes, SendFlags::DONTWAIT);
         });
         shared.board.write(steady(), liveness.evidence());
         let wait = liveness.next_deadline().since(steady()).min(NAP).max(Span::ZERO);
         if looked_at == BATCH {
-            // More than any partner sends; the rest waits, and is dropped where there is no room.
+            // More than any partner sends, or nobody to hear: the rest waits, and is dropped where there is no room.
             std::thread::sleep(Duration::from_nanos(wait.as_nanos_u64()));
         } else {
             let wait = Timespec { tv_sec: 0, tv_nsec: wait.0 };
             // An error is a signal, or ends with the time at the latest; what is due is looked at either way.
-            if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&wait)).is_err() {
+            if poll(&mut [PollFd::new(&socket.socket, PollFlags::IN)], Some(&wait)).is_err() {
                 std::thread::yield_now();
             }
         }

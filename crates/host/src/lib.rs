@@ -16,6 +16,7 @@ mod helpers;
 mod lobby;
 mod memory;
 mod network;
+mod place;
 mod poller;
 pub mod realtime;
 mod serve;
@@ -43,6 +44,7 @@ pub use helpers::{Helpers, Loss, end_on_purpose, last_word};
 pub use lobby::{Lobby, LobbySettings};
 pub use memory::{Allowance, allowance};
 pub use network::Network;
+pub use place::{ADDRESSES_MAX, AskAgain, Place, Whereabouts, look_for};
 pub use poller::{Poller, Ready};
 pub use serve::{Partner, Serving, serve};
 pub use store::{

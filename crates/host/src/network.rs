@@ -4,6 +4,7 @@ use crate::connection::{self, Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Places, Seats};
 use crate::heart::Heart;
 use crate::lobby::Lobby;
+use crate::place::Whereabouts;
 use crate::poller::Poller;
 use crate::troubles::Troubles;
 use contract::{Span, Time};
@@ -27,7 +28,7 @@ pub(crate) use arrivals::{Arrival, Seat};
 /// All connections of one node.
 pub struct Network {
     pub(crate) poller: Arc<Poller>,
-    peers: Vec<SocketAddr>,
+    peers: Vec<Whereabouts>,
     /// Others connect to this node, and none of them may hold up the rest.
     pub(crate) serves: bool,
     slots: Vec<Option<Connection>>,
@@ -55,7 +56,7 @@ pub struct Network {
     /// Makes handshakes, where there are any.
     pub(crate) lobby: Option<Lobby>,
     /// What peers must have in their certificates; empty where they are not asked.
-    pub(crate) names: Vec<ServerName<'static>>,
+    pub(crate) names: Vec<Option<ServerName<'static>>>,
     /// Ciphertext that was just read.
     sealed: Vec<u8>,
     /// Since this was set to `false`, a connection has brought much at once, or did not take all that was there for it.
@@ -89,6 +90,7 @@ pub(crate) enum News {
 impl Network {
     /// No connections yet; `peers` are the addresses that the node may dial.
     pub fn new(poller: Arc<Poller>, peers: Vec<SocketAddr>) -> Network {
+        let peers = peers.into_iter().map(Whereabouts::known).collect();
         Network {
             poller,
             peers,
@@ -120,13 +122,32 @@ impl Network {
         }
     }
 
+    /// Where a peer is that the node may dial by this number. With a name, connections to it are encrypted, and its certificate must have
+    /// that name.
+    pub fn set_peer(&mut self, peer: PeerIndex, whereabouts: Whereabouts, name: Option<ServerName<'static>>) {
+        let at = usize::from(peer.0);
+        self.peers.resize_with(self.peers.len().max(at + 1), Whereabouts::default);
+        self.names.resize(self.names.len().max(at + 1), None);
+        (self.peers[at], self.names[at]) = (whereabouts, name);
+    }
+
     /// Begins to connect to a peer.
     pub(crate) fn connect(&mut self, now: Time, peer: PeerIndex, within: Span) {
-        let Some(address) = self.peers.get(usize::from(peer.0)).copied() else { return };
+        let Some(whereabouts) = self.peers.get(usize::from(peer.0)) else { return };
+        let Some(address) = whereabouts.get() else {
+            whereabouts.fail();
+            return self.news.push(News::DialFailed(peer, false));
+        };
         match self.start_connecting(&address, peer, now + within) {
             Ok(index) => self.watched.push(index),
-            Err(error) => self.news.push(News::DialFailed(peer, error == Errno::CONNREFUSED)),
+            Err(error) => self.report_failed_dial(peer, error == Errno::CONNREFUSED),
         }
+    }
+
+    /// Nobody was reached there; whoever looks for the peer may want to look elsewhere.
+    pub(crate) fn report_failed_dial(&mut self, peer: PeerIndex, refused: bool) {
+        self.peers.iter().skip(usize::from(peer.0)).take(1).for_each(Whereabouts::fail);
+        self.news.push(News::DialFailed(peer, refused));
     }
 
     fn start_connecting(&mut self, address: &SocketAddr, peer: PeerIndex, until: Time) -> Result<u32, Errno> {
@@ -256,7 +277,7 @@ impl Network {
             return self.flush_one(index);
         };
         let result = sockopt::socket_error(&connection.socket);
-        if result == Ok(Ok(())) && !self.names.is_empty() {
+        if result == Ok(Ok(())) && self.names.get(usize::from(peer.0)).is_some_and(Option::is_some) {
             return self.secure(index, peer);
         }
         let Some(connection) = self.get(index) else { return };
@@ -412,7 +433,7 @@ impl Network {
     fn fail_dial(&mut self, index: u32, peer: PeerIndex, refused: bool) {
         self.remove(index);
         self.free.push(index);
-        self.news.push(News::DialFailed(peer, refused));
+        self.report_failed_dial(peer, refused);
     }
 
     /// The connection is gone; the node will be told.
@@ -502,6 +523,16 @@ impl Effects for Network {
 
     fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
         self.get(link.0).map_or(0, |connection| connection.outbox.shed(keep))
+    }
+
+    fn taken(&self, link: LinkId) -> u64 {
+        self.slots.get(link.0 as usize).and_then(Option::as_ref).map_or(0, Connection::taken)
+    }
+
+    fn hold_back(&mut self, link: LinkId, bytes: usize) {
+        if let Some(connection) = self.get(link.0) {
+            connection.hold_back(bytes);
+        }
     }
 
     fn dial(&mut self, peer: PeerIndex, within: Span) {

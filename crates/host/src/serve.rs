@@ -9,13 +9,13 @@ use crate::heart::Heart;
 use crate::helpers::Helpers;
 use crate::lobby::Lobby;
 use crate::network::Network;
+use crate::place::Whereabouts;
 use crate::poller::Ready;
 use crate::troubles::Troubles;
 use crate::workers::Load;
 use contract::Span;
 use engine::{BrokerNode, Operators, Reporter, Rules};
 use rustls::pki_types::ServerName;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,8 +52,8 @@ pub struct Serving {
 
 /// The other broker of the pair.
 pub struct Partner {
-    /// Where it is.
-    pub address: SocketAddr,
+    /// Where it is, as far as that is known.
+    pub whereabouts: Whereabouts,
     /// What its certificate must have, if the connection to it is encrypted.
     pub name: Option<ServerName<'static>>,
 }
@@ -70,10 +70,13 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     listening: impl FnOnce(&[Door], &Shares),
     mut woken: impl FnMut(&mut BrokerNode<R, O, G>, &mut Network),
 ) -> Result<(), HostError> {
-    let mut driver = Driver::new(node, serving.partner.iter().map(|partner| partner.address).collect())?;
+    let mut driver = Driver::new(node, Vec::new())?;
     driver.limit(serving.limits, serving.troubles);
     if let Some(lobby) = serving.lobby {
-        driver.employ(lobby, serving.partner.into_iter().filter_map(|partner| partner.name).collect())?;
+        driver.employ(lobby, Vec::new())?;
+    }
+    if let Some(Partner { whereabouts, name }) = serving.partner {
+        driver.with_unsent(|_, net| net.set_peer(wire::PeerIndex(0), whereabouts, name));
     }
     let mut doors = serving.doors;
     for door in &mut doors {

@@ -125,6 +125,18 @@ pub trait Effects {
         0
     }
 
+    /// How many bytes of all that was written on the link the other end is known to have. Where nobody counts it stays at zero, and no link
+    /// is taken for slow.
+    fn taken(&self, link: LinkId) -> u64 {
+        let _ = link;
+        0
+    }
+
+    /// No more than so many bytes of the link should wait in the system, where nothing can be dropped any more.
+    fn hold_back(&mut self, link: LinkId, bytes: usize) {
+        let _ = (link, bytes);
+    }
+
     /// Asks for a connection. The answer is a [`LinkChange::Dialed`], or the core's `handle_dial_failed`.
     fn dial(&mut self, peer: PeerIndex, within: Span);
 

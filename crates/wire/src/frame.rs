@@ -18,6 +18,7 @@ use crate::status::{NodeStatus, StreamStatuses};
 use crate::terms::TermsHead;
 use crate::{Marks, Messages, PROTOCOL_VERSION};
 use contract::{Contract, Epoch, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX, Time};
+use std::fmt;
 use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -236,6 +237,34 @@ impl ClockDifference {
     }
 }
 
+/// A broker tells a subscriber that messages were dropped for it, since it takes less than its topics bring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shortfall {
+    /// For how long this was counted.
+    pub span: Span,
+    /// Messages that were dropped, the oldest first.
+    pub dropped: u64,
+    /// All that had to wait in this time: the dropped ones, and those that were sent.
+    pub waited: u64,
+    /// Bytes that its connection takes per second; zero where it takes none.
+    pub rate: u64,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortfall { span, dropped, waited, rate } = self;
+        let seconds = span.as_millis_f64() / 1e3;
+        write!(
+            f,
+            "of {waited} messages that had to wait in the last {seconds:.0} s, {dropped} were dropped, the oldest first; "
+        )?;
+        match rate {
+            0 => f.write_str("nothing is read at the moment"),
+            _ => write!(f, "{:.1} kB/s are read", *rate as f64 / 1e3),
+        }
+    }
+}
+
 /// One frame.
 #[expect(
     clippy::large_enum_variant,
@@ -316,6 +345,8 @@ pub enum Frame<'a> {
         /// The subscriber's number.
         number: u32,
     },
+    /// Broker to subscriber: you read too slowly.
+    Shortfall(Shortfall),
     /// Primary to backup: a client's subscription, so that the backup keeps messages for it from the first moment.
     Session {
         /// The client's incarnation.
@@ -469,6 +500,7 @@ mod kind {
     pub(super) const UNSUBSCRIBE: u8 = 0x1a;
     pub(super) const SESSION: u8 = 0x1b;
     pub(super) const RECORDS: u8 = 0x1c;
+    pub(super) const SHORTFALL: u8 = 0x1d;
     pub(super) const JOIN: u8 = 0x30;
     pub(super) const SYNCED: u8 = 0x31;
     pub(super) const STANDBY: u8 = 0x32;
@@ -507,6 +539,7 @@ heads! {
     }
     AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead, gapless: u8 }
     SubscribedHead { number: U32, admitted: u8, reigns: u8 }
+    ShortfallHead { span: I64, dropped: U64, waited: U64, rate: U64 }
     SessionHead { incarnation: U64, present: u8 }
     HandoverReplyHead { epoch: U64, done: u8 }
     StatusRequestHead { first_stream: U32, rows: U32 }
@@ -574,6 +607,7 @@ impl<'a> Frame<'a> {
             Frame::Subscribe { .. } => kind::SUBSCRIBE,
             Frame::Subscribed { .. } => kind::SUBSCRIBED,
             Frame::Unsubscribe { .. } => kind::UNSUBSCRIBE,
+            Frame::Shortfall(_) => kind::SHORTFALL,
             Frame::Session { .. } => kind::SESSION,
             Frame::Records(_) => kind::RECORDS,
             Frame::Join => kind::JOIN,
@@ -649,6 +683,10 @@ impl<'a> Frame<'a> {
                 let (admitted, reigns) = (u8::from(*admitted), u8::from(*reigns));
                 put(out, &SubscribedHead { number: (*number).into(), admitted, reigns });
                 put_text(out, text, TEXT_BYTES_MAX);
+            }
+            Frame::Shortfall(Shortfall { span, dropped, waited, rate }) => {
+                let (dropped, waited, rate) = ((*dropped).into(), (*waited).into(), (*rate).into());
+                put(out, &ShortfallHead { span: span.0.into(), dropped, waited, rate });
             }
             Frame::Session { incarnation, present, client, filter } => {
                 put(out, &SessionHead { incarnation: (*incarnation).into(), present: u8::from(*present) });
@@ -741,6 +779,11 @@ impl<'a> Frame<'a> {
                 Frame::Subscribed { number: head.number.get(), admitted, reigns, text }
             }
             kind::UNSUBSCRIBE => Frame::Unsubscribe { number: reader.head::<U32>()?.get() },
+            kind::SHORTFALL => {
+                let head = reader.head::<ShortfallHead>()?;
+                let (dropped, waited, rate) = (head.dropped.get(), head.waited.get(), head.rate.get());
+                Frame::Shortfall(Shortfall { span: Span(head.span.get()), dropped, waited, rate })
+            }
             kind::SESSION => {
                 let head = reader.head::<SessionHead>()?;
                 let client = reader.text(NAME_BYTES_MAX)?;

@@ -19,7 +19,7 @@ mod terms;
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
     Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register,
-    Standing, Verdict, WireError, decode, is_greeting,
+    Shortfall, Standing, Verdict, WireError, decode, is_greeting,
 };
 pub use heartbeat::{Companion, Evidence, HEARTBEAT_BYTES, Heartbeat, Nonce};
 pub use knowledge::{Comparison, Knowledge, Knows, Part, REIGNS_TOLD_MAX};

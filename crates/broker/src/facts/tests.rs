@@ -29,7 +29,10 @@ fn all() -> Vec<Event<'static>> {
         Event::Refused { client: "c", topic: "t", reason: "too much" },
         Event::SubscriptionRefused { client: "c", filter: "t/#", reason: "too much" },
         Event::Expelled { client: "c", reason: "silent" },
-        Event::SlowSubscriber { client: "c", dropped: 6 },
+        Event::SlowSubscriber {
+            client: "c",
+            shortfall: wire::Shortfall { span: second, dropped: 6, waited: 9, rate: 32_000 },
+        },
         Event::TooFast { client: "c", topic: "t", step: Span::micros(1), period: second },
         Event::ClockApart { client: "c", ahead: Span::millis(-1_500), within: Some(second) },
         Event::Reincarnated { client: "c" },

@@ -9,7 +9,11 @@ use std::path::Path;
 /// Examines this host and the configured ports.
 pub fn run(config: &Config, format: Format) -> Outcome {
     let mut findings = examine(Path::new("/"));
-    let ports: Vec<_> = config.brokers.iter().flat_map(|broker| [broker.clients, broker.pair]).collect();
+    let ports: Vec<_> = {
+        let places = config.brokers.iter().flat_map(|broker| [&broker.clients, &broker.pair]);
+        // What does not resolve here is not of this host.
+        places.filter_map(|place| place.resolve_one().ok()).collect()
+    };
     findings.extend(examine_ports(&ports));
     if format == Format::Json {
         json(&findings)?;

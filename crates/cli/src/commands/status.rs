@@ -11,7 +11,7 @@ use load::{Before, LevelRow, OperatorRow, level_table, operator_table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use verge::{Client, NodeReport, Standing, StreamReport, TopicState};
+use verge::{Client, NodeReport, Reach, Standing, StreamReport, TopicState};
 
 #[derive(Serialize)]
 struct Report {
@@ -26,6 +26,8 @@ struct Report {
     brokers: Vec<BrokerRow>,
     /// Addresses at which nobody answers.
     unreachable: Vec<String>,
+    /// Why, by address.
+    troubles: BTreeMap<String, String>,
     topics: Vec<TopicRow>,
     levels: Vec<LevelRow>,
     operators: Vec<OperatorRow>,
@@ -90,10 +92,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
         let report = look(&client, until, &mut before)?;
         let healthy = report.protected && report.broken == 0 && report.silent == 0;
         if report.brokers.is_empty() && !watch {
-            let addresses = client.brokers().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return Err(Trouble(format!(
-                "no broker answers at {addresses}: start one with `verge broker a`"
-            )));
+            return Err(Trouble(no_broker(&client.reaches()?)));
         }
         match format {
             Format::Json => json(&report)?,
@@ -125,18 +124,23 @@ pub fn report_json(config: &Config) -> Result<String, String> {
 /// Asks every broker. Waits until all have answered, or for as long as is left.
 fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, Trouble> {
     let mut reports: Vec<(String, NodeReport)> = Vec::new();
-    loop {
+    let reaches = loop {
         reports.clear();
-        for (index, address) in client.brokers().iter().enumerate() {
-            if let Some(report) = client.status(index, true)? {
-                reports.push((address.to_string(), report));
+        let reaches = client.reaches()?;
+        for reach in &reaches {
+            if let Some(broker) = reach.broker
+                && let Some(report) = client.status(broker, true)?
+            {
+                reports.push((reach.address.clone(), report));
             }
         }
-        if reports.len() == client.brokers().len() || Instant::now() >= until {
-            break;
+        let all = client.has_asked()? && reports.len() == reaches.len();
+        if all || Instant::now() >= until {
+            // What was said meanwhile counts.
+            break client.reaches()?;
         }
         std::thread::sleep(Duration::from_millis(20));
-    }
+    };
     let reigning = reports.iter().filter(|(_, report)| report.standing == Standing::Primary);
     let primary = reigning.max_by_key(|(_, report)| report.epoch);
     let mut topics: Vec<&StreamReport> = primary.iter().flat_map(|(_, report)| &report.streams).collect();
@@ -145,10 +149,12 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
     });
     let count = |state| topics.iter().filter(|stream| stream.state == state).count();
     let answers = |address: &String| reports.iter().any(|(there, _)| there == address);
-    let unreachable =
-        client.brokers().iter().map(ToString::to_string).filter(|address| !answers(address)).collect();
+    let missing = || reaches.iter().filter(|reach| !answers(&reach.address));
+    let troubled = reaches.iter().filter(|reach| reach.trouble.is_some() || !answers(&reach.address));
+    let why = |reach: &Reach| reach.trouble.clone().unwrap_or_else(|| "does not answer".to_owned());
     Ok(Report {
-        unreachable,
+        unreachable: missing().map(|reach| reach.address.clone()).collect(),
+        troubles: troubled.map(|reach| (reach.address.clone(), why(reach))).collect(),
         protected: primary.is_some_and(|(_, report)| report.protected),
         met: count(TopicState::Met),
         at_risk: count(TopicState::AtRisk),
@@ -160,6 +166,20 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
         operators: primary.map(|(_, report)| OperatorRow::all(report)).unwrap_or_default(),
         brokers: reports.iter().map(|(address, report)| broker_row(address, report)).collect(),
     })
+}
+
+/// What is said when there is none, with what is known of each address.
+fn no_broker(reaches: &[Reach]) -> String {
+    let one = |reach: &Reach| {
+        format!("{} {}", reach.address, reach.trouble.as_deref().unwrap_or("does not answer"))
+    };
+    let all = reaches.iter().map(one).collect::<Vec<_>>().join(", ");
+    let remedy = if reaches.iter().all(|reach| reach.is_wrong) {
+        "correct the addresses: clients connect at brokers.NAME.clients"
+    } else {
+        "start one with `verge broker a`, or correct the addresses"
+    };
+    format!("no broker answers: {all}; {remedy}")
 }
 
 fn broker_row(address: &str, report: &NodeReport) -> BrokerRow {
@@ -232,6 +252,9 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
         ))?;
     }
     show_relayed(report)?;
+    for (address, trouble) in &report.troubles {
+        line(&format!("{address} {trouble}."))?;
+    }
     let protection = match (report.brokers.is_empty(), report.protected) {
         (true, _) => "NO BROKER answers",
         (false, true) => "protected: a crash of the primary is survived",

@@ -4,10 +4,10 @@ use crate::config::Config;
 use crate::output::{Trouble, complain};
 use contract::Span;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use verge::{Client, Reigning};
+use verge::{Client, Error, Reigning, Shortfall};
 
 /// How often the connection is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -15,6 +15,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// Clocks that differ by more than this are no jitter between synchronised ones.
 const CLOCKS_APART: Span = Span::millis(10);
+/// For how long one broker may be missing while another reigns before anybody is told: it may be starting.
+const TELL_OF_ONE_AFTER: Duration = Duration::from_secs(10);
 /// The shortest time between two sentences about the same absence, which are told when reasons change.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// A look that comes so much later than it should shows that the whole process stood still.
@@ -35,6 +37,8 @@ enum Heard {
     Outage(Span),
     /// The way to the primary leads through this broker from now on, or no longer does; there was none for so long.
     Way { broker: usize, relayed: bool, outage: Span },
+    /// Messages were dropped for this subscriber, which is slow.
+    Shortfall(Shortfall),
     /// The command ends.
     End,
 }
@@ -57,8 +61,12 @@ impl Watch {
             });
         })?;
         if let Some(broker) = begins_through {
-            tell_way(client.brokers(), broker, true, None);
+            tell_way(client, broker, true, None)?;
         }
+        let told = events.clone();
+        client.on_shortfall(move |shortfall| {
+            let _ = told.try_send(Heard::Shortfall(*shortfall));
+        })?;
         let assumed = config.delays.failover;
         let mut watcher = Watcher {
             client: client.clone(),
@@ -67,6 +75,7 @@ impl Watch {
             apart: false,
             told: None,
             standstill: None,
+            reaches: Reaches::default(),
         };
         let watch = move || watcher.watch(&heard);
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch)?;
@@ -94,6 +103,37 @@ struct Watcher {
     told: Option<(Instant, String)>,
     /// When this process went on after it had stood still, and how long that was.
     standstill: Option<(Instant, Duration)>,
+    reaches: Reaches,
+}
+
+/// Says which broker is not reached while another reigns: a client of one broker is not protected.
+#[derive(Default)]
+struct Reaches {
+    /// Since when each is in trouble, and what was last told of it.
+    troubles: BTreeMap<String, (Instant, Option<String>)>,
+}
+
+impl Reaches {
+    fn look(&mut self, client: &Client) -> Result<(), Error> {
+        let reaches = client.reaches()?;
+        self.troubles.retain(|address, (_, told)| {
+            let lasts = reaches.iter().any(|reach| reach.address == *address && reach.trouble.is_some());
+            if !lasts && told.is_some() {
+                complain(&format!("verge: {address} is no trouble any more"));
+            }
+            lasts
+        });
+        for reach in reaches {
+            let Some(trouble) = reach.trouble else { continue };
+            let after = if reach.is_wrong { TELL_AFTER } else { TELL_OF_ONE_AFTER };
+            let (since, told) = self.troubles.entry(reach.address.clone()).or_insert((Instant::now(), None));
+            if since.elapsed() >= after && told.is_none() {
+                complain(&format!("verge: {} {trouble}; going on with the others", reach.address));
+                *told = Some(trouble);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Watcher {
@@ -105,8 +145,14 @@ impl Watcher {
             match event {
                 Ok(Heard::Outage(outage)) => self.tell_outage(outage),
                 Ok(Heard::Way { broker, relayed, outage }) => {
-                    tell_way(self.client.brokers(), broker, relayed, Some(outage));
+                    if tell_way(&self.client, broker, relayed, Some(outage)).is_err() {
+                        return;
+                    }
                 }
+                Ok(Heard::Shortfall(shortfall)) => complain(&format!(
+                    "verge: this subscriber reads slower than its topics publish: {shortfall}. Subscribe to less, publish less or \
+                     smaller, or give it a faster link"
+                )),
                 Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) if !self.look_for_absence() => return,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -174,6 +220,11 @@ impl Watcher {
         let Some(reasons) = absence else {
             self.absence = None;
             self.look_at_clock();
+            // Where messages pass through one broker, it has been said that the other is out of reach.
+            let direct = self.client.through().is_ok_and(|through| through.is_none());
+            if direct && self.reaches.look(&self.client).is_err() {
+                return false;
+            }
             if self.told.take().is_some() {
                 complain("verge: a primary is there again");
             }
@@ -194,12 +245,16 @@ impl Watcher {
 }
 
 /// What has become of the way to the primary, which leads through a broker that stands by, or no longer does.
-fn tell_way(brokers: &[SocketAddr], broker: usize, relayed: bool, outage: Option<Span>) {
-    let through = brokers.get(broker).map_or_else(|| "its partner".to_owned(), ToString::to_string);
+fn tell_way(client: &Client, broker: usize, relayed: bool, outage: Option<Span>) -> Result<(), Error> {
+    let reaches = client.reaches()?;
+    let through = reaches.iter().find(|reach| reach.broker == Some(broker));
+    let through = through.map_or_else(|| "its partner".to_owned(), |reach| reach.address.clone());
     if !relayed {
-        return complain(&format!("verge: the primary at {through} is reached directly again"));
+        complain(&format!("verge: the primary at {through} is reached directly again"));
+        return Ok(());
     }
-    let others: Vec<String> = brokers.iter().map(ToString::to_string).filter(|it| *it != through).collect();
+    let others = reaches.into_iter().map(|reach| reach.address);
+    let others: Vec<String> = others.filter(|address| *address != through).collect();
     let primary = if others.is_empty() { "the primary".to_owned() } else { others.join(", ") };
     let lost = outage.map_or_else(String::new, |outage| {
         format!(" There was none for {outage}, in which more than tolerated may be lost.")
@@ -207,4 +262,5 @@ fn tell_way(brokers: &[SocketAddr], broker: usize, relayed: bool, outage: Option
     complain(&format!(
         "verge: {primary} is out of reach from here, and messages pass through {through}, which stands by.{lost} Mend the way to {primary}"
     ));
+    Ok(())
 }

@@ -90,16 +90,21 @@ impl Understanding {
         Some(KvConfig { nodes, lanes, start_wait: self.span("kv.start_wait"), bandwidth })
     }
 
-    fn kv_nodes(&self) -> Vec<KvNode> {
+    fn kv_nodes(&mut self) -> Vec<KvNode> {
         let names: Vec<String> = self
             .values
             .keys()
             .filter_map(|path| path.strip_prefix("kv.nodes.")?.strip_suffix(".address").map(str::to_owned))
             .collect();
+        let mut unknown = Vec::new();
         let node = |name: String| {
-            let Some(Value::Address(address)) = self.values.get(&format!("kv.nodes.{name}.address")) else {
+            let path = format!("kv.nodes.{name}.address");
+            let Some(Value::Address(place)) = self.values.get(&path) else {
                 return None;
             };
+            let address = place
+                .resolve_one()
+                .map_err(|reason| unknown.push((path, format!("`{place}` does not resolve ({reason})"))));
             let socket = match self.values.get(&format!("kv.nodes.{name}.socket")) {
                 Some(Value::Word(path)) if !path.is_empty() => PathBuf::from(path),
                 _ => PathBuf::from(format!("/run/verge/kv-{name}.sock")),
@@ -108,9 +113,14 @@ impl Understanding {
                 Some(Value::Word(path)) => Some(PathBuf::from(path)),
                 _ => None,
             };
-            Some(KvNode { address: *address, socket, secrets, name })
+            Some(KvNode { address: address.ok()?, socket, secrets, name })
         };
-        names.into_iter().filter_map(node).collect()
+        let nodes = names.into_iter().filter_map(node).collect();
+        for (path, message) in unknown {
+            let source = self.source(&path);
+            self.problem(&source, message, "correct the name, or write an IP address".to_owned());
+        }
+        nodes
     }
 
     fn vote(&mut self, table: &Table, names: &[String]) -> Option<Rule> {

@@ -4,8 +4,7 @@ use super::problems::Source;
 use super::value::{Raw, Value};
 use super::{BrokerAddress, Config, Understanding};
 use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
-use host::{Door, DoorLimits, Guests};
-use std::net::SocketAddr;
+use host::{Door, DoorLimits, Guests, Place};
 use std::path::{Path, PathBuf};
 use wire::{Protocol, Transport};
 
@@ -20,39 +19,64 @@ const REACHED: [&str; 7] = ["clients", "clients_tls", "mqtt", "mqtt_tls", "mqtt_
 pub struct Listeners {
     /// `clients` as others reach it.
     pub clients_text: String,
-    pub clients_tls: Option<SocketAddr>,
+    pub clients_tls: Option<Place>,
     /// The same as others reach it, with the host as it was written.
     pub clients_tls_text: Option<String>,
     pub pair_tls: bool,
     /// The host of `pair` as it was written, which must be in the broker's certificate.
     pub pair_host: String,
-    pub mqtt: Option<SocketAddr>,
-    pub mqtt_tls: Option<SocketAddr>,
-    pub mqtt_ws: Option<SocketAddr>,
-    pub mqtt_wss: Option<SocketAddr>,
+    pub mqtt: Option<Place>,
+    pub mqtt_tls: Option<Place>,
+    pub mqtt_ws: Option<Place>,
+    pub mqtt_wss: Option<Place>,
     /// The last four as clients reach them that are sent there, with hosts as they were written: certificates name those.
     pub mqtt_references: mqtt::References,
 }
 
+/// Where a broker listens, as it is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Entrance<'a> {
+    pub key: &'static str,
+    pub place: &'a Place,
+    pub protocol: Protocol,
+    pub transport: Transport,
+}
+
 impl BrokerAddress {
-    /// All its doors, each with its key.
-    pub fn doors(&self) -> Vec<(&'static str, Door)> {
+    /// All its entrances.
+    pub fn entrances(&self) -> Vec<Entrance<'_>> {
         let listeners = &self.listeners;
         let pair = if listeners.pair_tls { Transport::PairTls } else { Transport::Plain };
         let all = [
-            ("clients", Some(self.clients), Protocol::Verge, Transport::Plain),
-            ("clients_tls", listeners.clients_tls, Protocol::Verge, Transport::Tls),
-            ("pair", Some(self.pair), Protocol::Verge, pair),
-            ("mqtt", listeners.mqtt, Protocol::Mqtt, Transport::Plain),
-            ("mqtt_tls", listeners.mqtt_tls, Protocol::Mqtt, Transport::Tls),
-            ("mqtt_ws", listeners.mqtt_ws, Protocol::Mqtt, Transport::WebSocket),
-            ("mqtt_wss", listeners.mqtt_wss, Protocol::Mqtt, Transport::SecureWebSocket),
+            ("clients", Some(&self.clients), Protocol::Verge, Transport::Plain),
+            ("clients_tls", listeners.clients_tls.as_ref(), Protocol::Verge, Transport::Tls),
+            ("pair", Some(&self.pair), Protocol::Verge, pair),
+            ("mqtt", listeners.mqtt.as_ref(), Protocol::Mqtt, Transport::Plain),
+            ("mqtt_tls", listeners.mqtt_tls.as_ref(), Protocol::Mqtt, Transport::Tls),
+            ("mqtt_ws", listeners.mqtt_ws.as_ref(), Protocol::Mqtt, Transport::WebSocket),
+            ("mqtt_wss", listeners.mqtt_wss.as_ref(), Protocol::Mqtt, Transport::SecureWebSocket),
         ];
-        let door = |(key, address, protocol, transport): (&'static str, Option<SocketAddr>, _, _)| {
+        let present = all.into_iter().filter_map(|(key, place, protocol, transport)| {
+            Some(Entrance { key, place: place?, protocol, transport })
+        });
+        present.collect()
+    }
+
+    /// All its doors, each with its key: a broker must know its own addresses.
+    pub fn doors(&self) -> Result<Vec<(&'static str, Door)>, String> {
+        let door = |entrance: Entrance<'_>| {
+            let Entrance { key, place, protocol, transport } = entrance;
+            let address = place.resolve_one().map_err(|reason| {
+                format!(
+                    "brokers.{}.{key} = \"{place}\" does not resolve ({reason}): a broker must know where it listens itself. \
+                     Correct it, or write an IP address",
+                    self.name
+                )
+            })?;
             let guests = if key == "pair" { Guests::Partner } else { Guests::Clients };
-            Some((key, Door { address: address?, protocol, transport, guests }))
+            Ok((key, Door { address, protocol, transport, guests }))
         };
-        all.into_iter().filter_map(door).collect()
+        self.entrances().into_iter().map(door).collect()
     }
 }
 
@@ -60,7 +84,7 @@ impl Understanding {
     pub(super) fn listeners(&self, broker: &str) -> Listeners {
         let path = |key: &str| format!("brokers.{broker}.{key}");
         let address = |key: &str| match self.values.get(&path(key)) {
-            Some(Value::Address(address)) => Some(*address),
+            Some(Value::Address(address)) => Some(address.clone()),
             _ => None,
         };
         let text = |key: &str| match self.layers.values.get(&path(key)).map(|given| &given.raw) {
@@ -69,7 +93,7 @@ impl Understanding {
         };
         let clients_tls = address("clients_tls");
         let pair = text("pair");
-        let named = |key: &str| address(key).map(|address| self.named(broker, address, text(key)));
+        let named = |key: &str| address(key).map(|place| self.named(broker, &place));
         let reference = |key: &str| named(key).map(Into::into);
         Listeners {
             clients_tls,
@@ -93,20 +117,16 @@ impl Understanding {
     /// A listener as others reach it. One at all addresses of its host (`0.0.0.0`, `[::]`) is reached at the host that another listener
     /// of the broker names: the partner reaches one in any case. If that is only this host itself, there is no host before the port: it
     /// is the one by which somebody has come.
-    fn named(&self, broker: &str, address: SocketAddr, text: String) -> String {
-        if !address.ip().is_unspecified() {
-            return text;
+    fn named(&self, broker: &str, place: &Place) -> String {
+        if !place.is_unspecified() {
+            return place.to_string();
         }
-        let named = REACHED.into_iter().find_map(|key| {
-            let path = format!("brokers.{broker}.{key}");
-            let Some(Value::Address(other)) = self.values.get(&path) else { return None };
-            let is_one = !other.ip().is_unspecified() && !other.ip().is_loopback();
-            let Some(Raw::Text(text)) = self.layers.values.get(&path).map(|given| &given.raw) else {
-                return None;
-            };
-            text.rsplit_once(':').filter(|_| is_one).map(|(host, _)| host.to_owned())
-        });
-        format!("{}:{}", named.unwrap_or_default(), address.port())
+        let named =
+            REACHED.into_iter().find_map(|key| match self.values.get(&format!("brokers.{broker}.{key}")) {
+                Some(Value::Address(other)) if other.is_of_others() => Some(other.host()),
+                _ => None,
+            });
+        format!("{}:{}", named.unwrap_or_default(), place.port())
     }
 
     pub(super) fn mqtt(&self) -> mqtt::Limits {
@@ -181,13 +201,13 @@ impl Understanding {
     pub(super) fn check_listeners(&mut self, config: &Config) {
         let tls = &config.tls;
         for broker in &config.brokers {
-            for (key, door) in broker.doors() {
+            for Entrance { key, transport, .. } in broker.entrances() {
                 let key = if key == "pair" { "pair_tls" } else { key };
                 let path = format!("brokers.{}.{key}", broker.name);
-                let needs_ca = door.transport == Transport::PairTls;
+                let needs_ca = transport == Transport::PairTls;
                 let lacks = [
-                    ("tls.certificate", door.transport.is_secure() && tls.certificate.is_none()),
-                    ("tls.key", door.transport.is_secure() && tls.key.is_none()),
+                    ("tls.certificate", transport.is_secure() && tls.certificate.is_none()),
+                    ("tls.key", transport.is_secure() && tls.key.is_none()),
                     ("tls.ca", needs_ca && tls.ca.is_none()),
                 ];
                 for (lacking, _) in lacks.into_iter().filter(|(_, lacks)| *lacks) {

@@ -20,18 +20,17 @@ use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
-use host::DoorLimits;
 use host::tls::TlsSettings;
+use host::{DoorLimits, Place};
 use layers::{Given, Layers, Table};
 pub use layers::{read_text, unknown_problem};
-pub use listeners::Listeners;
+pub use listeners::{Entrance, Listeners};
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 pub use processing::ProcessingConfig;
 use schema::{KEYS, Key, TOPIC_KEYS};
 pub use security::{ClientConfig, SecurityConfig};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stream::SharedFactory;
@@ -42,10 +41,10 @@ use wire::limits::PAYLOAD_BYTES_MAX;
 #[derive(Clone, PartialEq, Debug)]
 pub struct BrokerAddress {
     pub name: String,
-    pub clients: SocketAddr,
-    pub pair: SocketAddr,
+    pub clients: Place,
+    pub pair: Place,
     /// Where metrics and health are shown, if anywhere.
-    pub http: Option<SocketAddr>,
+    pub http: Option<Place>,
     pub starts_as_primary: bool,
     /// Where it listens besides.
     pub listeners: Listeners,
@@ -197,10 +196,7 @@ impl Config {
 
     /// The addresses of all brokers for clients, as `host:port,host:port`.
     pub fn client_addresses(&self) -> String {
-        let one = |broker: &BrokerAddress| match broker.clients.ip().is_unspecified() {
-            true => at_some_host(&broker.listeners.clients_text),
-            false => broker.clients.to_string(),
-        };
+        let one = |broker: &BrokerAddress| at_some_host(&broker.listeners.clients_text);
         self.brokers.iter().map(one).collect::<Vec<_>>().join(",")
     }
 }
@@ -381,7 +377,7 @@ impl Understanding {
             .filter_map(|path| path.strip_prefix("brokers.")?.strip_suffix(".clients").map(str::to_owned))
             .collect();
         let address = |path: String| match self.values.get(&path) {
-            Some(Value::Address(address)) => Some(*address),
+            Some(Value::Address(address)) => Some(address.clone()),
             _ => None,
         };
         let broker = |name: &String| {
@@ -508,6 +504,7 @@ impl Understanding {
             memory_bytes: self.memory(),
             size_assumed: self.size("limits.size_assumed").min(PAYLOAD_BYTES_MAX),
             subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
+            subscriber_delay: self.span("limits.subscriber_delay"),
             deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
             sync_backlog_bytes: self.size("limits.sync_backlog"),
             classes: self.size("metrics.classes_max"),
@@ -713,10 +710,10 @@ impl Understanding {
             let message = format!("{} brokers are configured, and a pair has two", config.brokers.len());
             self.problem(&source, message, "remove one".to_owned());
         }
-        let mut seen: BTreeMap<SocketAddr, String> = BTreeMap::new();
+        let mut seen: BTreeMap<&Place, String> = BTreeMap::new();
         for broker in &config.brokers {
-            let http = broker.http.map(|address| ("http", address));
-            let doors = broker.doors().into_iter().map(|(key, door)| (key, door.address));
+            let http = broker.http.as_ref().map(|address| ("http", address));
+            let doors = broker.entrances().into_iter().map(|entrance| (entrance.key, entrance.place));
             for (key, address) in doors.chain(http) {
                 let path = format!("brokers.{}.{key}", broker.name);
                 if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {

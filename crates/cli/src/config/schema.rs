@@ -573,6 +573,12 @@ pub const KEYS: &[Key] = &[
         "What may wait on a subscriber's connection before its messages are deferred.",
     ),
     key(
+        "limits.subscriber_delay",
+        Kind::Duration,
+        "\"1s\"",
+        "How long messages wait for a subscriber that reads slower than its topics publish, or until their deadline if that is later. Then they are dropped for it, so that it gets the newest.",
+    ),
+    key(
         "limits.deferred_per_subscriber",
         Kind::Integer(1, 10_000_000),
         "16384",

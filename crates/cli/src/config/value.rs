@@ -2,9 +2,9 @@
 
 use super::schema::Kind;
 use contract::{LinkClass, Loss, Span, TopicFilter};
+use host::Place;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
 use stream::{Keep, PayloadType, RelativeSet};
 use toml::de::DeValue;
 
@@ -71,7 +71,7 @@ impl fmt::Display for Raw {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     Span(Span),
-    Address(SocketAddr),
+    Address(Place),
     Word(String),
     Integer(i64),
     Share(f64),
@@ -322,11 +322,10 @@ fn understand_text(text: &str) -> stream::Value {
 /// What `keep = "all"` means.
 pub const KEEP_ALL: Keep = Keep::All(1024);
 
-fn understand_address(text: &str) -> Result<SocketAddr, String> {
+/// What a name means is not asked for: it may be that of another host, and have no meaning at the moment.
+fn understand_address(text: &str) -> Result<Place, String> {
     let remedy = "write \"host:port\", as in \"127.0.0.1:7571\"";
-    let mut addresses =
-        text.to_socket_addrs().map_err(|error| format!("`{text}` is no address ({error}): {remedy}"))?;
-    addresses.next().ok_or_else(|| format!("`{text}` has no address: {remedy}"))
+    text.parse().map_err(|reason| format!("`{text}` is no address ({reason}): {remedy}"))
 }
 
 fn understand_bytes(text: &str) -> Option<i64> {

@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
+pub mod sentences;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -517,6 +519,9 @@ impl Drop for Load {
 
 /// Brokers that are slow to suspect each other, so that a busy host alone makes none take over.
 pub const PATIENT: &str = "[network]\nfailover = \"310ms\"\n[detection]\nmisses = 25\n";
+
+/// Brokers that do not suspect each other, however busy the host is.
+pub const UNHURRIED: &str = "[network]\nfailover = \"5200ms\"\n[detection]\npoll = \"50ms\"\nmisses = 100\n";
 
 /// Topics of one contract.
 #[derive(Clone, Copy)]

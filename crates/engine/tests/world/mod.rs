@@ -9,12 +9,12 @@ pub mod run;
 
 use broker::{Event, Settings};
 use contract::{Contract, NodeId, Span, Time};
-use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning};
+use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning, Unfit};
 use engine::{Application, BrokerNode, ClientNode, Node, Reporter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{
     Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
-    PeerIndex, Protocol,
+    PeerIndex, Protocol, Shortfall,
 };
 
 pub const START: Time = Time(1_000_000_000_000);
@@ -77,6 +77,8 @@ pub struct Seen {
     pub reigning: Vec<Reigning>,
     pub dismissed: Vec<String>,
     pub answers: Vec<String>,
+    pub shortfalls: Vec<Shortfall>,
+    pub unfit: Vec<(PeerIndex, Unfit)>,
 }
 
 impl Application for Seen {
@@ -100,6 +102,12 @@ impl Application for Seen {
     fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
         self.dismissed.push(farewell.text.to_owned());
     }
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit) {
+        self.unfit.push((broker, *why));
+    }
+    fn fell_short(&mut self, _broker: PeerIndex, shortfall: &Shortfall) {
+        self.shortfalls.push(*shortfall);
+    }
     fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
         self.answers.push(format!("{frame:?}"));
     }
@@ -120,6 +128,10 @@ struct End {
     /// The peer does not read.
     stalled: bool,
     closing: bool,
+    /// Bytes that have left.
+    taken: u64,
+    /// When a narrow way has room for more.
+    free_at: Time,
 }
 
 /// A node's side of the network.
@@ -155,6 +167,9 @@ impl Effects for Port {
     fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
         self.ends.get_mut(&link).map_or(0, |end| end.outbox.shed(keep))
     }
+    fn taken(&self, link: LinkId) -> u64 {
+        self.ends.get(&link).map_or(0, |end| end.taken)
+    }
     fn dial(&mut self, peer: PeerIndex, within: Span) {
         self.dials.push((peer, within));
     }
@@ -186,10 +201,29 @@ struct Conn {
 }
 
 enum Happening {
-    Bytes { conn: usize, end: usize, bytes: Vec<u8> },
-    Closed { conn: usize, end: usize },
-    Dialed { from: Who, peer: PeerIndex, to: usize },
-    DialFailed { from: Who, peer: PeerIndex, refused: bool },
+    Bytes {
+        conn: usize,
+        end: usize,
+        bytes: Vec<u8>,
+    },
+    Closed {
+        conn: usize,
+        end: usize,
+    },
+    Dialed {
+        from: Who,
+        peer: PeerIndex,
+        to: usize,
+    },
+    DialFailed {
+        from: Who,
+        peer: PeerIndex,
+        refused: bool,
+    },
+    /// A narrow way has room again.
+    Room {
+        who: Who,
+    },
 }
 
 pub struct World {
@@ -215,6 +249,8 @@ pub struct World {
     /// How much longer the way of what a node sends on a connection is than that of everything else. Connections are
     /// numbered as they are opened; the brokers' first two are 0 and 1.
     pub lag: BTreeMap<(usize, Who), Span>,
+    /// Clients to which only so many bytes per second pass on each connection.
+    pub narrow: BTreeMap<usize, u64>,
     /// Clients that cannot connect to a broker.
     walls: BTreeSet<(usize, usize)>,
     pub tune: fn(&mut Settings),
@@ -245,6 +281,7 @@ impl World {
             lives: 0,
             skew: BTreeMap::new(),
             lag: BTreeMap::new(),
+            narrow: BTreeMap::new(),
             walls: BTreeSet::new(),
             tune,
         };
@@ -644,16 +681,30 @@ impl World {
 
     fn flush(&mut self, who: Who) {
         let Some(port) = self.ports.get_mut(&who) else { return };
-        let (mut sent, mut closed) = (Vec::new(), Vec::new());
+        let (mut sent, mut closed, mut room) = (Vec::new(), Vec::new(), Vec::new());
         for (link, end) in &mut port.ends {
-            if !end.stalled && !end.outbox.is_empty() {
-                let bytes = end.outbox.unsent().to_vec();
+            let to = self.conns[end.conn].ends.iter().flatten().find(|(peer, _)| *peer != who);
+            let rate = to.and_then(|(to, _)| match to {
+                Who::Client(client) => self.narrow.get(client).copied(),
+                _ => None,
+            });
+            while !end.stalled && !end.outbox.is_empty() && end.free_at <= self.now {
+                let unsent = end.outbox.unsent();
+                let bytes = unsent[..unsent.len().min(rate.map_or(usize::MAX, |_| SEGMENT_BYTES))].to_vec();
                 end.outbox.consume(bytes.len());
+                end.taken += bytes.len() as u64;
+                if let Some(rate) = rate {
+                    end.free_at = self.now + Span::nanos((bytes.len() as u64 * 1_000_000_000 / rate) as i64);
+                    room.push(end.free_at);
+                }
                 sent.push((end.conn, bytes));
             }
             if end.closing {
                 closed.push((*link, end.conn));
             }
+        }
+        for at in room {
+            self.push(at.since(self.now), Happening::Room { who });
         }
         for (conn, bytes) in sent {
             let end = self.other_end(conn, who);
@@ -700,7 +751,17 @@ impl World {
         let port = self.ports.get_mut(&who).unwrap();
         let link = LinkId(port.next_link);
         port.next_link += 1;
-        port.ends.insert(link, End { conn, outbox: Outbox::default(), stalled: false, closing: false });
+        port.ends.insert(
+            link,
+            End {
+                conn,
+                outbox: Outbox::default(),
+                stalled: false,
+                closing: false,
+                taken: 0,
+                free_at: Time::ZERO,
+            },
+        );
         self.conns[conn].ends[end] = Some((who, link));
         self.with_node(who, |node, now, port| match node {
             Either::Broker(node) => node.handle_link(now, link, change, port),
@@ -739,6 +800,7 @@ impl World {
                 self.conns[*conn].ends[*end].map(|(who, _)| who)
             }
             Happening::Dialed { from, .. } | Happening::DialFailed { from, .. } => Some(*from),
+            Happening::Room { who } => Some(*who),
         }
     }
 
@@ -748,6 +810,7 @@ impl World {
             return self.held.entry(who).or_default().push_back(happening);
         }
         match happening {
+            Happening::Room { .. } => {}
             Happening::Bytes { conn, end, bytes } => {
                 let Some((_, link)) = self.conns[conn].ends[end].filter(|_| !self.conns[conn].cut) else {
                     return;
@@ -788,6 +851,9 @@ impl World {
         self.settle(who);
     }
 }
+
+/// What a narrow way carries at once.
+const SEGMENT_BYTES: usize = 1_448;
 
 /// What a broker of these worlds is told, unless a test tunes it.
 pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {

@@ -15,9 +15,12 @@ fn ports() -> [SocketAddr; 2] {
 
 fn heart(own: SocketAddr, partner: SocketAddr) -> Heart {
     let helpers = Helpers::new().expect("a bell");
-    Heart::start(HeartSettings { own, partner, hearing: HEARING, priority: None }, &helpers)
-        .expect("it starts")
-        .0
+    Heart::start(
+        HeartSettings { own, partner: Whereabouts::known(partner), hearing: HEARING, priority: None },
+        &helpers,
+    )
+    .expect("it starts")
+    .0
 }
 
 /// Waits for something that comes in the end.

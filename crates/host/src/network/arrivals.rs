@@ -4,6 +4,7 @@ use super::{Network, News};
 use crate::connection::Phase;
 use crate::doors::{Door, DoorLimits, Guests, OPERATOR_PLACES, PARTNER_PLACES, Place};
 use crate::lobby::{Entrant, Errand};
+use crate::place::Whereabouts;
 use crate::shell::Shell;
 use crate::troubles::{Cause, Troubles};
 use rustix::net::sockopt;
@@ -171,7 +172,7 @@ impl Network {
                 Some(link)
             }
             Err(_) => {
-                self.news.push(News::DialFailed(peer, false));
+                self.report_failed_dial(peer, false);
                 None
             }
         }
@@ -210,7 +211,7 @@ impl Network {
     /// A connection that we made stands, and must be encrypted. Its number is not the node's yet.
     pub(super) fn secure(&mut self, index: u32, peer: PeerIndex) {
         let at = usize::from(peer.0);
-        let known = self.names.get(at).cloned().zip(self.peers.get(at).copied());
+        let known = self.names.get(at).cloned().flatten().zip(self.peers.get(at).and_then(Whereabouts::get));
         let socket = self.slots.get_mut(index as usize).and_then(Option::take);
         let Some((socket, (name, address))) = socket.map(|connection| connection.socket).zip(known) else {
             return self.fail_dial(index, peer, false);
@@ -222,7 +223,7 @@ impl Network {
         let entered =
             self.lobby.as_mut().is_some_and(|lobby| lobby.enter(Entrant { socket, errand }).is_ok());
         if !entered {
-            self.news.push(News::DialFailed(peer, false));
+            self.report_failed_dial(peer, false);
         }
     }
 }

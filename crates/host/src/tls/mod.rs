@@ -9,7 +9,8 @@ pub(crate) use verify::{common_name, explain};
 
 use rustls::client::ClientConfig;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
+pub use rustls::pki_types::ServerName;
 use rustls::server::{NoServerSessionStorage, ParsedCertificate, ServerConfig, WebPkiClientVerifier};
 use rustls::{RootCertStore, SupportedProtocolVersion, version};
 use std::fmt;

@@ -115,6 +115,8 @@ proptest! {
         round_trip(Frame::ClockRequest { sent: Time(number), known })?;
         round_trip(Frame::ClockReply { sent: Time(number), clock: Time(u64::from(row)) })?;
         round_trip(Frame::HandoverReply { done: flag, epoch: Epoch(number), text: &text })?;
+        let shortfall = Shortfall { span: Span(number as i64), dropped: number, waited: row.into(), rate: !number };
+        round_trip(Frame::Shortfall(shortfall))?;
         round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
         round_trip(Frame::Heartbeats { nonce: u128::from(number).to_le_bytes() })?;
         round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;

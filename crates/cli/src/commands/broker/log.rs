@@ -519,7 +519,8 @@ mod tests {
             lines.say("a note");
             lines.report(&Event::Protected { streams: 3 });
             lines.warn("trouble");
-            lines.report(&Event::SlowSubscriber { client: "x", dropped: 1 });
+            let shortfall = wire::Shortfall { span: Span::secs(1), dropped: 1, waited: 2, rate: 3 };
+            lines.report(&Event::SlowSubscriber { client: "x", shortfall });
         });
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.contains("trouble") && text.contains("does not read fast enough"), "{text}");

@@ -23,8 +23,8 @@ use contract::{NodeId, Span, Supply};
 use engine::{BrokerNode, Operators};
 use host::realtime::{Wishes, ask};
 use host::{
-    Awake, Door, Heart, HeartSettings, Helpers, Notifier, PLACES_KEPT, Serving, Shares, Troubles, calibrate,
-    now, random_number, serve,
+    Awake, Door, Heart, HeartSettings, Helpers, Notifier, PLACES_KEPT, Serving, Shares, Troubles,
+    Whereabouts, calibrate, now, random_number, serve,
 };
 use mqtt::Rules;
 use reload::{LogTaker, Taker};
@@ -102,13 +102,14 @@ pub fn run(
         limits: shares.broker,
         ..settings(config, own, partner.is_some(), costs, blocking + gather)
     };
-    let doors = own.doors();
+    let doors = own.doors().map_err(Trouble)?;
+    let whereabouts = partner.map(|partner| security::whereabouts(partner, &lines, &helpers)).transpose()?;
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
         limits: config.door_limits,
         troubles: Arc::clone(&troubles),
-        partner: security::partner(partner)?,
-        heart: heart(config, own, partner, &lines, &helpers),
+        heart: heart(config, &doors, whereabouts.as_ref(), &lines, &helpers),
+        partner: security::partner(partner, whereabouts)?,
         lobby,
         wakers: wakers(security.wakers, [bell, waker, wants.bell], answers.as_ref())?,
         asked_to_end: wants.ends,
@@ -279,15 +280,15 @@ fn is_rationed(consequence: &str, otherwise: &str, lines: &log::Lines) -> bool {
 /// Who sends and hears heartbeats, where there is a partner. Where they cannot be, the broker runs without, and says what that means.
 fn heart(
     config: &Config,
-    own: &BrokerAddress,
-    partner: Option<&BrokerAddress>,
+    doors: &[(&'static str, Door)],
+    partner: Option<&Whereabouts>,
     lines: &log::Lines,
     helpers: &Helpers,
 ) -> Option<Heart> {
-    let partner = partner?.pair;
+    let partner = partner?.clone();
+    let own = doors.iter().find(|(key, _)| *key == "pair")?.1.address;
     let above = wishes(config).priority.map(|priority| priority.saturating_add(1).min(HIGHEST_PRIORITY));
-    let settings =
-        HeartSettings { own: own.pair, partner, hearing: config.detection.hearing(), priority: above };
+    let settings = HeartSettings { own, partner, hearing: config.detection.hearing(), priority: above };
     match Heart::start(settings, helpers) {
         Ok((heart, refusals)) => {
             refusals.iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));

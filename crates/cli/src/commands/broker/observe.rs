@@ -4,7 +4,7 @@ use crate::commands::status;
 use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use broker::Snapshot;
-use host::{Helpers, Notifier};
+use host::{Helpers, Notifier, Place};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub fn start(
     connections: usize,
     helpers: &Helpers,
 ) -> Result<Option<(Answers, Option<SocketAddr>)>, Trouble> {
-    let http = own.http.map(|address| listen(address, &own.name)).transpose()?;
+    let http = own.http.as_ref().map(|place| listen(place, &own.name)).transpose()?;
     if http.is_none() && !notifier.is_connected() {
         return Ok(None);
     }
@@ -41,8 +41,8 @@ pub fn start(
     Ok(Some((answers, address)))
 }
 
-fn listen(address: SocketAddr, name: &str) -> Result<TcpListener, Trouble> {
-    TcpListener::bind(address).map_err(|error| {
+fn listen(address: &Place, name: &str) -> Result<TcpListener, Trouble> {
+    TcpListener::bind(address.as_str()).map_err(|error| {
         Trouble(format!(
             "cannot listen for HTTP at {address}: {error}. Give brokers.{name}.http another address, or say \"none\""
         ))

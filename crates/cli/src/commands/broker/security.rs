@@ -2,27 +2,26 @@
 
 use super::log::Lines;
 use super::reload::{Commit, Taker};
-use crate::config::{BrokerAddress, Config};
+use crate::config::{BrokerAddress, Config, Entrance};
 use crate::output::Trouble;
 use host::tls::{ClientCertificates, Tls, server_name};
-use host::{Door, Helpers, Lobby, LobbySettings, Partner, Troubles};
+use host::{Helpers, Lobby, LobbySettings, Partner, Troubles, Whereabouts, look_for};
 use std::sync::Arc;
 use wire::Transport;
 
 /// Refuses to listen beyond this host where whoever reaches the listener could do anything.
 pub fn check_exposure(config: &Config, own: &BrokerAddress, insecure: bool) -> Result<(), Trouble> {
     let required = config.tls.client_certificates == ClientCertificates::Required;
-    let is_protected = |key: &str, door: &Door| match key {
+    let is_protected = |entrance: &Entrance<'_>| match entrance.key {
         // Users do not come in there; a stranger could take the partner's place and get everything.
-        "pair" => door.transport == Transport::PairTls,
-        _ => config.security.users.is_some() || required && door.transport.is_secure(),
+        "pair" => entrance.transport == Transport::PairTls,
+        _ => config.security.users.is_some() || required && entrance.transport.is_secure(),
     };
-    let beyond = |door: &Door| !door.address.ip().is_loopback();
     let open: Vec<String> = own
-        .doors()
+        .entrances()
         .iter()
-        .filter(|(key, door)| beyond(door) && !is_protected(key, door))
-        .map(|(key, door)| format!("brokers.{}.{key} = \"{}\"", own.name, door.address))
+        .filter(|entrance| !is_protected(entrance) && !entrance.place.is_loopback())
+        .map(|Entrance { key, place, .. }| format!("brokers.{}.{key} = \"{place}\"", own.name))
         .collect();
     if insecure || open.is_empty() {
         return Ok(());
@@ -76,7 +75,7 @@ impl Certificates {
         troubles: &Arc<Troubles>,
         helpers: &Helpers,
     ) -> Result<Option<Lobby>, Trouble> {
-        let shakes = own.doors().iter().any(|(_, door)| door.transport != Transport::Plain);
+        let shakes = own.entrances().iter().any(|entrance| entrance.transport != Transport::Plain);
         if !shakes && self.tls.is_none() {
             return Ok(None);
         }
@@ -97,7 +96,7 @@ pub fn load_tls(
     partner: Option<&BrokerAddress>,
 ) -> Result<Option<(Tls, Vec<String>)>, Trouble> {
     let dials = partner.is_some_and(|partner| partner.listeners.pair_tls);
-    let needed = dials || own.doors().iter().any(|(_, door)| door.transport.is_secure());
+    let needed = dials || own.entrances().iter().any(|entrance| entrance.transport.is_secure());
     let load = || Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()));
     needed.then(load).transpose()
 }
@@ -116,11 +115,25 @@ impl Taker for Certificates {
     }
 }
 
+/// Where the partner is. Its name need not resolve now: whoever waits for the other host's name at start is as weak as both.
+pub fn whereabouts(
+    partner: &BrokerAddress,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<Whereabouts, Trouble> {
+    let (lines, key) = (lines.clone(), format!("brokers.{}.pair", partner.name));
+    let say = move |line: &str| lines.warn(&format!("note: {key}: {line}"));
+    Ok(look_for(partner.pair.clone(), say, helpers)?)
+}
+
 /// Where the partner is, and what its certificate must have.
-pub fn partner(partner: Option<&BrokerAddress>) -> Result<Option<Partner>, Trouble> {
-    let Some(partner) = partner else { return Ok(None) };
+pub fn partner(
+    partner: Option<&BrokerAddress>,
+    whereabouts: Option<Whereabouts>,
+) -> Result<Option<Partner>, Trouble> {
+    let (Some(partner), Some(whereabouts)) = (partner, whereabouts) else { return Ok(None) };
     let listeners = &partner.listeners;
     let name = listeners.pair_tls.then(|| server_name(&listeners.pair_host)).transpose();
     let name = name.map_err(|error| Trouble(format!("brokers.{}.pair: {error}", partner.name)))?;
-    Ok(Some(Partner { address: partner.pair, name }))
+    Ok(Some(Partner { whereabouts, name }))
 }

@@ -307,7 +307,7 @@ fn start_broker(config: &Path, index: usize, logs: &[PathBuf; 2]) -> Result<Proc
 
 fn reports(watcher: &Client) -> Result<Vec<NodeReport>, Trouble> {
     let mut reports = Vec::new();
-    for index in 0..watcher.brokers().len() {
+    for index in 0..watcher.brokers()?.len() {
         reports.extend(watcher.status(index, false).unwrap_or(None));
     }
     Ok(reports)
