@@ -221,7 +221,7 @@ impl World {
             Heard::Subscribed { subscription, admitted } => {
                 self.watch.subscribed(self.now, host, subscription, admitted);
             }
-            Heard::Reigning { reign } => {
+            Heard::Reigning { reign, relayed } => {
                 let next: Vec<(u32, u64)> = match (&self.roles[host], &self.hosts[host].program) {
                     (Role::Publisher { publications, .. }, Program::Client(node)) => publications
                         .iter()
@@ -229,7 +229,7 @@ impl World {
                         .collect(),
                     _ => Vec::new(),
                 };
-                self.watch.follows(self.now, host, reign, &next);
+                self.watch.follows(self.now, host, reign, relayed, &next);
             }
             Heard::Dismissed(_) | Heard::HandedOver { .. } => {}
         }

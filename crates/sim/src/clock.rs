@@ -48,6 +48,11 @@ impl Clock {
         Span((ahead as f64 / rate) as i64 + 2)
     }
 
+    /// Nanoseconds that it gains in a second.
+    pub(crate) fn drift_ppb(&self) -> i64 {
+        self.drift_ppb
+    }
+
     /// Somebody sets it forward, or back.
     pub(crate) fn step(&mut self, now: Time, by: Span) {
         (self.shown, self.anchor) = (self.local(now) + by, now);

@@ -342,6 +342,12 @@ impl World {
                     strike.cut_off.extend(ends.into_iter().flatten().filter(|host| *host >= 2));
                 }
             }
+            Act::Partition { from, to, .. } => {
+                let hosts: Vec<usize> = from.iter().chain(to).filter_map(|it| self.find(*it)).collect();
+                if hosts.contains(&self.primary()) {
+                    strike.cut_off.extend(hosts.into_iter().filter(|host| *host >= 2));
+                }
+            }
             _ => {}
         }
         strike
@@ -435,6 +441,8 @@ impl World {
             Act::ClockStep { by, .. } => {
                 self.tell(host, || format!("has its clock set by {by}"));
                 self.hosts[host].clock.step(self.now, *by);
+                // The driver's alarm rings when the clock is set.
+                self.rouse(host);
             }
             Act::Slow { times, span, .. } => {
                 self.tell(host, || format!("is {times} times as slow for {span}"));
@@ -517,6 +525,9 @@ impl World {
             }
         }
         for (one, other) in &ways {
+            if (*one >= 2 || *other >= 2) && span >= PATIENCE {
+                self.doubt_between(*one, *other);
+            }
             let name = self.hosts[*other].name.clone();
             self.tell(*one, || format!("cannot reach {name} for {span}"));
         }

@@ -93,7 +93,7 @@ enum Outcome {
 
 impl World {
     /// Which host a number among a node's peers means.
-    fn peer_host(&self, host: usize, peer: PeerIndex) -> usize {
+    pub(crate) fn peer_host(&self, host: usize, peer: PeerIndex) -> usize {
         if host < 2 { 1 - host } else { usize::from(peer.0) % 2 }
     }
 
@@ -733,6 +733,15 @@ impl World {
     pub(crate) fn doubt_conns(&mut self, host: usize) {
         let of_host = |conn: &&mut Conn| conn.ends.iter().any(|end| end.host == host);
         self.conns.iter_mut().filter(of_host).for_each(|conn| conn.doubted = true);
+    }
+
+    /// Nothing passes between two hosts for so long that clients may give up their connections.
+    pub(crate) fn doubt_between(&mut self, one: usize, other: usize) {
+        let between = |conn: &&mut Conn| {
+            let hosts = conn.ends.map(|end| end.host);
+            hosts.contains(&one) && hosts.contains(&other)
+        };
+        self.conns.iter_mut().filter(between).for_each(|conn| conn.doubted = true);
     }
 
     /// Whether a connection stands between two hosts, as both of them see it.

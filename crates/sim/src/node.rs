@@ -84,7 +84,7 @@ pub(crate) struct Joined {
 pub(crate) enum Heard {
     Judged { publication: u32, admitted: bool },
     Subscribed { subscription: u32, admitted: bool },
-    Reigning { reign: Option<Reign> },
+    Reigning { reign: Option<Reign>, relayed: bool },
     Dismissed(String),
     HandedOver { done: bool },
 }
@@ -130,8 +130,8 @@ impl Application for App {
 
     fn reigning(&mut self, reigning: Reigning) {
         self.heard.push(match reigning {
-            Reigning::Primary { reign, .. } => Heard::Reigning { reign: Some(reign) },
-            Reigning::Nobody => Heard::Reigning { reign: None },
+            Reigning::Primary { reign, relayed, .. } => Heard::Reigning { reign: Some(reign), relayed },
+            Reigning::Nobody => Heard::Reigning { reign: None, relayed: false },
         });
     }
 

@@ -77,6 +77,20 @@ impl World {
         }
     }
 
+    /// What clients say of their clocks is held against the truth.
+    fn look_at_clocks(&mut self) {
+        for index in 0..self.hosts.len() {
+            let (Some(client), state) = (self.hosts[index].client(), &self.hosts[index]) else { continue };
+            let primary = client.primary().map(|primary| self.peer_host(index, primary));
+            let (Some(known), Some(primary)) = (client.clock(), primary) else { continue };
+            let (own, other, now) = (&state.clock, &self.hosts[primary].clock, self.now);
+            let ahead = own.local(now).since(other.local(now));
+            let drift = own.drift_ppb() - other.drift_ppb();
+            let name = state.name.clone();
+            self.watch.knows_clock(now, &name, known, ahead, drift);
+        }
+    }
+
     fn finish(mut self) -> Outcome {
         let mut steps_max = STEPS_PER_SECOND_MAX;
         while self.progress.phase != Phase::Done && self.watch.violation().is_none() {
@@ -95,6 +109,7 @@ impl World {
         }
         if self.watch.violation().is_none() {
             self.ask_for_accounts();
+            self.look_at_clocks();
             self.watch.ends(self.now);
         }
         let lasted = self.now.since(START);

@@ -44,6 +44,10 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     if maker.one_in(3) {
         maker.add_devices(&mut scenario);
     }
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(41));
+    if maker.one_in(4) {
+        maker.cut_off_from_the_primary(&mut scenario);
+    }
     scenario
 }
 
@@ -118,6 +122,9 @@ impl Maker {
         let span = self.millis(1_000, 3_000);
         let supply = Supply { share_ppm: self.random.u32(500_000..=1_000_000), blocking };
         let processing = self.processing(&publishers);
+        // How old inputs of operators may be is counted by clocks as well.
+        let sets_clocks = self.is_beyond() || processing.is_empty();
+        let faults = faults.into_iter().filter(|fault| sets_clocks || !is_step(fault)).collect();
         let operator_cost = self.operator_cost(&publishers);
         let workers = self.random.usize(1..=2);
         let request_cost = if self.is_beyond() { self.micros(0, 100) } else { Span::ZERO };
@@ -187,8 +194,9 @@ impl Maker {
 
     fn clock(&mut self, bound: Span) -> ClockError {
         let most = if self.is_beyond() && self.one_in(4) { Span::secs(100) } else { Span(bound.0 / 2) };
-        // A run lasts less than a minute, so that the drift stays within the bound as well.
-        let drift = bound.0 / 2 / 60;
+        // A run lasts less than a minute, so that the drift stays within the bound as well. Beyond, it may be a tenth.
+        let wild = self.is_beyond() && self.one_in(6);
+        let drift = if wild { 100_000_000 } else { bound.0 / 2 / 60 };
         ClockError {
             offset: Span(self.random.i64(-most.0..=most.0)),
             drift_ppb: self.random.i64(-drift..=drift),
@@ -388,6 +396,21 @@ impl Maker {
         scenario.publishers = publishers;
     }
 
+    /// A client does not reach the primary for a while, or two do not, in which it could pass through the backup. The pair is whole.
+    fn cut_off_from_the_primary(&mut self, scenario: &mut Scenario) {
+        for _ in 0..self.random.usize(1..=2) {
+            let client = if self.random.bool() {
+                Target::Publisher(self.random.usize(0..scenario.publishers.len()))
+            } else {
+                Target::Subscriber(self.random.usize(0..scenario.subscribers.len()))
+            };
+            let (from, to) = (vec![client], vec![Target::Primary]);
+            let act = Act::Partition { from, to, one_way: false, span: self.millis(500, 4_000) };
+            let when = When::Settled(self.micros(0, 300_000));
+            scenario.faults.push(Fault { when, act });
+        }
+    }
+
     /// A set of graphs after somebody has worked on it: one is taken out, changed or put in, or several of that.
     fn changed(&mut self, mut graphs: Vec<GraphSpec>, topics: &[&TopicSpec], offset: f64) -> Vec<GraphSpec> {
         for _ in 0..self.random.usize(1..=3) {
@@ -580,6 +603,11 @@ impl Maker {
         Fault { when: When::After(after), act }
     }
 
+    /// By how much somebody sets a clock, forward or back.
+    fn clock_step(&mut self) -> Span {
+        Span(self.random.i64(-5_000..=5_000) * 1_000_000)
+    }
+
     fn duration(&mut self) -> Span {
         match self.random.u32(0..3) {
             0 => self.micros(0, 5_000),
@@ -598,7 +626,7 @@ impl Maker {
             // What is on its way to somebody far away dies with the primary's host, and only copies cover it.
             return Act::HostCrash { target: Target::Primary, restart: Some(span) };
         }
-        let kinds = if self.is_beyond() { 20 } else { 13 };
+        let kinds = if self.is_beyond() { 20 } else { 14 };
         match self.random.u32(0..kinds) {
             0..4 => {
                 let writes = if self.random.bool() {
@@ -627,13 +655,16 @@ impl Maker {
                 ]);
                 Act::Break { from, to, delivers, half_open }
             }
-            13 => Act::Pause { target: client, span: span * 5 },
+            13 => {
+                let target = self.pick(&[broker, Target::Backup, publisher, subscriber]);
+                Act::ClockStep { target, by: self.clock_step() }
+            }
             14 => Act::Partition { from: vec![client], to: vec![broker], one_way: self.random.bool(), span },
             15 => {
                 let to = vec![Target::Primary, Target::Backup];
                 Act::Partition { from: vec![client], to, one_way: self.random.bool(), span }
             }
-            16 => Act::ClockStep { target: broker, by: Span(self.random.i64(-5_000..=5_000) * 1_000_000) },
+            16 => Act::Pause { target: client, span: span * 5 },
             17 => Act::Slow { target: broker, times: self.random.u32(2..200), span },
             18 => Act::Crash { target: client, writes: LastWrites::All, restart: Some(span) },
             _ => Act::Partition {
@@ -644,6 +675,10 @@ impl Maker {
             },
         }
     }
+}
+
+fn is_step(fault: &Fault) -> bool {
+    matches!(fault.act, Act::ClockStep { .. })
 }
 
 /// The contract of the topic that all publishers share.

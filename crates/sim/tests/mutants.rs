@@ -50,6 +50,9 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::ForgetKept, "retained", Weather::Assumed, 600),
     (Mutant::LeaveNoWill, "wills", Weather::Assumed, 120),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
+    (Mutant::KeepOldClock, "clocks", Weather::Assumed, 200),
+    (Mutant::TrustClock, "progress", Weather::Beyond, 400),
+    (Mutant::LetNobodyThrough, "losses", Weather::Assumed, 200),
 ];
 
 #[test]

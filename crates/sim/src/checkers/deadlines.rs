@@ -49,6 +49,11 @@ impl Deadlines {
         }
     }
 
+    /// Somebody sets a clock.
+    pub(super) fn clocks_part(&mut self) {
+        self.holds = false;
+    }
+
     /// A message has come from its publisher.
     pub(super) fn arrived(&mut self, number: u32, stream: &Stream, local: Time, seq: u64, resent: bool) {
         let Some(message) = stream.message(seq).filter(|_| self.holds) else { return };

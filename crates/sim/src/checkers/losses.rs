@@ -16,6 +16,7 @@
 //! - what a subscriber missed while a fault had cut it off, as far as newer messages have taken its place in the ring;
 //! - what a publisher sent while a fault had cut it off and no longer retains;
 //! - what was under way around a fault outside of the model;
+//! - what a client that is cut off from the primary alone misses or sends before it has found its way through the backup;
 //! - results that no broker's graphs promised while they changed ([`super::served`]);
 //! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent.
 
@@ -48,12 +49,17 @@ pub(super) struct Losses {
     beyond: Vec<Window>,
     /// Clients whose connection to the primary was cut, and since when.
     cut: BTreeMap<usize, Time>,
+    /// Until when those of them have to have found a way that can find one: the pair is whole.
+    way_by: BTreeMap<usize, Time>,
     /// What such publishers sent in vain: stream and number.
     sent_in_vain: Vec<(u32, u64)>,
     /// The latest handover while everything was whole, and who reigned until then.
     handover: Option<(Time, usize)>,
 }
 
+/// A client that reaches the backup only gives its connection to the primary up after a second of silence, waits for a fail-over, and
+/// is let through.
+const FINDS_WAY_WITHIN: Span = Span::secs(2);
 /// Around a fault outside of the model, messages may have been on their way for so long beyond their deadline.
 const SLACK: Span = Span::secs(1);
 
@@ -64,6 +70,7 @@ impl Losses {
             failures: Vec::new(),
             beyond: Vec::new(),
             cut: BTreeMap::new(),
+            way_by: BTreeMap::new(),
             sent_in_vain: Vec::new(),
             handover: None,
         }
@@ -82,6 +89,9 @@ impl Losses {
         if whole && is_assumed(act) {
             strike.cut_off.iter().for_each(|client| {
                 self.cut.insert(*client, now);
+                if matches!(act, Act::Partition { .. }) {
+                    self.way_by.insert(*client, now + FINDS_WAY_WITHIN);
+                }
             });
             self.handover = (*act == Act::Handover).then_some((now, primary));
             return;
@@ -117,6 +127,7 @@ impl Losses {
             window.to.get_or_insert(if window.and_before { now + SLACK } else { now });
         }
         self.cut.clear();
+        self.way_by.clear();
         self.sent_in_vain.clear();
         self.handover = None;
     }
@@ -131,21 +142,25 @@ impl Losses {
     /// A client has a primary again. What a publisher retains is sent again; what it no longer does is gone, by contract.
     /// What a subscriber missed is sent, as far as the broker still has it. `next`: the numbers that come next in a
     /// publisher's streams.
-    pub(super) fn follows(&mut self, host: usize, next: &[(u32, u64)], ledger: &mut Ledger) {
-        // Older news may still reach it before it notices, so it counts as cut off until everything is whole.
-        let Some(since) = self.cut.get(&host).copied() else { return };
+    pub(super) fn follows(&mut self, host: usize, relayed: bool, next: &[(u32, u64)], ledger: &mut Ledger) {
+        // Older news may still reach it before it notices, so it counts as cut off until everything is whole. Not so one that passes
+        // through the backup: from now on nothing of it may be lost.
+        let since = if relayed { self.cut.remove(&host) } else { self.cut.get(&host).copied() };
+        let Some(since) = since else { return };
+        let until = self.way_by.get(&host).copied().unwrap_or(Time::NEVER);
         for (number, next) in next {
             let Some(stream) = ledger.stream_mut(*number) else { continue };
             let from = stream.messages.partition_point(|message| message.accepted < since) as u64;
-            let to = next.saturating_sub(u64::from(stream.contract.retain));
+            let end = stream.messages.partition_point(|message| message.accepted < until) as u64;
+            let to = next.saturating_sub(u64::from(stream.contract.retain)).min(end);
             let lost = self.sent_in_vain.iter().filter(|(of, seq)| of == number && *seq < to);
             stream.excused.extend(lost.map(|(_, seq)| *seq));
             stream.excused.extend(from..to.max(from));
         }
         let Some(index) = ledger.subscriber_of(host) else { return };
         for stream in &mut ledger.streams {
-            let next = stream.messages.len() as u64;
-            let kept = stream.kept;
+            let next = stream.messages.partition_point(|message| message.accepted < until) as u64;
+            let kept = if until == Time::NEVER { stream.kept } else { 0 };
             let begin = since - stream.contract.deadline;
             let from = stream.messages.partition_point(|message| message.accepted < begin) as u64;
             if let Some(receipt) = &mut stream.receipts[index] {
@@ -266,6 +281,11 @@ pub(crate) struct Strike {
     pub(crate) cut_off: Vec<usize>,
 }
 
+/// Whether one client is cut off from the primary alone.
+fn is_half_reachable(from: &[Target], to: &[Target]) -> bool {
+    matches!((from, to), ([Target::Publisher(_) | Target::Subscriber(_)], [Target::Primary]))
+}
+
 /// Whether the guarantees cover a fault that happens while everything is whole.
 pub(super) fn is_assumed(act: &Act) -> bool {
     let broker = |target: &Target| matches!(target, Target::Primary | Target::Backup | Target::Broker(_));
@@ -273,8 +293,10 @@ pub(super) fn is_assumed(act: &Act) -> bool {
         Act::Crash { target, .. } | Act::HostCrash { target, .. } | Act::Pause { target, .. } => {
             broker(target)
         }
+        Act::Partition { from, to, one_way: false, .. } if is_half_reachable(from, to) => true,
         Act::Partition { from, to, .. } => from.iter().chain(to).all(broker),
-        Act::Break { .. } | Act::Handover | Act::Graphs { .. } => true,
-        Act::ClockStep { .. } | Act::Slow { .. } => false,
+        // Whoever sets a clock takes nothing away, whosever it is.
+        Act::Break { .. } | Act::Handover | Act::Graphs { .. } | Act::ClockStep { .. } => true,
+        Act::Slow { .. } => false,
     }
 }

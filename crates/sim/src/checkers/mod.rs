@@ -4,6 +4,7 @@
 
 mod accounts;
 mod admission;
+mod clocks;
 mod contents;
 mod copies;
 mod deadlines;
@@ -39,7 +40,7 @@ use broker::PromotionCause;
 use contract::{Reign, Span, Time};
 use endpoint::StreamAccount;
 use std::fmt;
-use wire::{MarkKind, MessageKind};
+use wire::{ClockDifference, MarkKind, MessageKind};
 
 /// A subscriber waits so long beyond the deadline and the fail-over time before it counts a message as lost.
 const SETTLING: Span = Span::secs(1);
@@ -82,6 +83,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (operators::NAME, operators::STATEMENT),
     (contents::NAME, contents::STATEMENT),
     (progress::NAME, progress::STATEMENT),
+    (clocks::NAME, clocks::STATEMENT),
     (devices::ACKNOWLEDGED, devices::ACKNOWLEDGED_STATEMENT),
     (devices::ONCE, devices::ONCE_STATEMENT),
     (devices::RETAINED, devices::RETAINED_STATEMENT),
@@ -242,14 +244,21 @@ impl Watch {
     }
 
     /// A client follows another primary, or none. `next`: the numbers that come next in its streams.
-    pub(crate) fn follows(&mut self, now: Time, host: usize, reign: Option<Reign>, next: &[(u32, u64)]) {
+    pub(crate) fn follows(
+        &mut self,
+        now: Time,
+        host: usize,
+        reign: Option<Reign>,
+        relayed: bool,
+        next: &[(u32, u64)],
+    ) {
         let result = self.epochs.follows(now, host, reign);
         self.verdict(now, epochs::NAME, result);
         let publishes = !next.is_empty();
         let result = self.failover.follows(now, host, reign, publishes);
         self.verdict(now, failover::NAME, result);
         if reign.is_some() {
-            self.losses.follows(host, next, &mut self.ledger);
+            self.losses.follows(host, relayed, next, &mut self.ledger);
         }
     }
 
@@ -488,6 +497,10 @@ impl Watch {
             // It takes nothing away from what is promised but what `served` says.
             return;
         }
+        if matches!(act, Act::ClockStep { .. }) {
+            // Deadlines are counted by clocks that agree, and nothing makes them agree again.
+            self.deadlines.clocks_part();
+        }
         self.losses.fault_begins(now, act, whole, primary, strike);
         self.handover.fault_begins(now, act, whole);
         self.failover.fault_begins(now, act, whole, primary);
@@ -554,6 +567,19 @@ impl Watch {
         let Some(index) = self.ledger.subscriber_of(host) else { return };
         let result = accounts::agrees(&self.ledger, &self.served, index, publisher, account);
         self.verdict(now, accounts::NAME, result);
+    }
+
+    /// The run is over, and this is what a client says of its clock. The truth comes with it.
+    pub(crate) fn knows_clock(
+        &mut self,
+        now: Time,
+        client: &str,
+        known: ClockDifference,
+        ahead: Span,
+        drift_ppb: i64,
+    ) {
+        let result = clocks::known(client, known, ahead, drift_ppb);
+        self.verdict(now, clocks::NAME, result);
     }
 
     /// The run is over: what is still missing is lost.

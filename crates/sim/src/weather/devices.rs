@@ -126,13 +126,14 @@ impl Maker {
         // Whoever starts anew with a session of 3.1.1 that is still there has forgotten which numbers are in use.
         let may_die = spec.version == Version::V5 || !spec.lasts;
         let span = self.duration();
-        let act = match self.random.u32(0..if self.is_beyond() { 7 } else { 6 }) {
+        let act = match self.random.u32(0..if self.is_beyond() { 8 } else { 6 }) {
             0 | 1 if may_die => Act::Crash { target: device, writes: LastWrites::All, restart: Some(span) },
             2 => Act::Pause { target: device, span },
             6 => {
                 let (to, one_way) = (vec![Target::Primary, Target::Backup], self.random.bool());
                 Act::Partition { from: vec![device], to, one_way, span }
             }
+            7 => Act::ClockStep { target: device, by: self.clock_step() },
             _ => {
                 let (delivers, half_open) = (self.random.bool(), self.random.bool());
                 let (from, to) = self.pick(&[(device, Target::Primary), (Target::Primary, device)]);
