@@ -21,3 +21,89 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
     }
     plant.nothing_is_missing();
 }
+
+/// Publishers beside the plant's own, whose messages have to be copied, and what each sends every 50 ms.
+const LOADS: usize = 10;
+const LOAD_BYTES: usize = 2_048;
+
+#[test]
+fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
+    let Some(lab) =
+        Lab::start("a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die", GUESTS)
+    else {
+        return;
+    };
+    let plant = Plant::start(&lab, "");
+    let payload = "x".repeat(LOAD_BYTES);
+    for load in 0..LOADS {
+        lab.guest(3).spawn(&format!(
+            "verge pub -c /lab/verge.toml -t load/{load} -m {payload} --period 50ms --deadline 500ms --loss 2 --retain 0 --repeat 1000000"
+        ));
+    }
+    lab.guest(1).narrow_towards(&[lab.guest(2)], "500kbit", "400ms");
+    lab.guest(2).narrow_towards(&[lab.guest(1)], "500kbit", "400ms");
+    plant.wait_for("bytes in a second, and copies need");
+    plant.flows("a link of 500 kbit/s");
+    // Heartbeats share the queue with copies, so one or two are taken for a death until patience has grown.
+    assert!(plant.takeovers() <= 3, "{} take-overs: {}", plant.takeovers(), plant.said());
+    let status = lab.guest(4).run("verge status -c /lab/verge.toml").out;
+    assert!(status.contains("risk"), "{status}");
+    let (reigns, refused) =
+        (plant.reigning(), "verge pub -c /lab/verge.toml -t load/more -m x --period 50ms --loss 2 --retain 0");
+    let said = lab.guest(3).run(refused).out;
+    assert!(said.contains("the link"), "no further topic is admitted whose messages must be copied: {said}");
+    lab.guest(reigns + 1).kill();
+    plant.flows_without(reigns, "the death of the primary's host behind a link of 500 kbit/s");
+    plant.nothing_is_missing();
+}
+
+/// Loss in percent, delay in milliseconds, and by how much it may be off, in each direction.
+const LINKS: [(f64, u32, u32); 12] = [
+    (0.0, 0, 0),
+    (0.1, 0, 0),
+    (1.0, 0, 0),
+    (3.0, 0, 0),
+    (0.0, 3, 2),
+    (0.1, 3, 2),
+    (1.0, 3, 2),
+    (3.0, 3, 2),
+    (0.0, 10, 5),
+    (0.1, 10, 5),
+    (1.0, 10, 5),
+    (3.0, 10, 5),
+];
+
+/// `bench/takeovers.py` runs this with `VERGE_RESULTS`, a file into which a line of JSON is written for each link, and `SECONDS`.
+#[test]
+#[ignore = "a measurement of ten minutes"]
+fn how_often_links_move_the_reign() {
+    let Some(lab) = Lab::start("how_often_links_move_the_reign", GUESTS) else { return };
+    let seconds: u64 = std::env::var("SECONDS").map_or(40, |text| text.parse().unwrap());
+    let mut rows = String::new();
+    for (loss, delay, off) in LINKS {
+        let plant = Plant::start_as(
+            &lab,
+            "[network]\nfailover = \"100ms\"\n[realtime]\npriority = 0\nlock_memory = false\n".to_owned(),
+        );
+        [1, 2].iter().for_each(|host| {
+            lab.guest(*host).netem(&format!("limit 10000 delay {delay}ms {off}ms loss {loss}%"));
+        });
+        let before = plant.takeovers();
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        let takeovers = plant.takeovers() - before;
+        [1, 2].iter().for_each(|host| lab.guest(*host).mend_link());
+        plant.flows("the link is whole again");
+        let (late, missing) = plant.late_and_missing();
+        let sent = plant.newest();
+        plant.end();
+        let row = serde_json::json!({
+            "loss": loss, "delay": delay, "off": off, "seconds": seconds,
+            "takeovers": takeovers, "sent": sent, "missing": missing, "late": late,
+        });
+        println!("{row}");
+        rows += &format!("{row}\n");
+    }
+    if let Ok(file) = std::env::var("VERGE_RESULTS") {
+        std::fs::write(file, rows).unwrap();
+    }
+}

@@ -38,7 +38,11 @@ failover = "1s"
 impl<'a> Plant<'a> {
     /// Starts the pair, `a` as primary, and the flow of messages. Returns when the pair is protected and messages flow.
     pub fn start(lab: &'a Lab, more: &str) -> Plant<'a> {
-        let mut config = String::from(CONFIG) + more;
+        Plant::start_as(lab, String::from(CONFIG) + more)
+    }
+
+    /// The same with a configuration of its own, to which the brokers are added.
+    pub fn start_as(lab: &'a Lab, mut config: String) -> Plant<'a> {
         for (name, guest, role) in [("a", 1, "primary"), ("b", 2, "backup")] {
             let host = lab.guest(guest).address();
             config += &format!(
@@ -100,6 +104,46 @@ impl<'a> Plant<'a> {
         let (Some(first), Some(last)) = (came.first(), came.last()) else { panic!("nothing came") };
         let missing: Vec<u64> = (*first..=*last).filter(|number| !came.contains(number)).collect();
         assert!(missing.is_empty(), "missing of {}: {missing:?}", came.len());
+    }
+
+    /// Both brokers are one pair again, after so many protections (see [`Plant::protections`]).
+    pub fn is_protected_again(&self, before: usize) {
+        wait_until("that the pair is protected again", || self.protections() > before);
+    }
+
+    /// How often brokers have said so far that they are protected.
+    pub fn protections(&self) -> usize {
+        self.said().matches(": protected: ").count()
+    }
+
+    /// Which broker reigns by what both have said: the one that came last to it.
+    pub fn reigning(&self) -> usize {
+        let highest = |broker: &Job| {
+            let log = broker.log();
+            let said = log.split("this broker is primary in epoch ").skip(1);
+            said.filter_map(|rest| rest.split(':').next()?.parse::<u64>().ok()).max()
+        };
+        usize::from(highest(&self.brokers[1]) > highest(&self.brokers[0]))
+    }
+
+    /// How many messages came late, and how many of those between the first and the newest are missing.
+    pub fn late_and_missing(&self) -> (usize, usize) {
+        let log = self.subscriber.log();
+        let came = numbers(&log);
+        let between = came.last().zip(came.first()).map_or(0, |(last, first)| last - first + 1);
+        (log.matches("\"late\":true").count(), between as usize - came.len())
+    }
+
+    /// How often somebody has taken the reign, beyond the first time.
+    pub fn takeovers(&self) -> usize {
+        self.said().matches(": this broker is primary in epoch ").count().saturating_sub(1)
+    }
+
+    /// Ends all four.
+    pub fn end(&self) {
+        for host in self.lab.guests() {
+            host.run("killall -9 verge");
+        }
     }
 
     /// Waits until a broker has said this.

@@ -182,10 +182,20 @@ impl Guest {
 
     /// What it sends to these guests is lost; the other way, and to all others, everything passes.
     pub fn mute_towards(&self, others: &[&Guest]) {
+        self.treat(others, "netem loss 100%");
+    }
+
+    /// What it sends to these guests passes no faster than this; as [`Guest::narrow`].
+    pub fn narrow_towards(&self, others: &[&Guest], rate: &str, buffer: &str) {
+        self.treat(others, &format!("tbf rate {rate} burst 8kb latency {buffer}"));
+    }
+
+    /// What it sends to these guests goes through a queue of its own, in the words of `tc`.
+    fn treat(&self, others: &[&Guest], queue: &str) {
         self.mend_link();
-        let mut script = String::from(
+        let mut script = format!(
             "set -e; tc qdisc add dev vec0 root handle 1: prio bands 4 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-            tc qdisc add dev vec0 parent 1:4 handle 40: netem loss 100%\n",
+            tc qdisc add dev vec0 parent 1:4 handle 40: {queue}\n"
         );
         for other in others {
             let to = other.address();
