@@ -26,7 +26,7 @@ pub(crate) struct Reserved {
 pub(crate) struct Loose {
     /// One for each slot; none until there is one.
     pieces: Box<[Piece]>,
-    /// How long they are together.
+    /// What they take together.
     bytes: usize,
     /// As many slots as the ring has at least, and at most.
     pub(crate) least: usize,
@@ -36,7 +36,8 @@ pub(crate) struct Loose {
 #[derive(Clone, Debug, Default)]
 struct Piece {
     ticket: u32,
-    bytes: Box<[u8]>,
+    /// Its room is what counts; a payload that is hardly shorter than the one before takes its place.
+    bytes: Vec<u8>,
 }
 
 /// What is reserved for each payload begins and ends at so many bytes.
@@ -149,20 +150,20 @@ impl Far {
                 new.pieces = vec![Piece::default(); slots].into_boxed_slice();
                 for &(from, to) in moves {
                     new.pieces[to] = std::mem::take(&mut old.pieces[from]);
-                    new.bytes += new.pieces[to].bytes.len();
+                    new.bytes += new.pieces[to].bytes.capacity();
                 }
             }
             _ => {}
         }
     }
 
-    /// Forgets the payload of this ticket. Returns how long it was; nothing if it is not there any more.
+    /// Forgets the payload of this ticket. Returns what it took; nothing if it is not there any more.
     pub(crate) fn evict(&mut self, index: usize, ticket: u32) -> usize {
         let Far::Loose(loose) = self else { return 0 };
         let Some(piece) = loose.pieces.get_mut(index).filter(|piece| piece.ticket == ticket) else {
             return 0;
         };
-        let freed = std::mem::take(&mut piece.bytes).len();
+        let freed = std::mem::take(&mut piece.bytes).capacity();
         loose.bytes -= freed;
         freed
     }
@@ -207,7 +208,15 @@ impl Loose {
             self.pieces = vec![Piece::default(); slots].into_boxed_slice();
         }
         let piece = &mut self.pieces[index];
-        self.bytes = self.bytes - piece.bytes.len() + length;
-        *piece = Piece { ticket, bytes: vec![0; length].into_boxed_slice() };
+        let room = piece.bytes.capacity();
+        piece.ticket = ticket;
+        // A payload like the one before allocates nothing.
+        if (length..=2 * length).contains(&room) {
+            return piece.bytes.resize(length, 0);
+        }
+        piece.bytes = Vec::new();
+        piece.bytes.reserve_exact(length);
+        piece.bytes.resize(length, 0);
+        self.bytes = self.bytes - room + piece.bytes.capacity();
     }
 }

@@ -226,7 +226,7 @@ mod tests {
     const USUAL: usize = 4 << 20;
 
     fn at(millis: i64) -> Time {
-        Time(1_000_000_000_000) + Span::millis(millis)
+        Time(1_000_000_000_000_000) + Span::millis(millis)
     }
 
     /// A connection behind which this many bytes per second pass, and more always waits.

@@ -443,17 +443,19 @@ impl Endpoint {
                     self.brokers[index].rest = CURT_REST;
                     out.unfit(PeerIndex(index as u8), &Unfit::Curt);
                 }
-                self.brokers[index].lost(now, self.settings.retry);
-                let bit = 1 << index;
-                self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
-                self.subscriptions
-                    .iter_mut()
-                    .flatten()
-                    .for_each(|subscription| subscription.declined &= !bit);
-                self.elect(now, out);
+                self.lose(now, index, out);
             }
             LinkChange::Drained => self.catch_up(out),
         }
+    }
+
+    /// The connection to a broker is gone, or given up.
+    fn lose(&mut self, now: Time, index: usize, out: &mut impl Outputs) {
+        self.brokers[index].lost(now, self.settings.retry);
+        let bit = 1 << index;
+        self.publications.iter_mut().flatten().for_each(|publication| publication.registered &= !bit);
+        self.subscriptions.iter_mut().flatten().for_each(|subscription| subscription.declined &= !bit);
+        self.elect(now, out);
     }
 
     /// A broker could not be connected to.
@@ -571,6 +573,7 @@ impl Endpoint {
                 u32::from(broker.link().is_some()).checked_shl(index as u32).unwrap_or(0)
             });
         let reached = reached.fold(0, |all, one| all | one);
+        let mut given_up = 0_u32;
         for (index, broker) in self.brokers.iter_mut().enumerate() {
             if let Connection::Down { retry_at } = &mut broker.connection {
                 // A clock that went back must not keep us from trying.
@@ -603,8 +606,13 @@ impl Endpoint {
                         out.unfit(PeerIndex(index as u8), &why);
                     }
                     out.close(link, &Farewell { reason: FarewellReason::Silent, text: "no answer to polls" });
+                    given_up |= 1 << index;
                 }
             }
+        }
+        // Closing takes as long as what was written has time to leave, and nobody waits for that.
+        for index in (0..self.brokers.len()).filter(|index| given_up >> index & 1 == 1) {
+            self.lose(now, index, out);
         }
         let followed = self.primary.map(|_| self.reign);
         for (index, broker) in self.brokers.iter_mut().take(direct).enumerate() {

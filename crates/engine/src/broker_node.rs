@@ -688,6 +688,22 @@ impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
         }
     }
 
+    fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
+        // A channel has room of its own, which is bounded.
+        if link.channel().is_none() { self.net.shed(link, keep) } else { 0 }
+    }
+
+    fn taken(&self, link: LinkId) -> u64 {
+        // Nobody counts what has passed a channel, so that none is taken for slow.
+        if link.channel().is_none() { self.net.taken(link) } else { 0 }
+    }
+
+    fn hold_back(&mut self, link: LinkId, bytes: usize) {
+        if link.channel().is_none() {
+            self.net.hold_back(link, bytes);
+        }
+    }
+
     fn dial(&mut self, peer: PeerIndex, within: Span) {
         self.net.dial(peer, within);
     }

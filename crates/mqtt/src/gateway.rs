@@ -31,7 +31,7 @@ use crate::packet::{
 };
 use crate::records::Records;
 use crate::retained::Retained;
-use crate::session::Sessions;
+use crate::session::{Session, Sessions};
 use crate::settings::Settings;
 use crate::slab::Slab;
 use crate::stats::Stats;
@@ -333,6 +333,20 @@ impl<R: Rules> Gateway<R> {
                 }
             }
         }
+    }
+
+    /// For each session for which something waits: its client, whether it is connected, what it has queued, and what is on its way to it;
+    /// and last how many bodies there are. For whoever asks why nothing drains.
+    pub fn explain(&self) -> String {
+        let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
+        let waits = |session: &&Session| !session.queue.is_empty() || !session.flights.is_empty();
+        let one = |session: &Session| {
+            let (client, queued, flights) = (&session.client, session.queue.len(), session.flights.len());
+            let state = if session.link.is_some() { "connected" } else { "away" };
+            format!("{client} ({state}): {queued} queued, {flights} of {} on their way; ", session.window)
+        };
+        let all: String = sessions.filter(waits).map(one).collect();
+        format!("{all}{} bodies", self.bodies.len())
     }
 
     /// Whether it takes clients in: its broker reigns.

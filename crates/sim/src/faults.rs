@@ -212,7 +212,7 @@ impl World {
                     self.ask_for_proof();
                 } else if now > since + DRAIN_MAX.max(settled * 2) {
                     let most = self.hosts.iter().max_by_key(|host| host.port.unsent_bytes());
-                    let name = most.map_or("", |host| &host.name).to_owned();
+                    let name = most.map_or("", |host| &host.name).to_owned() + &self.waiting_for_devices();
                     self.watch.never_drained(now, &left, &name);
                     self.progress.phase = Phase::Done;
                 }
@@ -222,7 +222,8 @@ impl World {
             }
             Phase::Proving { until } if now >= until + DRAIN_MAX => {
                 let left = self.left();
-                self.watch.never_drained(now, &left, "");
+                let devices = self.waiting_for_devices();
+                self.watch.never_drained(now, &left, &devices);
                 self.progress.phase = Phase::Done;
             }
             Phase::Flowing { .. } | Phase::Proving { .. } | Phase::Done => {}
@@ -276,6 +277,15 @@ impl World {
             unanswered: self.hosts.iter().filter_map(Host::device).map(Device::open_messages).sum(),
             deferred: occupancies().map(|occupancy| occupancy.owed).sum(),
         }
+    }
+
+    /// What waits in sessions of MQTT, by the primary's own account.
+    fn waiting_for_devices(&mut self) -> String {
+        let account = |host: &mut Host| match &mut host.program {
+            Program::Broker(node) if node.broker().is_primary() => Some(node.gateway()?.explain()),
+            _ => None,
+        };
+        self.hosts.iter_mut().find_map(account).map_or_else(String::new, |account| format!("; {account}"))
     }
 
     /// Everything is quiet: every publisher sends each of its topics once more.

@@ -224,6 +224,16 @@ impl Effects for Port {
         self.socket(link).map_or(0, |socket| socket.outbox.len())
     }
 
+    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
+        0
+    }
+
+    fn taken(&self, _link: LinkId) -> u64 {
+        0
+    }
+
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
+
     fn dial(&mut self, peer: PeerIndex, within: Span) {
         self.dials.push((peer, within));
     }

@@ -81,7 +81,12 @@ impl World {
     fn look_at_clocks(&mut self) {
         for index in 0..self.hosts.len() {
             let (Some(client), state) = (self.hosts[index].client(), &self.hosts[index]) else { continue };
-            let primary = client.primary().map(|primary| self.peer_host(index, primary));
+            // A way through one broker leads to the other.
+            let reached = |primary| match client.is_direct(primary) {
+                true => self.peer_host(index, primary),
+                false => 1 - self.peer_host(index, primary),
+            };
+            let primary = client.primary().map(reached);
             let (Some(known), Some(primary)) = (client.clock(), primary) else { continue };
             let (own, other, now) = (&state.clock, &self.hosts[primary].clock, self.now);
             let ahead = own.local(now).since(other.local(now));

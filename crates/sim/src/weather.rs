@@ -48,6 +48,11 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     if maker.one_in(4) {
         maker.cut_off_from_the_primary(&mut scenario);
     }
+    // How old inputs of operators may be is counted by clocks as well.
+    let changes = scenario.faults.iter().any(|fault| matches!(fault.act, Act::Graphs { .. }));
+    if weather == Weather::Assumed && (changes || !scenario.processing.is_empty()) {
+        scenario.faults.retain(|fault| !is_step(fault));
+    }
     scenario
 }
 
@@ -122,9 +127,6 @@ impl Maker {
         let span = self.millis(1_000, 3_000);
         let supply = Supply { share_ppm: self.random.u32(500_000..=1_000_000), blocking };
         let processing = self.processing(&publishers);
-        // How old inputs of operators may be is counted by clocks as well.
-        let sets_clocks = self.is_beyond() || processing.is_empty();
-        let faults = faults.into_iter().filter(|fault| sets_clocks || !is_step(fault)).collect();
         let operator_cost = self.operator_cost(&publishers);
         let workers = self.random.usize(1..=2);
         let request_cost = if self.is_beyond() { self.micros(0, 100) } else { Span::ZERO };

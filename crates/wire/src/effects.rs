@@ -120,22 +120,14 @@ pub trait Effects {
 
     /// Drops messages for the subscriber on this link that have not begun to leave, the oldest first, until no more than so many bytes
     /// wait there. Returns how many messages that were.
-    fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
-        let _ = (link, keep);
-        0
-    }
+    fn shed(&mut self, link: LinkId, keep: usize) -> u64;
 
     /// How many bytes of all that was written on the link the other end is known to have. Where nobody counts it stays at zero, and no link
     /// is taken for slow.
-    fn taken(&self, link: LinkId) -> u64 {
-        let _ = link;
-        0
-    }
+    fn taken(&self, link: LinkId) -> u64;
 
     /// No more than so many bytes of the link should wait in the system, where nothing can be dropped any more.
-    fn hold_back(&mut self, link: LinkId, bytes: usize) {
-        let _ = (link, bytes);
-    }
+    fn hold_back(&mut self, link: LinkId, bytes: usize);
 
     /// Asks for a connection. The answer is a [`LinkChange::Dialed`], or the core's `handle_dial_failed`.
     fn dial(&mut self, peer: PeerIndex, within: Span);

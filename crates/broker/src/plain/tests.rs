@@ -79,6 +79,13 @@ impl Effects for Heard {
     fn backlog(&self, link: LinkId) -> usize {
         self.waiting[link.0 as usize]
     }
+    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
+        0
+    }
+    fn taken(&self, _link: LinkId) -> u64 {
+        0
+    }
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
     fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
     fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
         self.said.push(format!("close {link:?} {farewell:?}"));

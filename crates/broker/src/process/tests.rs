@@ -49,6 +49,13 @@ impl Effects for Alone {
     fn backlog(&self, _link: LinkId) -> usize {
         0
     }
+    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
+        0
+    }
+    fn taken(&self, _link: LinkId) -> u64 {
+        0
+    }
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
     fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
     fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
     fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}

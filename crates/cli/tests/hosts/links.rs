@@ -37,7 +37,7 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
     let payload = "x".repeat(LOAD_BYTES);
     for load in 0..LOADS {
         lab.guest(3).spawn(&format!(
-            "verge pub -c /lab/verge.toml -t load/{load} -m {payload} --period 50ms --deadline 500ms --loss 2 --retain 0 --repeat 1000000"
+            "verge pub -c /lab/verge.toml -t load/{load} -m {payload} --period 50ms --deadline 500ms --loss 2 --retain 23 --repeat 1000000"
         ));
     }
     lab.guest(1).narrow_towards(&[lab.guest(2)], "500kbit", "400ms");
@@ -48,8 +48,10 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
     assert!(plant.takeovers() <= 3, "{} take-overs: {}", plant.takeovers(), plant.said());
     let status = lab.guest(4).run("verge status -c /lab/verge.toml").out;
     assert!(status.contains("risk"), "{status}");
-    let (reigns, refused) =
-        (plant.reigning(), "verge pub -c /lab/verge.toml -t load/more -m x --period 50ms --loss 2 --retain 0");
+    let (reigns, refused) = (
+        plant.reigning(),
+        "verge pub -c /lab/verge.toml -t load/more -m x --period 50ms --loss 2 --retain 23",
+    );
     let said = lab.guest(3).run(refused).out;
     assert!(said.contains("the link"), "no further topic is admitted whose messages must be copied: {said}");
     lab.guest(reigns + 1).kill();

@@ -54,6 +54,13 @@ impl Effects for Outboxes {
     fn backlog(&self, link: LinkId) -> usize {
         self.boxes[link.0 as usize].len()
     }
+    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
+        0
+    }
+    fn taken(&self, _link: LinkId) -> u64 {
+        0
+    }
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
     fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
     fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
         self.ended.push(link);

@@ -41,6 +41,13 @@ impl Effects for Wires {
     fn backlog(&self, link: LinkId) -> usize {
         self.outboxes.get(&link).map_or(0, Outbox::len)
     }
+    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
+        0
+    }
+    fn taken(&self, _link: LinkId) -> u64 {
+        0
+    }
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
     fn dial(&mut self, peer: PeerIndex, _within: Span) {
         self.dials.push(peer);
     }

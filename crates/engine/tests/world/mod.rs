@@ -170,6 +170,7 @@ impl Effects for Port {
     fn taken(&self, link: LinkId) -> u64 {
         self.ends.get(&link).map_or(0, |end| end.taken)
     }
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
     fn dial(&mut self, peer: PeerIndex, within: Span) {
         self.dials.push((peer, within));
     }
