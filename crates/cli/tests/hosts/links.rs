@@ -48,8 +48,10 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
     assert!(plant.takeovers() <= 3, "{} take-overs: {}", plant.takeovers(), plant.said());
     let status = lab.guest(4).run("verge status -c /lab/verge.toml").out;
     assert!(status.contains("risk"), "{status}");
-    let (reigns, refused) =
-        (plant.reigning(), "verge pub -c /lab/verge.toml -t load/more -m x --period 50ms --loss 2 --retain 0");
+    let (reigns, refused) = (
+        plant.reigning(),
+        "verge pub -c /lab/verge.toml -t load/more -m x --period 50ms --loss 2 --retain 0",
+    );
     let said = lab.guest(3).run(refused).out;
     assert!(said.contains("the link"), "no further topic is admitted whose messages must be copied: {said}");
     lab.guest(reigns + 1).kill();
