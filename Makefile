@@ -39,13 +39,17 @@ tools:
 		|| echo "no clang with wasm-ld (apt-get install clang lld): the C example is not tested"
 	@crates/cli/tests/mqtt/install.sh "$(TARGET)/mqtt-clients"
 
-## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice.
+# The first seed comes from the commit, so that every run looks somewhere new, and the same commit at the same.
+SEED ?= $(shell printf '%d00000' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null | cut -c1-7 || echo 0))
+
+## Simulate made-up deployments, within the assumptions of the guarantees and beyond, each twice. SEEDS is how many, SEED the first
+## (by itself it follows from the commit).
 sim:
 	$(CARGO) build --release --bin verge
-	$(TARGET)/release/verge sim --random --twice --seeds $(SEEDS)
-	$(TARGET)/release/verge sim --random --beyond --twice --seeds $(SEEDS)
-	$(TARGET)/release/verge kv sim --twice --seeds $(SEEDS)
-	$(TARGET)/release/verge kv sim --beyond --twice --seeds $(SEEDS)
+	$(TARGET)/release/verge sim --random --twice --seed $(SEED) --seeds $(SEEDS)
+	$(TARGET)/release/verge sim --random --beyond --twice --seed $(SEED) --seeds $(SEEDS)
+	$(TARGET)/release/verge kv sim --twice --seed $(SEED) --seeds $(SEEDS)
+	$(TARGET)/release/verge kv sim --beyond --twice --seed $(SEED) --seeds $(SEEDS)
 
 ## What CI checks besides the tests: formatting, lints, warnings, documentation.
 lint:

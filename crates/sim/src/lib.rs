@@ -24,7 +24,7 @@ mod story;
 mod weather;
 mod world;
 
-pub use checkers::{CHECKERS, Violation};
+pub use checkers::{CHECKERS, Counts, Violation, is_demanded};
 pub use ledger::Journeys;
 pub use report::{Findings, Sample, StreamFinding};
 pub use run::Outcome;

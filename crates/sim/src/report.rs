@@ -1,6 +1,6 @@
 //! What a run found out about each topic.
 
-use crate::checkers::{Failover, longest_run_at_all};
+use crate::checkers::{Counts, Failover, longest_run_at_all};
 use crate::ledger::{Journeys, Ledger, Receipt};
 use crate::world::START;
 use contract::{Contract, Span, Time};
@@ -54,6 +54,8 @@ pub struct Findings {
     pub samples: Vec<Sample>,
     /// How long the run lasted.
     pub lasted: Span,
+    /// What happened, and what was looked at.
+    pub counts: Counts,
 }
 
 impl Findings {
@@ -63,6 +65,7 @@ impl Findings {
         [promotions, deaths]: [&[Time]; 2],
         samples: Option<Vec<Sample>>,
         lasted: Span,
+        mut counts: Counts,
     ) -> Findings {
         let streams = ledger.streams.iter().map(|stream| {
             let receipts = stream.receipts.iter().flatten();
@@ -81,13 +84,16 @@ impl Findings {
                 disturbed: all(|receipt| receipt.disturbed),
             }
         });
+        let streams: Vec<StreamFinding> = streams.collect();
+        counts.delivered = streams.iter().map(|stream| stream.calm.and(stream.disturbed).count).sum();
         Findings {
-            streams: streams.collect(),
+            streams,
             worst_failover: failover.worst,
             promotions: since_start(promotions),
             deaths: since_start(deaths),
             samples: samples.unwrap_or_default(),
             lasted,
+            counts,
         }
     }
 }

@@ -42,10 +42,10 @@ impl Copies {
         self.owed[host].clear();
     }
 
-    pub(super) fn promoted(&mut self, ledger: &Ledger, host: usize, life: Life) {
+    pub(super) fn promoted(&mut self, ledger: &Ledger, host: usize, life: Life) -> usize {
         self.owed[host].clear();
         if !self.assumed {
-            return;
+            return 0;
         }
         for (number, stream) in ledger.streams.iter().enumerate().filter(|(_, stream)| !stream.ended) {
             let next = stream.messages.len() as u64;
@@ -60,6 +60,7 @@ impl Copies {
                 }
             }
         }
+        self.owed[host].len()
     }
 
     pub(super) fn looks_at(

@@ -95,7 +95,28 @@ pub(crate) struct Devices {
     due: Vec<(u32, u64, Time)>,
 }
 
+/// What is looked at when a device's application is told something.
+pub(super) fn looked_at(word: &Word) -> &'static [&'static str] {
+    match word {
+        Word::Connected { .. } | Word::Refused { .. } => &[ACKNOWLEDGED],
+        Word::Message(taken) if taken.retained => &[RETAINED],
+        Word::Message(_) => &[ONCE],
+        Word::Subscribed { .. } | Word::Answered { .. } | Word::Nonsense(_) => &[],
+    }
+}
+
 impl Devices {
+    /// Messages that brokers have acknowledged.
+    pub(super) fn answered(&self) -> u64 {
+        let messages = self.streams.iter().flat_map(|stream| &stream.messages);
+        messages.filter(|message| message.answered.is_some()).count() as u64
+    }
+
+    /// Wills that had to be published.
+    pub(super) fn wills(&self) -> u64 {
+        self.due.len() as u64
+    }
+
     pub(super) fn new(scenario: &Scenario) -> Devices {
         let mut devices = Devices {
             devices: Vec::new(),

@@ -90,11 +90,96 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (devices::WILLS, devices::WILLS_STATEMENT),
 ];
 
+/// Whether a property is demanded in such runs: beyond the assumptions, losses, deadlines and copies are not.
+pub fn is_demanded(checker: &str, assumed: bool) -> bool {
+    assumed || ![losses::NAME, handover::NAME, lazy::NAME].contains(&checker)
+}
+
+/// What happened in runs, and how often each property was looked at: an empty check is seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// By the place in [`CHECKERS`]: how often it was looked whether the property holds.
+    pub checks: [u64; CHECKERS.len()],
+    /// Brokers that died.
+    pub deaths: u64,
+    /// Brokers that came to reign, the first time included.
+    pub promotions: u64,
+    /// Those of them that were handed the reign.
+    pub handovers: u64,
+    /// Connections or ways that were cut.
+    pub cuts: u64,
+    /// Clocks that were set.
+    pub clock_steps: u64,
+    /// Streams and subscriptions that were refused.
+    pub refusals: u64,
+    /// Messages that publishers handed over.
+    pub accepted: u64,
+    /// Messages that had to be copied, by their contracts.
+    pub needed_copies: u64,
+    /// Copies that were sent to a backup.
+    pub copies: u64,
+    /// Copies that a new primary had when it came to reign.
+    pub copies_taken_over: u64,
+    /// Messages that came to subscribers.
+    pub delivered: u64,
+}
+
+impl Counts {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Counts) {
+        self.checks.iter_mut().zip(other.checks).for_each(|(all, some)| *all += some);
+        let Counts { deaths, promotions, handovers, cuts, clock_steps, refusals, accepted, .. } = other;
+        let Counts { needed_copies, copies, copies_taken_over, delivered, .. } = other;
+        for (all, some) in [
+            (&mut self.deaths, deaths),
+            (&mut self.promotions, promotions),
+            (&mut self.handovers, handovers),
+            (&mut self.cuts, cuts),
+            (&mut self.clock_steps, clock_steps),
+            (&mut self.refusals, refusals),
+            (&mut self.accepted, accepted),
+            (&mut self.needed_copies, needed_copies),
+            (&mut self.copies, copies),
+            (&mut self.copies_taken_over, copies_taken_over),
+            (&mut self.delivered, delivered),
+        ] {
+            *all += some;
+        }
+    }
+
+    /// What happened, for people.
+    pub fn rows(&self) -> [(&'static str, u64); 11] {
+        [
+            ("messages handed over", self.accepted),
+            ("messages that came", self.delivered),
+            ("messages that needed a copy", self.needed_copies),
+            ("copies", self.copies),
+            ("copies that a new primary took over", self.copies_taken_over),
+            ("deaths of brokers", self.deaths),
+            ("reigns that began", self.promotions),
+            ("reigns that were handed over", self.handovers),
+            ("connections and ways that were cut", self.cuts),
+            ("clocks that were set", self.clock_steps),
+            ("refusals", self.refusals),
+        ]
+    }
+
+    fn looked(&mut self, checker: &str) {
+        self.looked_many(checker, 1);
+    }
+
+    fn looked_many(&mut self, checker: &str, times: u64) {
+        let checks = CHECKERS.iter().zip(&mut self.checks).find(|((name, _), _)| *name == checker);
+        checks.into_iter().for_each(|(_, checks)| *checks += times);
+    }
+}
+
 /// Hears everything.
 #[derive(Clone)]
 pub(crate) struct Watch {
     pub(crate) ledger: Ledger,
     violation: Option<Violation>,
+    counts: Counts,
     /// The lives of the brokers so far.
     lives: [Life; 2],
     /// The connections on which the brokers last stood by.
@@ -129,6 +214,7 @@ impl Watch {
         Watch {
             ledger: Ledger::new(scenario),
             violation: None,
+            counts: Counts::default(),
             lives: [Life::default(); 2],
             followed: [None; 2],
             calm_since: None,
@@ -164,9 +250,14 @@ impl Watch {
 
     /// The same for something that is noticed later than it happened.
     fn verdict_about(&mut self, now: Time, checker: &'static str, result: Result<(), (Time, String)>) {
-        if let Err((about, what)) = result
-            && self.violation.is_none()
-        {
+        self.counts.looked(checker);
+        if let Err((about, what)) = result {
+            self.break_off(now, checker, about, what);
+        }
+    }
+
+    fn break_off(&mut self, now: Time, checker: &'static str, about: Time, what: String) {
+        if self.violation.is_none() {
             let (at, about) = (now.since(START), about.since(START));
             self.violation = Some(Violation { checker, at, about, what });
         }
@@ -179,18 +270,26 @@ impl Watch {
     }
 
     pub(crate) fn judged(&mut self, now: Time, stream: u32, admitted: bool) {
+        self.counts.refusals += u64::from(!admitted);
         self.ledger.judge(stream, admitted);
         let result = self.admission.judged(&self.ledger, stream, admitted);
         self.verdict(now, admission::NAME, result);
     }
 
     pub(crate) fn subscribed(&mut self, now: Time, host: usize, subscription: u32, admitted: bool) {
+        self.counts.refusals += u64::from(!admitted);
         self.ledger.answer(now, host, subscription, admitted);
         let result = self.admission.subscribed(&self.ledger, host, admitted);
         self.verdict(now, admission::NAME, result);
     }
 
     pub(crate) fn accepted(&mut self, now: Time, stream: u32, seq: u64, stamped: Time) {
+        self.counts.accepted += 1;
+        // Copies are needed where a message may be dispatched later than they have to be there (F5).
+        let needs = |stream: &ledger::Stream| {
+            stream.deadlines.is_some_and(|terms| terms.dispatch > terms.replication)
+        };
+        self.counts.needed_copies += u64::from(self.ledger.stream(stream).is_some_and(needs));
         let result = admission::accepted(&self.ledger, stream);
         self.verdict(now, admission::NAME, result);
         self.ledger.accept(stream, seq, now, stamped);
@@ -265,6 +364,7 @@ impl Watch {
     /// A device's application was told something.
     pub(crate) fn device_heard(&mut self, now: Time, device: usize, word: &Word) {
         let result = self.devices.heard(now, device, word, &self.ledger);
+        devices::looked_at(word).iter().for_each(|checker| self.counts.looked(checker));
         self.device_verdict(now, result);
     }
 
@@ -272,12 +372,13 @@ impl Watch {
     pub(crate) fn crossed(&mut self, now: Time, host: usize, got: &Got) {
         let name = self.ledger.subscriber_of(host).map_or("?", |index| &self.ledger.subscribers[index].name);
         let result = self.devices.crossed(now, name, got.stream, got.seq, got.intact);
+        self.counts.looked(devices::ONCE);
         self.device_verdict(now, result);
     }
 
     fn device_verdict(&mut self, now: Time, result: devices::Verdict) {
         if let Err((checker, about, what)) = result {
-            self.verdict_about(now, checker, Err((about, what)));
+            self.break_off(now, checker, about, what);
         }
     }
 
@@ -371,6 +472,7 @@ impl Watch {
             }
             MessageKind::Replicate => {
                 stream.copies += 1;
+                self.counts.copies += 1;
                 stream.trace(host, life, note.seq, ledger::COPIED);
                 let calm = self.calm_since;
                 let lazy =
@@ -424,12 +526,14 @@ impl Watch {
         match told {
             Told::Promoted { reign, cause, .. } => {
                 self.promotions.push(now);
+                self.counts.handovers += u64::from(*cause == PromotionCause::Handover);
                 self.losses.promoted(now, *cause);
                 self.devices.promoted(now, host, *cause == PromotionCause::Handover);
                 self.served.promoted(now, host);
                 let result = self.reigns.promoted(host, *reign);
                 self.verdict(now, reigns::NAME, result);
-                self.copies.promoted(&self.ledger, host, self.lives[host]);
+                self.counts.copies_taken_over +=
+                    self.copies.promoted(&self.ledger, host, self.lives[host]) as u64;
                 self.failover.promoted(host);
                 self.disturbed(now);
             }
@@ -493,6 +597,8 @@ impl Watch {
         strike: &Strike,
     ) {
         self.disturbed(now);
+        self.counts.cuts += u64::from(matches!(act, Act::Break { .. } | Act::Partition { .. }));
+        self.counts.clock_steps += u64::from(matches!(act, Act::ClockStep { .. }));
         if matches!(act, Act::Graphs { .. }) || self.is_about_devices(act) {
             // It takes nothing away from what is promised but what `served` says.
             return;
@@ -587,6 +693,8 @@ impl Watch {
         let result = self.progress.ends(&self.ledger, &self.served);
         self.verdict_about(now, progress::NAME, result);
         let result = self.devices.ends();
+        self.counts.looked_many(devices::ACKNOWLEDGED, self.devices.answered());
+        self.counts.looked_many(devices::WILLS, self.devices.wills());
         self.device_verdict(now, result);
         if self.assumed {
             let result = self.handover.ends(&self.ledger, &self.served);
@@ -597,7 +705,9 @@ impl Watch {
     }
 
     pub(crate) fn findings(&mut self, lasted: Span) -> Findings {
+        self.counts.deaths = self.deaths.len() as u64;
+        self.counts.promotions = self.promotions.len() as u64;
         let moments = [self.promotions.as_slice(), &self.deaths];
-        Findings::of(&self.ledger, &self.failover, moments, self.samples.take(), lasted)
+        Findings::of(&self.ledger, &self.failover, moments, self.samples.take(), lasted, self.counts)
     }
 }

@@ -12,6 +12,8 @@ const BUILT_FROM: &str = match option_env!("VERGE_COMMIT") {
     Some(commit) => commit,
     None => env!("CARGO_PKG_VERSION"),
 };
+/// In so many runs, each property is looked at.
+const ENOUGH_RUNS: u64 = 1_000;
 /// So many violating runs are described.
 const VIOLATIONS_SHOWN: usize = 5;
 
@@ -59,7 +61,7 @@ pub struct Survey {
     real_s: f64,
     times_real_time: f64,
     steps: u64,
-    checkers: Vec<Checker>,
+    pub checkers: Vec<Checker>,
     violations: Vec<Violation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub story: Vec<String>,
@@ -109,15 +111,28 @@ impl Survey {
         Ok(survey)
     }
 
+    /// Properties of which nothing was looked at, where there were so many runs that something should have been.
+    pub fn unseen(&self, is_demanded: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let unseen = |checker: &&Checker| checker.checks == Some(0) && is_demanded(checker.name);
+        let enough = self.runs >= ENOUGH_RUNS;
+        self.checkers.iter().filter(|_| enough).filter(unseen).map(|checker| checker.name).collect()
+    }
+
     /// The checkers' table, the first violations, and one line about everything. `found` is part of that line.
     pub fn show(&self, found: &str) -> Result<(), Trouble> {
-        let mut shown = table(&["checker", "what must hold", "violations"], &[2]);
+        let mut shown = table(&["checker", "what must hold", "checks", "violations"], &[2, 3]);
         for checker in &self.checkers {
-            shown.add_row([checker.name, checker.statement, &checker.violations.to_string()]);
+            let checks = checker.checks.map_or_else(String::new, |checks| checks.to_string());
+            shown.add_row([checker.name, checker.statement, &checks, &checker.violations.to_string()]);
         }
         line(&shown.to_string())?;
         for violation in self.violations.iter().take(VIOLATIONS_SHOWN) {
             line(&format!("seed {}: {}\n  again: {}", violation.seed, violation.what, violation.replay))?;
+        }
+        if self.violations.len() > VIOLATIONS_SHOWN {
+            let seeds: Vec<String> =
+                self.violations.iter().map(|violation| violation.seed.to_string()).collect();
+            line(&format!("all seeds with violations: {}", seeds.join(" ")))?;
         }
         line(&format!(
             "verge {}: {} with seeds from {} ({} weather), {found}{} steps; {:.1} s simulated in {:.1} s, {:.0} times real time",

@@ -6,9 +6,10 @@ use super::retyped;
 use super::runs::{self, Checker, DIFFERS, Runs};
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;
-use crate::output::{Outcome, Trouble, json, line, yes};
+use crate::output::{Outcome, Trouble, json, line, table, yes};
 use serde::Serialize;
-use sim::{CHECKERS, Scenario, Weather, World, scenario_of};
+use sim::{CHECKERS, Counts, Scenario, Weather, World, scenario_of};
+use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 
 #[derive(Serialize)]
@@ -16,6 +17,7 @@ struct Report {
     #[serde(flatten)]
     survey: Survey,
     deaths: u64,
+    found: BTreeMap<&'static str, u64>,
 }
 
 /// Runs so many made-up deployments.
@@ -27,30 +29,45 @@ pub fn run(arguments: &SimArguments, count: u64, format: Format) -> Outcome {
         let scenario = scenario_of(seed, weather);
         Played::of(|| play(&scenario, seed), arguments.twice)
     };
-    let mut deaths = 0;
-    let take = |died| deaths += died;
+    let mut counts = Counts::default();
+    let take = |found: Counts| counts.add(&found);
     let survey = Survey::make(&runs, arguments.beyond, checkers, play, take, |seed, flaw| {
         retyped::of_random(arguments.beyond, flaw.checker == DIFFERS, seed)
     })?;
-    let mut report = Report { survey, deaths };
+    let found = counts.rows().into_iter().collect();
+    let mut report = Report { survey, deaths: counts.deaths, found };
+    for (checker, checks) in report.survey.checkers.iter_mut().zip(counts.checks) {
+        checker.checks = Some(checks);
+    }
     if arguments.trace {
         report.survey.story = story(&scenario_of(arguments.seed, weather), arguments.seed);
     }
     match format {
         Format::Json => json(&report)?,
-        Format::Table => show(&report)?,
+        Format::Table => show(&report, &counts)?,
     }
-    Ok(yes(report.survey.holds))
+    let holds = report.survey.holds;
+    if holds && counts.delivered == 0 {
+        return Err(Trouble("no message came in any of the runs: nothing was looked at".to_owned()));
+    }
+    let unseen = report.survey.unseen(|checker| sim::is_demanded(checker, !arguments.beyond));
+    if holds && !unseen.is_empty() {
+        return Err(Trouble(format!(
+            "in {count} runs nothing was looked at of: {}. These properties are as good as switched off; please report this",
+            unseen.join(", ")
+        )));
+    }
+    Ok(yes(holds))
 }
 
-fn play(scenario: &Scenario, seed: u64) -> Played<u64> {
+fn play(scenario: &Scenario, seed: u64) -> Played<Counts> {
     let outcome = World::play(scenario, seed);
     Played {
         flaw: runs::flaw_of(&outcome),
         lasted: outcome.lasted,
         steps: outcome.steps,
         hash: outcome.hash,
-        findings: outcome.findings.deaths.len() as u64,
+        findings: outcome.findings.counts,
     }
 }
 
@@ -64,7 +81,12 @@ fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
     lines
 }
 
-fn show(report: &Report) -> Result<(), Trouble> {
+fn show(report: &Report, counts: &Counts) -> Result<(), Trouble> {
     report.survey.story.iter().try_for_each(|told| line(told))?;
+    let mut found = table(&["what happened", "count"], &[1]);
+    for (name, count) in counts.rows() {
+        found.add_row([name, &count.to_string()]);
+    }
+    line(&found.to_string())?;
     report.survey.show(&format!("{} of a broker, ", number_of(report.deaths, "death", "deaths")))
 }

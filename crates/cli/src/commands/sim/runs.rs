@@ -38,6 +38,9 @@ pub struct Checker {
     pub name: &'static str,
     /// What must hold.
     pub statement: &'static str,
+    /// How often it was looked whether it does, in all runs; nothing where that is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checks: Option<u64>,
     /// Runs in which it did not.
     pub violations: usize,
 }
@@ -55,7 +58,7 @@ impl Checker {
         let panics = (PANIC, "no assertion of the product fails");
         let differs = twice.then_some((DIFFERS, "the same seed always gives the same run"));
         let all = known.iter().copied().chain([panics]).chain(differs);
-        all.map(|(name, statement)| Checker { name, statement, violations: 0 }).collect()
+        all.map(|(name, statement)| Checker { name, statement, checks: None, violations: 0 }).collect()
     }
 
     /// Adds a flawed run to its checker.
