@@ -92,7 +92,7 @@ const ECHO_SLACK: u64 = 2;
 /// What is off by more heartbeats than this counts as so much.
 const OUTLIER: u64 = 4;
 /// More heartbeats in a row than a lossy link loses.
-const OUTAGE: u64 = 8;
+const OUTAGE: u64 = 4;
 /// How many mean deviations a heartbeat may be late.
 const DEVIATIONS: u64 = 4;
 
@@ -191,10 +191,11 @@ impl Liveness {
         // Who is heard and hears nothing is cut off as well: it would not know who reigns, and nobody could publish there.
         let there_and_back = self.heard.round_trip.map_or(0, |it| it.mean.0 / self.hearing.every.0) as u64;
         let unheard = (self.sent - self.heard.echoed).saturating_sub(there_and_back + ECHO_SLACK);
-        let silence = self.hearing.every * u64::from(self.heard.ticks).max(unheard);
+        let ticks = u64::from(self.heard.ticks);
         Some(Evidence {
             node: companion.node,
-            silence,
+            silence: self.hearing.every * ticks.max(unheard),
+            unheard: self.hearing.every * ticks,
             patience: self.patience(),
             still: self.heard.still,
             heard: self.heard.count,

@@ -779,10 +779,18 @@ impl Pair {
         if Mutant::IgnoreHeartbeats.is_on() {
             return None;
         }
-        Some(
-            evidence.silence < self.patience_for(now, evidence.patience)
-                && evidence.still < self.detection.stall,
-        )
+        let silence = self.counted_silence(&evidence);
+        Some(silence < self.patience_for(now, evidence.patience) && evidence.still < self.detection.stall)
+    }
+
+    /// What counts of a silence. Whoever is heard and hears nothing would not know who reigns, so that it counts as silent; but where this
+    /// broker was deposed by it, or has not been told everything, it is this one that is not heard, and a reign that it took would be
+    /// nobody's but its own.
+    fn counted_silence(&self, evidence: &Evidence) -> Span {
+        match self.role {
+            Role::Backup { synced: false, .. } => evidence.unheard,
+            _ => evidence.silence,
+        }
     }
 
     fn go_first(&mut self, news: News) -> Decision {
@@ -835,7 +843,7 @@ impl Pair {
     fn next_poll_within(&self, now: Time, evidence: Option<Evidence>) -> Span {
         let poll = self.detection.poll;
         let waits = self.poll.misses > 0 && self.lives(now, evidence) == Some(true);
-        let left = evidence.filter(|_| waits).map_or(poll, |it| it.patience - it.silence);
+        let left = evidence.filter(|_| waits).map_or(poll, |it| it.patience - self.counted_silence(&it));
         // Not more often than heartbeats come.
         left.max(self.detection.hearing().every).min(poll)
     }

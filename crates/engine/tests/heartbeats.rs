@@ -16,13 +16,14 @@ const OTHER: u64 = 10;
 const ALIVE: Evidence = Evidence {
     node: NodeId(OTHER),
     silence: Span::millis(5),
+    unheard: Span::millis(5),
     patience: Span::millis(20),
     still: Span::ZERO,
     heard: 1,
     round_trip: None,
     loss_ppm: 0,
 };
-const SILENT: Evidence = Evidence { silence: Span::millis(20), ..ALIVE };
+const SILENT: Evidence = Evidence { silence: Span::millis(20), unheard: Span::millis(20), ..ALIVE };
 
 /// A broker that stands by and knows everything, and its connection to the primary.
 fn backup() -> (Alone<BrokerNode<Log>>, LinkId) {
@@ -128,7 +129,7 @@ fn a_suspicion_that_was_wrong_makes_it_wait_longer() {
     assert!(broker.state().follows(primary));
     broker.pass(Span::millis(41));
     assert!(!broker.state().is_primary());
-    broker.hear(Some(Evidence { silence: Span::millis(40), ..ALIVE }));
+    broker.hear(Some(Evidence { silence: Span::millis(40), unheard: Span::millis(40), ..ALIVE }));
     broker.pass(Span::millis(41));
     assert!(broker.state().is_primary(), "twice the patience, and not more");
 }
@@ -168,6 +169,21 @@ fn no_wrong_suspicion_makes_a_death_be_noticed_later_than_contracts_count_with()
     broker.tell(primary, &reign(Standing::Primary, OTHER, 9));
     broker.tell(primary, &Frame::Synced);
     assert!(broker.state().follows(primary));
+    broker.pass(Span::millis(41));
+    assert!(broker.state().is_primary());
+}
+
+#[test]
+fn whoever_is_deposed_and_not_heard_by_its_successor_leaves_it_the_reign() {
+    let (mut broker, link) = primary();
+    broker.tell(link, &reign(Standing::Primary, OTHER, 5));
+    assert!(broker.state().follows(link), "deposed");
+    // What it says does not reach the successor, which has told it nothing and cannot know that it is followed.
+    broker.hear(Some(Evidence { silence: Span::secs(1), ..ALIVE }));
+    broker.pass(Span::secs(1));
+    assert!(!broker.state().is_primary(), "two would reign, and each know what the other does not");
+    // The successor dies.
+    broker.hear(Some(Evidence { silence: Span::secs(1), ..SILENT }));
     broker.pass(Span::millis(41));
     assert!(broker.state().is_primary());
 }

@@ -64,7 +64,7 @@ struct Board {
 }
 
 /// The time of writing, whether there is anything, and the fields of [`Evidence`].
-const FIELDS: usize = 9;
+const FIELDS: usize = 10;
 /// Datagrams looked at for each heartbeat that is sent.
 const BATCH: usize = 16;
 /// Words that may wait; a pair changes its mind far less often than the thread looks.
@@ -228,7 +228,7 @@ impl Board {
     fn write(&self, now: Time, evidence: Option<Evidence>) {
         let mut fields = [0; FIELDS];
         if let Some(it) = evidence {
-            let spans = [it.silence, it.patience, it.still].map(|span| span.as_nanos_u64());
+            let spans = [it.silence, it.patience, it.still, it.unheard].map(|span| span.as_nanos_u64());
             let round_trip = it.round_trip.map_or(u64::MAX, |span| span.as_nanos_u64());
             fields = [
                 now.0,
@@ -240,6 +240,7 @@ impl Board {
                 it.heard,
                 round_trip,
                 u64::from(it.loss_ppm),
+                spans[3],
             ];
         }
         let version = self.version.load(Ordering::Relaxed);
@@ -260,7 +261,7 @@ impl Board {
                 std::hint::spin_loop();
                 continue;
             }
-            let [written, some, node, silence, patience, still, heard, round_trip, loss] = fields;
+            let [written, some, node, silence, patience, still, heard, round_trip, loss, unheard] = fields;
             if some == 0 || now.since(Time(written)) > stale {
                 return None;
             }
@@ -268,6 +269,7 @@ impl Board {
             return Some(Evidence {
                 node: NodeId(node),
                 silence: span(silence),
+                unheard: span(unheard),
                 patience: span(patience),
                 still: span(still),
                 heard,

@@ -31,7 +31,7 @@ use crate::packet::{
 };
 use crate::records::Records;
 use crate::retained::Retained;
-use crate::session::{Session, Sessions};
+use crate::session::{ALL_SENT, Session, Sessions};
 use crate::settings::Settings;
 use crate::slab::Slab;
 use crate::stats::Stats;
@@ -343,7 +343,11 @@ impl<R: Rules> Gateway<R> {
         let one = |session: &Session| {
             let (client, queued, flights) = (&session.client, session.queue.len(), session.flights.len());
             let state = if session.link.is_some() { "connected" } else { "away" };
-            format!("{client} ({state}): {queued} queued, {flights} of {} on their way; ", session.window)
+            let again = if session.resend_from == ALL_SENT { "" } else { ", which are sent again" };
+            format!(
+                "{client} ({state}): {queued} queued, {flights} of {} on their way{again}; ",
+                session.window
+            )
         };
         let all: String = sessions.filter(waits).map(one).collect();
         format!("{all}{} bodies", self.bodies.len())

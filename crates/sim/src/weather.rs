@@ -45,12 +45,14 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
         maker.add_devices(&mut scenario);
     }
     maker.random = Rng::with_seed(seed ^ SALT.rotate_left(41));
-    if maker.one_in(4) {
+    let changes = scenario.faults.iter().any(|fault| matches!(fault.act, Act::Graphs { .. }));
+    let processes = changes || !scenario.processing.is_empty();
+    // What comes at once after a cut is more than operators have been planned for.
+    if maker.one_in(4) && (weather == Weather::Beyond || !processes) {
         maker.cut_off_from_the_primary(&mut scenario);
     }
     // How old inputs of operators may be is counted by clocks as well.
-    let changes = scenario.faults.iter().any(|fault| matches!(fault.act, Act::Graphs { .. }));
-    if weather == Weather::Assumed && (changes || !scenario.processing.is_empty()) {
+    if weather == Weather::Assumed && processes {
         scenario.faults.retain(|fault| !is_step(fault));
     }
     scenario

@@ -112,8 +112,10 @@ pub struct Heartbeat {
 pub struct Evidence {
     /// Of which process.
     pub node: NodeId,
-    /// For how long it has been silent, counted in heartbeats sent here.
+    /// For how long it has been silent, or has not heard this broker, counted in heartbeats sent here.
     pub silence: Span,
+    /// For how long it has been silent, whether or not it hears this broker.
+    pub unheard: Span,
     /// For how long it may be, as its heartbeats come.
     pub patience: Span,
     /// For how long its data thread had been in one turn, when that was last heard.

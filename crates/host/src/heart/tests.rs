@@ -82,6 +82,7 @@ fn what_is_read_belongs_together() {
     let evidence = |n: i64| Evidence {
         node: NodeId(n as u64),
         silence: Span(n),
+        unheard: Span(n + 9),
         patience: Span(n),
         still: Span(n),
         heard: n as u64,

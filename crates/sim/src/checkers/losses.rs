@@ -148,9 +148,12 @@ impl Losses {
         let since = if relayed { self.cut.remove(&host) } else { self.cut.get(&host).copied() };
         let Some(since) = since else { return };
         let until = self.way_by.get(&host).copied().unwrap_or(Time::NEVER);
+        let on_the_way = ledger.delays.publisher_to_broker;
         for (number, next) in next {
             let Some(stream) = ledger.stream_mut(*number) else { continue };
-            let from = stream.messages.partition_point(|message| message.accepted < since) as u64;
+            // What was on its way to the primary when its way was cut dies with the connection, which is given up.
+            let begin = since - on_the_way;
+            let from = stream.messages.partition_point(|message| message.accepted < begin) as u64;
             let end = stream.messages.partition_point(|message| message.accepted < until) as u64;
             let to = next.saturating_sub(u64::from(stream.contract.retain)).min(end);
             let lost = self.sent_in_vain.iter().filter(|(of, seq)| of == number && *seq < to);

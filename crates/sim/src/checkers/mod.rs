@@ -322,6 +322,7 @@ impl Watch {
             receipt.take(got.seq)
         });
         self.verdict(now, lateness::NAME, result);
+        self.counts.looked(duplicates::NAME);
         if let Some(calm) = self.calm_since
             && let Some(stream) = self.ledger.stream(got.stream)
         {

@@ -3,6 +3,7 @@
 use super::Maker;
 use crate::scenario::{Act, DeviceSpec, DeviceTopic, Fault, LastWrites, Latency, Scenario, Target, When};
 use contract::Span;
+use engine::driving::DRAINED_BYTES;
 use mqtt::packet::Version;
 
 impl Maker {
@@ -107,7 +108,8 @@ impl Maker {
                 limits.queue_messages = self.random.usize(1..50);
             }
             if self.one_in(4) {
-                limits.backlog_bytes = self.random.usize(100..5_000);
+                // No less can be configured: a connection is said to have room again once less than that waits on it.
+                limits.backlog_bytes = DRAINED_BYTES + self.random.usize(100..5_000);
             }
             if self.one_in(4) {
                 limits.queue_bytes = self.random.usize(1_000..100_000);
