@@ -294,7 +294,12 @@ fn a_store_comes_back_without_a_restart_when_there_is_room() {
     assert!(!stores.get(0, "/readyz").contains("store_"));
     assert!(stores.log(0).contains("the store is back"), "{}", stores.log(0));
     wait_until("the last change", || {
-        has(&stores.folder(0), "stored") == stores.row(0).unwrap()["known_changes"]
+        let (stored, row) = (has(&stores.folder(0), "stored"), stores.row(0).unwrap());
+        let is_so = stored == row["known_changes"];
+        if !is_so {
+            println!("{stored} are stored: {row}");
+        }
+        is_so
     });
     stores.kill_both();
     stores.run(0);

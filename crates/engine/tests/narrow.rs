@@ -76,7 +76,8 @@ fn it_is_told_that_it_is_slow_and_so_is_the_operator() {
     assert!((2..=4).contains(&told.len()), "one every ten seconds: {told:?}");
     let last = told.last().unwrap();
     assert_eq!(last.span, Span::secs(10));
-    assert!((NARROW * 9 / 10..=NARROW).contains(&last.rate), "{last}");
+    // What has arrived is counted in whole segments.
+    assert!((NARROW * 9 / 10..=NARROW + 1_500).contains(&last.rate), "{last}");
     assert!(last.dropped > 3_000 && last.dropped < last.waited, "{last}");
     let log = world.log(0).to_vec();
     let lines: Vec<_> =

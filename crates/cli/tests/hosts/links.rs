@@ -35,6 +35,8 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
     };
     let plant = Plant::start(&lab, "");
     let payload = "x".repeat(LOAD_BYTES);
+    // What nobody wants need not be copied.
+    lab.guest(4).spawn("verge sub -c /lab/verge.toml -t load/# > /dev/null");
     for load in 0..LOADS {
         lab.guest(3).spawn(&format!(
             "verge pub -c /lab/verge.toml -t load/{load} -m {payload} --period 50ms --deadline 500ms --loss 2 --retain 23 --repeat 1000000"

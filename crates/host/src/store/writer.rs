@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The time from a failure to the next attempt, which doubles up to the longest.
 const REST: Duration = Duration::from_secs(2);
-const REST_MAX: Duration = Duration::from_secs(60);
+const REST_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
