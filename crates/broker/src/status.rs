@@ -131,6 +131,16 @@ const ANSWERS_BYTES_MAX: usize = 1 << 20;
 const MEMORY: Span = Span::secs(60);
 
 impl Broker {
+    /// The share of a processor that what is admitted takes.
+    pub fn utilisation(&self) -> f64 {
+        self.admission.utilisation()
+    }
+
+    /// The number of a stream, by its topic and its publisher.
+    pub fn stream_of(&self, topic: &str, publisher: &str) -> Option<u32> {
+        self.table.find_stream(self.table.find_topic(topic)?, publisher)
+    }
+
     /// Sends a snapshot, and rows of streams and operators if asked for.
     pub(crate) fn send_status(
         &mut self,

@@ -120,3 +120,40 @@ fn the_configurations_that_the_readme_shows_are_right() {
     let topics = folder.write("topics.toml", topics.collect::<String>() + COSTS);
     folder.run(["check".as_ref(), topics.as_os_str()]).must(0, &["yes"]);
 }
+
+/// The operator of the README, with a deadline that no broker can dispatch within.
+fn readme(deadline: &str) -> String {
+    format!(
+        "{COSTS}[[topic]]\nfilter = \"turbine/+/vibration\"\nperiod = \"50ms\"\ndeadline = \"20ms\"\nretain = 2\nstreams = 3\n\
+         [[source]]\ntopic = \"turbine/+/vibration\"\ntype = \"f32\"\n\
+         [[operator]]\nname = \"rms\"\nkind = \"rms\"\ninputs = [\"turbine/+/vibration\"]\nwindow = 16\noutput = \"turbine/+/rms\"\n\
+         deadline = \"{deadline}\"\ncost = \"10us\"\n"
+    )
+}
+
+#[test]
+fn results_that_no_broker_would_carry_are_refused_by_check_and_graph() {
+    let folder = Folder::new();
+    folder.write("good.toml", readme("20ms"));
+    folder.write("bad.toml", readme("1900us"));
+    for command in ["check", "graph"] {
+        folder.run([command, "good.toml"]).must(0, &["turbine/+/rms"]);
+        folder.run([command, "bad.toml"]).must(1, &["turbine/+/rms", "NO", "brokers refuse the results on"]);
+    }
+}
+
+#[test]
+fn what_a_broker_refuses_for_its_limits_is_refused_by_check() {
+    let topic = |more: &str| format!("{COSTS}[[topic]]\nfilter = \"t/+\"\nperiod = \"50ms\"\n{more}");
+    let refused = |text: String, words: &[&str]| {
+        let folder = Folder::new();
+        folder.write("plant.toml", text);
+        folder.run(["check", "plant.toml"]).must(1, words);
+    };
+    refused(topic("retain = 65536\n"), &["limits.ring_slots_max"]);
+    refused(
+        topic("retain = 2\nsize = \"1MiB\"\nstreams = 40\n[limits]\nstore = \"64MiB\"\n"),
+        &["of 40 streams fit", "bytes of memory"],
+    );
+    refused(topic("retain = 2\nstreams = 9\n[limits]\nstreams = 8\n"), &["only 8 of 9", "limits.streams"]);
+}

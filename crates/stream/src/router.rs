@@ -374,7 +374,12 @@ impl Router {
         self.refused
     }
 
-    /// What an outlet publishes.
+    /// All topics of results that there are at present, with their numbers.
+    pub fn outputs(&self) -> impl Iterator<Item = (u32, &Arc<Output>)> {
+        self.outputs.iter().map(|(number, output)| (*number, output))
+    }
+
+    /// A topic of results, by its number.
     pub fn output(&self, index: u32) -> Option<&Arc<Output>> {
         self.outputs.get(&index)
     }

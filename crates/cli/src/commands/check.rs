@@ -3,6 +3,7 @@
 use super::broker::processing::longest_rest;
 use super::broker::{costs, supply};
 use super::graph::{LevelRow, OutputRow, Study, show_levels, show_outputs};
+use super::rehearsal::{Answer, Refused, Rehearsal};
 use crate::arguments::Format;
 use crate::config::{Config, TopicFamily};
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
@@ -52,11 +53,11 @@ struct Operators {
 
 impl Operators {
     /// Nothing where no operator is configured.
-    fn new(config: &Config) -> Result<Option<Operators>, Trouble> {
+    fn new(config: &Config, refused: Refused) -> Result<Option<Operators>, Trouble> {
         if config.processing.graphs.is_empty() {
             return Ok(None);
         }
-        let study = Study::new(config)?;
+        let study = Study::with(config, refused)?;
         Ok(Some(Operators {
             processors: study.capacity(),
             preemptive: study.processors.preemptive,
@@ -81,15 +82,17 @@ impl Operators {
 pub fn run(config: &Config, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission);
     let supply = supply(&config.admission, blocking + longest_rest(config));
-    let mut admission = Admission::new(config.delays, config.links.clone(), costs, supply)
+    let admission = Admission::new(config.delays, config.links.clone(), costs, supply)
         .with_lazy(config.replication.lazy());
-    let rows: Vec<Row> = config.topics.iter().map(|family| admit(&mut admission, family)).collect();
+    let rehearsal = Rehearsal::of(config, costs, blocking)?;
+    let answered = config.topics.iter().zip(&rehearsal.families);
+    let rows: Vec<Row> = answered.map(|(family, answer)| answer_row(&admission, family, answer)).collect();
     let micros = |span: Span| span.0 as f64 / 1e3;
-    let operators = Operators::new(config)?;
+    let operators = Operators::new(config, rehearsal.results)?;
     let kept = operators.as_ref().is_none_or(Operators::kept);
     let report = Report {
         admitted: rows.iter().all(|row| row.admitted) && kept,
-        utilisation: admission.utilisation(),
+        utilisation: rehearsal.utilisation,
         share: config.admission.share,
         costs_us: [micros(costs.arrival), micros(costs.dispatch), micros(costs.replication)],
         topics: rows,
@@ -107,6 +110,18 @@ pub fn run(config: &Config, format: Format) -> Outcome {
         }
     }
     Ok(yes(report.admitted))
+}
+
+/// What a broker says of a family.
+fn answer_row(admission: &Admission, family: &TopicFamily, answer: &Answer) -> Row {
+    let contract = &family.rule.contract;
+    let reason = match (&answer.refusal, answer.admitted) {
+        (None, _) => String::new(),
+        (Some(refusal), 0) => refusal.clone(),
+        (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
+    };
+    let upstream = admission.delays().publisher_to_broker;
+    row(family, contract, admission.plan(contract).ok(), upstream, answer.utilisation, reason)
 }
 
 pub(super) fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {

@@ -12,6 +12,7 @@ pub mod kv;
 mod metrics;
 mod operator;
 mod publish;
+mod rehearsal;
 mod replay;
 mod sim;
 mod status;

@@ -344,7 +344,7 @@ fn nonce() -> wire::Nonce {
     nonce
 }
 
-fn settings(
+pub(super) fn settings(
     config: &Config,
     own: &BrokerAddress,
     has_peer: bool,

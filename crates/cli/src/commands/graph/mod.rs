@@ -41,7 +41,8 @@ pub fn run(config: &Config, svg: Option<&Path>, as_json: bool) -> Outcome {
     } else {
         show(&report)?;
     }
-    Ok(yes(true))
+    let kept = report.graphs.iter().flat_map(|graph| &graph.outputs).all(|output| output.kept);
+    Ok(yes(kept))
 }
 
 fn show(report: &Report) -> Result<(), Trouble> {

@@ -2,10 +2,11 @@
 
 use super::super::broker::costs;
 use super::super::broker::processing::longest_rest;
+use super::super::rehearsal::{Refused, Rehearsal};
 use super::measure::{Cost, measure};
 use crate::config::Config;
 use crate::output::Trouble;
-use contract::Span;
+use contract::{Span, TopicFilter};
 use serde::Serialize;
 use stream::{
     Analysis, Costed, Factory, Graph, GraphSpec, NoBound, Origin, Processors, Response, Source, Violation,
@@ -19,6 +20,8 @@ pub struct Study {
     /// What they run on.
     pub processors: Processors,
     analysis: Analysis,
+    /// Topics of results that a broker would not carry, and why.
+    refused: Refused,
 }
 
 /// One graph.
@@ -96,7 +99,14 @@ pub struct GraphRow {
 impl Study {
     /// Builds the graphs, measures what nobody said, and analyses them.
     pub fn new(config: &Config) -> Result<Study, Trouble> {
-        Study::on(config, &*config.kinds, processors(config))
+        let (costs, blocking) = costs(&config.admission);
+        Study::with(config, Rehearsal::of(config, costs, blocking)?.results)
+    }
+
+    /// The same where a broker has been asked already which results it would not carry.
+    pub fn with(config: &Config, refused: Refused) -> Result<Study, Trouble> {
+        let study = Study::on(config, &*config.kinds, processors(config))?;
+        Ok(Study { refused, ..study })
     }
 
     /// The same on given processors.
@@ -123,7 +133,7 @@ impl Study {
             })
             .collect();
         let analysis = analyse(&costed, levels, &processors);
-        Ok(Study { graphs, processors, analysis })
+        Ok(Study { graphs, processors, analysis, refused: Refused::new() })
     }
 
     /// By level.
@@ -189,7 +199,7 @@ impl Study {
         let studied = &self.graphs[number];
         let consumer = &studied.graph.consumers[output];
         let bound = self.response(number, consumer.operator).map(|response| response.bound);
-        let reason = self.refusal(studied, consumer, bound);
+        let reason = self.refusal(studied, consumer, bound).or_else(|| self.refused(&consumer.name));
         OutputRow {
             topic: consumer.name.clone(),
             operator: studied.graph.operators[consumer.operator].source.name.clone(),
@@ -199,6 +209,13 @@ impl Study {
             kept: reason.is_none(),
             reason: reason.unwrap_or_default(),
         }
+    }
+
+    /// Why a broker would not carry an output.
+    fn refused(&self, output: &str) -> Option<String> {
+        let pattern: TopicFilter = output.parse().ok()?;
+        let (topic, reason) = self.refused.iter().find(|(topic, _)| pattern.matches(topic))?;
+        Some(format!("brokers refuse the results on `{topic}`: {reason}"))
     }
 
     /// Why an output cannot be promised, with the numbers and what would do.

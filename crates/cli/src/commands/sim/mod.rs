@@ -6,7 +6,7 @@ mod deployment;
 mod faults;
 mod hosts;
 pub(super) mod made_up;
-mod names;
+pub(super) mod names;
 mod own;
 pub(super) mod picture;
 mod random;
