@@ -51,7 +51,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::LeaveNoWill, "wills", Weather::Assumed, 120),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
     (Mutant::KeepOldClock, "clocks", Weather::Assumed, 200),
-    (Mutant::TrustClock, "progress", Weather::Beyond, 400),
+    (Mutant::TrustClock, "failover", Weather::Assumed, 2_000),
     (Mutant::LetNobodyThrough, "losses", Weather::Assumed, 200),
 ];
 
