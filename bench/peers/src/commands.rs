@@ -64,6 +64,8 @@ impl Link {
             password: Secret(""),
             knows: wire::Knows::NOTHING,
         }));
+        // Whoever has not said who it is for two seconds is sent away.
+        link.send()?;
         Ok(link)
     }
 

@@ -245,9 +245,15 @@ impl Network {
             return;
         };
         connection.held = false;
-        let bytes = std::mem::take(&mut connection.partial);
-        let used = handle(&bytes, self);
-        self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+        let mut bytes = std::mem::take(&mut connection.partial);
+        let used = handle(&bytes, self).min(bytes.len());
+        // What waits for many turns keeps its room.
+        if let Some(connection) = self.get(index).filter(|connection| connection.partial.is_empty()) {
+            bytes.drain(..used);
+            connection.partial = bytes;
+        } else {
+            self.keep_partial(index, bytes.get(used..).unwrap_or(&[]));
+        }
     }
 
     fn keep_partial(&mut self, index: u32, rest: &[u8]) {
