@@ -46,6 +46,8 @@ pub struct Routed<'a> {
     pub contract: &'a Contract,
     /// How it came, if through another protocol: [`MessageFlags::TRUTHS`].
     pub truths: MessageFlags,
+    /// What is wrong with it in time, if operators made it: [`MessageFlags::OUT_OF_DATE`], [`MessageFlags::APART`].
+    pub marks: MessageFlags,
     /// What belongs to it besides the payload.
     pub trailer: &'a [u8],
     /// What it carries.

@@ -427,7 +427,9 @@ impl Topic {
             let Record { publisher, incarnation, .. } = &*stream.record;
             let origin = Origin { publisher, incarnation: *incarnation, seq };
             let contract = &self.contract;
-            out.deliver(now, route, &Routed { origin, created, again, contract, truths, trailer, payload });
+            let marks = marks.only(MessageFlags::OUT_OF_DATE.with(MessageFlags::APART));
+            let routed = Routed { origin, created, again, contract, truths, marks, trailer, payload };
+            out.deliver(now, route, &routed);
         }
         self.process(now, receipt, stream, again, message, out)
     }

@@ -27,6 +27,10 @@ pub struct Message {
     pub late: bool,
     /// Whether a message with a higher number came before it.
     pub reordered: bool,
+    /// Whether an operator made it of readings that were not true any more (`violation = "mark"`).
+    pub out_of_date: bool,
+    /// Whether an operator made it of readings that were further apart than they may be.
+    pub apart: bool,
     /// What it carries.
     pub payload: Vec<u8>,
     /// Messages of its stream that are lost for good.
@@ -132,6 +136,8 @@ pub(crate) fn queue(
             latency: delivery.latency,
             late: delivery.late,
             reordered: delivery.reordered,
+            out_of_date: delivery.out_of_date,
+            apart: delivery.apart,
             payload: delivery.payload.to_vec(),
             lost: delivery.tally.lost(),
             longest_run: delivery.tally.longest_run(),

@@ -571,11 +571,11 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
 
     fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
         let Some(gateway) = &mut self.gateway else { return };
-        let Routed { origin, created, again, contract, truths, trailer, payload } = *message;
+        let Routed { origin, created, again, contract, truths, marks, trailer, payload } = *message;
         let Origin { publisher, incarnation, seq } = origin;
         let loss = contract.loss;
         let message =
-            Dispatched { publisher, incarnation, seq, created, again, loss, truths, trailer, payload };
+            Dispatched { publisher, incarnation, seq, created, again, loss, truths, marks, trailer, payload };
         gateway.deliver(now, route, &message, self.net);
     }
 

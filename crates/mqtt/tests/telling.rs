@@ -80,6 +80,7 @@ fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
         again: false,
         loss: Loss::Unbounded,
         truths: MessageFlags::AT_LEAST_ONCE,
+        marks: MessageFlags::NONE,
         trailer: &[],
         payload: &[7; 1_000],
     };

@@ -20,6 +20,8 @@ struct Line<'a> {
     latency_ms: f64,
     late: bool,
     reordered: bool,
+    out_of_date: bool,
+    apart: bool,
     lost: u64,
     longest_run: u64,
     payload: String,
@@ -98,6 +100,8 @@ fn print(message: &Message, verbose: bool, format: Format) -> Result<bool, Troub
                 latency_ms: message.latency.as_millis_f64(),
                 late: message.late,
                 reordered: message.reordered,
+                out_of_date: message.out_of_date,
+                apart: message.apart,
                 lost: message.lost,
                 longest_run: message.longest_run,
                 payload: String::from_utf8_lossy(&message.payload).into_owned(),
@@ -107,8 +111,14 @@ fn print(message: &Message, verbose: bool, format: Format) -> Result<bool, Troub
         }
         Format::Table => {
             let topic = if verbose { format!("{} ", message.topic) } else { String::new() };
+            let marks = [("out-of-date", message.out_of_date), ("apart", message.apart)];
+            let marks = marks
+                .into_iter()
+                .filter(|(_, is_so)| verbose && *is_so)
+                .map(|(mark, _)| format!(" [{mark}]"));
             out.write_all(topic.as_bytes())
                 .and_then(|()| out.write_all(&message.payload))
+                .and_then(|()| out.write_all(marks.collect::<String>().as_bytes()))
                 .and_then(|()| out.write_all(b"\n"))
         }
     };

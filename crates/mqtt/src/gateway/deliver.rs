@@ -48,6 +48,8 @@ pub struct Dispatched<'a> {
     pub loss: Loss,
     /// How it came, if through MQTT.
     pub truths: MessageFlags,
+    /// What is wrong with it in time, if operators made it: [`MessageFlags::OUT_OF_DATE`], [`MessageFlags::APART`].
+    pub marks: MessageFlags,
     /// What belongs to it besides the payload.
     pub trailer: &'a [u8],
     /// What it carries.
@@ -64,7 +66,24 @@ pub(super) struct Own<'a> {
     pub(super) retain: bool,
 }
 
+/// A user property `verge-mark`, as it is written, for each mark; and both.
+const OUT_OF_DATE: &[u8] = b"\x26\x00\x0averge-mark\x00\x0bout-of-date";
+const APART: &[u8] = b"\x26\x00\x0averge-mark\x00\x05apart";
+const BOTH: &[u8] = b"\x26\x00\x0averge-mark\x00\x0bout-of-date\x26\x00\x0averge-mark\x00\x05apart";
+
 impl Dispatched<'_> {
+    /// What clients of MQTT 5 are told of its marks. What operators make has no other properties.
+    fn marked(&self) -> &'static [u8] {
+        let (late, apart) =
+            (self.marks.contains(MessageFlags::OUT_OF_DATE), self.marks.contains(MessageFlags::APART));
+        match (late, apart) {
+            (true, true) => BOTH,
+            (true, false) => OUT_OF_DATE,
+            (false, true) => APART,
+            (false, false) => &[],
+        }
+    }
+
     /// Messages of other protocols whose losses are bounded are delivered as surely as subscribers want.
     fn qos(&self) -> Qos {
         if self.truths.contains(MessageFlags::EXACTLY_ONCE) {
@@ -109,6 +128,7 @@ impl<R: Rules> Gateway<R> {
             routing.generation = self.subscriptions.generation();
         }
         let (expires, properties) = read_trailer(message.created, message.trailer);
+        let properties = if properties.is_empty() { message.marked() } else { properties };
         let Some(routing) = self.routes.get(route) else { return };
         if routing.matches.is_empty() && !message.truths.contains(MessageFlags::RETAIN) {
             return;
@@ -305,5 +325,55 @@ fn retain(
     }
     if !Mutant::ForgetKept.is_on() {
         records.put(&Key::Retained(item.topic), |out| item.content().write(out));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// User properties as they are read from a packet.
+    fn read(mut bytes: &[u8]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        while let Some((kind, mut rest)) = bytes.split_first() {
+            assert_eq!(*kind, 0x26, "a user property");
+            let mut text = || {
+                let (length, text) = rest.split_first_chunk::<2>().unwrap();
+                let (text, more) = text.split_at(u16::from_be_bytes(*length).into());
+                rest = more;
+                String::from_utf8(text.to_vec()).unwrap()
+            };
+            found.push((text(), text()));
+            bytes = rest;
+        }
+        found
+    }
+
+    #[test]
+    fn marks_are_user_properties() {
+        let marked = |marks: MessageFlags| {
+            let (truths, loss) = (MessageFlags::NONE, Loss::Unbounded);
+            let message = Dispatched {
+                publisher: "p",
+                incarnation: 1,
+                seq: 0,
+                created: Time::ZERO,
+                again: false,
+                loss,
+                truths,
+                marks,
+                trailer: &[],
+                payload: &[],
+            };
+            read(message.marked())
+                .into_iter()
+                .map(|(name, mark)| format!("{name} {mark}"))
+                .collect::<Vec<_>>()
+        };
+        let (late, apart) = (MessageFlags::OUT_OF_DATE, MessageFlags::APART);
+        assert_eq!(marked(MessageFlags::NONE), Vec::<String>::new());
+        assert_eq!(marked(late), ["verge-mark out-of-date"]);
+        assert_eq!(marked(apart), ["verge-mark apart"]);
+        assert_eq!(marked(late.with(apart)), ["verge-mark out-of-date", "verge-mark apart"]);
     }
 }
