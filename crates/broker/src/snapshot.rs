@@ -108,6 +108,7 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     batches: 0,
     results: 0,
     results_refused: 0,
+    results_broken: 0,
     unprocessed: 0,
     under_way: 0,
     relayed_bytes: 0,

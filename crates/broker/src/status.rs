@@ -228,6 +228,7 @@ impl Broker {
             unregistered: stats.unregistered,
             results: stats.results,
             results_refused: stats.results_refused,
+            results_broken: if survey.operators > 0 { self.table.refused_results() } else { 0 },
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
             relayed_bytes: survey.relayed_bytes,

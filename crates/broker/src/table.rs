@@ -349,6 +349,12 @@ impl Table {
         }
     }
 
+    /// How many topics of results are refused at present.
+    pub(crate) fn refused_results(&self) -> u64 {
+        let results = self.streams().flat_map(|(_, stream)| &stream.record.results);
+        results.filter(|result| result.stream.is_none()).count() as u64
+    }
+
     pub(crate) fn find_topic(&self, name: &str) -> Option<u32> {
         self.by_name.get(name).copied()
     }

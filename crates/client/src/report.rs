@@ -92,6 +92,7 @@ impl NodeReport {
                 ("unregistered", status.unregistered),
                 ("results", status.results),
                 ("results_refused", status.results_refused),
+                ("results_broken", status.results_broken),
                 ("unprocessed", status.unprocessed),
                 ("under_way", status.under_way),
                 ("relayed_bytes", status.relayed_bytes),

@@ -428,6 +428,12 @@ pub const METRICS: &[Metric] = &[
         "Results that could not be published, since their topic was refused."
     ),
     of_node!(
+        "verge_operators_results_broken",
+        Gauge,
+        results_broken,
+        "Topics of results that are refused at present, so that none of their results is published."
+    ),
+    of_node!(
         "verge_operators_unprocessed_total",
         Counter,
         unprocessed,

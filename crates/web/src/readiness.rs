@@ -93,6 +93,15 @@ fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         format!("the store is being written anew, after it was given up: {}", snapshot.store_reason),
         "wait; if it does not come back, look at the disk",
     );
+    let broken = snapshot.node.results_broken;
+    add(
+        broken > 0,
+        "results_refused",
+        format!(
+            "topics of results that operators make are refused, {broken} of them: none of their results is published"
+        ),
+        "see the log for the reasons, or `verge graph`; give operators more time, or topics a contract that can be kept",
+    );
     let planned = f64::from(snapshot.node.utilisation_ppm);
     add(
         snapshot.share_ppm > 0 && planned >= FULL * f64::from(snapshot.share_ppm),

@@ -89,6 +89,8 @@ pub struct NodeStatus<'a> {
     pub results: u64,
     /// Results that could not be published, since their topic was refused.
     pub results_refused: u64,
+    /// Topics of results that are refused at present.
+    pub results_broken: u64,
     /// Messages that operators could not take, since too many were under way.
     pub unprocessed: u64,
     /// Messages that are under way in operators.
@@ -206,7 +208,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 27],
+    counters: [U64; 28],
     latency: [I64; 3],
     known: U64,
 }
@@ -238,6 +240,7 @@ impl<'a> NodeStatus<'a> {
             self.batches,
             self.results,
             self.results_refused,
+            self.results_broken,
             self.unprocessed,
             self.under_way,
             self.relayed_bytes,
@@ -297,6 +300,7 @@ impl<'a> NodeStatus<'a> {
             batches,
             results,
             results_refused,
+            results_broken,
             unprocessed,
             under_way,
             relayed_bytes,
@@ -341,6 +345,7 @@ impl<'a> NodeStatus<'a> {
             batches,
             results,
             results_refused,
+            results_broken,
             unprocessed,
             under_way,
             relayed_bytes,

@@ -19,6 +19,8 @@ struct Report {
     met: usize,
     at_risk: usize,
     broken: usize,
+    /// Topics of results that the primary refuses.
+    refused_results: u64,
     /// Topics of which nothing comes.
     silent: usize,
     /// Clients that cannot reach the primary, and pass through the backup to it.
@@ -90,7 +92,8 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
     let mut before = Before::default();
     loop {
         let report = look(&client, until, &mut before)?;
-        let healthy = report.protected && report.broken == 0 && report.silent == 0;
+        let healthy =
+            report.protected && report.broken == 0 && report.silent == 0 && report.refused_results == 0;
         if report.brokers.is_empty() && !watch {
             return Err(Trouble(no_broker(&client.reaches()?)));
         }
@@ -159,6 +162,7 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
         met: count(TopicState::Met),
         at_risk: count(TopicState::AtRisk),
         broken: count(TopicState::Broken),
+        refused_results: primary.map_or(0, |(_, report)| report.counter("results_broken")),
         silent: count(TopicState::Silent),
         relayed: primary.map_or(0, |(_, report)| report.relayed),
         topics: topics.iter().map(|stream| topic_row(stream)).collect(),
@@ -249,6 +253,12 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
             "STORE of {} {}: sessions and retained messages would not outlive a restart of both brokers. {}. Mend the disk or free \
              some space; the store comes back by itself",
             row.name, row.store, row.store_reason
+        ))?;
+    }
+    if report.refused_results > 0 {
+        line(&format!(
+            "REFUSED: nothing is published on {} topics of results. `verge graph` says why, and so does the log (result_refused)",
+            report.refused_results
         ))?;
     }
     show_relayed(report)?;
