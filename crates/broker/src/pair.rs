@@ -365,6 +365,10 @@ impl Pair {
             return Decision::Stay;
         }
         match self.role {
+            // Whoever stands by here would have said that it reigns. A client that has been given brokers of two pairs follows another.
+            Role::Primary { .. } if follows && self.backup_node().is_some_and(|node| node != reign.node) => {
+                Decision::Stay
+            }
             Role::Primary { .. } if follows => {
                 self.reign = reign;
                 Decision::StepDown(None)
@@ -379,6 +383,11 @@ impl Pair {
                 Decision::Stay
             }
         }
+    }
+
+    /// The process that stands by, if any does.
+    fn backup_node(&self) -> Option<NodeId> {
+        self.backup().and_then(|partner| self.node_of(partner.link))
     }
 
     /// Epochs grow by one at each promotion. A claim that is out of all proportion is a fault or worse, and following it

@@ -187,3 +187,16 @@ fn whoever_is_deposed_and_not_heard_by_its_successor_leaves_it_the_reign() {
     broker.pass(Span::millis(41));
     assert!(broker.state().is_primary());
 }
+
+#[test]
+fn a_client_of_another_pair_deposes_nobody_whose_partner_stands_by() {
+    let (mut broker, _) = primary();
+    let stray = broker.accept();
+    broker.tell(stray, &hello(Standing::Orphaned, "stray", 0, 0));
+    // It follows a broker of another pair, whose epoch is higher.
+    broker.tell(stray, &reign(Standing::Following, OTHER + 1, 7));
+    assert!(broker.state().is_primary() && broker.state().is_protected());
+    // What it says of the partner is believed: the connection to that may be cut, and not yet known to be.
+    broker.tell(stray, &reign(Standing::Following, OTHER, 7));
+    assert!(!broker.state().is_primary());
+}

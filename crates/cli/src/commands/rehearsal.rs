@@ -8,7 +8,7 @@ use crate::config::{BrokerAddress, Config, TopicFamily};
 use crate::output::Trouble;
 use broker::{Broker, Event, Outcome, Outputs, Processing};
 use contract::admission::Costs;
-use contract::{NodeId, Reign, Span, Time};
+use contract::{NodeId, Reign, Span, Time, TopicFilter};
 use engine::{Operators, Processor};
 use std::collections::BTreeSet;
 use stream::{Crew, Place, Product, Route, Station};
@@ -51,8 +51,15 @@ impl Rehearsal {
         let Some(own) = config.brokers.first() else { return Ok(Rehearsal::default()) };
         let mut stage = Stage::new(config, own, costs, blocking)?;
         let mut rehearsal = Rehearsal::default();
+        let graphs = || stage.world.processor.router().graphs();
+        let outputs: Vec<TopicFilter> = graphs()
+            .flat_map(|graph| graph.consumers.iter().filter_map(|consumer| consumer.name.parse().ok()))
+            .collect();
+        // Operators publish there, and nobody else; their results are judged with the messages that they are made of.
+        let is_made = |topic: &String| outputs.iter().any(|output| output.matches(topic));
         for (index, family) in config.topics.iter().enumerate() {
-            let topics = names::of_family(index, &config.topics)?;
+            let mut topics = names::of_family(index, &config.topics)?;
+            topics.retain(|topic| !is_made(topic));
             rehearsal.families.push(stage.family(family, &topics));
         }
         rehearsal.results = stage.results();
@@ -118,11 +125,11 @@ impl Stage {
         let mut answer = Answer::default();
         // One topic without wildcards may have several publishers, each of which is a stream.
         for index in 0..family.streams as usize {
-            let Some(topic) = topics.get(index % topics.len().max(1)) else { break };
-            if index >= topics.len() {
+            // Others are results, or are further publishers of the only topic.
+            let Some(topic) = topics.get(index) else {
                 answer.admitted += 1;
                 continue;
-            }
+            };
             if let Err(refusal) = self.register(topic) {
                 answer.refusal = Some(refusal);
                 break;
