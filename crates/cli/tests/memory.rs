@@ -1,4 +1,5 @@
 //! Memory, with real processes: contracts have theirs, best effort shares the rest, and whoever loses messages is told.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 mod support;
 
