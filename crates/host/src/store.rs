@@ -428,7 +428,12 @@ impl Store {
     /// It was given up, and can be written again. `true`, once: its owner is to give it everything, and to say
     /// [`Store::given_all`] then. What is given from this moment on counts.
     pub fn wants_everything(&mut self) -> bool {
-        if self.refilling || self.shared.phase() != StoreDoes::BeginAnew {
+        if self.shared.phase() != StoreDoes::BeginAnew {
+            self.completing = false;
+            return false;
+        }
+        // What has been given is being written: it is not asked for twice.
+        if self.refilling || self.completing {
             return false;
         }
         self.refilling = self.push(Step::Begin { given: self.given });

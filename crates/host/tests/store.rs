@@ -640,6 +640,7 @@ fn a_store_that_was_given_up_comes_back_when_there_is_room() {
     store.reach(number);
     store.given_all();
     assert_eq!(store.takes_more(), None);
+    assert!(!store.wants_everything(), "it is being written");
     number += 1;
     let all = give(&mut store, number);
     wait_for("a store that writes", || store.does() == StoreDoes::Write);
