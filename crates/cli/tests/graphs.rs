@@ -162,6 +162,9 @@ fn what_a_broker_refuses_for_its_limits_is_refused_by_check() {
         &["of 40 streams fit", "bytes of memory"],
     );
     refused(topic("retain = 2\nstreams = 9\n[limits]\nstreams = 8\n"), &["only 8 of 9", "limits.streams"]);
+    // Publishers of one topic are streams like others.
+    let one = topic("retain = 2\nstreams = 9\n[limits]\nstreams = 8\n").replace("t/+", "t");
+    refused(one, &["only 8 of 9", "limits.streams"]);
 }
 
 #[test]

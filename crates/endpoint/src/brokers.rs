@@ -198,8 +198,6 @@ impl BrokerLink {
             return Ok(None);
         }
         if self.unanswered >= self.patience(misses) {
-            // Closing takes a while, and must not be asked for again and again meanwhile.
-            self.poll_at = now + every;
             return Err(());
         }
         self.unanswered += 1;

@@ -600,7 +600,6 @@ impl Endpoint {
                 }
                 Ok(None) => {}
                 Err(()) => {
-                    broker.told = true;
                     let why = if broker.up().is_some() { Unfit::Silent } else { Unfit::Mute };
                     if index < BROKERS_MAX {
                         out.unfit(PeerIndex(index as u8), &why);

@@ -163,29 +163,19 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, tidied, .. } =
-            self;
-        gateway.record(reporter.keeps());
-        let (gateway, refilling) = (Some(Box::new(gateway)), None);
-        BrokerNode {
-            broker,
-            reporter,
-            operators,
-            gateway,
-            gate,
-            relay,
-            complained_at,
-            refilling,
-            commands,
-            tidied,
-        }
+        gateway.record(self.reporter.keeps());
+        self.serving(Some(Box::new(gateway)))
     }
 
     /// The same broker, serving only clients of its own protocol, where the type says that it might serve others.
     pub fn without_gateway<H: Rules>(self) -> BrokerNode<R, O, H> {
+        self.serving(None)
+    }
+
+    fn serving<H: Rules>(self, gateway: Option<Box<Gateway<H>>>) -> BrokerNode<R, O, H> {
         let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, tidied, .. } =
             self;
-        let (gateway, refilling) = (None, None);
+        let refilling = None;
         BrokerNode {
             broker,
             reporter,

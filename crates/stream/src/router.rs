@@ -374,9 +374,9 @@ impl Router {
         self.refused
     }
 
-    /// All topics of results that there are at present, with their numbers.
-    pub fn outputs(&self) -> impl Iterator<Item = (u32, &Arc<Output>)> {
-        self.outputs.iter().map(|(number, output)| (*number, output))
+    /// The numbers of the topics of results that there are at present, from this one on. Later ones have higher numbers.
+    pub fn outputs_from(&self, first: u32) -> impl Iterator<Item = u32> {
+        self.outputs.range(first..).map(|(number, _)| *number)
     }
 
     /// A topic of results, by its number.

@@ -9,6 +9,7 @@ use crate::config::{Config, TopicFamily};
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use contract::{Admission, Contract, Plan, Span};
 use serde::Serialize;
+use std::fmt::Display;
 
 #[derive(Serialize)]
 pub(super) struct Row {
@@ -115,13 +116,18 @@ pub fn run(config: &Config, format: Format) -> Outcome {
 /// What a broker says of a family.
 fn answer_row(admission: &Admission, family: &TopicFamily, answer: &Answer) -> Row {
     let contract = &family.rule.contract;
-    let reason = match (&answer.refusal, answer.admitted) {
-        (None, _) => String::new(),
-        (Some(refusal), 0) => refusal.clone(),
-        (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
-    };
+    let reason = reason(family, answer.admitted, answer.refusal.as_ref());
     let upstream = admission.delays().publisher_to_broker;
     row(family, contract, admission.plan(contract).ok(), upstream, answer.utilisation, reason)
+}
+
+/// Why not all streams of a family are admitted, if so.
+fn reason(family: &TopicFamily, admitted: u32, refusal: Option<&impl Display>) -> String {
+    match (refusal, admitted) {
+        (None, _) => String::new(),
+        (Some(refusal), 0) => refusal.to_string(),
+        (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
+    }
 }
 
 pub(super) fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
@@ -134,11 +140,7 @@ pub(super) fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
         admitted += u32::from(refusal.is_none());
         refusal
     });
-    let reason = match (&refusal, admitted) {
-        (None, _) => String::new(),
-        (Some(refusal), 0) => refusal.to_string(),
-        (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
-    };
+    let reason = reason(family, admitted, refusal.as_ref());
     let upstream = admission.delays().publisher_to_broker;
     row(family, contract, plan.ok(), upstream, admission.utilisation() - before, reason)
 }

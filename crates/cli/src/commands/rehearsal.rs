@@ -4,13 +4,12 @@
 
 use super::broker::{memory, processing, settings};
 use super::sim::names;
-use crate::config::{BrokerAddress, Config, TopicFamily};
+use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use broker::{Broker, Event, Outcome, Outputs, Processing};
 use contract::admission::Costs;
 use contract::{NodeId, Reign, Span, Time, TopicFilter};
 use engine::{Operators, Processor};
-use std::collections::BTreeSet;
 use stream::{Crew, Place, Product, Route, Station};
 use wire::{
     Effects, Farewell, Frame, Hello, Knows, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
@@ -19,8 +18,8 @@ use wire::{
 
 /// A time like any other.
 const NOW: Time = Time(1_000_000_000_000_000_000);
-const PUBLISHER: LinkId = LinkId(0);
-const SUBSCRIBER: LinkId = LinkId(1);
+/// Publishers have the numbers from zero on.
+const SUBSCRIBER: LinkId = LinkId(1 << 20);
 
 /// What became of the topics of one family.
 #[derive(Clone, Debug, Default)]
@@ -58,9 +57,13 @@ impl Rehearsal {
         // Operators publish there, and nobody else; their results are judged with the messages that they are made of.
         let is_made = |topic: &String| outputs.iter().any(|output| output.matches(topic));
         for (index, family) in config.topics.iter().enumerate() {
-            let mut topics = names::of_family(index, &config.topics)?;
-            topics.retain(|topic| !is_made(topic));
-            rehearsal.families.push(stage.family(family, &topics));
+            let topics = names::of_family(index, &config.topics)?;
+            // A topic without wildcards is one, and each of its publishers a stream of it.
+            let streams = topics.iter().cycle().take(family.streams as usize);
+            let streams = streams.enumerate().map(|(number, topic)| (number / topics.len(), topic));
+            rehearsal
+                .families
+                .push(stage.family(streams.filter(|(_, topic)| !is_made(topic)), family.streams));
         }
         rehearsal.results = stage.results();
         rehearsal.utilisation = stage.broker.utilisation();
@@ -71,11 +74,14 @@ impl Rehearsal {
 struct Stage {
     broker: Broker,
     world: World,
-    /// Numbers that the publisher has given.
+    /// How many are there.
+    publishers: u32,
+    /// The next number of a registration.
     next: u32,
     /// The streams to whose messages results belong, by the number of the output.
     outputs: Vec<(u32, u32)>,
-    known: BTreeSet<u32>,
+    /// The first number of an output that has not been seen.
+    seen: u32,
 }
 
 impl Stage {
@@ -95,65 +101,66 @@ impl Stage {
         let mut stage = Stage {
             broker: Broker::new(settings),
             world,
+            publishers: 0,
             next: 0,
             outputs: Vec::new(),
-            known: BTreeSet::new(),
+            seen: 0,
         };
         stage.broker.handle_timeout(NOW, &mut stage.world);
-        for (link, name) in [(PUBLISHER, "publisher"), (SUBSCRIBER, "subscriber")] {
-            stage.broker.handle_link(NOW, link, LinkChange::Accepted(Protocol::Verge), &mut stage.world);
-            let hello = Hello {
-                standing: Standing::Orphaned,
-                prefers_to_reign: false,
-                reign: Reign::default(),
-                node: NodeId(0),
-                incarnation: 1,
-                name,
-                user: "",
-                password: Secret(""),
-                knows: Knows::NOTHING,
-            };
-            stage.broker.handle_frame(NOW, link, Frame::Hello(hello), &mut stage.world);
-        }
+        stage.greet(SUBSCRIBER, "subscriber");
         let all = Frame::Subscribe { number: 0, filter: "#" };
         stage.broker.handle_frame(NOW, SUBSCRIBER, all, &mut stage.world);
         Ok(stage)
     }
 
-    fn family(&mut self, family: &TopicFamily, topics: &[String]) -> Answer {
+    /// The streams of a family, each with the number of its publisher and its topic, of `all`: the others are results.
+    fn family<'t>(&mut self, streams: impl Iterator<Item = (usize, &'t String)>, all: u32) -> Answer {
         let before = self.broker.utilisation();
-        let mut answer = Answer::default();
-        // One topic without wildcards may have several publishers, each of which is a stream.
-        for index in 0..family.streams as usize {
-            // Others are results, or are further publishers of the only topic.
-            let Some(topic) = topics.get(index) else {
-                answer.admitted += 1;
-                continue;
-            };
-            if let Err(refusal) = self.register(topic) {
-                answer.refusal = Some(refusal);
+        let mut answer = Answer { admitted: all, ..Answer::default() };
+        for (asked, (publisher, topic)) in (0..).zip(streams) {
+            if let Err(refusal) = self.register(publisher, topic) {
+                (answer.admitted, answer.refusal) = (asked, Some(refusal));
                 break;
             }
-            answer.admitted += 1;
         }
         answer.utilisation = self.broker.utilisation() - before;
         answer
     }
 
-    fn register(&mut self, topic: &str) -> Result<(), String> {
+    /// Somebody is there.
+    fn greet(&mut self, link: LinkId, name: &str) {
+        self.broker.handle_link(NOW, link, LinkChange::Accepted(Protocol::Verge), &mut self.world);
+        let hello = Hello {
+            standing: Standing::Orphaned,
+            prefers_to_reign: false,
+            reign: Reign::default(),
+            node: NodeId(0),
+            incarnation: 1,
+            name,
+            user: "",
+            password: Secret(""),
+            knows: Knows::NOTHING,
+        };
+        self.broker.handle_frame(NOW, link, Frame::Hello(hello), &mut self.world);
+    }
+
+    fn register(&mut self, publisher: usize, topic: &str) -> Result<(), String> {
+        let (link, name) = (LinkId(publisher as u32), format!("publisher-{publisher}"));
+        while self.publishers <= link.0 {
+            self.greet(LinkId(self.publishers), &format!("publisher-{}", self.publishers));
+            self.publishers += 1;
+        }
         let register = Register { stream: self.next, incarnation: 1, contract: None, topic };
         self.next += 1;
         self.world.verdict = None;
-        self.broker.handle_frame(NOW, PUBLISHER, Frame::Register(register), &mut self.world);
+        self.broker.handle_frame(NOW, link, Frame::Register(register), &mut self.world);
         let answer = self.world.verdict.take();
-        if let Some(stream) = self.broker.stream_of(topic, "publisher") {
+        if let Some(stream) = self.broker.stream_of(topic, &name) {
             // The graphs that this topic has completed make their results of it.
-            let router = self.world.processor.router();
-            let fresh =
-                router.outputs().map(|(number, _)| number).filter(|number| !self.known.contains(number));
-            let fresh: Vec<u32> = fresh.collect();
-            self.outputs.extend(fresh.iter().map(|number| (*number, stream)));
-            self.known.extend(fresh);
+            for number in self.world.processor.router().outputs_from(self.seen) {
+                self.outputs.push((number, stream));
+                self.seen = number + 1;
+            }
         }
         answer.unwrap_or_else(|| Err("the broker gives no answer: please report this".to_owned()))
     }

@@ -109,8 +109,8 @@ struct Watcher {
 /// Says which broker is not reached while another reigns: a client of one broker is not protected.
 #[derive(Default)]
 struct Reaches {
-    /// Since when each is in trouble, and what was last told of it.
-    troubles: BTreeMap<String, (Instant, Option<String>)>,
+    /// Since when each is in trouble, and whether that was told.
+    troubles: BTreeMap<String, (Instant, bool)>,
 }
 
 impl Reaches {
@@ -118,7 +118,7 @@ impl Reaches {
         let reaches = client.reaches()?;
         self.troubles.retain(|address, (_, told)| {
             let lasts = reaches.iter().any(|reach| reach.address == *address && reach.trouble.is_some());
-            if !lasts && told.is_some() {
+            if !lasts && *told {
                 complain(&format!("verge: {address} is no trouble any more"));
             }
             lasts
@@ -126,10 +126,10 @@ impl Reaches {
         for reach in reaches {
             let Some(trouble) = reach.trouble else { continue };
             let after = if reach.is_wrong { TELL_AFTER } else { TELL_OF_ONE_AFTER };
-            let (since, told) = self.troubles.entry(reach.address.clone()).or_insert((Instant::now(), None));
-            if since.elapsed() >= after && told.is_none() {
+            let (since, told) = self.troubles.entry(reach.address.clone()).or_insert((Instant::now(), false));
+            if since.elapsed() >= after && !*told {
                 complain(&format!("verge: {} {trouble}; going on with the others", reach.address));
-                *told = Some(trouble);
+                *told = true;
             }
         }
         Ok(())

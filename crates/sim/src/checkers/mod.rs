@@ -90,7 +90,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (devices::WILLS, devices::WILLS_STATEMENT),
 ];
 
-/// Whether a property is demanded in such runs: beyond the assumptions, losses, deadlines and copies are not.
+/// Whether a property is looked at in such runs: beyond the assumptions, losses, handovers and lazy copies are not.
 pub fn is_demanded(checker: &str, assumed: bool) -> bool {
     assumed || ![losses::NAME, handover::NAME, lazy::NAME].contains(&checker)
 }

@@ -75,7 +75,7 @@ pub fn run(
     // Measured, and other threads started, before this one gets ahead of everybody else.
     let (costs, blocking) = costs(&config.admission);
     let (operators, bell, load) = processing::start(config, &lines, &helpers)?;
-    let (mut graphs_in, graph_taker, waker) = processing::changes()?;
+    let (mut graphs_in, graph_taker, waker) = processing::changes((costs, blocking))?;
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));

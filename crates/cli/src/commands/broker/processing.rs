@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::kinds::Kinds;
 use crate::output::Trouble;
 use contract::Span;
+use contract::admission::Costs;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{BrokerNode, Processor};
 use host::{Helpers, Load, Movers, Network, Staffing, Workers, now};
@@ -86,20 +87,22 @@ pub struct Changes {
 pub struct GraphTaker {
     sender: Sender<Changed>,
     wake: Arc<UnixStream>,
+    /// What messages cost the broker, as it counts them: measured anew while it works they would be more.
+    costs: (Costs, Span),
 }
 
 /// Both ends, and what wakes the data thread for it.
-pub fn changes() -> Result<(Changes, GraphTaker, OwnedFd), Trouble> {
+pub fn changes(costs: (Costs, Span)) -> Result<(Changes, GraphTaker, OwnedFd), Trouble> {
     let (sender, changes) = bounded(1);
     let (waker, wake) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
     let watched = OwnedFd::from(waker.try_clone()?);
-    Ok((Changes { changes, waker }, GraphTaker { sender, wake: Arc::new(wake) }, watched))
+    Ok((Changes { changes, waker }, GraphTaker { sender, wake: Arc::new(wake), costs }, watched))
 }
 
 impl Taker for GraphTaker {
     fn prepare(&mut self, config: &Config) -> Result<Commit, String> {
-        let changed = judged(config)?;
+        let changed = judged(config, self.costs)?;
         let (sender, wake) = (self.sender.clone(), Arc::clone(&self.wake));
         Ok(Box::new(move || {
             // It fails only when the data thread has ended.
@@ -109,8 +112,8 @@ impl Taker for GraphTaker {
 }
 
 /// The graphs of the configuration as it is now, if all their results would be in time.
-fn judged(config: &Config) -> Result<Changed, String> {
-    let study = Study::new(config).map_err(|trouble| trouble.to_string())?;
+fn judged(config: &Config, (costs, blocking): (Costs, Span)) -> Result<Changed, String> {
+    let study = Study::of(config, costs, blocking).map_err(|trouble| trouble.to_string())?;
     let late = study.rows().into_iter().flat_map(|graph| graph.outputs).filter(|output| !output.kept);
     let late: Vec<String> = late.map(|output| format!("`{}`: {}", output.topic, output.reason)).collect();
     if late.is_empty() {

@@ -6,6 +6,7 @@ use super::super::rehearsal::{Refused, Rehearsal};
 use super::measure::{Cost, measure};
 use crate::config::Config;
 use crate::output::Trouble;
+use contract::admission::Costs;
 use contract::{Span, TopicFilter};
 use serde::Serialize;
 use stream::{
@@ -100,7 +101,14 @@ impl Study {
     /// Builds the graphs, measures what nobody said, and analyses them.
     pub fn new(config: &Config) -> Result<Study, Trouble> {
         let (costs, blocking) = costs(&config.admission);
-        Study::with(config, Rehearsal::of(config, costs, blocking)?.results)
+        Study::of(config, costs, blocking)
+    }
+
+    /// The same where it is known what messages cost.
+    pub fn of(config: &Config, costs: Costs, blocking: Span) -> Result<Study, Trouble> {
+        let makes = !config.processing.graphs.is_empty();
+        let refused = if makes { Rehearsal::of(config, costs, blocking)?.results } else { Refused::new() };
+        Study::with(config, refused)
     }
 
     /// The same where a broker has been asked already which results it would not carry.
