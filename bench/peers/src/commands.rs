@@ -74,13 +74,13 @@ impl Link {
         let mut from = Instant::now();
         let (mut answers, mut granted) = (0, 0);
         let mut scratch = vec![0; 256 << 10];
-        self.send()?;
         while answers < count && !end.load(Ordering::Relaxed) {
             if self.polled.elapsed() > POLL_EVERY {
                 self.polled = Instant::now();
                 self.outbox.push(&Frame::Poll { number: 0 });
-                self.send()?;
             }
+            // The socket takes some of what waits, and more when the broker has read that.
+            self.send()?;
             match self.stream.read(&mut scratch) {
                 Ok(0) => return Err(io::Error::other("the broker closed the connection")),
                 Ok(read) => {

@@ -569,6 +569,9 @@ impl Broker {
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
         self.work_on(now, UNITS_PER_SLICE, out);
         self.keep_house(now, out);
+        if let Some(primary) = self.pair.primary_link().and_then(|link| self.links.get(link)) {
+            self.pair.on_heard(primary.heard);
+        }
         // Each decision changes what the next look at the clock finds; a handful settles it.
         for _ in 0..4 {
             let follow = !self.pair.is_primary() && self.clients_follow();

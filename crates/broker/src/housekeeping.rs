@@ -59,11 +59,8 @@ impl Broker {
         for (_, session) in self.sessions.iter_mut() {
             let Some(link) = session.link else { continue };
             let (backlog, waits) = (out.backlog(link), !session.deferred.is_empty());
-            if session.pace.look(now, backlog, waits, usual, || out.taken(link)) {
-                out.hold_back(
-                    link,
-                    if session.pace.window < usual { session.pace.window / 2 } else { usual },
-                );
+            if let Some(kept) = session.pace.look(now, backlog, waits, usual, || out.taken(link)) {
+                out.hold_back(link, kept);
             }
         }
     }

@@ -18,6 +18,10 @@ const WINDOW: Span = Span::millis(500);
 const WINDOW_BYTES_MIN: usize = 8 << 10;
 /// A connection on which less waits is not behind.
 const CALM_BYTES: usize = 4 << 10;
+/// So much may wait in the kernel of a new connection, of which nobody knows what it takes.
+const UNPROVEN_BYTES: usize = 16 << 10;
+/// It is like any other when it has been measured, or when nothing has waited on it at so many looks.
+const PROVING_LOOKS: u32 = 10;
 /// A connection that was slow is like any other when nothing has waited for so long.
 const CALM_AFTER: Span = Span::secs(10);
 /// A rate is measured for so long at least, at first and later.
@@ -53,6 +57,9 @@ pub(crate) struct Pace {
     moves: u32,
     /// Bytes per second, where they have been measured.
     rate: Option<u64>,
+    /// Looks at a new connection until nobody minds what waits in its kernel, and whether this was said.
+    proving: u32,
+    held_back: bool,
     /// Messages that had to wait, and then were sent.
     sent: u64,
     /// The counts when it was last told, and when that was; [`Time::ZERO`] if it never was.
@@ -80,6 +87,8 @@ impl Pace {
             measured_from: (now, 0),
             moves: 0,
             rate: None,
+            proving: PROVING_LOOKS,
+            held_back: false,
             sent: 0,
             told: Counts::default(),
             told_at: Time::ZERO,
@@ -106,7 +115,7 @@ impl Pace {
     }
 
     /// Looks at the connection: so many bytes wait on it, messages wait in the broker or not, and `taken` says how many bytes the other end
-    /// has got of it. `usual` may wait where nobody is slow. Returns whether the window has changed.
+    /// has got of it. `usual` may wait where nobody is slow. Returns how much may wait in the connection's kernel, where that has changed.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -114,13 +123,40 @@ impl Pace {
         waits: bool,
         usual: usize,
         taken: impl FnOnce() -> u64,
-    ) -> bool {
+    ) -> Option<usize> {
         let before = self.window;
+        self.look_at_window(now, backlog, waits, usual, taken);
+        let was_proven = self.proving == 0;
+        if self.rate.is_some() {
+            self.proving = 0;
+        } else if !waits && backlog < CALM_BYTES {
+            self.proving = self.proving.saturating_sub(1);
+        }
+        let is_proven = self.proving == 0;
+        let begins = !is_proven && !std::mem::replace(&mut self.held_back, true);
+        (begins || was_proven != is_proven || self.window != before).then(|| self.kept_in_kernel(usual))
+    }
+
+    fn kept_in_kernel(&self, usual: usize) -> usize {
+        match self.window {
+            window if window < usual => window / 2,
+            _ if self.proving > 0 => UNPROVEN_BYTES.min(usual),
+            _ => usual,
+        }
+    }
+
+    fn look_at_window(
+        &mut self,
+        now: Time,
+        backlog: usize,
+        waits: bool,
+        usual: usize,
+        taken: impl FnOnce() -> u64,
+    ) {
         // What is usual changes with the number of subscribers.
         self.window = if self.rate.is_none() { usual } else { self.window.min(usual) };
         if !waits && backlog < CALM_BYTES {
-            self.rest(now, usual);
-            return self.window != before;
+            return self.rest(now, usual);
         }
         self.calm_since = Time::NEVER;
         // A clock that went back: count from now.
@@ -148,7 +184,6 @@ impl Pace {
         } else {
             self.measure(now, usual);
         }
-        self.window != before
     }
 
     /// Nothing waits. A connection that was slow has its window for a while longer: what comes next may be more again than it takes, and
@@ -248,9 +283,12 @@ mod tests {
         behind(&mut pace, 2_200, 8_000, 100_000);
         assert_eq!(pace.window, 50_000, "it follows the connection");
         assert!(pace.rate.is_some_and(|rate| rate == 100_000));
-        assert!(!pace.look(at(8_000), 0, false, USUAL, || 0), "nothing waits any more, for a moment perhaps");
+        assert!(
+            pace.look(at(8_000), 0, false, USUAL, || 0).is_none(),
+            "nothing waits any more, for a moment perhaps"
+        );
         assert_eq!((pace.window, pace.is_slow(at(8_000))), (50_000, false));
-        assert!(pace.look(at(18_000), 0, false, USUAL, || 0), "it is like any other");
+        assert_eq!(pace.look(at(18_000), 0, false, USUAL, || 0), Some(USUAL), "it is like any other");
         assert_eq!(pace.window, USUAL);
     }
 
@@ -297,8 +335,26 @@ mod tests {
         for millis in (0..10_000).step_by(100) {
             let burst = millis % 1_000 == 0;
             let (backlog, taken) = if burst { (500_000, pace.taken) } else { (0, pace.taken + 500_000) };
-            assert!(!pace.look(at(millis), backlog, burst, USUAL, || taken));
+            pace.look(at(millis), backlog, burst, USUAL, || taken);
+            assert_eq!(pace.window, USUAL);
         }
+    }
+
+    #[test]
+    fn little_waits_in_the_kernel_of_a_new_connection_until_it_is_known() {
+        let mut pace = Pace::new(at(0), USUAL);
+        assert_eq!(pace.look(at(0), 0, false, USUAL, || 0), Some(UNPROVEN_BYTES));
+        let changed: Vec<_> = (1..100).map(|look| pace.look(at(100 * look), 0, false, USUAL, || 0)).collect();
+        let proven = PROVING_LOOKS as usize - 2;
+        assert!(changed.iter().enumerate().all(|(look, held)| *held == (look == proven).then_some(USUAL)));
+        // One that turns out to be narrow.
+        let mut pace = Pace::new(at(0), USUAL);
+        behind(&mut pace, 0, 400, 32_000);
+        assert_eq!(pace.kept_in_kernel(USUAL), 8_000);
+        // One that turns out to be wide.
+        let mut pace = Pace::new(at(0), USUAL);
+        behind(&mut pace, 0, 400, 100_000_000);
+        assert_eq!(pace.kept_in_kernel(USUAL), USUAL);
     }
 
     #[test]

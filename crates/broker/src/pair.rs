@@ -153,10 +153,11 @@ pub(crate) struct Pair {
     dialing: bool,
     dial_at: Time,
     poll: Polling,
-    /// The process that this broker last stood by for.
+    /// The process that this broker last stood by for, and when anything came from it.
     primary_node: NodeId,
+    primary_heard: Time,
     caution: Caution,
-    /// Patience is not doubled beyond this, so that a death is noticed within what contracts count with.
+    /// Patience is not doubled beyond this at first, so that a death is noticed within what contracts count with.
     doubled_max: Span,
 }
 
@@ -186,7 +187,9 @@ struct Polling {
 /// Who is heard of again so soon after its place was taken was not dead.
 const FALSE_WITHIN: Span = Span::secs(1);
 /// Patience is doubled so often at most, and halved again after so long without a wrong suspicion.
-const DOUBLINGS_MAX: u32 = 3;
+const DOUBLINGS_MAX: u32 = 5;
+/// So many wrong suspicions within that time show that a death cannot be told from this link, or this host, within the fail-over time.
+const DOUBLINGS_WITHIN: u32 = 2;
 const CAUTIOUS_FOR: Span = Span::secs(600);
 /// So long a connection may be silent whose other end lives, before it is made anew.
 const DEAF_MAX: Span = Span::secs(2);
@@ -228,6 +231,7 @@ impl Pair {
             dial_at: now,
             poll: Polling { next_at: Time::NEVER, number: 0, answered: true, doubted: false, misses: 0 },
             primary_node: NodeId(0),
+            primary_heard: now,
             caution: Caution { doublings: 0, since: now, suspected: None, false_takeovers: 0 },
             doubled_max: Span::ZERO,
         }
@@ -238,8 +242,9 @@ impl Pair {
         self.doubts = true;
     }
 
-    /// Contracts count with this fail-over time. A wrong suspicion costs duplicates, and a late one messages, so patience is doubled only as
-    /// far as there is room: beside polls and an attempt to connect, one poll is left for the ways.
+    /// Contracts count with this fail-over time. A wrong suspicion costs duplicates, and a late one messages, so patience is doubled at first
+    /// only as far as there is room: beside polls and an attempt to connect, one poll is left for the ways. Where that does not help, the
+    /// reign would only go to and fro, and nobody be protected: it is doubled further, and the operator is told that detection is slow.
     pub(crate) fn keep_within(mut self, failover: Span) -> Pair {
         self.doubled_max = failover - self.detection.connect - self.detection.poll * 2;
         self
@@ -511,6 +516,11 @@ impl Pair {
         }
     }
 
+    /// Something came from the primary at this time.
+    pub(crate) fn on_heard(&mut self, at: Time) {
+        self.primary_heard = at;
+    }
+
     /// Looks at the clock, and at what heartbeats say. Call it again while it decides something else than to stay.
     pub(crate) fn tick(&mut self, now: Time, clients_follow: bool, evidence: Option<Evidence>) -> Decision {
         // A clock that went back must not leave us waiting for a time that is far away.
@@ -526,6 +536,7 @@ impl Pair {
             partner.look_at = partner.look_at.min(now + silence);
         }
         self.caution.since = self.caution.since.min(now);
+        self.primary_heard = self.primary_heard.min(now);
         if let Role::Backup { verdict_by, .. } = &mut self.role
             && *verdict_by != Time::NEVER
         {
@@ -766,8 +777,10 @@ impl Pair {
 
     /// How long silence is borne, where it takes so long to be sure in itself.
     pub(crate) fn patience_for(&self, now: Time, span: Span) -> Span {
-        let most = self.detection.patience_max.min(self.doubled_max);
-        (span * (1 << self.doublings(now))).min(most.max(span))
+        let doublings = self.doublings(now);
+        let longest = self.detection.patience_max;
+        let most = if doublings > DOUBLINGS_WITHIN { longest } else { longest.min(self.doubled_max) };
+        (span * (1 << doublings)).min(most.max(span))
     }
 
     /// How many polls in a row may stay unanswered, while nothing else tells.
@@ -837,7 +850,9 @@ impl Pair {
                     Decision::DropPrimary(link)
                 };
             }
-            if self.detection.poll * u64::from(self.poll.misses) >= DEAF_MAX {
+            // Answers come after what it tells a broker that does not know everything yet, which takes its time on a thin link.
+            let is_told = !synced && now < self.primary_heard + DEAF_MAX;
+            if self.detection.poll * u64::from(self.poll.misses) >= DEAF_MAX && !is_told {
                 self.poll.misses = 0;
                 return Decision::Reconnect(link);
             }
@@ -852,7 +867,9 @@ impl Pair {
     fn next_poll_within(&self, now: Time, evidence: Option<Evidence>) -> Span {
         let poll = self.detection.poll;
         let waits = self.poll.misses > 0 && self.lives(now, evidence) == Some(true);
-        let left = evidence.filter(|_| waits).map_or(poll, |it| it.patience - self.counted_silence(&it));
+        let left = evidence
+            .filter(|_| waits)
+            .map_or(poll, |it| self.patience_for(now, it.patience) - self.counted_silence(&it));
         // Not more often than heartbeats come.
         left.max(self.detection.hearing().every).min(poll)
     }

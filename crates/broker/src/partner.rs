@@ -11,7 +11,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::table::Topic;
 use contract::{Span, Time};
-use wire::Evidence;
+use wire::{Evidence, LinkId};
 
 /// The link to the partner.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,8 @@ pub(crate) struct PartnerLink {
     thin_told: Time,
     /// Take-overs that were wrong, as far as they were told.
     false_told: u64,
+    /// A death takes longer to be noticed than contracts count with.
+    notices_late: bool,
     copies: Copies,
 }
 
@@ -37,8 +39,12 @@ struct Copies {
     /// What was made and what left meanwhile, in bytes.
     needed: u64,
     carried: u64,
-    /// What that means in a second, and how long what waits will take, while the link is too thin.
+    /// What that means in a second, and how long what waits will take, while the link is too thin and for a while after that.
     thin: Option<Thin>,
+    /// Looks since more waited than the link took.
+    easy_looks: u32,
+    /// The link of which no more than it carries in a moment waits in the kernel and on the way, and how much that is.
+    held_back: Option<(LinkId, usize)>,
 }
 
 /// A link that carries less than copies need.
@@ -63,6 +69,14 @@ const LOSS_TOLD_PPM: u32 = 100;
 const WAITING_MAX: u64 = 16 << 10;
 /// Looks in a row until a link is found too thin: half a second.
 const FULL_LOOKS: u32 = 5;
+/// A link that was too thin is taken for thin for so many looks more: nothing waits on it while the partner is away either.
+const KEPT_LOOKS: u32 = 300;
+/// What may wait behind a broker that cannot be taken back, where the link is thin: as much as it carries in this time. Heartbeats, which
+/// go the same way, are late by it.
+const THIN_WINDOW: Span = Span::millis(50);
+const THIN_WINDOW_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 10;
+/// Where it is not thin.
+const WIDE_WINDOW_BYTES: usize = 4 << 20;
 /// Housekeeping looks so often.
 const LOOKS_IN_A_SECOND: u64 = 10;
 /// The longest wait that is told, in nanoseconds.
@@ -80,9 +94,10 @@ impl Copies {
         let full = self.waiting > WAITING_MAX && waiting > WAITING_MAX;
         (self.made, self.waiting) = (made, waiting);
         if !full {
-            (self.full_looks, self.needed, self.carried, self.thin) = (0, 0, 0, None);
+            self.be_easy();
             return;
         }
+        self.easy_looks = 0;
         self.full_looks = self.full_looks.saturating_add(1);
         (self.needed, self.carried) = (self.needed + newly, self.carried + carried);
         if self.full_looks < FULL_LOOKS {
@@ -96,6 +111,17 @@ impl Copies {
             // What was long ago counts less.
             (self.full_looks, self.needed, self.carried) =
                 (self.full_looks / 2, self.needed / 2, self.carried / 2);
+        }
+    }
+}
+
+impl Copies {
+    /// What waits does not wait long. What was found before is remembered for a while.
+    fn be_easy(&mut self) {
+        (self.full_looks, self.needed, self.carried) = (0, 0, 0);
+        self.easy_looks = self.easy_looks.saturating_add(1);
+        if self.easy_looks > KEPT_LOOKS {
+            self.thin = None;
         }
     }
 }
@@ -121,9 +147,13 @@ impl PartnerLink {
 }
 
 impl Broker {
-    /// Whether a copy of this topic that is lost once comes too late, on a link that loses some.
+    /// Whether the partner, or the link to it, does not bear what this topic's contract counts with: a death is noticed too late, copies wait
+    /// for too long, or one that is lost once comes too late on a link that loses some.
     pub(crate) fn is_at_risk_by_link(&self, topic: &Topic) -> bool {
         let counted = topic.contract.loss != contract::Loss::Unbounded && topic.plan.replicate;
+        if counted && self.partner.notices_late {
+            return true;
+        }
         let waits = self.partner.copies.thin.map(|thin| thin.wait);
         let late_by = self.partner.late_by().max(waits);
         counted && late_by.is_some_and(|late_by| topic.plan.pseudo.replication < late_by)
@@ -140,6 +170,23 @@ impl Broker {
         let told = self.pair.backup().filter(|partner| partner.told);
         let waiting = told.map_or(0, |partner| out.backlog(partner.link) as u64);
         self.partner.copies.look(made, waiting);
+    }
+
+    /// Copies for a thin link wait here, where heartbeats get past them, and not in the queue in front of it.
+    fn hold_copies_back(&mut self, out: &mut impl Outputs) {
+        let window = |thin: Thin| {
+            let bytes = thin.carries.saturating_mul(THIN_WINDOW.as_nanos_u64()) / 1_000_000_000;
+            bytes.clamp(*THIN_WINDOW_BYTES.start(), *THIN_WINDOW_BYTES.end()) as usize
+        };
+        let bytes = self.partner.copies.thin.map(window);
+        let wanted = self.pair.backup().zip(bytes).map(|(partner, bytes)| (partner.link, bytes));
+        let held = std::mem::replace(&mut self.partner.copies.held_back, wanted);
+        match (held, wanted) {
+            _ if held == wanted => {}
+            (_, Some((link, bytes))) => out.hold_back(link, bytes),
+            (Some((link, _)), None) => out.hold_back(link, WIDE_WINDOW_BYTES),
+            (None, None) => {}
+        }
     }
 
     fn tell_thin_link(&mut self, now: Time, out: &mut impl Outputs) {
@@ -161,6 +208,7 @@ impl Broker {
             *told = (*told).min(now);
         }
         self.measure_copies(out);
+        self.hold_copies_back(out);
         self.tell_thin_link(now, out);
         self.tell_false_takeover(now, out);
         self.tell_slow_detection(now, out);
@@ -182,9 +230,13 @@ impl Broker {
 
     fn tell_slow_detection(&mut self, now: Time, out: &mut impl Outputs) {
         let (detection, failover) = (self.settings.detection, self.settings.delays.failover);
-        let Some(evidence) = self.partner.evidence else { return };
+        let Some(evidence) = self.partner.evidence else {
+            self.partner.notices_late = false;
+            return;
+        };
         let takes = self.borne(now) + detection.poll + detection.connect;
-        if takes > failover && now >= self.partner.slow_told + TELL_EVERY {
+        self.partner.notices_late = takes > failover;
+        if self.partner.notices_late && now >= self.partner.slow_told + TELL_EVERY {
             self.partner.slow_told = now;
             let (loss_ppm, round_trip) = (evidence.loss_ppm, self.partner.round_trip());
             out.report(&Event::DetectionSlow { takes, failover, loss_ppm, round_trip });
@@ -231,6 +283,8 @@ mod tests {
         assert_eq!((thin.carries, thin.needed), (62_500, 400_000));
         assert_eq!(thin.wait, Span((waiting * 16_000) as i64));
         copies.look(made, 0);
+        assert!(copies.thin.is_some(), "the partner may be away");
+        (0..KEPT_LOOKS).for_each(|_| copies.look(made, 0));
         assert!(copies.thin.is_none(), "it has caught up");
     }
 

@@ -4,6 +4,7 @@
 use crate::Error;
 use crate::client::Shared;
 use crate::events::{BrokerTrouble, Events};
+use contract::Reign;
 use endpoint::{BROKERS_MAX, Endpoint, Unfit};
 use engine::ClientNode;
 use host::tls::{ServerName, server_name};
@@ -25,6 +26,8 @@ pub struct Reach {
     pub trouble: Option<String>,
     /// Whether that is more than a broker that is not there at the moment: the address or the name is to be corrected.
     pub is_wrong: bool,
+    /// Who reigns, as far as this broker knows; none if it is not reached. Brokers of one pair agree on it, but for a moment.
+    pub reign: Option<Reign>,
 }
 
 /// All places, and the brokers at them.
@@ -142,13 +145,15 @@ pub(crate) fn reaches(node: &mut ClientNode<Events>) -> Vec<Reach> {
         (0..BROKERS_MAX as u8).map(|broker| node.endpoint().same_as(PeerIndex(broker)).is_some()).collect();
     let apart: Vec<bool> =
         (0..BROKERS_MAX as u8).map(|broker| node.endpoint().is_apart(PeerIndex(broker))).collect();
+    let reigns: Vec<Option<Reign>> =
+        (0..BROKERS_MAX as u8).map(|broker| node.endpoint().reign_of(PeerIndex(broker))).collect();
     let Events { places, troubles, .. } = node.application();
     let mut reaches = Vec::new();
     for (index, given) in places.given.iter().enumerate() {
         if let Some(Err(reason)) = &given.answer {
             let trouble = Some(format!("does not resolve ({reason}): it is asked for again"));
             let address = given.place.to_string();
-            reaches.push(Reach { address, broker: None, trouble, is_wrong: true });
+            reaches.push(Reach { address, broker: None, trouble, is_wrong: true, reign: None });
         }
         let here: Vec<(u8, SocketAddr)> =
             places.of(index).filter_map(|(broker, found)| Some((broker, found.get()?))).collect();
@@ -172,6 +177,7 @@ pub(crate) fn reaches(node: &mut ClientNode<Events>) -> Vec<Reach> {
                 broker: Some(usize::from(broker)),
                 is_wrong: trouble.is_some_and(BrokerTrouble::is_wrong),
                 trouble: trouble.map(ToString::to_string).or(unknown),
+                reign: reigns.get(usize::from(broker)).copied().flatten(),
             });
         }
     }

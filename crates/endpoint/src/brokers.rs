@@ -167,6 +167,9 @@ impl BrokerLink {
     /// Something has come from it.
     pub(crate) fn heard(&mut self) {
         self.unanswered = 0;
+        // Answers that have not come yet, although other things do, are late by so much at least.
+        let waits = u32::try_from(self.poll_number - self.answered).unwrap_or(u32::MAX);
+        self.lag = self.lag.max(waits);
     }
 
     /// Whether it has just become clear that it is of another pair than the broker that is followed in this reign. Brokers of one pair
@@ -174,7 +177,9 @@ impl BrokerLink {
     /// so what counts is how many polls it has answered since.
     pub(crate) fn stands_apart(&mut self, followed: Option<Reign>) -> bool {
         let serves = matches!(self.standing, Standing::Primary | Standing::Backup);
-        let differs = self.up().is_some() && serves && followed.is_some_and(|reign| reign != self.reign);
+        // While nobody is followed, nothing more is learnt of that.
+        let Some(followed) = followed else { return false };
+        let differs = self.up().is_some() && serves && followed != self.reign;
         if !differs {
             (self.apart_from, self.is_apart) = (None, false);
             return false;

@@ -200,6 +200,12 @@ impl Endpoint {
         self.brokers.get(usize::from(broker.0))?.same_as
     }
 
+    /// The reign of which a broker that is connected has told.
+    pub fn reign_of(&self, broker: PeerIndex) -> Option<Reign> {
+        let broker = self.brokers.get(usize::from(broker.0))?;
+        broker.up().map(|_| broker.reign)
+    }
+
     /// Whether a broker that is connected is of another pair than the one that is followed.
     pub fn is_apart(&self, broker: PeerIndex) -> bool {
         self.brokers.get(usize::from(broker.0)).is_some_and(|broker| broker.is_apart)
@@ -639,7 +645,10 @@ impl Endpoint {
         }
         // Where the primary has failed, the one that stands by is about to reign, and should not be kept busy with this meanwhile.
         let since = self.orphaned_since + self.settings.failover + self.settings.poll;
-        let stands_by = |broker: &BrokerLink| broker.up().is_some() && broker.standing == Standing::Backup;
+        // One of another pair would lead to the primary of that pair.
+        let stands_by = |broker: &BrokerLink| {
+            broker.up().is_some() && broker.standing == Standing::Backup && !broker.is_apart
+        };
         let through = |(index, (broker, way)): (usize, (&BrokerLink, &BrokerLink))| {
             let retry_at = resting(way).filter(|_| stands_by(broker))?;
             Some((index + BROKERS_MAX, retry_at.max(since)))

@@ -99,6 +99,22 @@ fn a_connection_that_stays_silent_is_made_anew_and_the_primary_keeps_its_reign()
 }
 
 #[test]
+fn a_primary_that_is_still_telling_everything_is_let_finish() {
+    let mut broker = Alone::broker(1, |_| {});
+    let primary = broker.accept();
+    broker.tell(primary, &hello(Standing::Primary, "a", OTHER, 1));
+    broker.hear(Some(ALIVE));
+    // Its answers to polls wait behind that.
+    for _ in 0..50 {
+        broker.pass(Span::millis(100));
+        broker.tell(primary, &Frame::Join);
+        assert!(broker.wants_closed(primary).is_none());
+    }
+    broker.pass(Span::millis(4_200));
+    assert!(broker.wants_closed(primary).is_some(), "nothing comes any more");
+}
+
+#[test]
 fn a_backup_that_polls_late_is_not_dropped_while_its_heartbeats_come() {
     let (mut broker, link) = primary();
     broker.hear(Some(ALIVE));
@@ -159,18 +175,41 @@ fn whoever_knew_everything_a_moment_ago_does_not_search_either() {
     assert!(broker.state().is_primary());
 }
 
+/// The one that this broker takes for dead lives, and takes the reign back.
+fn suspect_wrongly(broker: &mut Alone<BrokerNode<Log>>, primary: LinkId, times: u64) {
+    for time in 0..times {
+        broker.hear(Some(SILENT));
+        broker.pass(Span::millis(41));
+        assert!(broker.state().is_primary(), "for the {time}th time");
+        broker.tell(primary, &reign(Standing::Primary, OTHER, 1 + time * 8));
+        broker.tell(primary, &reign(Standing::Primary, OTHER, 9 + time * 8));
+        broker.tell(primary, &Frame::Synced);
+        assert!(broker.state().follows(primary));
+    }
+}
+
 #[test]
-fn no_wrong_suspicion_makes_a_death_be_noticed_later_than_contracts_count_with() {
+fn one_wrong_suspicion_does_not_make_a_death_be_noticed_later_than_contracts_count_with() {
     // With the usual fail-over time of 50 ms there is no room to wait longer.
     let (mut broker, primary) = backup();
-    broker.hear(Some(SILENT));
-    broker.pass(Span::millis(41));
-    broker.tell(primary, &reign(Standing::Primary, OTHER, 1));
-    broker.tell(primary, &reign(Standing::Primary, OTHER, 9));
-    broker.tell(primary, &Frame::Synced);
-    assert!(broker.state().follows(primary));
+    suspect_wrongly(&mut broker, primary, 1);
     broker.pass(Span::millis(41));
     assert!(broker.state().is_primary());
+}
+
+#[test]
+fn suspicions_that_are_wrong_again_and_again_end_and_the_operator_is_told() {
+    let (mut broker, primary) = backup();
+    suspect_wrongly(&mut broker, primary, 3);
+    let late = |millis| Evidence { silence: Span::millis(millis), unheard: Span::millis(millis), ..ALIVE };
+    broker.hear(Some(late(150)));
+    broker.pass(Span::millis(500));
+    assert!(!broker.state().is_primary(), "it has come back that late before");
+    let told = &broker.node.reporter().0;
+    assert!(told.iter().any(|line| line.contains("network.failover")), "{told:?}");
+    broker.hear(Some(late(160)));
+    broker.pass(Span::millis(41));
+    assert!(broker.state().is_primary(), "it may be dead as well");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::shell::Shell;
 use contract::Time;
 use engine::driving::Portion;
 use rustix::io::Errno;
-use rustix::net::{self, SendFlags};
+use rustix::net::{self, SendFlags, sockopt};
 use socket2::SockRef;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -93,6 +93,12 @@ impl Connection {
     pub(crate) fn hold_back(&mut self, bytes: usize) {
         self.most = bytes.clamp(UNSENT_BYTES_MIN, SEND_BYTES);
         limit_unsent_to(&self.socket, self.most);
+    }
+
+    /// The kernel should have no more than about so much that the other end has not acknowledged, within what it allows.
+    pub(crate) fn limit_in_flight(&self, bytes: usize) {
+        // Linux doubles it, for its own.
+        let _ = sockopt::set_socket_send_buffer_size(&self.socket, (bytes / 2).max(UNSENT_BYTES_MIN / 2));
     }
 
     /// Bytes that the other end is known to have.
@@ -228,7 +234,7 @@ fn send(socket: &OwnedFd, bytes: &[u8], most: usize) -> Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
     use std::net::{TcpListener, TcpStream};
 
     #[test]

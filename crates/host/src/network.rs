@@ -536,8 +536,12 @@ impl Effects for Network {
     }
 
     fn hold_back(&mut self, link: LinkId, bytes: usize) {
+        let is_partner = self.partner == Some(link.0);
         if let Some(connection) = self.get(link.0) {
             connection.hold_back(bytes);
+            if is_partner {
+                connection.limit_in_flight(bytes);
+            }
         }
     }
 

@@ -126,7 +126,8 @@ pub trait Effects {
     /// is taken for slow.
     fn taken(&self, link: LinkId) -> u64;
 
-    /// No more than so many bytes of the link should wait in the system, where nothing can be dropped any more.
+    /// No more than so many bytes of the link should wait in the system, where nothing can be dropped any more. On the link to the partner
+    /// that is meant of what is under way as well, since heartbeats go the same way.
     fn hold_back(&mut self, link: LinkId, bytes: usize);
 
     /// Asks for a connection. The answer is a [`LinkChange::Dialed`], or the core's `handle_dial_failed`.

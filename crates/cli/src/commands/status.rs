@@ -26,6 +26,8 @@ struct Report {
     /// Clients that cannot reach the primary, and pass through the backup to it.
     relayed: u32,
     brokers: Vec<BrokerRow>,
+    /// Addresses of brokers of another pair than the one whose topics are shown.
+    other_pairs: Vec<String>,
     /// Addresses at which nobody answers.
     unreachable: Vec<String>,
     /// Why, by address.
@@ -92,8 +94,8 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
     let mut before = Before::default();
     loop {
         let report = look(&client, until, &mut before)?;
-        let healthy =
-            report.protected && report.broken == 0 && report.silent == 0 && report.refused_results == 0;
+        let kept = report.broken == 0 && report.silent == 0 && report.refused_results == 0;
+        let healthy = report.protected && report.other_pairs.is_empty() && kept;
         if report.brokers.is_empty() && !watch {
             return Err(Trouble(no_broker(&client.reaches()?)));
         }
@@ -155,7 +157,15 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
     let missing = || reaches.iter().filter(|reach| !answers(&reach.address));
     let troubled = reaches.iter().filter(|reach| reach.trouble.is_some() || !answers(&reach.address));
     let why = |reach: &Reach| reach.trouble.clone().unwrap_or_else(|| "does not answer".to_owned());
+    // Two brokers that are both protected are either of one reign, or of two pairs.
+    let protected = |reach: &&Reach| reports.iter().any(|(at, it)| *at == reach.address && it.protected);
+    let reign = reaches.iter().find(|reach| primary.is_some_and(|(address, _)| *address == reach.address));
+    let other_pairs = reaches
+        .iter()
+        .filter(protected)
+        .filter(|reach| reign.is_some_and(|primary| primary.reign.is_some() && reach.reign != primary.reign));
     Ok(Report {
+        other_pairs: other_pairs.map(|reach| reach.address.clone()).collect(),
         unreachable: missing().map(|reach| reach.address.clone()).collect(),
         troubles: troubled.map(|reach| (reach.address.clone(), why(reach))).collect(),
         protected: primary.is_some_and(|(_, report)| report.protected),
@@ -264,6 +274,13 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
     show_relayed(report)?;
     for (address, trouble) in &report.troubles {
         line(&format!("{address} {trouble}."))?;
+    }
+    if !report.other_pairs.is_empty() {
+        line(&format!(
+            "MORE THAN ONE PAIR: {} belongs elsewhere, and shows nothing here of what it serves. Ask each pair by itself (-h), or correct \
+             the addresses.",
+            report.other_pairs.join(", ")
+        ))?;
     }
     let protection = match (report.brokers.is_empty(), report.protected) {
         (true, _) => "NO BROKER answers",
