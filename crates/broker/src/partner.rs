@@ -124,6 +124,10 @@ impl Copies {
             self.thin = None;
         }
     }
+
+    fn be_forgotten(&mut self) {
+        *self = Copies { made: self.made, held_back: self.held_back, ..Copies::default() };
+    }
 }
 
 impl PartnerLink {
@@ -133,6 +137,11 @@ impl PartnerLink {
 
     pub(crate) fn loss_ppm(&self) -> u32 {
         self.evidence.map_or(0, |it| it.loss_ppm)
+    }
+
+    /// What was found in an earlier reign must not refuse those who come back from the last one.
+    pub(crate) fn begin_reign(&mut self) {
+        self.copies.be_forgotten();
     }
 
     pub(crate) fn patience(&self) -> Span {

