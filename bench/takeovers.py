@@ -15,7 +15,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from common import QUICK, TARGET, command, commit, free_ports, machine, options, program, read_results, scheduled, to_repository, write_results
+from common import QUICK, RESULTS, TARGET, command, commit, free_ports, machine, options, program, read_results, scheduled, to_repository, write_results
 
 PARTS = ["compilers", "links"]
 OPTIONS = options(__doc__, "quick", "page", only=PARTS)
@@ -190,7 +190,8 @@ def page(results):
 def main():
     to_repository()
     # What is not measured now stays as it was, with the command and the commit by which it was.
-    results = read_results("takeovers.json")
+    known = os.path.exists(os.path.join(RESULTS, "takeovers.json"))
+    results = read_results("takeovers.json") if known or OPTIONS.page else {"by": {}}
     if not OPTIONS.page:
         for name, measure in [("compilers", compilers), ("links", links)]:
             if not OPTIONS.only or name in OPTIONS.only:
