@@ -57,6 +57,14 @@ pub(crate) struct Partner {
     pub(crate) knows_more: bool,
 }
 
+impl Partner {
+    /// Whether it has been told of this stream, so that it understands what is said of its messages.
+    #[inline]
+    pub(crate) fn knows(&self, stream: u32) -> bool {
+        self.told || stream < self.next_stream
+    }
+}
+
 /// What the other broker last said on one of the links to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct News {

@@ -51,8 +51,8 @@ pub struct Outcome<'a> {
     pub period: Span,
     /// When it is due, counted from `created`.
     pub deadline: Span,
-    /// Whether every message has a result.
-    pub gapless: bool,
+    /// Why some messages have no result, in words; `None` if every message has one, so that a missing number is a loss.
+    pub gaps: Option<&'a str>,
     /// The stream of the message that it stands for, its incarnation, and the message's number.
     pub stream: u32,
     /// See `stream`.
@@ -83,6 +83,15 @@ pub(crate) struct ResultStream {
 const WITHOUT_DEADLINE: Span = Span::secs(1);
 /// Between two attempts to have a refused stream of results carried.
 const ASK_AGAIN: Span = Span::secs(1);
+
+/// Why a loss number for these results cannot be kept, if it cannot: what is lost cannot be told from what was never made.
+fn uncountable(result: &Outcome<'_>, contract: &Contract) -> Option<Denial> {
+    let gaps = result.gaps.filter(|_| contract.loss != Loss::Unbounded)?;
+    Some(Denial::from(format!(
+        "its results have gaps of their own, since {gaps}, so that losses in a row cannot be counted: say loss = \"unbounded\" for this topic, or \
+         let each message have a result"
+    )))
+}
 
 impl Broker {
     /// An operator has a result. `false`: it is not published, and its lineage need not be kept.
@@ -301,9 +310,12 @@ impl Broker {
             incarnation: result.incarnation,
             link: None,
             made: Some(result.seq),
-            gapless: result.gapless,
+            gapless: result.gaps.is_none(),
         };
-        let taken = self.take_stream(now, result.topic, contract, &publisher, true, out);
+        let taken = match uncountable(result, &contract) {
+            Some(denial) => Err(denial),
+            None => self.take_stream(now, result.topic, contract, &publisher, true, out),
+        };
         if let Err(denial) = &taken {
             out.report(&Event::ResultRefused { topic: result.topic, reason: &denial.text });
         }
@@ -325,7 +337,11 @@ impl Broker {
         }
         let deadline = if result.deadline.is_forever() { WITHOUT_DEADLINE } else { result.deadline };
         let contract = Contract { period: result.period, deadline, confirm: false, ..*origin };
-        if result.gapless { contract } else { Contract { loss: Loss::Unbounded, retain: 0, ..contract } }
+        if result.gaps.is_none() {
+            contract
+        } else {
+            Contract { loss: Loss::Unbounded, retain: 0, ..contract }
+        }
     }
 
     /// This broker does not reign any more: what operators have is dispatched again, here or where it is forwarded to. What

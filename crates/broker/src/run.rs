@@ -1,6 +1,7 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
 use crate::broker::{Broker, Outputs};
+use crate::pair::Partner;
 use crate::posting::{Origin, Routed};
 use crate::queue::{Job, JobKind};
 use crate::register;
@@ -8,7 +9,7 @@ use crate::ring::{Slot, SlotFlags};
 use crate::sessions::{Deferred, Session};
 use crate::status::Stats;
 use crate::table::{Record, Stream, Topic};
-use crate::tasks::{Task, UNITS_PER_SLICE};
+use crate::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
@@ -109,7 +110,8 @@ impl Broker {
             && let Some(slot) = stream.ring.slot_mut(job.ticket)
         {
             let pair = &self.pair;
-            let backup = || pair.backup().filter(|_| settings.policy.coordinates()).map(|backup| backup.link);
+            let coordinates = settings.policy.coordinates();
+            let backup = || pair.backup().filter(|backup| coordinates && backup.knows(job.stream));
             slot.settle(job.stream, backup, stats, out);
         } else {
             let offered = Offered { missing, processing, asks: status.has(SlotFlags::ASKED) };
@@ -165,7 +167,8 @@ impl Broker {
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
         let Broker { table, pair, settings, stats, .. } = self;
-        let backup = || pair.backup().filter(|_| settings.policy.coordinates()).map(|backup| backup.link);
+        let coordinates = settings.policy.coordinates();
+        let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
         let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot {
             slot.settle(index, backup, stats, out);
@@ -342,7 +345,7 @@ impl Slot {
     fn settle(
         &mut self,
         stream: u32,
-        backup: impl FnOnce() -> Option<LinkId>,
+        backup: impl FnOnce() -> Option<Partner>,
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
@@ -357,8 +360,29 @@ impl Slot {
         if copied && let Some(backup) = backup() {
             self.set(SlotFlags::PRUNED);
             stats.pruned += 1;
-            out.send_mark(backup, MarkKind::Prune, Mark { stream, seq: self.seq });
+            out.send_mark(backup.link, MarkKind::Prune, Mark { stream, seq: self.seq });
         }
+    }
+}
+
+impl Broker {
+    /// A backup has just been told of this stream. Copies of its messages that were dispatched while it was away, or before it understood
+    /// a word of them, may still be there. Returns how many units that took.
+    pub(crate) fn prune_again(&mut self, index: u32, link: LinkId, out: &mut impl Outputs) -> usize {
+        if !self.settings.policy.coordinates() {
+            return 0;
+        }
+        let Some(stream) = self.table.stream_mut(index) else { return 0 };
+        for ticket in stream.ring.tickets() {
+            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+            let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
+            if slot.flags.has(SlotFlags::DISPATCHED) && kept {
+                slot.set(SlotFlags::PRUNED);
+                self.stats.pruned += 1;
+                out.send_mark(link, MarkKind::Prune, Mark { stream: index, seq: slot.seq });
+            }
+        }
+        stream.ring.slots() / SLOTS_PER_UNIT
     }
 }
 

@@ -104,7 +104,7 @@ impl Made {
             topic: &output.topic,
             period: output.period,
             deadline: output.deadline,
-            gapless: output.gapless,
+            gaps: output.gaps.as_deref(),
             stream: event.number.stream,
             incarnation: event.number.incarnation,
             seq: event.number.seq,

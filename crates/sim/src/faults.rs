@@ -535,7 +535,8 @@ impl World {
             }
         }
         for (one, other) in &ways {
-            if (*one >= 2 || *other >= 2) && span >= PATIENCE {
+            // What waited is sent again up to as much later as it has waited, see `release_held`.
+            if (*one >= 2 || *other >= 2) && span * 2 >= PATIENCE {
                 self.doubt_between(*one, *other);
             }
             let name = self.hosts[*other].name.clone();

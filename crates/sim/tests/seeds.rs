@@ -56,7 +56,6 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 #[test]
-#[ignore = "one seed in some thousands still breaks `copies` (21491051600075); cargo test -p verge-sim --test seeds -- --ignored"]
 fn nor_do_seeds_break_anything_that_nobody_has_seen() {
     let Some(first) = fresh() else { return };
     all_hold(Weather::Assumed, first..first + 150);

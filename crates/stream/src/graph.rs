@@ -170,8 +170,43 @@ pub struct Source {
     pub done: Span,
     /// What its payloads are.
     pub payload: PayloadType,
-    /// Whether it has an event for each message of its one supplier, so that a missing number is a loss.
-    pub gapless: bool,
+    /// Why it has no event for some messages of its supplier; `None` if it has one for each, so that a missing number is a loss.
+    pub gaps: Option<Gaps>,
+}
+
+/// Why results have gaps of their own, from which lost ones cannot be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gaps {
+    /// The first operator on the way that leaves messages without a result.
+    pub operator: String,
+    /// How.
+    pub cause: GapCause,
+}
+
+/// How an operator leaves messages without a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GapCause {
+    /// It has several inputs, and its results are numbered by one of them.
+    Joins,
+    /// `keep = "latest"`: a newer message takes the place of one that waits.
+    Replaces,
+    /// `violation = "shed"`: what is out of date is dropped.
+    Sheds,
+    /// It does not answer each message.
+    Chooses,
+}
+
+/// For the middle of a sentence: `` `rms` keeps only the newest of what waits (keep = "latest") ``.
+impl std::fmt::Display for Gaps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let does = match self.cause {
+            GapCause::Joins => "has several inputs",
+            GapCause::Replaces => "keeps only the newest of what waits (keep = \"latest\")",
+            GapCause::Sheds => "drops what is out of date (violation = \"shed\")",
+            GapCause::Chooses => "does not answer each message",
+        };
+        write!(f, "`{}` {does}", self.operator)
+    }
 }
 
 /// A relative set, by the places of the operator's inputs.
@@ -289,7 +324,7 @@ impl Graph {
         let suppliers = spec.suppliers.iter().map(|supplier| Source {
             ring: ring(supplier.validity, supplier.period),
             payload: supplier.payload.clone(),
-            gapless: true,
+            gaps: None,
             ..Source::new(&supplier.name, supplier.validity, supplier.period)
         });
         let operators = spec.operators.iter().zip(inputs).zip(sets).map(|((operator, inputs), sets)| Step {
@@ -434,14 +469,18 @@ impl Graph {
                     continue;
                 }
             };
-            let all_used = matches!(step.keep, Keep::All(_)) && step.violation == Violation::Mark;
-            let gapless = match step.inputs.as_slice() {
-                [only] => self.source(*only).gapless && all_used && built.answers == Answers::Always,
-                _ => false,
+            let own = |cause| Some(Gaps { operator: step.source.name.clone(), cause });
+            let gaps = match step.inputs.as_slice() {
+                [only] if self.source(*only).gaps.is_some() => self.source(*only).gaps.clone(),
+                [_] if step.keep == Keep::Latest => own(GapCause::Replaces),
+                [_] if step.violation == Violation::Shed => own(GapCause::Sheds),
+                [_] if built.answers != Answers::Always => own(GapCause::Chooses),
+                [_] => None,
+                _ => own(GapCause::Joins),
             };
             let step = &mut self.operators[index];
             step.answers = built.answers;
-            (step.source.payload, step.source.gapless) = (built.output, gapless);
+            (step.source.payload, step.source.gaps) = (built.output, gaps);
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
@@ -464,7 +503,7 @@ impl Source {
             deadline: Span::FOREVER,
             done: Span::FOREVER,
             payload: PayloadType::Bytes,
-            gapless: false,
+            gaps: None,
         }
     }
 }

@@ -20,7 +20,8 @@ mod validity;
 pub use analysis::{Analysis, Costed, LevelLoad, NoBound, Processors, Response, analyse};
 pub use event::{Body, Draft, Event, Marks, Number, Store};
 pub use graph::{
-    BuiltIn, Consumer, Factory, Feed, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX, Source, Step, Together,
+    BuiltIn, Consumer, Factory, Feed, GapCause, Gaps, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX,
+    Source, Step, Together,
 };
 pub use level::{LevelQueue, Results};
 pub use numbers::PATH_PARTS_MAX;

@@ -154,8 +154,8 @@ pub struct Output {
     pub period: Span,
     /// When a result is due, counted from the newest reading that it is made of.
     pub deadline: Span,
-    /// Whether each number of its supplier has a result.
-    pub gapless: bool,
+    /// Why some numbers of its supplier have no result, in words; `None` if each has one.
+    pub gaps: Option<String>,
 }
 
 /// What one operator of one instance has done so far.
@@ -478,7 +478,7 @@ impl Router {
             topic: topic.to_owned(),
             period: source.period,
             deadline: graph.consumers[consumer].deadline,
-            gapless: source.gapless,
+            gaps: source.gaps.as_ref().map(ToString::to_string),
         };
         let number = self.numbered;
         self.numbered = number.wrapping_add(1);

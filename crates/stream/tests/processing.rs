@@ -91,7 +91,7 @@ fn an_input_that_keeps_all_uses_each_in_order_and_drops_the_oldest_beyond_its_li
     let seqs: Vec<u64> = plant.got.iter().map(|got| got.event.seq).collect();
     assert_eq!(seqs, [2, 3, 4]);
     assert_eq!(plant.counts("keep").dropped, 2);
-    assert!(plant.router.graphs().next().unwrap().operators[0].source.gapless);
+    assert!(plant.router.graphs().next().unwrap().operators[0].source.gaps.is_none());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::STREAM_BYTES;
-use crate::settings::{Limits, Settings};
+use crate::settings::{Limits, Settings, TopicRule};
 use crate::tasks::UNITS_PER_SLICE;
 use contract::NodeId;
 use contract::admission::Costs;
@@ -66,6 +66,10 @@ impl Effects for Alone {
 const NOW: Time = Time(1_000_000_000_000);
 
 fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
+    broker_of(Vec::new(), tune)
+}
+
+fn broker_of(topics: Vec<TopicRule>, tune: impl FnOnce(&mut Limits)) -> Broker {
     let mut limits = Limits::default();
     tune(&mut limits);
     Broker::new(Settings {
@@ -82,7 +86,7 @@ fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
         costs: Costs { arrival: Span(1), dispatch: Span(1), replication: Span(1) },
         supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: false,
-        topics: Vec::new(),
+        topics,
         detection: Default::default(),
         limits,
     })
@@ -172,6 +176,25 @@ fn rings_grow_as_far_as_limits_allow_and_the_operator_is_told() {
     assert!(said.contains("limits.store"), "{said}");
 }
 
+#[test]
+fn a_loss_number_for_results_with_gaps_of_their_own_is_refused() {
+    let rule = |topic: &str, contract| TopicRule { filter: topic.parse().unwrap(), contract };
+    let kept = Contract::every(Span::millis(1)).deadline(Span::millis(10)).tolerate(5);
+    let rules = vec![rule("counted", kept), rule("any", kept.best_effort())];
+    let (mut broker, mut out) = (broker_of(rules, |_| {}), Alone::default());
+    broker.handle_timeout(broker.next_deadline(), &mut out);
+    let index = stream(&mut broker, &mut out);
+    let gaps = Some("`newest` keeps only the newest");
+    let cases =
+        [("counted", gaps, false), ("any", gaps, true), ("other", gaps, true), ("counted", None, true)];
+    for (output, (topic, gaps, published)) in (0..).zip(cases) {
+        let taken = broker.publish_result(NOW, &Outcome { gaps, ..result(index, output, topic) }, &mut out);
+        assert_eq!(taken, published, "{topic} {gaps:?}");
+    }
+    let said = out.said.join("\n");
+    assert!(said.contains("`newest` keeps only the newest") && said.contains("unbounded"), "{said}");
+}
+
 /// A result of the stream's message, under the number and the topic of its output.
 fn result(of: u32, output: u32, topic: &str) -> Outcome<'_> {
     Outcome {
@@ -179,7 +202,7 @@ fn result(of: u32, output: u32, topic: &str) -> Outcome<'_> {
         topic,
         period: Span::millis(1),
         deadline: Span::millis(10),
-        gapless: true,
+        gaps: None,
         stream: of,
         incarnation: 1,
         seq: 0,

@@ -174,7 +174,7 @@ impl Stage {
                 topic: &output.topic,
                 period: output.period,
                 deadline: output.deadline,
-                gapless: output.gapless,
+                gaps: output.gaps.as_deref(),
                 stream,
                 incarnation: 1,
                 seq: 0,

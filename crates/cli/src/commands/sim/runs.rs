@@ -150,7 +150,9 @@ pub fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
     let moments = moments(scenario, &outcome);
     let is_short = outcome.story.len() <= WHOLE_LINES_MAX && outcome.violation.is_none();
     let around = |at: Span| moments.iter().any(|moment| at > *moment - BEFORE && at < *moment + AFTER);
-    let told = |line: &&StoryLine| is_short || line.matters || around(line.at);
+    let message = outcome.violation.as_ref().and_then(|violation| message_in(&violation.what));
+    let concerns = |line: &StoryLine| message.as_ref().is_some_and(|message| names(&line.what, message));
+    let told = |line: &&StoryLine| is_short || line.matters || around(line.at) || concerns(line);
     let lines: Vec<String> = outcome.story.iter().filter(told).map(StoryLine::to_string).collect();
     let left_out = outcome.story.len() - lines.len();
     if left_out > 0 {
@@ -166,6 +168,18 @@ pub fn story(scenario: &Scenario, seed: u64) -> Vec<String> {
         );
     }
     lines
+}
+
+/// The message that a violation is about, if it names one: a topic and a number, `plant/speed #17`.
+fn message_in(what: &str) -> Option<String> {
+    let words: Vec<&str> = what.split_whitespace().collect();
+    let is_number = |word: &str| word.strip_prefix('#').is_some_and(|it| it.parse::<u64>().is_ok());
+    words.windows(2).find(|pair| is_number(pair[1])).map(|pair| format!("{} {}", pair[0], pair[1]))
+}
+
+/// Whether a line is about this message, and not about one with a longer number.
+fn names(line: &str, message: &str) -> bool {
+    line.split(message).skip(1).any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
 }
 
 /// What a long story is told around: the violation, or else all that is known to have gone wrong.
