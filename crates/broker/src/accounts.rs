@@ -8,7 +8,7 @@ use crate::memory::Shortage;
 use crate::status::Stats;
 use crate::table::{Stream, Took, Topic};
 use contract::{Loss, Span, Time};
-use wire::ClockDifference;
+use wire::{ClockDifference, Concern};
 
 /// The same trouble of one stream is told at most this often.
 const INTERVAL: Span = Span::secs(1);
@@ -108,7 +108,7 @@ impl Stream {
         stats.classes.count(topic.class, |class| class.missed += 1);
         let troubles = &mut self.record.troubles;
         troubles.late += 1;
-        troubles.broken_at = now;
+        (troubles.broken_at, troubles.broken_by) = (now, Concern::Late);
         if stats.telling.allows(now, troubles.told_late_at) {
             troubles.told_late_at = now;
             let missed = troubles.late - std::mem::replace(&mut troubles.told_late, troubles.late);

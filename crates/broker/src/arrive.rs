@@ -11,7 +11,7 @@ use crate::status::Stats;
 use crate::table::{Stream, Times, Topic};
 use arrayvec::ArrayVec;
 use contract::{Delays, Span, Time};
-use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
+use wire::{Concern, LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
 const FEW_STREAMS: usize = 64;
@@ -157,7 +157,7 @@ impl Broker {
         }
         if old.flags.has(SlotFlags::PROCESSING) {
             // Operators still have it, but nothing covers it any more.
-            stream.record.troubles.endangered_at = now;
+            stream.record.troubles.endanger(now, Concern::OperatorsBehind);
         }
 
         let copies = self.pair.backup().is_some()
@@ -347,7 +347,7 @@ impl Stream {
             self.set_times(Times { created, released: at });
             return Release { at, step: None };
         }
-        self.record.troubles.endangered_at = now;
+        self.record.troubles.endanger(now, Concern::TooFast);
         let furthest = now + contract.period * self.ring.slots() as u64;
         let at = at.max(before.released + contract.period).min(furthest);
         self.set_times(Times { created, released: at });

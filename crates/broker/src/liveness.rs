@@ -72,7 +72,10 @@ struct RoundTrip {
 struct Losses {
     since_number: u64,
     since_count: u64,
+    /// Times at which some were missing, one or several in a row; of this window, and of the one before.
+    times: u64,
     before: Option<[u64; 2]>,
+    times_before: u64,
 }
 
 /// Sent heartbeats whose time is remembered, for round trips.
@@ -225,7 +228,7 @@ impl Heard {
             echoed: 0,
             still: Span::ZERO,
             round_trip: None,
-            losses: Losses { since_number: 0, since_count: 0, before: None },
+            losses: Losses { since_number: 0, since_count: 0, times: 0, before: None, times_before: 0 },
         }
     }
 
@@ -238,6 +241,8 @@ impl Heard {
         if self.number > 0 && ahead > OUTAGE {
             // So many in a row were cut off, and say nothing of what a link loses now and then.
             self.losses.since_number += ahead - 1;
+        } else if self.number > 0 && ahead > 1 {
+            self.losses.times += 1;
         }
         self.came = self.came.checked_shl(u32::try_from(ahead).unwrap_or(u32::MAX)).unwrap_or(0) | 1;
         (self.number, self.at, self.ticks, self.still) = (beat.number, now, 0, beat.still);
@@ -245,8 +250,13 @@ impl Heard {
         let due = self.number - self.losses.since_number;
         if due >= LOSS_WINDOW {
             let came = self.count - self.losses.since_count;
-            self.losses =
-                Losses { since_number: self.number, since_count: self.count, before: Some([due, came]) };
+            self.losses = Losses {
+                since_number: self.number,
+                since_count: self.count,
+                times: 0,
+                before: Some([due, came]),
+                times_before: self.losses.times,
+            };
         }
     }
 
@@ -275,7 +285,8 @@ impl Heard {
     fn losses_in_a_row(&self) -> u32 {
         let [due, came] = self.due_and_came();
         let lost = due - came.min(due);
-        if lost == 0 {
+        // What was missing once, be it a few in a row, says nothing of what is lost now and then, and patience is what a death costs.
+        if lost == 0 || self.losses.times + self.losses.times_before <= 1 {
             return 0;
         }
         let share = (lost + 1) as f64 / (due + ASSUMED_LOSS) as f64;

@@ -11,7 +11,7 @@ use crate::status::Stats;
 use crate::table::{Record, Stream, Topic};
 use crate::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Mutant, Receipt, Span, Time};
-use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
+use wire::{Concern, LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
 /// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
 const AWAITED: Span = Span::secs(1);
@@ -197,7 +197,7 @@ impl Broker {
         stats.replicated_bytes += payload.len() as u64;
         if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.replication {
             stats.late_replications += 1;
-            stream.record.troubles.endangered_at = now;
+            stream.record.troubles.endanger(now, Concern::CopiesLate);
         }
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::REPLICATED);

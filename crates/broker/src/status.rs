@@ -8,8 +8,8 @@ use crate::settings::Settings;
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
 use wire::{
-    FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses, StoreState,
-    StreamStatus, StreamStatuses, TopicState,
+    Concern, FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses,
+    StoreState, StreamStatus, StreamStatuses, TopicState,
 };
 
 /// Counts since the process started.
@@ -241,21 +241,27 @@ impl Broker {
 
     /// Whether a stream's contract is being kept.
     pub(crate) fn state(&self, now: Time, stream: &Stream, topic: &Topic) -> TopicState {
+        self.state_and_why(now, stream, topic).0
+    }
+
+    fn state_and_why(&self, now: Time, stream: &Stream, topic: &Topic) -> (TopicState, Concern) {
         let troubles = &stream.record.troubles;
         let recent = |at: Time| at != Time::ZERO && now < at + MEMORY;
         let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
-            TopicState::Broken
+            (TopicState::Broken, troubles.broken_by)
         } else if self.silence(now, stream).is_some() {
-            TopicState::Silent
-        } else if exposed
-            || recent(troubles.endangered_at)
-            || self.is_at_risk_by_link(topic)
-            || self.hangs_by_the_backup(stream, topic)
-        {
-            TopicState::AtRisk
+            (TopicState::Silent, Concern::Silent)
+        } else if exposed {
+            (TopicState::AtRisk, Concern::Unprotected)
+        } else if self.is_at_risk_by_link(topic) {
+            (TopicState::AtRisk, Concern::PairLink)
+        } else if recent(troubles.endangered_at) {
+            (TopicState::AtRisk, troubles.endangered_by)
+        } else if self.hangs_by_the_backup(stream, topic) {
+            (TopicState::AtRisk, Concern::Relayed)
         } else {
-            TopicState::Met
+            (TopicState::Met, Concern::Nothing)
         }
     }
 
@@ -268,13 +274,15 @@ impl Broker {
 
     fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
         let (took, troubles) = (stream.took, &stream.record.troubles);
+        let (state, concern) = self.state_and_why(now, stream, topic);
         StreamStatus {
             stream: index,
             topic: topic.name.as_str(),
             publisher: &stream.record.publisher,
             contract: topic.contract,
             replicate: topic.plan.replicate,
-            state: self.state(now, stream, topic),
+            state,
+            concern,
             subscribers: topic.subscribers.len() as u32,
             arrived: stream.arrived(),
             lost: troubles.lost,

@@ -11,7 +11,7 @@ use contract::{Contract, Plan, Time, TopicName, names};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
-use wire::{LinkId, MessageFlags};
+use wire::{Concern, LinkId, MessageFlags};
 
 /// Its fields are in the order of use: a message that is not plain needs the first two cache lines, and one that is copied needs what
 /// the third one has of the plan. A plain one that is not copied needs none: each stream has the terms for it.
@@ -258,6 +258,9 @@ pub(crate) struct Troubles {
     /// When the contract was last seen to be broken, or endangered.
     pub(crate) broken_at: Time,
     pub(crate) endangered_at: Time,
+    /// By what.
+    pub(crate) broken_by: Concern,
+    pub(crate) endangered_by: Concern,
     /// When the operator was last told of losses and of late messages, and of how many of these.
     pub(crate) told_lost_at: Time,
     pub(crate) told_late_at: Time,
@@ -269,12 +272,17 @@ pub(crate) struct Troubles {
 }
 
 impl Troubles {
+    /// The next delay, or a crash, could break the contract.
+    pub(crate) fn endanger(&mut self, now: Time, by: Concern) {
+        (self.endangered_at, self.endangered_by) = (now, by);
+    }
+
     /// So many messages in a row are missing.
     pub(crate) fn lose(&mut self, now: Time, run: u64, contract: &Contract) {
         self.lost = self.lost.saturating_add(run);
         self.longest_run = self.longest_run.max(u32::try_from(run).unwrap_or(u32::MAX));
         if !contract.loss.tolerates(run) {
-            self.broken_at = now;
+            (self.broken_at, self.broken_by) = (now, Concern::Lost);
         }
     }
 }

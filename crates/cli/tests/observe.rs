@@ -375,3 +375,42 @@ fn a_broker_keeps_processors_awake_where_that_is_wanted_and_does_no_harm() {
         std::fs::remove_file(site.folder.path("a.log")).unwrap();
     }
 }
+
+#[test]
+fn a_status_of_two_pairs_says_so_and_is_no_success() {
+    let folder = support::Folder::new();
+    let ports: [u16; 8] = support::free_ports();
+    let mut brokers = Vec::new();
+    for (pair, ports) in ports.chunks(4).enumerate() {
+        let [a, a_pair, b, b_pair] = *ports else { panic!("four each") };
+        let config = folder.write(
+            &format!("pair-{pair}.toml"),
+            format!(
+                "{}[brokers.a]\nclients = \"127.0.0.1:{a}\"\npair = \"127.0.0.1:{a_pair}\"\nstart_as = \"primary\"\n\
+                 [brokers.b]\nclients = \"127.0.0.1:{b}\"\npair = \"127.0.0.1:{b_pair}\"\n",
+                support::ORDINARY
+            ),
+        );
+        for name in ["a", "b"] {
+            let mut command =
+                support::program(["broker", name, "--insecure", "--config", config.to_str().unwrap()]);
+            let log = folder.path(&format!("{pair}-{name}.log"));
+            brokers.push(support::Process::start(command.stdout(std::process::Stdio::null()), log));
+        }
+    }
+    support::wait_until("that both pairs are protected", || {
+        let is_protected = |broker: &support::Process| broker.log().contains(": protected: ");
+        is_protected(&brokers[0]) && is_protected(&brokers[2])
+    });
+    let asked = |ports: [u16; 2]| {
+        let addresses = ports.map(|port| format!("127.0.0.1:{port}"));
+        let words = ["status", "-o", "json", "-h", &addresses[0], "-h", &addresses[1]];
+        let ran = support::program(words).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        (ran.status.code(), report["other_pairs"].as_array().unwrap().len())
+    };
+    assert_eq!(asked([ports[0], ports[2]]), (Some(0), 0), "one pair");
+    for other in [ports[4], ports[6]] {
+        assert_eq!(asked([ports[0], other]), (Some(1), 1), "a broker of another pair");
+    }
+}

@@ -17,4 +17,4 @@ pub use places::Reach;
 pub use publisher::{Batch, Publisher};
 pub use report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use subscription::{Account, Message, Subscription};
-pub use wire::{ClockDifference, Shortfall, Standing, StoreState, TopicState};
+pub use wire::{ClockDifference, Concern, Shortfall, Standing, StoreState, TopicState};

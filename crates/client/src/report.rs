@@ -1,7 +1,9 @@
 //! What a broker tells of itself, for programs that watch it.
 
 use contract::{Contract, Epoch, Span, Time};
-use wire::{LevelStatus, NodeStatus, OperatorStatus, Standing, StoreState, StreamStatus, TopicState};
+use wire::{
+    Concern, LevelStatus, NodeStatus, OperatorStatus, Standing, StoreState, StreamStatus, TopicState,
+};
 
 /// The snapshot of a broker.
 #[derive(Clone, Debug)]
@@ -128,6 +130,8 @@ pub struct StreamReport {
     pub replicate: bool,
     /// Whether the contract is kept, as far as the broker can tell.
     pub state: TopicState,
+    /// Why not, if it is not.
+    pub concern: Concern,
     /// Subscribers of its topic.
     pub subscribers: u32,
     /// Messages that arrived.
@@ -152,6 +156,7 @@ impl StreamReport {
             contract: row.contract,
             replicate: row.replicate,
             state: row.state,
+            concern: row.concern,
             subscribers: row.subscribers,
             arrived: row.arrived,
             lost: row.lost,

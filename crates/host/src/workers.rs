@@ -18,12 +18,14 @@
 //! An operator that never returns takes its thread along: [`watchdog`] notices, says so, and puts another in its place.
 
 mod bench;
+mod overflow;
 mod watchdog;
 
 use crate::clock::now;
 use crate::helpers::Helpers;
 use crate::realtime;
 use bench::{Bell, Bench};
+use overflow::Overflow;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -50,7 +52,7 @@ pub struct Staffing {
     pub priority: Option<u8>,
     /// The processors to stay on; empty for any.
     pub processors: Vec<usize>,
-    /// Events that may wait for one level; above it, events are dropped and counted.
+    /// Events that may wait for one level, and as many again that do not fit; above it, the oldest of those are dropped and counted.
     pub inbox: usize,
     /// Results that may wait for the data thread; above it, workers wait.
     pub results: usize,
@@ -92,6 +94,8 @@ struct DataEnd {
     inbox: Producer<Item>,
     /// Operators that did not fit into the inbox. Nothing overtakes them.
     waiting: VecDeque<Item>,
+    /// Events that did not fit.
+    overflow: Overflow,
     results: Consumer<Product>,
 }
 
@@ -281,7 +285,8 @@ fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
         // The data thread's is the first; see `Inside::take_in`.
         inboxes[level].insert(0, end);
         let (results, results_end) = RingBuffer::new(staffing.results.max(1));
-        ends.push(DataEnd { inbox, waiting: VecDeque::new(), results: results_end });
+        let (waiting, overflow) = (VecDeque::new(), Overflow::default());
+        ends.push(DataEnd { inbox, waiting, overflow, results: results_end });
         let below = (level + 1..levels).map(|lower| {
             let (producer, consumer) = RingBuffer::new(staffing.inbox.max(1));
             inboxes[lower].push(consumer);
@@ -351,22 +356,31 @@ impl Drop for Workers {
 impl Crew for Workers {
     fn add(&mut self, station: Box<Station>) {
         let level = station.place().level;
+        self.ends[usize::from(level)].overflow.add(&station);
         self.change(level, Item::Add(station));
     }
 
     fn remove(&mut self, place: Place) {
+        self.ends[usize::from(place.level)].overflow.remove(place);
         self.change(place.level, Item::Remove(place));
     }
 
     fn offer(&mut self, route: Route, event: Event) -> bool {
         let level = usize::from(route.to.level);
         let end = &mut self.ends[level];
-        let taken = end.settle() && end.inbox.push(Item::Event(route, event)).is_ok();
-        if !taken {
-            self.shared.floors[level].refused.fetch_add(1, SeqCst);
+        let full = match end.settle() {
+            true => end.inbox.push(Item::Event(route, event)).err(),
+            false => Some(PushError::Full(Item::Event(route, event))),
+        };
+        if let Some(PushError::Full(Item::Event(route, event))) = full {
+            let most = end.inbox.buffer().capacity();
+            if end.overflow.keep(route, event, most) {
+                self.shared.floors[level].refused.fetch_add(1, SeqCst);
+            }
+            self.results = true;
         }
         self.shared.workers_of(level).wake(&self.shared.awake);
-        taken
+        true
     }
 
     fn collect(&mut self) -> Option<Product> {
@@ -382,7 +396,9 @@ impl Crew for Workers {
         }
         for _ in 0..self.ends.len() {
             let end = &mut self.ends[self.turn];
-            if !end.waiting.is_empty() && end.settle() {
+            if end.waits() {
+                // Some of it may have gone in where not all did.
+                end.settle();
                 self.shared.workers_of(self.turn).wake(&self.shared.awake);
             }
             if let Ok(product) = end.results.pop() {
@@ -391,7 +407,7 @@ impl Crew for Workers {
             self.turn = (self.turn + 1) % self.ends.len();
         }
         // What did not fit into an inbox is tried again without a call.
-        self.results = self.ends.iter().any(|end| !end.waiting.is_empty());
+        self.results = self.ends.iter().any(DataEnd::waits);
         None
     }
 
@@ -403,8 +419,9 @@ impl Crew for Workers {
 
     fn is_idle(&self) -> bool {
         // Whoever is awake has something to do, or looks whether there is; so has whoever an inbox waits for.
-        let empty =
-            |end: &DataEnd| end.inbox.slots() == end.inbox.buffer().capacity() && end.results.is_empty();
+        let empty = |end: &DataEnd| {
+            end.inbox.slots() == end.inbox.buffer().capacity() && end.results.is_empty() && !end.waits()
+        };
         self.shared.awake.load(SeqCst) == 0 && self.ends.iter().all(empty)
     }
 
@@ -429,6 +446,11 @@ impl Workers {
 }
 
 impl DataEnd {
+    /// Whether something did not fit into the inbox.
+    fn waits(&self) -> bool {
+        !self.waiting.is_empty() || !self.overflow.is_empty()
+    }
+
     /// Puts what waits into the inbox. `false`: it is full.
     fn settle(&mut self) -> bool {
         while let Some(item) = self.waiting.pop_front() {
@@ -437,7 +459,15 @@ impl DataEnd {
                 return false;
             }
         }
-        true
+        while !self.overflow.is_empty() && self.inbox.slots() > 0 {
+            let Some((route, event)) = self.overflow.take() else { break };
+            if let Err(PushError::Full(Item::Event(route, event))) =
+                self.inbox.push(Item::Event(route, event))
+            {
+                self.overflow.put_back(route, event);
+            }
+        }
+        self.overflow.is_empty()
     }
 }
 

@@ -33,6 +33,16 @@ impl Operator for Sum {
 /// Does not return before the gate is open.
 struct Waits(&'static AtomicBool);
 
+/// The same, and says that it has begun.
+struct Begins(&'static [AtomicBool; 2]);
+
+impl Operator for Begins {
+    fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        self.0[0].store(true, SeqCst);
+        Waits(&self.0[1]).run(inputs, output)
+    }
+}
+
 impl Operator for Waits {
     fn run(&mut self, _inputs: &[Input<'_>], _output: &mut Vec<u8>) -> Result<Answer, Fault> {
         while !self.0.load(SeqCst) {
@@ -46,12 +56,17 @@ impl Operator for Waits {
 static NEVER: AtomicBool = AtomicBool::new(false);
 /// Opened by one test.
 static GATE: AtomicBool = AtomicBool::new(false);
+/// Opened by two others.
+static NEWEST: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+static IN_ORDER: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 impl Factory for Kinds {
     fn build(&self, kind: &str, _setup: &Setup<'_>) -> Result<Built, String> {
         let operator: Box<dyn Operator> = match kind {
             "never" => Box::new(Waits(&NEVER)),
             "gate" => Box::new(Waits(&GATE)),
+            "newest" => Box::new(Begins(&NEWEST)),
+            "in order" => Box::new(Begins(&IN_ORDER)),
             _ => Box::new(Sum(kind == "panic")),
         };
         Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always })
@@ -207,6 +222,8 @@ struct Plant {
     handle: u32,
     sent: u32,
     results: u64,
+    /// The number of the last result.
+    last: u64,
     overdue: Vec<Overdue>,
 }
 
@@ -216,7 +233,7 @@ impl Plant {
         let mut router = Router::new(Arc::new(Kinds), 3, 1 << 10);
         router.change(vec![spec]).unwrap();
         let handle = router.bind("a", &mut workers).unwrap().handle;
-        Plant { router, workers, handle, sent: 0, results: 0, overdue: Vec::new() }
+        Plant { router, workers, handle, sent: 0, results: 0, last: 0, overdue: Vec::new() }
     }
 
     fn send(&mut self) {
@@ -232,7 +249,12 @@ impl Plant {
         let until = now() + Span::secs(30);
         while !is_so(self) {
             assert!(now() < until, "watchdog: {} results, {:?}", self.results, self.overdue);
-            self.results += u64::from(self.workers.collect().is_some());
+            if let Some(product) = self.workers.collect() {
+                self.results += 1;
+                if let Product::Result(_, event) = product {
+                    self.last = event.number.seq;
+                }
+            }
             self.overdue.extend(self.workers.overdue());
             std::thread::sleep(Duration::from_micros(100));
         }
@@ -292,4 +314,36 @@ fn one_that_does_return_gives_its_place_to_the_thread_that_took_it() {
     let done = std::iter::from_fn(|| plant.router.processed()).count();
     assert_eq!((done, plant.router.under_way()), (2, 0));
     assert_eq!(plant.overdue.len(), 1);
+}
+
+/// While the only thread is held up, far more comes than the inbox has room for. Returns the plant when all is done.
+fn held_up(kind: &str, keep: Keep, gate: &'static [AtomicBool; 2]) -> Plant {
+    let staffing = Staffing { workers: 1, inbox: 4, ..staffing(None, Movers::Workers) };
+    let mut spec = spec_with(kind, 1);
+    spec.operators[0].keep = keep;
+    let mut plant = Plant::new(spec, &staffing);
+    plant.send();
+    plant.until(|plant| plant.results == 1 && gate[0].load(SeqCst));
+    (0..50).for_each(|_| plant.send());
+    gate[1].store(true, SeqCst);
+    plant.until(|plant| plant.workers.is_idle());
+    let sent = plant.sent as usize;
+    assert_eq!(std::iter::from_fn(|| plant.router.processed()).count(), sent, "none is under way for ever");
+    plant
+}
+
+#[test]
+fn a_level_that_was_held_up_goes_on_with_the_newest_where_that_is_what_an_input_keeps() {
+    let plant = held_up("newest", Keep::Latest, &NEWEST);
+    assert_eq!(plant.last, 50);
+    assert!(plant.results <= 6, "{} results of what nobody wants any more", plant.results);
+    let replaced: u64 = plant.router.rows().map(|row| row.counts.replaced).sum();
+    assert!(replaced >= 44, "{replaced} were counted");
+}
+
+#[test]
+fn a_level_that_was_held_up_has_dropped_the_oldest_of_what_did_not_fit() {
+    let plant = held_up("in order", Keep::All(10_000), &IN_ORDER);
+    assert_eq!(plant.last, 50);
+    assert!(plant.workers.refused() >= 80, "{} were dropped", plant.workers.refused());
 }

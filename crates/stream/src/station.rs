@@ -143,6 +143,11 @@ impl Station {
         self.place
     }
 
+    /// Whether its inputs keep only the newest event.
+    pub fn keeps_latest(&self) -> bool {
+        self.keep == Keep::Latest
+    }
+
     /// Takes an event in. One that is not needed any more is dropped for it.
     pub(crate) fn take(&mut self, slot: usize, event: Event) {
         let Some(waiting) = self.slots.get_mut(slot) else { return };
@@ -302,7 +307,7 @@ impl Station {
     }
 
     /// Its counts.
-    pub(crate) fn stats(&self) -> &Arc<Stats> {
+    pub fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
 }

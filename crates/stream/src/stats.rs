@@ -14,6 +14,8 @@ pub struct Stats {
     pub(crate) shed_relative: AtomicU64,
     pub(crate) marked: AtomicU64,
     pub(crate) replaced: AtomicU64,
+    /// The same of those that waited in front of the level, counted by the one thread that gives events to it.
+    overtaken: AtomicU64,
     pub(crate) dropped: AtomicU64,
     faults: AtomicU64,
     /// Those among the faults that were of the first two causes.
@@ -73,7 +75,7 @@ impl Stats {
             shed_absolute: self.shed_absolute.load(Relaxed),
             shed_relative: self.shed_relative.load(Relaxed),
             marked: self.marked.load(Relaxed),
-            replaced: self.replaced.load(Relaxed),
+            replaced: self.replaced.load(Relaxed).wrapping_add(self.overtaken.load(Relaxed)),
             dropped: self.dropped.load(Relaxed),
             faults: self.faults.load(Relaxed),
             runaways: self.runaways.load(Relaxed),
@@ -81,6 +83,11 @@ impl Stats {
             busy: span(&self.busy),
             worst: span(&self.worst),
         }
+    }
+
+    /// An event gave way to a newer one before it reached the operator. For the thread that gives events to levels.
+    pub fn count_overtaken(&self) {
+        count(&self.overtaken);
     }
 
     /// Whether a fault should be told now; the same operator's are told once in a while.

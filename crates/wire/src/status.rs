@@ -158,6 +158,66 @@ pub enum TopicState {
     Broken = 3,
 }
 
+/// Why the state of a stream is not [`TopicState::Met`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Concern {
+    /// It is.
+    #[default]
+    Nothing = 0,
+    /// More messages in a row were lost than the contract tolerates.
+    Lost = 1,
+    /// Messages left after their deadline.
+    Late = 2,
+    /// Nothing comes.
+    Silent = 3,
+    /// No backup stands by.
+    Unprotected = 4,
+    /// Copies left for the backup after their deadline.
+    CopiesLate = 5,
+    /// Messages come more often than the contract says.
+    TooFast = 6,
+    /// Operators still have messages that nothing covers any more.
+    OperatorsBehind = 7,
+    /// The backup, or the link to it, does not bear what the contract counts with.
+    PairLink = 8,
+    /// A client of it reaches the primary through the backup only.
+    Relayed = 9,
+}
+
+impl Concern {
+    /// All of them, by number.
+    pub const ALL: [Concern; 10] = [
+        Concern::Nothing,
+        Concern::Lost,
+        Concern::Late,
+        Concern::Silent,
+        Concern::Unprotected,
+        Concern::CopiesLate,
+        Concern::TooFast,
+        Concern::OperatorsBehind,
+        Concern::PairLink,
+        Concern::Relayed,
+    ];
+}
+
+impl std::fmt::Display for Concern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Concern::Nothing => "nothing",
+            Concern::Lost => "more messages in a row were lost than L",
+            Concern::Late => "messages left after their deadline",
+            Concern::Silent => "nothing comes",
+            Concern::Unprotected => "no backup stands by",
+            Concern::CopiesLate => "copies left late for the backup",
+            Concern::TooFast => "messages come more often than the period says",
+            Concern::OperatorsBehind => "operators are behind by more than is kept",
+            Concern::PairLink => "the link to the backup does not bear the contract, see the log (detection_slow, pair_link_thin, pair_link_lossy)",
+            Concern::Relayed => "a client passes through the backup",
+        })
+    }
+}
+
 /// One stream of a broker.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StreamStatus<'a> {
@@ -171,8 +231,10 @@ pub struct StreamStatus<'a> {
     pub contract: Contract,
     /// Whether its messages are copied to the backup.
     pub replicate: bool,
-    /// Whether the contract is kept.
+    /// Whether the contract is kept, and why not.
     pub state: TopicState,
+    /// See `state`.
+    pub concern: Concern,
     /// Subscribers of its topic.
     pub subscribers: u32,
     /// Messages that arrived.
@@ -365,7 +427,8 @@ struct StreamHead {
     longest_run: U32,
     replicate: u8,
     state: u8,
-    reserved: [u8; 2],
+    concern: u8,
+    reserved: u8,
     arrived: U64,
     lost: U64,
     late: U64,
@@ -382,7 +445,8 @@ impl<'a> StreamStatus<'a> {
             longest_run: self.longest_run.into(),
             replicate: u8::from(self.replicate),
             state: self.state as u8,
-            reserved: [0; 2],
+            concern: self.concern as u8,
+            reserved: 0,
             arrived: self.arrived.into(),
             lost: self.lost.into(),
             late: self.late.into(),
@@ -404,6 +468,8 @@ impl<'a> StreamStatus<'a> {
             3 => TopicState::Broken,
             other => return Err(WireError::BadValue { field: "state", value: other }),
         };
+        // One that a later release knows is none of ours.
+        let concern = Concern::ALL.get(usize::from(head.concern)).copied().unwrap_or_default();
         Ok(StreamStatus {
             stream: head.stream.get(),
             topic: reader.text(TOPIC_BYTES_MAX)?,
@@ -411,6 +477,7 @@ impl<'a> StreamStatus<'a> {
             contract: head.terms.contract()?,
             replicate: head.replicate != 0,
             state,
+            concern,
             subscribers: head.subscribers.get(),
             arrived: head.arrived.get(),
             lost: head.lost.get(),

@@ -148,6 +148,23 @@ fn who_is_gone_is_found_silent_within_what_the_link_makes_necessary() {
 }
 
 #[test]
+fn what_is_lost_once_lengthens_no_patience_and_what_is_lost_again_does() {
+    let mut two = Two::new(5, 0.0, delays((0.0, 0, 0)));
+    two.run(Span::secs(1));
+    let mut lose = |times: usize| {
+        two.cut[0] = true;
+        two.run(Span::millis(5 * times as i64));
+        two.cut[0] = false;
+        two.run(Span::millis(100));
+        two.evidence(1).patience
+    };
+    let once = lose(3);
+    assert!(once < Span::millis(22), "{once}");
+    let again = lose(1);
+    assert!(again >= Span::millis(25), "{again}");
+}
+
+#[test]
 fn who_is_heard_and_hears_nothing_is_found_silent_by_both() {
     for weather in WEATHERS {
         let mut two = Two::new(4, weather.0, delays(weather));

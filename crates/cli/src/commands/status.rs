@@ -11,7 +11,7 @@ use load::{Before, LevelRow, OperatorRow, level_table, operator_table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use verge::{Client, NodeReport, Reach, Standing, StreamReport, TopicState};
+use verge::{Client, Concern, NodeReport, Reach, Standing, StreamReport, TopicState};
 
 #[derive(Serialize)]
 struct Report {
@@ -66,6 +66,8 @@ struct TopicRow {
     topic: String,
     publisher: String,
     state: &'static str,
+    /// Why it is not met.
+    why: Option<String>,
     /// For how long nothing has come, where it is silent.
     silent_s: f64,
     loss: String,
@@ -159,7 +161,8 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
     let why = |reach: &Reach| reach.trouble.clone().unwrap_or_else(|| "does not answer".to_owned());
     // Two brokers that are both protected are either of one reign, or of two pairs.
     let protected = |reach: &&Reach| reports.iter().any(|(at, it)| *at == reach.address && it.protected);
-    let reign = reaches.iter().find(|reach| primary.is_some_and(|(address, _)| *address == reach.address));
+    let shown = |reach: &&Reach| primary.is_none_or(|(address, _)| *address == reach.address);
+    let reign = reaches.iter().filter(protected).find(shown);
     let other_pairs = reaches
         .iter()
         .filter(protected)
@@ -234,6 +237,7 @@ fn topic_row(stream: &StreamReport) -> TopicRow {
             TopicState::Broken => "broken",
             TopicState::Silent => "silent",
         },
+        why: (stream.concern != Concern::Nothing).then(|| stream.concern.to_string()),
         silent_s: stream.silence.as_millis_f64() / 1e3,
         loss: stream.contract.loss.to_string(),
         longest_run: stream.longest_run,
@@ -275,6 +279,7 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
     for (address, trouble) in &report.troubles {
         line(&format!("{address} {trouble}."))?;
     }
+    show_concerns(report)?;
     if !report.other_pairs.is_empty() {
         line(&format!(
             "MORE THAN ONE PAIR: {} belongs elsewhere, and shows nothing here of what it serves. Ask each pair by itself (-h), or correct \
@@ -291,6 +296,24 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
         "{protection}. Topics: {} met, {} at risk, {} silent, {} broken.",
         report.met, report.at_risk, report.silent, report.broken
     ))
+}
+
+/// Why topics are broken or at risk, each cause once.
+fn show_concerns(report: &Report) -> Result<(), Trouble> {
+    let mut concerns: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for row in report.topics.iter().filter(|row| row.state != "silent") {
+        if let Some(why) = &row.why {
+            concerns.entry((row.state, why)).or_default().push(&row.topic);
+        }
+    }
+    for ((state, why), topics) in concerns {
+        let more = match topics.len() {
+            1 => String::new(),
+            others => format!(" and {} more", others - 1),
+        };
+        line(&format!("{}: {}{more}, since {why}.", state.to_uppercase(), topics[0]))?;
+    }
+    Ok(())
 }
 
 /// Clients that hang by the backup, where there are any.
@@ -382,7 +405,11 @@ fn broker_table(report: &Report) -> Table {
 }
 
 fn state_in_words(row: &TopicRow) -> String {
-    if row.silent_s > 0.0 { format!("silent for {:.0} s", row.silent_s) } else { row.state.to_owned() }
+    match row.silent_s {
+        // What is broken is more than silent.
+        silent if silent > 0.0 && row.state == "silent" => format!("silent for {silent:.0} s"),
+        _ => row.state.to_owned(),
+    }
 }
 
 fn topic_table(rows: &[TopicRow]) -> Table {

@@ -673,7 +673,7 @@ pub const KEYS: &[Key] = &[
         "processing.inbox",
         Kind::Integer(16, 16_000_000),
         "16384",
-        "Events that may wait for the operators of one level. Above it, further ones are dropped and counted.",
+        "Events that may wait for the operators of one level. As many again wait in front of it: an input that keeps the latest has one place there, and of all others the oldest is dropped and counted.",
     ),
     key(
         "processing.sharing",
@@ -827,7 +827,12 @@ pub const TOPIC_KEYS: &[Key] = &[
         "T: the shortest time between two messages of one publisher. \"inf\" for a rare message.",
     ),
     key("deadline", Kind::Duration, "the period", "D: from creation to arrival at every subscriber."),
-    key("loss", Kind::Loss, "0", "L: how many messages in a row may be lost."),
+    key(
+        "loss",
+        Kind::Loss,
+        "0",
+        "L: how many messages in a row may be lost. For results only where each message has one: of one input that keeps all, marked and not shed, by an operator that answers each message. Elsewhere it is refused: say \"unbounded\".",
+    ),
     key(
         "retain",
         Kind::Integer(0, 65_536),
