@@ -379,7 +379,7 @@ fn a_broker_keeps_processors_awake_where_that_is_wanted_and_does_no_harm() {
 #[test]
 fn a_status_of_two_pairs_says_so_and_is_no_success() {
     let folder = support::Folder::new();
-    let ports: [u16; 8] = support::free_ports();
+    let ports: [u16; 8] = free_ports();
     let mut brokers = Vec::new();
     for (pair, ports) in ports.chunks(4).enumerate() {
         let [a, a_pair, b, b_pair] = *ports else { panic!("four each") };
@@ -395,11 +395,11 @@ fn a_status_of_two_pairs_says_so_and_is_no_success() {
             let mut command =
                 support::program(["broker", name, "--insecure", "--config", config.to_str().unwrap()]);
             let log = folder.path(&format!("{pair}-{name}.log"));
-            brokers.push(support::Process::start(command.stdout(std::process::Stdio::null()), log));
+            brokers.push(Process::start(command.stdout(std::process::Stdio::null()), log));
         }
     }
-    support::wait_until("that both pairs are protected", || {
-        let is_protected = |broker: &support::Process| broker.log().contains(": protected: ");
+    wait_until("that both pairs are protected", || {
+        let is_protected = |broker: &Process| broker.log().contains(": protected: ");
         is_protected(&brokers[0]) && is_protected(&brokers[2])
     });
     let asked = |ports: [u16; 2]| {
