@@ -333,12 +333,22 @@ impl Devices {
         };
         let sender_lasts = self.devices[stream.device].lasts;
         let Device { name, lasts, filters, session, .. } = &mut self.devices[device];
-        let wanted = filters.iter().filter(|(filter, _)| filter.matches(&stream.topic));
-        let wanted = wanted.map(|(_, qos)| *qos).max().map(|wanted| wanted.min(stream.qos));
+        let wanted = filters.iter().zip(&session.subscribed);
+        let wanted = wanted.filter(|((filter, _), _)| filter.matches(&stream.topic));
+        let wanted: Vec<(u8, Option<Time>)> =
+            wanted.map(|((_, wanted), since)| ((*wanted).min(stream.qos), *since)).collect();
+        // A filter of a higher quality may not have been granted when the message came to the broker.
+        let best = |accepted: Time| {
+            let later = |since: Option<Time>| since.is_none_or(|since| since >= accepted);
+            let mut higher = wanted.iter().filter(|(wanted, _)| wanted > qos);
+            wanted.iter().any(|(wanted, _)| wanted == qos) && higher.all(|(_, since)| later(*since))
+        };
+        let is_right = |message: &&Message| {
+            let of_quality = best(message.accepted) || *retained && !wanted.is_empty();
+            *intact && *topic == stream.topic && of_quality
+        };
         let message = stream.messages.get(*seq as usize);
-        let is_right =
-            *intact && *topic == stream.topic && (wanted == Some(*qos) || *retained && wanted.is_some());
-        let Some(message) = message.filter(|_| is_right) else {
+        let Some(message) = message.filter(is_right) else {
             return Err((
                 super::contents::NAME,
                 now,
