@@ -406,7 +406,7 @@ fn a_status_of_two_pairs_says_so_and_is_no_success() {
         let addresses = ports.map(|port| format!("127.0.0.1:{port}"));
         let words = ["status", "-o", "json", "-h", &addresses[0], "-h", &addresses[1]];
         let ran = support::program(words).output().unwrap();
-        let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
         (ran.status.code(), report["other_pairs"].as_array().unwrap().len())
     };
     assert_eq!(asked([ports[0], ports[2]]), (Some(0), 0), "one pair");
