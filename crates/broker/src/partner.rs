@@ -113,9 +113,7 @@ impl Copies {
                 (self.full_looks / 2, self.needed / 2, self.carried / 2);
         }
     }
-}
 
-impl Copies {
     /// What waits does not wait long. What was found before is remembered for a while.
     fn be_easy(&mut self) {
         (self.full_looks, self.needed, self.carried) = (0, 0, 0);
@@ -193,8 +191,9 @@ impl Broker {
         match (held, wanted) {
             _ if held == wanted => {}
             (_, Some((link, bytes))) => out.hold_back(link, bytes),
-            (Some((link, _)), None) => out.hold_back(link, WIDE_WINDOW_BYTES),
-            (None, None) => {}
+            // Once it is gone, its number may be another connection's.
+            (Some((link, _)), None) if self.pair.is_backup(link) => out.hold_back(link, WIDE_WINDOW_BYTES),
+            (_, None) => {}
         }
     }
 

@@ -368,11 +368,8 @@ impl Crew for Workers {
     fn offer(&mut self, route: Route, event: Event) -> bool {
         let level = usize::from(route.to.level);
         let end = &mut self.ends[level];
-        let full = match end.settle() {
-            true => end.inbox.push(Item::Event(route, event)).err(),
-            false => Some(PushError::Full(Item::Event(route, event))),
-        };
-        if let Some(PushError::Full(Item::Event(route, event))) = full {
+        let left = if end.settle() { end.push(route, event) } else { Some((route, event)) };
+        if let Some((route, event)) = left {
             let most = end.inbox.buffer().capacity();
             if end.overflow.keep(route, event, most) {
                 self.shared.floors[level].refused.fetch_add(1, SeqCst);
@@ -460,14 +457,18 @@ impl DataEnd {
             }
         }
         while !self.overflow.is_empty() && self.inbox.slots() > 0 {
-            let Some((route, event)) = self.overflow.take() else { break };
-            if let Err(PushError::Full(Item::Event(route, event))) =
-                self.inbox.push(Item::Event(route, event))
-            {
-                self.overflow.put_back(route, event);
-            }
+            let left = self.overflow.take().and_then(|(route, event)| self.push(route, event));
+            assert!(left.is_none(), "an inbox had room, nobody else writes to it, and it is full");
         }
         self.overflow.is_empty()
+    }
+
+    /// Puts an event into the inbox. Returns it if that is full.
+    fn push(&mut self, route: Route, event: Event) -> Option<(Route, Event)> {
+        match self.inbox.push(Item::Event(route, event)) {
+            Err(PushError::Full(Item::Event(route, event))) => Some((route, event)),
+            _ => None,
+        }
     }
 }
 

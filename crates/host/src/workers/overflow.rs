@@ -57,13 +57,4 @@ impl Overflow {
         let newest = newest.map(|((to, slot), event)| (Route { to, slot }, event));
         newest.or_else(|| self.others.pop_front())
     }
-
-    /// It did not fit.
-    pub(crate) fn put_back(&mut self, route: Route, event: Event) {
-        if self.latest.contains_key(&route.to) {
-            self.newest.insert((route.to, route.slot), event);
-        } else {
-            self.others.push_front((route, event));
-        }
-    }
 }
