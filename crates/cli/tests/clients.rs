@@ -267,6 +267,8 @@ fn two_addresses_of_one_broker_are_one() {
     client.on_reign(move |_| *count.lock().unwrap() += 1).unwrap();
     let subscription = client.subscribe("t").unwrap();
     let publisher = client.publisher("t", Contract::every(Span::millis(10)).best_effort()).unwrap();
+    // The second connection takes the place of the first, once.
+    wait_until("that both are known to be one", || client.reaches().unwrap().len() == 1);
     let before = *changes.lock().unwrap();
     for round in 0..50_u8 {
         publisher.publish(&[round]).unwrap();
