@@ -397,6 +397,8 @@ impl<N: Node> Driver<N> {
     fn serve(&mut self, index: u32, event: &Ready) -> Time {
         if event.writable {
             self.network.write_ready(index);
+            // Who talks first on a connection that we make comes after the word that it is made.
+            self.tell_news();
         }
         let time = if event.readable { self.read(index) } else { now() };
         if event.readable {

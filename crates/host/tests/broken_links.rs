@@ -2,13 +2,13 @@
 //! closing has been told.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use contract::Time;
+use contract::{Span, Time};
 use engine::Node;
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use wire::{Effects, Frame, LinkChange, LinkId, PeerIndex, Protocol, Transport};
 
-/// Notes what it is told of links, and how many bytes came.
+/// Notes what it is told of links, and how many bytes came on those it knows.
 #[derive(Default)]
 struct Probe(Vec<(LinkId, LinkChange)>, usize);
 
@@ -17,7 +17,8 @@ impl Node for Probe {
         self.0.push((link, change));
     }
     fn handle_dial_failed(&mut self, _now: Time, _peer: PeerIndex, _refused: bool, _net: &mut impl Effects) {}
-    fn handle_bytes(&mut self, _now: Time, _link: LinkId, bytes: &[u8], _net: &mut impl Effects) -> usize {
+    fn handle_bytes(&mut self, _now: Time, link: LinkId, bytes: &[u8], _net: &mut impl Effects) -> usize {
+        assert!(self.0.iter().any(|(known, _)| *known == link), "bytes of {link:?}, of which nothing was told");
         self.1 += bytes.len();
         bytes.len()
     }
@@ -87,4 +88,19 @@ fn a_link_number_is_not_reused_before_its_closing_is_told() {
         .any(|pair| pair == [LinkChange::Accepted(Protocol::Verge), LinkChange::Accepted(Protocol::Verge)]);
     assert!(!twice, "given away while in use: {told:?}");
     assert!(told.contains(&LinkChange::Closed), "the first is gone, and that was told: {told:?}");
+}
+
+#[test]
+fn what_comes_first_on_a_connection_comes_after_the_word_that_it_is_made() {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut driver = host::Driver::new(Probe::default(), vec![door.local_addr().unwrap()]).unwrap();
+    driver.with(|_, net| net.dial(PeerIndex(0), Span::secs(30)));
+    driver.turn(&[]);
+    // A host that is busy learns of both at once.
+    let (mut talkative, _) = door.accept().unwrap();
+    talkative.write_all(b"SSH-2.0-OpenSSH_9.6\r\n").unwrap();
+    let mut ready = Vec::new();
+    while driver.node().1 == 0 {
+        driver.wait_and_turn(&mut ready).unwrap();
+    }
 }
