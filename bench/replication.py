@@ -108,6 +108,10 @@ poll = "5ms"
 arrival_cost = "5us"
 dispatch_cost = "5us"
 replication_cost = "4us"
+turn_cost = "8us"
+read_cost = "2us"
+write_cost = "5us"
+kib_cost = "1us"
 blocking = "1ms"
 [replication]
 {policy}

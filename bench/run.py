@@ -43,6 +43,7 @@ PARTS = {
     "table32": beside("frame", "the source's workload beside other brokers"),
     "limit": Part("the floor of each load that other brokers get: the bare relay and the keeper alone", ["peers.py", "--only", "relay", "--only", "keeper"], PEERS),
     "crash": Part("silence and losses when a broker or its host dies, beside other brokers", ["crash.py"], PEERS, True),
+    "edge": Part("made-up workloads near what is admitted, and how late they are", ["edge.py"], ["verge", "verge-bench-awake", "verge-bench-edge"]),
     "takeovers": Part("take-overs from a primary that lives, beside compilers and on a link that loses", ["takeovers.py"], ["verge"]),
     "kv": Part("the key-value store beside Redis and etcd", ["kv.py"], ["verge-bench-kv", "verge-bench-awake"], True),
     "flink": Part("the graph of figure 2.6 beside Apache Flink", ["flink.py"], ["verge-bench-awake", "verge-bench-processing"]),

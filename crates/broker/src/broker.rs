@@ -22,10 +22,10 @@ use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Admission, Filters, Reign, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use wire::limits::OPERATOR_NAMES;
+use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
 use wire::{
     Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
-    Standing, StoreState,
+    Standing, StoreState, Transport,
 };
 
 /// A client that said something on its own way so recently does not need the one through the backup.
@@ -238,6 +238,8 @@ impl Broker {
         let settings = Settings { replication, ..settings };
         let admission =
             Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply)
+                .polled(CLIENT_POLL)
+                .assuming(settings.limits.size_assumed)
                 .with_lazy(replication.lazy());
         let pair =
             Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now)
@@ -398,6 +400,11 @@ impl Broker {
     pub fn crowds_out(&self, from: LinkId, hello: &Hello<'_>) -> bool {
         let asks = !hello.standing.is_broker() && hello.name.starts_with(OPERATOR_NAMES);
         !asks && self.links.get(from).is_some_and(|link| link.crowded)
+    }
+
+    /// How the bytes of somebody who has just come in are carried; without a word it is [`Transport::Plain`].
+    pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
+        self.links.get_mut(link).into_iter().for_each(|link| link.transport = transport);
     }
 
     /// The partner could not be connected to. `refused`: its host answered that nobody listens.
@@ -664,6 +671,12 @@ impl Broker {
         self.links.name(from, hello.name);
         if let Some(link) = self.links.get_mut(from) {
             link.party = Party::Client { session: None };
+            // What comes through the backup comes on its connection.
+            if link.counted.is_none() && from.channel().is_none() {
+                let io = *link.transport.of(&self.settings.costs.io);
+                link.counted = Some(io);
+                self.admission.crowd_mut().add(io, 1);
+            }
             link.incarnation = hello.incarnation;
             link.standing = hello.standing;
             link.reign = hello.reign;
@@ -730,6 +743,7 @@ impl Broker {
 
     fn forget_link(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         let Some(gone) = self.links.remove(link) else { return };
+        gone.counted.into_iter().for_each(|io| self.admission.crowd_mut().remove(io, 1));
         if self.handover_asker == Some(link) {
             self.handover_asker = None;
         }

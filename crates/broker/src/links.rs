@@ -2,9 +2,10 @@
 
 use crate::bitset::BitSet;
 use crate::numbers::Numbers;
+use contract::rounds::Io;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
-use wire::{ClockDifference, Knowledge, LinkId, LinkMap, Nonce, Standing};
+use wire::{ClockDifference, Knowledge, LinkId, LinkMap, Nonce, Standing, Transport};
 
 #[derive(Clone)]
 pub(crate) enum Party {
@@ -45,6 +46,10 @@ pub(crate) struct Link {
     pub(crate) clock_told: (Time, bool),
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,
+    /// How its bytes are carried.
+    pub(crate) transport: Transport,
+    /// What reading and writing it costs, once admission has counted it.
+    pub(crate) counted: Option<Io>,
     /// All places for clients are taken, and it may only ask how this broker is.
     pub(crate) crowded: bool,
     /// We have asked to close it; whatever still comes is ignored.
@@ -70,6 +75,8 @@ impl Link {
             clock: None,
             clock_told: (Time::ZERO, false),
             dialed,
+            transport: Transport::Plain,
+            counted: None,
             crowded: false,
             closing: false,
         }

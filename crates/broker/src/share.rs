@@ -10,6 +10,8 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::sessions::Session;
+use contract::admission::Carriers;
+use wire::Transport;
 
 /// Of what is for subscribers, messages that are remembered to be sent later take one part in so many.
 const FOR_DEFERRED: usize = 8;
@@ -33,12 +35,14 @@ pub(crate) struct Part {
     pub(crate) deferred: usize,
     /// Subscribers of other protocols, which have their parts as well.
     others: usize,
+    by_carrier: Carriers<u64>,
 }
 
 impl Part {
     /// That of who is alone.
     pub(crate) fn new(limits: &crate::Limits) -> Part {
-        Part { backlog: limits.subscriber_backlog_bytes, deferred: limits.deferred_per_subscriber, others: 0 }
+        let (backlog, deferred) = (limits.subscriber_backlog_bytes, limits.deferred_per_subscriber);
+        Part { backlog, deferred, others: 0, by_carrier: Carriers::default() }
     }
 }
 
@@ -48,9 +52,21 @@ impl Broker {
         self.part.backlog
     }
 
-    /// How many clients of other protocols share with subscribers.
-    pub fn share_with(&mut self, others: usize) {
-        self.part.others = others;
+    /// How many clients of other protocols share with subscribers, by how their bytes are carried. Admission counts their connections.
+    pub fn share_with(&mut self, others: &Carriers<u64>) {
+        let before = std::mem::replace(&mut self.part.by_carrier, *others);
+        if before == *others {
+            return;
+        }
+        let (io, crowd) = (self.settings.costs.io, self.admission.crowd_mut());
+        for transport in [Transport::Plain, Transport::Tls, Transport::WebSocket, Transport::SecureWebSocket]
+        {
+            let io = *transport.of(&io);
+            crowd.remove(io, *transport.of(&before));
+            crowd.add(io, *transport.of(others));
+        }
+        let Carriers { tcp, tls, websocket, secure_websocket } = others;
+        self.part.others = (tcp + tls + websocket + secure_websocket) as usize;
     }
 
     /// Divides what is for subscribers among those who are there, and takes back from those who have more.
@@ -62,6 +78,7 @@ impl Broker {
         let backlog = backlogs / (connected + before.others).max(1);
         let deferred = all / FOR_DEFERRED / DEFERRED_BYTES / self.sessions.len().max(1);
         self.part = Part {
+            by_carrier: before.by_carrier,
             backlog: limits.subscriber_backlog_bytes.min(backlog.max(LEAST_BYTES)),
             deferred: limits.deferred_per_subscriber.min(deferred.max(LEAST_DEFERRED)),
             others: before.others,

@@ -88,6 +88,8 @@ pub enum Command {
         /// The configuration to check.
         file: Option<PathBuf>,
     },
+    /// Measure what work costs on this host, and keep it for brokers, check, graph and sim.
+    Calibrate,
     /// Show the configured operators: levels, types, costs, and when their results are there at worst.
     Graph {
         /// The configuration to show.

@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod kinds;
 mod output;
+mod profile;
 mod recording;
 mod users;
 

@@ -16,6 +16,10 @@ const COSTS: &str = "\
 arrival_cost = \"5us\"
 dispatch_cost = \"5us\"
 replication_cost = \"5us\"
+turn_cost = \"8us\"
+read_cost = \"2us\"
+write_cost = \"5us\"
+kib_cost = \"1us\"
 blocking = \"1ms\"
 ";
 

@@ -16,6 +16,10 @@ const PLANT: &str = "\
 arrival_cost = \"3us\"
 dispatch_cost = \"4us\"
 replication_cost = \"3us\"
+turn_cost = \"8us\"
+read_cost = \"2us\"
+write_cost = \"5us\"
+kib_cost = \"1us\"
 blocking = \"1ms\"
 
 [[topic]]

@@ -8,6 +8,7 @@ mod lazy;
 mod looks;
 mod mutant;
 pub mod names;
+pub mod rounds;
 mod terms;
 mod time;
 pub mod timing;

@@ -34,6 +34,8 @@ pub enum Mutant {
     MixPayloads,
     /// Bounds of contracts are not checked.
     AdmitAnything,
+    /// Admission counts messages, and nothing of what turns cost besides.
+    TurnsForNothing,
     /// A publisher does not send again what it retains.
     ForgetRetained,
     /// A publisher publishes although its contract was refused.

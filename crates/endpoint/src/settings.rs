@@ -84,7 +84,7 @@ impl Settings {
             credentials: Credentials::default(),
             incarnation,
             brokers,
-            poll: Span::millis(100),
+            poll: wire::limits::CLIENT_POLL,
             misses: 10,
             connect: Span::millis(1_000),
             retry: Span::millis(50),

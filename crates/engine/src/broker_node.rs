@@ -1,7 +1,7 @@
 //! A broker as a node.
 
 use crate::commands::{Commands, is_command};
-use crate::driving::DRAINED_BYTES;
+use crate::driving::{DRAINED_BYTES, JOBS_PER_PORTION};
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
@@ -113,9 +113,7 @@ struct Tidied {
 /// Between two such looks.
 const TIDY_INTERVAL: Span = Span::secs(10);
 
-/// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
-pub(crate) const JOBS_PER_PORTION: usize = 64;
-/// The same for results.
+/// Results that are taken before new bytes are looked at.
 const RESULTS_PER_PORTION: usize = 64;
 
 impl<R: Reporter> BrokerNode<R> {
@@ -417,6 +415,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     }
 
     fn handle_transport(&mut self, link: LinkId, transport: Transport) {
+        self.broker.carried_by(link, transport);
         if let Some(gateway) = &mut self.gateway {
             gateway.carried_by(link, transport);
         }
@@ -473,7 +472,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         self.tidy(now);
         if let Some(gateway) = self.gateway.as_deref_mut() {
-            self.broker.share_with(gateway.clients());
+            self.broker.share_with(gateway.carried());
             // A connection is said to have room again once less than this waits on it.
             gateway.limit_backlogs(now, self.broker.backlog_part().max(DRAINED_BYTES + 1), net);
         }

@@ -1,8 +1,9 @@
 //! Clients of MQTT as a part of a broker: their packets become calls of the broker, and what the gateway has to remember goes
 //! to the backup and to the store.
 
-use crate::broker_node::{BrokerNode, JOBS_PER_PORTION, Reporter};
+use crate::broker_node::{BrokerNode, Reporter};
 use crate::commands::Commands;
+use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
 use broker::{Beginning, Broker, Event, Posted, Posting, Unposted};
 use contract::{Span, Time, TopicFilter};

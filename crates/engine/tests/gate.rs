@@ -125,7 +125,7 @@ fn settings() -> Settings {
         replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
-        costs: Costs { arrival: cost, dispatch: cost, replication: cost },
+        costs: Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: true,
         topics: Vec::new(),

@@ -44,7 +44,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
         replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
-        costs: contract::admission::Costs { arrival: cost, dispatch: cost, replication: cost },
+        costs: contract::admission::Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: true,
         topics: Vec::new(),

@@ -1,11 +1,14 @@
-//! What a message costs on this host, measured before the first contract is given.
+//! What a message and a turn cost on this host, measured before the first contract is given.
 //!
 //! The shipped broker, through the shipped wire format and real sockets, carries messages to one subscriber, to two,
 //! and to one with copies to a backup; differences give the cost of each step. Messages come in batches of sixteen, as
 //! they do when a host has much to do, which is when the costs matter.
 
+mod carriers;
+
 use contract::admission::Costs;
 use contract::{Contract, NodeId, Span, Time};
+use engine::driving::{JOBS_PER_PORTION, Portion};
 use engine::{BrokerNode, Node, Reporter};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::unix::net::UnixStream;
@@ -14,7 +17,7 @@ use wire::{
     Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
 };
 
-/// The costs, and the longest time for which the loop looks at nothing else.
+/// The costs, with a margin, and the longest time for which the loop looks at nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibration {
     /// Per message and step.
@@ -26,14 +29,12 @@ pub struct Calibration {
 const BATCH: u64 = 16;
 const ROUNDS: usize = 120;
 const PAYLOAD: [u8; 64] = [7; 64];
-/// Messages that fit into one read, at their smallest.
-const MESSAGES_PER_READ: i64 = 64 * 1024 / 40;
-/// Jobs of one portion.
-const JOBS_PER_PORTION: i64 = 64;
+/// A message at its smallest.
+const MESSAGE_BYTES: usize = 40;
 /// What is measured is multiplied by this: an idle host at start is kinder than a busy one later.
 const HEADROOM: i64 = 2;
 
-/// Measures. Takes some milliseconds.
+/// Measures. Takes a tenth of a second.
 pub fn calibrate() -> Option<Calibration> {
     let [one, two, copied] = measure([Bench::new(1, false)?, Bench::new(2, false)?, Bench::new(1, true)?])?;
     let least = Span::nanos(50);
@@ -41,8 +42,16 @@ pub fn calibrate() -> Option<Calibration> {
     let replication = (copied - one).max(least);
     let arrival = (one - dispatch).max(least);
     let scale = |span: Span| Span(span.0 * HEADROOM);
-    let costs = Costs { arrival: scale(arrival), dispatch: scale(dispatch), replication: scale(replication) };
-    let blocking = Span(costs.arrival.0 * MESSAGES_PER_READ + costs.dispatch.0 * JOBS_PER_PORTION);
+    let io = carriers::measure()?;
+    let costs = Costs {
+        arrival: scale(arrival),
+        dispatch: scale(dispatch),
+        replication: scale(replication),
+        // Each turn asks for sockets, hears the other broker, and may write to it.
+        turn: carriers::measure_waiting()? + io.tcp.read + io.tcp.write,
+        io,
+    };
+    let blocking = Portion::longest(costs.arrival, MESSAGE_BYTES) + costs.dispatch * JOBS_PER_PORTION as u64;
     Some(Calibration { costs, blocking })
 }
 
@@ -145,7 +154,7 @@ impl Bench {
             replication: Default::default(),
             delays: Default::default(),
             links: Default::default(),
-            costs: Costs { arrival: Span(1), dispatch: Span(1), replication: Span(1) },
+            costs: Costs::of_messages(Span(1), Span(1), Span(1)),
             supply: contract::Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
             schedulability: false,
             topics: Vec::new(),

@@ -18,7 +18,10 @@ impl Node for Probe {
     }
     fn handle_dial_failed(&mut self, _now: Time, _peer: PeerIndex, _refused: bool, _net: &mut impl Effects) {}
     fn handle_bytes(&mut self, _now: Time, link: LinkId, bytes: &[u8], _net: &mut impl Effects) -> usize {
-        assert!(self.0.iter().any(|(known, _)| *known == link), "bytes of {link:?}, of which nothing was told");
+        assert!(
+            self.0.iter().any(|(known, _)| *known == link),
+            "bytes of {link:?}, of which nothing was told"
+        );
         self.1 += bytes.len();
         bytes.len()
     }

@@ -46,7 +46,7 @@ fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
         replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
-        costs: Costs { arrival: Span(500), dispatch: Span(500), replication: Span(500) },
+        costs: Costs::of_messages(Span(500), Span(500), Span(500)),
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
         topics: Vec::new(),

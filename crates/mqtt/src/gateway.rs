@@ -36,6 +36,7 @@ use crate::settings::Settings;
 use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::tree::{Matches, Subscriptions};
+use contract::admission::Carriers;
 use contract::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -204,6 +205,8 @@ pub struct Gateway<R = Open> {
     rules: R,
     clients: Vec<Option<Box<Client>>>,
     connections: usize,
+    /// The same by how their bytes are carried.
+    carried: Carriers<u64>,
     /// The most that may wait on a connection, by the settings.
     backlog_most: usize,
     sessions: Sessions,
@@ -271,6 +274,7 @@ impl<R: Rules> Gateway<R> {
             rules,
             clients: Vec::new(),
             connections: 0,
+            carried: Carriers::default(),
             backlog_most,
             sessions: Sessions::default(),
             routes: Slab::new(),
@@ -316,6 +320,11 @@ impl<R: Rules> Gateway<R> {
     /// How many clients are connected.
     pub fn clients(&self) -> usize {
         self.connections
+    }
+
+    /// The same by how their bytes are carried.
+    pub fn carried(&self) -> &Carriers<u64> {
+        &self.carried
     }
 
     /// So much may wait on each connection from now on, and no more than its own limit. Who has more waiting than before and cannot
@@ -409,6 +418,7 @@ impl<R: Rules> Gateway<R> {
             *slot = Some(Box::new(client));
         }
         self.connections += 1;
+        self.carried.tcp += 1;
         self.stats.accepted += 1;
         if self.connections > self.settings.limits.connections {
             self.stats.refused_full += 1;
@@ -420,7 +430,9 @@ impl<R: Rules> Gateway<R> {
     /// By which kind of door a client has come in; without a word it is [`Transport::Plain`].
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
         if let Some(client) = self.client_mut(link) {
-            client.transport = transport;
+            let before = std::mem::replace(&mut client.transport, transport);
+            *before.of_mut(&mut self.carried) -= 1;
+            *transport.of_mut(&mut self.carried) += 1;
         }
     }
 
@@ -442,6 +454,7 @@ impl<R: Rules> Gateway<R> {
     pub fn close(&mut self, now: Time, link: LinkId) {
         let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::take) else { return };
         self.connections -= 1;
+        *client.transport.of_mut(&mut self.carried) -= 1;
         if let Some(timer) = client.timer {
             self.timers.remove(&timer);
         }

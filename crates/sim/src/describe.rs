@@ -8,7 +8,7 @@ use std::fmt;
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scenario { delays, detection, true_costs, turn_cost, request_cost, supply, .. } = self;
+        let Scenario { delays, detection, true_costs, request_cost, supply, .. } = self;
         writeln!(
             f,
             "for {}, {}; x {}, dPB {}, dBB {}; poll {} x {}, connect {}, retry {}",
@@ -28,10 +28,13 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "jobs cost {}, {}, {} (arrival, dispatch, copy), a turn {turn_cost}, a request for a stream {request_cost}; {} % of a processor, blocking {}; {:?}, {:?}",
+            "jobs cost {}, {}, {} (arrival, dispatch, copy), a turn {}, a read {}, a write {}, a request for a stream {request_cost}; {} % of a processor, blocking {}; {:?}, {:?}",
             true_costs.arrival,
             true_costs.dispatch,
             true_costs.replication,
+            true_costs.turn,
+            true_costs.io.tcp.read,
+            true_costs.io.tcp.write,
             f64::from(supply.share_ppm) / 1e4,
             supply.blocking,
             self.policy,

@@ -465,7 +465,7 @@ fn settings(index: usize, now: Time) -> Settings {
         replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
-        costs: Costs { arrival: cost, dispatch: cost, replication: cost },
+        costs: Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
         schedulability: true,
         topics: Vec::new(),

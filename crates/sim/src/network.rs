@@ -386,6 +386,9 @@ impl World {
         let state = self.conn(conn, age).map(|slot| slot.ends[side].state);
         let Some(EndState::Open(link)) = state else { return false };
         let Some(socket) = self.hosts[host].port.socket(link) else { return false };
+        if host < 2 && socket.peer >= 2 {
+            *spent += self.scenario.true_costs.io.tcp.read;
+        }
         let (most, before) = (socket.portion.bytes(), *spent);
         let mut room = most;
         let more = self.read_into(&mut room, host, conn, age, side, spent);
@@ -450,7 +453,7 @@ impl World {
                 if thrown_away {
                     self.watch.lost_on_the_way(host, &note);
                 }
-                self.note_arrives(host, link, note, spent);
+                self.note_arrives(host, link, note, chunk.arrives, spent);
             }
             if self.spoken_on(conn) == Protocol::Mqtt {
                 *spent += self.scenario.true_costs.arrival * (piece / PACKET_BYTES + 1) as u64;

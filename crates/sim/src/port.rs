@@ -16,7 +16,7 @@ pub(crate) const NO_STREAM: u32 = u32::MAX;
 /// What a core wrote, as far as checkers want to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
-    Message { kind: MessageKind, stamped: Time, resent: bool },
+    Message { kind: MessageKind, stamped: Time, resent: bool, bytes: u32 },
     Mark { kind: MarkKind },
 }
 
@@ -199,7 +199,8 @@ impl Effects for Port {
         socket.outbox.push_message(kind, message);
         let joined = socket.outbox.len() - before == message.encoded_bytes();
         let resent = message.flags.contains(wire::MessageFlags::RESEND);
-        let what = Written::Message { kind, stamped: message.created, resent };
+        let bytes = message.payload.len() as u32;
+        let what = Written::Message { kind, stamped: message.created, resent, bytes };
         let note = Note { what, stream, seq: message.seq };
         socket.note(note, joined);
         self.sent.push(Sent { link, note });

@@ -272,8 +272,6 @@ pub struct Scenario {
     pub costs: Costs,
     /// What a job really costs.
     pub true_costs: Costs,
-    /// What a turn of the loop costs besides.
-    pub turn_cost: Span,
     /// What it takes to judge one request to carry a stream.
     pub request_cost: Span,
     /// What share of the processor admission gives out.

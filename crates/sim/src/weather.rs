@@ -9,9 +9,11 @@ use crate::scenario::{
     TopicSpec, When,
 };
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
-use contract::admission::Costs;
+use contract::admission::{Carriers, Costs};
+use contract::rounds::Io;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span, Supply};
+use engine::driving::Portion;
 use fastrand::Rng;
 use stream::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
@@ -28,6 +30,36 @@ pub enum Weather {
     Beyond,
 }
 
+/// What admission counts with, as a host that was measured doubles it.
+fn doubled(truth: &Costs) -> Costs {
+    Costs {
+        arrival: truth.arrival * 2,
+        dispatch: truth.dispatch * 2,
+        replication: truth.replication * 2,
+        turn: truth.turn * 2,
+        io: truth.io.map(|io| Io { read: io.read * 2, write: io.write * 2, kib: io.kib * 2 }),
+    }
+}
+
+/// A copy leaves with what came at once with it, so a budget that is enough for the copies needs as much more as that takes.
+fn give_copies_time(scenario: &mut Scenario) {
+    let Scenario { costs, supply, publishers, subscribers, replication, .. } = scenario;
+    let Replication::Lazy(lazy) = replication else { return };
+    let copies =
+        |costs: &Costs| costs.replication * publishers.iter().map(|spec| spec.topics.len() as u64).sum();
+    let share = |work: Span| Span(work.0 * 1_000_000 / i64::from(supply.share_ppm));
+    if lazy.budget < supply.blocking + share(copies(costs)) {
+        return;
+    }
+    let (tcp, wanting) = (costs.io.tcp, subscribers.len().max(1) as u64);
+    let message = costs.arrival + tcp.read + tcp.kib * wanting + (costs.dispatch + tcp.write) * wanting;
+    let topics = publishers.iter().map(|spec| spec.topics.len() as u64).sum::<u64>();
+    let clients = publishers.len() as u64 + wanting;
+    lazy.budget = lazy.budget
+        + supply.blocking
+        + share(message * topics * 2 + (tcp.read + tcp.write) * clients + costs.turn * 8);
+}
+
 /// The deployment that belongs to a seed.
 pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     let mut random = Rng::with_seed(seed ^ SALT);
@@ -36,6 +68,10 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     let mut maker = Maker { random, weather, far, crowded, lazy };
     let mut scenario = maker.scenario();
     // Chance of its own, so that the rest stays what it was.
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(53));
+    scenario.true_costs.io = maker.io();
+    scenario.costs = doubled(&scenario.true_costs);
+    give_copies_time(&mut scenario);
     maker.random = Rng::with_seed(seed ^ SALT.rotate_left(17));
     if maker.one_in(3) {
         maker.change_operators(&mut scenario);
@@ -116,12 +152,9 @@ impl Maker {
         let turn_cost = self.micros(2, 20);
         let delays = self.delays(&detection, pair, near, clock);
         let links = self.links(near);
-        let costs = Costs {
-            arrival: true_costs.arrival * 2,
-            dispatch: true_costs.dispatch * 2,
-            replication: true_costs.replication * 2,
-        };
-        let blocking = Span(costs.arrival.0 * 1_638 + costs.dispatch.0 * 64) + turn_cost * 2;
+        let true_costs = Costs { turn: turn_cost, ..true_costs };
+        let costs = doubled(&true_costs);
+        let blocking = Portion::longest(costs.arrival, 40) + Span(costs.dispatch.0 * 64);
         let publishers = self.publishers(near, clock, &delays);
         let subscribers = self.subscribers(near, clock, &publishers, &links);
         let topics = self.rules(&publishers);
@@ -141,7 +174,6 @@ impl Maker {
             links,
             costs,
             true_costs,
-            turn_cost,
             request_cost,
             supply,
             schedulability: !self.is_beyond() || !self.one_in(4),
@@ -221,11 +253,23 @@ impl Maker {
 
     fn costs(&mut self) -> Costs {
         Costs {
+            turn: Span::ZERO,
+            io: Carriers::default(),
             // Blocking lasts for many arrivals, and with lazy copies only what must be copied later than that is of interest.
             arrival: Span(self.random.i64(200..=if self.lazy { 600 } else { 4_000 })),
             dispatch: Span(self.random.i64(200..=8_000)),
             replication: Span(self.random.i64(200..=6_000)),
         }
+    }
+
+    /// What connections cost.
+    fn io(&mut self) -> Carriers<Io> {
+        let tcp = Io {
+            read: Span(self.random.i64(300..=3_000)),
+            write: Span(self.random.i64(500..=8_000)),
+            kib: Span(self.random.i64(50..=2_000)),
+        };
+        Carriers { tcp, ..Carriers::default() }
     }
 
     /// The configured bounds hold in truth, and by little.

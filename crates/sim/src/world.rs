@@ -31,6 +31,8 @@ pub(crate) const START: Time = Time(1_700_000_000_000_000_000);
 
 /// How often a worker whose process stands still looks whether it goes on.
 const STILL: Span = Span::millis(1);
+/// A copy costs four times what it costs to take it back; admission counts both as one.
+const PRUNES_PER_COPY: i64 = 5;
 
 /// A deployment on invented time.
 pub struct World {
@@ -284,7 +286,7 @@ impl World {
     pub(crate) fn turn(&mut self, host: usize) {
         let now = self.now;
         self.hosts[host].heart.iter_mut().for_each(|heart| heart.turn_since = Some(now));
-        let mut spent = if host < 2 { self.scenario.turn_cost } else { Span::ZERO };
+        let mut spent = if host < 2 { self.scenario.true_costs.turn } else { Span::ZERO };
         if host < 2 && std::mem::take(&mut self.rereads[host]) {
             self.reread(host, spent);
         }
@@ -308,6 +310,9 @@ impl World {
         }
         let more = self.portion(host, &mut spent);
         self.hosts[host].has_work |= more;
+        if host < 2 {
+            spent += self.writes(host);
+        }
         for (peer, within) in std::mem::take(&mut self.hosts[host].port.dials) {
             self.dial(host, peer, within);
         }
@@ -484,8 +489,15 @@ impl World {
         }
     }
 
-    /// A message or mark has reached a process.
-    pub(crate) fn note_arrives(&mut self, host: usize, link: LinkId, note: Note, spent: &mut Span) {
+    /// A message or mark has reached a process, which reads it now. It came to its host before.
+    pub(crate) fn note_arrives(
+        &mut self,
+        host: usize,
+        link: LinkId,
+        note: Note,
+        came: Time,
+        spent: &mut Span,
+    ) {
         if matches!(&self.hosts[host].program, Program::Broker(node) if node.lets_through(link)) {
             // It goes on to the primary, and how long that takes is nobody's promise.
             return;
@@ -493,11 +505,12 @@ impl World {
         let Some(broker) = self.hosts[host].broker() else { return };
         let socket = self.hosts[host].port.socket(link).filter(|_| broker.follows(link));
         let followed = socket.map(|socket| (socket.conn, self.conns[socket.conn as usize].age));
-        if matches!(note.what, Written::Message { .. }) {
-            *spent += self.scenario.true_costs.arrival;
+        if let Written::Message { bytes, .. } = note.what {
+            *spent += self.scenario.true_costs.arrival + self.carrying(bytes);
         }
         let local = self.hosts[host].clock.local(self.now + *spent);
-        self.watch.arrived(local, host, followed, &note);
+        let came = self.hosts[host].clock.local(came);
+        self.watch.arrived(local, came, host, followed, &note);
     }
 
     /// Takes note of what a process has written and said. Returns what the writing costs.
@@ -512,11 +525,16 @@ impl World {
             // What goes through the backup is for the primary.
             let peer = if socket.way { 1 - socket.peer } else { socket.peer };
             if host < 2 {
+                let truth = &self.scenario.true_costs;
+                let prune = Span(truth.replication.0 / PRUNES_PER_COPY);
                 cost += match sent.note.what {
-                    Written::Message { kind: MessageKind::Deliver, .. } => self.scenario.true_costs.dispatch,
-                    Written::Message { kind: MessageKind::Replicate, .. } => {
-                        self.scenario.true_costs.replication
+                    Written::Message { kind: MessageKind::Deliver, bytes, .. } => {
+                        truth.dispatch + self.carrying(bytes)
                     }
+                    Written::Message { kind: MessageKind::Replicate, bytes, .. } => {
+                        truth.replication - prune + self.carrying(bytes)
+                    }
+                    Written::Mark { kind: MarkKind::Prune } => prune,
                     _ => Span::ZERO,
                 };
             }
@@ -543,6 +561,19 @@ impl World {
             }
         }
         cost
+    }
+
+    /// What so many bytes of a payload cost on one connection.
+    fn carrying(&self, bytes: u32) -> Span {
+        Span(self.scenario.true_costs.io.tcp.kib.0 * i64::from(bytes) / 1_024)
+    }
+
+    /// What a broker's writes at the end of a turn cost. One to the other broker counts with the turn.
+    fn writes(&self, host: usize) -> Span {
+        let port = &self.hosts[host].port;
+        let clients =
+            port.dirty.iter().filter_map(|link| port.socket(*link)).filter(|socket| socket.peer >= 2);
+        self.scenario.true_costs.io.tcp.write * clients.count() as u64
     }
 
     /// What a broker told its operator, and a client its application.

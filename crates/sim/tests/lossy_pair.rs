@@ -11,7 +11,7 @@ use sim::{
 /// A pair whose link loses and delays, with ten topics, for 40 s, and these faults.
 fn lossy(loss_ppm: u32, pair: Latency, faults: Vec<Fault>) -> Scenario {
     let (near, clock) = (Latency::fixed(Span::micros(100)), ClockError::default());
-    let costs = Costs { arrival: Span(500), dispatch: Span(500), replication: Span(500) };
+    let costs = Costs::of_messages(Span(500), Span(500), Span(500));
     let topic = |number: usize| TopicSpec {
         name: format!("t{number}"),
         contract: Contract { retain: 20, deadline: Span::millis(500), ..Contract::every(Span::millis(50)) },
@@ -37,9 +37,8 @@ fn lossy(loss_ppm: u32, pair: Latency, faults: Vec<Fault>) -> Scenario {
         span: Span::secs(40),
         delays: Delays { failover: Span::millis(300), ..Delays::default() },
         links: Default::default(),
-        costs,
-        true_costs: costs,
-        turn_cost: Span::micros(5),
+        costs: Costs { turn: Span::micros(5), ..costs },
+        true_costs: Costs { turn: Span::micros(5), ..costs },
         request_cost: Span::ZERO,
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,

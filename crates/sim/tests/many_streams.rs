@@ -8,7 +8,7 @@ use sim::{ClockError, Latency, Pace, PublisherSpec, Scenario, TopicSpec, World};
 /// These publishers come at the same time, each with so many topics.
 fn asked_at_once(publishers: usize, topics: usize) -> Scenario {
     let (near, clock) = (Latency::fixed(Span::micros(100)), ClockError::default());
-    let costs = Costs { arrival: Span(100), dispatch: Span(100), replication: Span(100) };
+    let costs = Costs::of_messages(Span(100), Span(100), Span(100));
     let contract = Contract { loss: Loss::Unbounded, ..Contract::every(Span::secs(10)) };
     let topic = |publisher: usize, topic: usize| TopicSpec {
         name: format!("p{publisher}/{topic}"),
@@ -28,9 +28,8 @@ fn asked_at_once(publishers: usize, topics: usize) -> Scenario {
         span: Span::secs(2),
         delays: Delays::default(),
         links: Default::default(),
-        costs,
-        true_costs: costs,
-        turn_cost: Span::micros(5),
+        costs: Costs { turn: Span::micros(5), ..costs },
+        true_costs: Costs { turn: Span::micros(5), ..costs },
         request_cost: Span::micros(30),
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,

@@ -49,7 +49,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::ForgetIncoming, "once", Weather::Assumed, 600),
     (Mutant::ForgetKept, "retained", Weather::Assumed, 600),
     (Mutant::LeaveNoWill, "wills", Weather::Assumed, 120),
-    (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 600),
+    (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 3_000),
     (Mutant::KeepOldClock, "clocks", Weather::Assumed, 200),
     (Mutant::TrustClock, "failover", Weather::Assumed, 2_000),
     (Mutant::LetNobodyThrough, "losses", Weather::Assumed, 200),

@@ -13,7 +13,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
     let contract = Contract::every(Span::millis(200)).confirmed();
     let (far, clock) = (Latency::fixed(Span::millis(30)), ClockError::default());
     let cost = Span::micros(1);
-    let costs = Costs { arrival: cost, dispatch: cost, replication: cost };
+    let costs = Costs::of_messages(cost, cost, cost);
     let topic = TopicSpec {
         name: "t".to_owned(),
         contract,
@@ -26,9 +26,8 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         span: Span::secs(6),
         delays: Delays { publisher_to_broker: Span::millis(40), ..Delays::default() },
         links: Default::default(),
-        costs,
-        true_costs: costs,
-        turn_cost: Span::micros(5),
+        costs: Costs { turn: Span::micros(5), ..costs },
+        true_costs: Costs { turn: Span::micros(5), ..costs },
         request_cost: Span::ZERO,
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,

@@ -2,6 +2,7 @@
 
 use crate::{Companion, Evidence, Farewell, Frame, Mark, MarkKind, Message, MessageKind};
 use contract::Span;
+use contract::admission::Carriers;
 use std::fmt;
 
 /// One connection, from its opening until its closing has been told; then the number may be used again.
@@ -64,6 +65,26 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// What is kept for this way in which bytes are carried.
+    pub fn of<T>(self, carriers: &Carriers<T>) -> &T {
+        match self {
+            Transport::Plain => &carriers.tcp,
+            Transport::Tls | Transport::PairTls => &carriers.tls,
+            Transport::WebSocket => &carriers.websocket,
+            Transport::SecureWebSocket => &carriers.secure_websocket,
+        }
+    }
+
+    /// The same to be changed.
+    pub fn of_mut<T>(self, carriers: &mut Carriers<T>) -> &mut T {
+        match self {
+            Transport::Plain => &mut carriers.tcp,
+            Transport::Tls | Transport::PairTls => &mut carriers.tls,
+            Transport::WebSocket => &mut carriers.websocket,
+            Transport::SecureWebSocket => &mut carriers.secure_websocket,
+        }
+    }
+
     /// Whether bytes are encrypted.
     pub fn is_secure(self) -> bool {
         matches!(self, Transport::Tls | Transport::PairTls | Transport::SecureWebSocket)

@@ -1,5 +1,7 @@
 //! The limits of the protocol. Both ends keep them; a peer that does not is cut off.
 
+/// The time between two polls of a client, where it does not choose another.
+pub const CLIENT_POLL: contract::Span = contract::Span::millis(100);
 /// The head that every frame begins with.
 pub const FRAME_HEAD_BYTES: usize = 8;
 /// The largest body of a frame. It holds one message of the largest payload and its head.

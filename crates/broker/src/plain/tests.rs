@@ -194,7 +194,7 @@ impl Tried {
             replication,
             delays: Delays::default(),
             links: Default::default(),
-            costs: Costs { arrival: cost, dispatch: cost, replication: cost },
+            costs: Costs::of_messages(cost, cost, cost),
             supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
             schedulability: false,
             topics: vec![TopicRule { filter: "plain/a".parse().unwrap(), contract: contract_of("plain/a") }],

@@ -83,7 +83,7 @@ fn broker_of(topics: Vec<TopicRule>, tune: impl FnOnce(&mut Limits)) -> Broker {
         replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
-        costs: Costs { arrival: Span(1), dispatch: Span(1), replication: Span(1) },
+        costs: Costs::of_messages(Span(1), Span(1), Span(1)),
         supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: false,
         topics,

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use contract::Span;
-use contract::admission::Costs;
 use std::path::PathBuf;
 
 /// A run lasts no longer than this.
@@ -74,10 +73,10 @@ pub struct SimArguments {
     /// How long messages flow, at least [default: 10s].
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_length)]
     pub length: Option<Span>,
-    /// What jobs really cost: to take in, per subscriber, to copy [default: what admission counts where that is
-    /// configured, half of it where it is measured, since measuring doubles].
-    #[arg(long, value_name = "SPAN,SPAN,SPAN", value_parser = parse_costs)]
-    pub true_costs: Option<Costs>,
+    /// What jobs really cost: to take in, per subscriber, to copy; and a turn, a read, a write, 1024 bytes [default: what admission
+    /// counts where that is configured, half of it where it is measured, which has a margin].
+    #[arg(long, value_name = "SPAN,SPAN,SPAN[,SPAN,SPAN,SPAN,SPAN]", value_parser = parse_costs)]
+    pub true_costs: Option<TrueCosts>,
     /// Tell the story of one run.
     #[arg(long)]
     pub trace: bool,
@@ -129,16 +128,30 @@ fn check_length(span: Span) -> Result<(), String> {
     }
 }
 
-fn parse_costs(text: &str) -> Result<Costs, String> {
+/// What jobs really cost, as typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrueCosts {
+    /// To take a message in, per subscriber, to copy.
+    pub message: [Span; 3],
+    /// A turn, a read, a write, 1024 bytes.
+    pub turn: Option<[Span; 4]>,
+}
+
+fn parse_costs(text: &str) -> Result<TrueCosts, String> {
     let spans = text.split(',').map(str::parse).collect::<Result<Vec<Span>, _>>();
-    match spans.map_err(|error| error.to_string())?.as_slice() {
-        [arrival, dispatch, replication]
-            if [arrival, dispatch, replication].iter().all(|s| **s >= Span::ZERO) =>
-        {
-            Ok(Costs { arrival: *arrival, dispatch: *dispatch, replication: *replication })
+    let spans = spans.map_err(|error| error.to_string())?;
+    match spans.as_slice() {
+        _ if spans.iter().any(|span| *span < Span::ZERO) => {}
+        &[arrival, dispatch, replication] => {
+            return Ok(TrueCosts { message: [arrival, dispatch, replication], turn: None });
         }
-        _ => Err("write three spans, as in 2us,3us,2us".to_owned()),
+        &[arrival, dispatch, replication, turn, read, write, kib] => {
+            let turn = Some([turn, read, write, kib]);
+            return Ok(TrueCosts { message: [arrival, dispatch, replication], turn });
+        }
+        _ => {}
     }
+    Err("write three spans, as in 2us,3us,2us, or seven".to_owned())
 }
 
 #[cfg(test)]
@@ -168,10 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn true_costs_are_three_spans() {
-        let costs =
-            Costs { arrival: Span::micros(2), dispatch: Span::micros(3), replication: Span::nanos(500) };
-        assert_eq!(parse_costs("2us,3us,500ns"), Ok(costs));
+    fn true_costs_are_three_spans_or_seven() {
+        let message = [Span::micros(2), Span::micros(3), Span::nanos(500)];
+        assert_eq!(parse_costs("2us,3us,500ns"), Ok(TrueCosts { message, turn: None }));
+        let turn = Some([1, 2, 3, 4].map(Span::micros));
+        assert_eq!(parse_costs("2us,3us,500ns,1us,2us,3us,4us"), Ok(TrueCosts { message, turn }));
+        assert!(parse_costs("2us,-3us,1us").is_err());
         assert!(parse_costs("2us,3us").unwrap_err().contains("three spans"));
         assert!(parse_costs("2us,3,1us").unwrap_err().contains("no unit"));
     }

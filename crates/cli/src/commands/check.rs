@@ -1,12 +1,13 @@
 //! `verge check`: what the analysis makes of the configured contracts and operators, on this host.
 
 use super::broker::processing::longest_rest;
-use super::broker::{costs, supply};
+use super::broker::supply;
 use super::graph::{LevelRow, OutputRow, Study, show_levels, show_outputs};
 use super::rehearsal::{Answer, Refused, Rehearsal};
 use crate::arguments::Format;
 use crate::config::{Config, TopicFamily};
-use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
+use crate::output::{Outcome, Trouble, complain, json, line, millis, table, yes};
+use crate::profile::costs;
 use contract::{Admission, Contract, Plan, Span};
 use serde::Serialize;
 use std::fmt::Display;
@@ -81,7 +82,7 @@ impl Operators {
 
 /// Admits family after family, as a broker would, and bounds the results of operators.
 pub fn run(config: &Config, format: Format) -> Outcome {
-    let (costs, blocking) = costs(&config.admission);
+    let (costs, blocking) = costs(&config.admission, complain);
     let supply = supply(&config.admission, blocking + longest_rest(config));
     let admission = Admission::new(config.delays, config.links.clone(), costs, supply)
         .with_lazy(config.replication.lazy());

@@ -2,6 +2,7 @@
 
 mod acl;
 mod broker;
+mod calibrate;
 mod check;
 mod config;
 pub mod demo;
@@ -45,6 +46,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
         Command::Check { file } => check::run(&load(file.as_deref())?, format),
+        Command::Calibrate => calibrate::run(&load(None)?, format),
         Command::Graph { file, svg, json } => {
             let config = load(file.as_deref())?;
             graph::run(&config, svg.as_deref(), json || format == Format::Json)

@@ -58,7 +58,13 @@ pub struct AdmissionConfig {
     pub arrival: Option<Span>,
     pub dispatch: Option<Span>,
     pub replication: Option<Span>,
+    pub turn: Option<Span>,
+    pub read: Option<Span>,
+    pub write: Option<Span>,
+    pub kib: Option<Span>,
     pub blocking: Option<Span>,
+    /// Where the host's profile is; `None` for the usual place.
+    pub profile_folder: Option<PathBuf>,
 }
 
 /// What the data thread asks of the host; `None` for as much as it gets.
@@ -320,6 +326,13 @@ impl Understanding {
         }
     }
 
+    fn folder(&self, path: &str) -> Option<PathBuf> {
+        match self.values.get(path) {
+            Some(Value::Word(folder)) if !folder.is_empty() => Some(PathBuf::from(folder)),
+            _ => None,
+        }
+    }
+
     fn integer(&self, path: &str) -> i64 {
         match self.values.get(path) {
             Some(Value::Integer(number)) => *number,
@@ -456,7 +469,12 @@ impl Understanding {
             arrival: self.optional_span("admission.arrival_cost"),
             dispatch: self.optional_span("admission.dispatch_cost"),
             replication: self.optional_span("admission.replication_cost"),
+            turn: self.optional_span("admission.turn_cost"),
+            read: self.optional_span("admission.read_cost"),
+            write: self.optional_span("admission.write_cost"),
+            kib: self.optional_span("admission.kib_cost"),
             blocking: self.optional_span("admission.blocking"),
+            profile_folder: self.folder("admission.profile_folder"),
         }
     }
 
@@ -481,10 +499,7 @@ impl Understanding {
     }
 
     fn store(&self) -> StoreConfig {
-        let folder = match self.values.get("store.folder") {
-            Some(Value::Word(folder)) if !folder.is_empty() => Some(PathBuf::from(folder)),
-            _ => None,
-        };
+        let folder = self.folder("store.folder");
         let commit_every = self.span("store.commit_every");
         StoreConfig { folder, commit_every, queue_bytes_max: self.size("store.queue") }
     }

@@ -69,6 +69,10 @@ policy = "eager"
 arrival_cost = "5us"
 dispatch_cost = "5us"
 replication_cost = "5us"
+turn_cost = "8us"
+read_cost = "2us"
+write_cost = "5us"
+kib_cost = "1us"
 blocking = "1ms"
 "#;
 /// The reign may go to and fro until each broker has been wrong three times; two more for a busy machine below the guests.

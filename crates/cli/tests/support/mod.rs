@@ -125,6 +125,8 @@ pub fn program<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Comma
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("VERGE_")) {
         command.env_remove(name);
     }
+    // The host is measured once for all tests, and the tester's own profile stays as it is.
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
@@ -240,6 +242,10 @@ lock_memory = false
 arrival_cost = \"5us\"
 dispatch_cost = \"5us\"
 replication_cost = \"5us\"
+turn_cost = \"8us\"
+read_cost = \"2us\"
+write_cost = \"5us\"
+kib_cost = \"1us\"
 blocking = \"1ms\"
 ";
 

@@ -17,13 +17,13 @@ pub struct Portion {
 }
 
 /// The first portion of a connection: some tens of requests.
-const FIRST_BYTES: usize = 4 << 10;
+const FIRST_BYTES: usize = contract::rounds::FIRST_BYTES;
 /// The least, which is quickly there where single frames take long.
 const LEAST_BYTES: usize = 1 << 10;
 /// A read that took longer to handle is followed by a smaller one.
 const LONG: Span = Span::millis(1);
 /// One that took no longer than this, by a larger one: twice as much does not take long either.
-const QUICK: Span = Span::micros(250);
+const QUICK: Span = Span(2 * contract::rounds::READ_LEAST.0);
 
 impl Default for Portion {
     fn default() -> Portion {
@@ -32,6 +32,17 @@ impl Default for Portion {
 }
 
 impl Portion {
+    /// The longest that one read takes to handle, where each message has so few bytes and takes so long: the first portion, whatever that
+    /// takes, or twice as much as was handled quickly.
+    pub fn longest(message: Span, bytes: usize) -> Span {
+        let takes = |portion: usize| message * (portion / bytes.max(1)) as u64;
+        let mut portion = FIRST_BYTES;
+        while portion < READ_BYTES && takes(portion) <= QUICK {
+            portion *= 2;
+        }
+        takes(portion)
+    }
+
     /// Most that the next read takes.
     #[inline]
     pub fn bytes(self) -> usize {
@@ -83,6 +94,20 @@ mod tests {
         assert_eq!((portion.bytes(), portion.floods()), (READ_BYTES, true));
         portion.handled(FLOOD_BYTES - 1, Span::ZERO);
         assert_eq!((portion.bytes(), portion.floods()), (READ_BYTES, false));
+    }
+
+    #[test]
+    fn no_read_takes_longer_than_the_longest() {
+        for nanoseconds in [50, 200, 1_000, 3_000, 10_000] {
+            let message = Span::nanos(nanoseconds);
+            let (mut portion, mut longest) = (Portion::default(), Span::ZERO);
+            for _ in 0..20 {
+                let took = message * (portion.bytes() / 40) as u64;
+                longest = longest.max(took);
+                portion.handled(portion.bytes(), took);
+            }
+            assert_eq!(Portion::longest(message, 40), longest, "{message}");
+        }
     }
 
     #[test]

@@ -858,11 +858,7 @@ const SEGMENT_BYTES: usize = 1_448;
 
 /// What a broker of these worlds is told, unless a test tunes it.
 pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
-    let costs = contract::admission::Costs {
-        arrival: Span::micros(1),
-        dispatch: Span::micros(1),
-        replication: Span::micros(1),
-    };
+    let costs = contract::admission::Costs::of_messages(Span::micros(1), Span::micros(1), Span::micros(1));
     Settings {
         name: ["a", "b"][index].to_owned(),
         node,

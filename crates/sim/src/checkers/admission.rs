@@ -2,14 +2,18 @@
 //! by far is admitted.
 //!
 //! Source: F4 (both deadlines at least zero), computed here from the terms; the necessary condition of every schedule, that
-//! the work is no more than the supply; and a sufficient one: if the costs, each divided by the shorter of its deadline and
-//! period, add up to no more than what is left of the supply after the longest blocking, every deadline is kept. A lazy
-//! copy counts twice: against its budget, and as time that is missing to others, where the window brings some forward.
+//! the work is no more than the supply; and two that together suffice. If the costs, each divided by the shorter of its deadline and
+//! period, add up to no more than what is left of the supply after the longest blocking, every deadline is kept as far as the order of
+//! jobs goes. A lazy copy counts twice: against its budget, and as time that is missing to others, where the window brings some forward.
+//! And if all that may come within the shortest deadline, each message read and written by itself, takes no longer than that, two turns
+//! are over before it.
 
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::admission::Costs;
+use contract::rounds::{JOBS_PER_TURN, READ_BYTES, READ_LEAST};
 use contract::{Lazy, Span, Supply};
+use wire::limits::CLIENT_POLL;
 
 pub(super) const NAME: &str = "admission";
 pub(super) const STATEMENT: &str =
@@ -21,6 +25,10 @@ pub(super) struct Admission {
     supply: Supply,
     lazy: Option<Lazy>,
     is_tested: bool,
+    /// Clients, each of which polls.
+    clients: u64,
+    /// What a message without a stated size counts with.
+    size_assumed: u64,
     /// No limit stands in the way of what fits.
     ample: bool,
 }
@@ -35,7 +43,10 @@ impl Admission {
             supply: scenario.supply,
             lazy: scenario.lazy(),
             is_tested: scenario.refuses_what_does_not_fit(),
-            ample: scenario.assumed,
+            clients: (scenario.publishers.len() + scenario.subscribers.len()) as u64,
+            size_assumed: scenario.limits.size_assumed as u64,
+            // What clients of MQTT publish has no contract that is looked at here.
+            ample: scenario.assumed && scenario.devices.is_empty(),
         }
     }
 
@@ -122,7 +133,56 @@ impl Admission {
             shortest = shortest.min(budget);
         }
         let free = 1.0 - self.supply.blocking.0 as f64 / shortest;
-        density <= BY_FAR * free * f64::from(self.supply.share_ppm) / 1e6
+        let in_order = density <= BY_FAR * free * f64::from(self.supply.share_ppm) / 1e6;
+        in_order && self.rounds_fit(ledger, also, shortest)
+    }
+
+    /// Whether all that may come within this time takes no longer, with a read and a write for each message.
+    fn rounds_fit(&self, ledger: &Ledger, also: Option<u32>, within: f64) -> bool {
+        let (jitter, io) = (ledger.delays.publisher_to_broker.0 as f64, &self.costs.io.tcp);
+        let comes = |period: Span, early: f64| match period {
+            Span::FOREVER => 1.0,
+            period => ((within + early) / period.0.max(1) as f64).ceil().max(1.0),
+        };
+        let (mut work, mut messages, mut jobs, mut bytes_in) = (0.0, 0.0, 0.0, 0.0);
+        let mut count = |topic: &str, period: Span, size: u32, copies: Option<(f64, Span)>| {
+            let wanting = ledger.subscribers.iter().filter(|s| s.wants(topic)).count().max(1);
+            let size = if size == 0 { self.size_assumed } else { u64::from(size) } as f64;
+            let (came, writes) = (comes(period, jitter), wanting as f64);
+            let carrying = size / 1_024.0 * io.kib.0 as f64;
+            work += came * (self.cost(wanting).0 as f64 + io.read.0 as f64 + io.write.0 as f64 * writes);
+            work += came * carrying * (1.0 + writes);
+            if let Some((early, period)) = copies {
+                let copies = comes(period, jitter + early);
+                work += copies * (self.costs.replication.0 as f64 + carrying);
+                jobs += copies;
+            }
+            messages += came;
+            jobs += came;
+            bytes_in += came * size;
+        };
+        for (number, stream) in ledger.streams.iter().enumerate() {
+            if stream.judged == Some(false) && Some(number as u32) != also {
+                continue;
+            }
+            let Some(deadlines) = stream.deadlines else { continue };
+            let (period, size) = (stream.contract.period, stream.contract.size);
+            let copies = match (deadlines.every, self.lazy) {
+                (Some(every), Some(lazy)) => Some((lazy.window.0 as f64, period * every)),
+                _ => Some((0.0, period)),
+            };
+            count(&stream.topic, period, size, copies);
+        }
+        for (topic, period, _) in &ledger.joined {
+            count(topic, *period, 0, None);
+        }
+        let polls = self.clients as f64 * (within / CLIENT_POLL.0 as f64).ceil();
+        work += polls * (io.read + io.write).0 as f64;
+        let reading = messages * self.costs.arrival.0 as f64 / READ_LEAST.0 as f64;
+        let share = f64::from(self.supply.share_ppm) / 1e6;
+        let turns = 6.0 + reading / share + bytes_in / READ_BYTES as f64 + jobs / JOBS_PER_TURN as f64;
+        work += turns * self.costs.turn.0 as f64;
+        work / share + 2.0 * self.supply.blocking.0 as f64 <= BY_FAR * within
     }
 
     /// What one message costs with so many subscribers.

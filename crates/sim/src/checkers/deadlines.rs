@@ -36,7 +36,11 @@ impl Deadlines {
         let (costs, truth) = (&scenario.costs, &scenario.true_costs);
         let costs_hold = truth.arrival <= costs.arrival
             && truth.dispatch <= costs.dispatch
-            && truth.replication <= costs.replication;
+            && truth.replication <= costs.replication
+            && scenario.true_costs.turn <= costs.turn
+            && truth.io.tcp.read <= costs.io.tcp.read
+            && truth.io.tcp.write <= costs.io.tcp.write
+            && truth.io.tcp.kib <= costs.io.tcp.kib;
         let topics = scenario.publishers.iter().flat_map(|publisher| &publisher.topics);
         let paced = topics.into_iter().all(|topic| !matches!(topic.pace, Pace::Bursts(_)));
         let tested = scenario.refuses_what_does_not_fit();
@@ -54,7 +58,7 @@ impl Deadlines {
         self.holds = false;
     }
 
-    /// A message has come from its publisher.
+    /// A message has come from its publisher, to the broker's host.
     pub(super) fn arrived(&mut self, number: u32, stream: &Stream, local: Time, seq: u64, resent: bool) {
         let Some(message) = stream.message(seq).filter(|_| self.holds) else { return };
         if resent || local.since(message.stamped) > self.upstream {

@@ -413,7 +413,14 @@ impl Watch {
     }
 
     /// A message or mark has reached a broker. `followed`: the connection, if the broker stands by on it.
-    pub(crate) fn arrived(&mut self, local: Time, host: usize, followed: Option<(u32, u32)>, note: &Note) {
+    pub(crate) fn arrived(
+        &mut self,
+        local: Time,
+        came: Time,
+        host: usize,
+        followed: Option<(u32, u32)>,
+        note: &Note,
+    ) {
         let follows = followed.is_some();
         if follows && self.followed[host] != followed {
             self.followed[host] = followed;
@@ -423,7 +430,8 @@ impl Watch {
         let Some(stream) = self.ledger.streams.get_mut(note.stream as usize) else { return };
         match note.what {
             Written::Message { kind: MessageKind::Publish, resent, .. } => {
-                self.deadlines.arrived(note.stream, stream, local, note.seq, resent);
+                // How long it waits at its host is the broker's to answer for.
+                self.deadlines.arrived(note.stream, stream, came, note.seq, resent);
                 let ahead = stream.message(note.seq).is_some_and(|message| message.stamped > local);
                 let flags = if ahead { ledger::ARRIVED | ledger::AHEAD } else { ledger::ARRIVED };
                 stream.trace(host, life, note.seq, flags);

@@ -16,6 +16,7 @@ mod snapshot;
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
 use crate::doctor;
 use crate::output::{Outcome, Trouble, yes};
+use crate::profile;
 use around::Around;
 use broker::Snapshot;
 use contract::admission::Costs;
@@ -24,7 +25,7 @@ use engine::{BrokerNode, Operators};
 use host::realtime::{Wishes, ask};
 use host::{
     Awake, Door, Heart, HeartSettings, Helpers, Notifier, PLACES_KEPT, Serving, Shares, Troubles,
-    Whereabouts, calibrate, now, random_number, serve,
+    Whereabouts, now, random_number, serve,
 };
 use mqtt::Rules;
 use reload::{LogTaker, Taker};
@@ -41,7 +42,6 @@ const USUAL_PRIORITY: u8 = 50;
 /// The highest real-time priority.
 const HIGHEST_PRIORITY: u8 = 99;
 /// What costs are assumed where measuring fails.
-const ASSUMED: Span = Span::micros(5);
 
 /// Runs the broker of this name. `reload` reads the configuration again.
 #[expect(
@@ -73,7 +73,7 @@ pub fn run(
     let wants = heard.tell(config.limits.drain, lines.clone(), notifier.clone(), &helpers)?;
     let mut security = logins::start(config, partner.is_some(), &lines, &helpers)?;
     // Measured, and other threads started, before this one gets ahead of everybody else.
-    let (costs, blocking) = costs(&config.admission);
+    let (costs, blocking) = profile::costs(&config.admission, |text| lines.say(&format!("note: {text}")));
     let (operators, bell, load) = processing::start(config, &lines, &helpers)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes((costs, blocking))?;
     let certificates = Certificates::load(config, own, partner, &lines)?;
@@ -92,8 +92,8 @@ pub fn run(
         lines.say(&format!("note: {sentence}"));
     }
     lines.say(&format!(
-        "a message costs {} to take in, {} per subscriber, {} to copy",
-        costs.arrival, costs.dispatch, costs.replication
+        "a message costs {} to take in, {} per subscriber, {} to copy; a read costs {}, a write {} (TCP), a turn {}",
+        costs.arrival, costs.dispatch, costs.replication, costs.io.tcp.read, costs.io.tcp.write, costs.turn
     ));
     lines.say(&memory::describe(&shares.broker));
     shares.notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
@@ -310,24 +310,6 @@ fn wishes(config: &Config) -> Wishes {
         processors: config.realtime.processors.clone(),
         lock_memory: config.realtime.lock_memory.unwrap_or(true),
     }
-}
-
-/// The configured costs, and measured ones for those that are left to the host.
-pub fn costs(admission: &AdmissionConfig) -> (Costs, Span) {
-    let complete = (admission.arrival, admission.dispatch, admission.replication, admission.blocking);
-    if let (Some(arrival), Some(dispatch), Some(replication), Some(blocking)) = complete {
-        return (Costs { arrival, dispatch, replication }, blocking);
-    }
-    let measured = calibrate();
-    let assumed = Costs { arrival: ASSUMED, dispatch: ASSUMED, replication: ASSUMED };
-    let costs = measured.map_or(assumed, |measured| measured.costs);
-    let blocking = measured.map_or(Span::millis(5), |measured| measured.blocking);
-    let costs = Costs {
-        arrival: admission.arrival.unwrap_or(costs.arrival),
-        dispatch: admission.dispatch.unwrap_or(costs.dispatch),
-        replication: admission.replication.unwrap_or(costs.replication),
-    };
-    (costs, admission.blocking.unwrap_or(blocking))
 }
 
 /// The share as admission counts it.

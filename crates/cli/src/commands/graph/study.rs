@@ -1,11 +1,11 @@
 //! What the analysis makes of the configured operators, on this host.
 
-use super::super::broker::costs;
 use super::super::broker::processing::longest_rest;
 use super::super::rehearsal::{Refused, Rehearsal};
 use super::measure::{Cost, measure};
 use crate::config::Config;
-use crate::output::Trouble;
+use crate::output::{Trouble, complain};
+use crate::profile::costs;
 use contract::admission::Costs;
 use contract::{Span, TopicFilter};
 use serde::Serialize;
@@ -100,7 +100,7 @@ pub struct GraphRow {
 impl Study {
     /// Builds the graphs, measures what nobody said, and analyses them.
     pub fn new(config: &Config) -> Result<Study, Trouble> {
-        let (costs, blocking) = costs(&config.admission);
+        let (costs, blocking) = costs(&config.admission, complain);
         Study::of(config, costs, blocking)
     }
 
@@ -347,7 +347,7 @@ pub(super) fn processors(config: &Config) -> Processors {
 
 /// The share of a processor that the configured topics take, and what all of them together take once.
 fn data_thread(config: &Config) -> (u32, Span) {
-    let (costs, _) = costs(&config.admission);
+    let (costs, _) = costs(&config.admission, complain);
     let once = costs.arrival + costs.dispatch + costs.replication;
     let (mut share, mut burst) = (0.0, Span::ZERO);
     for family in &config.topics {

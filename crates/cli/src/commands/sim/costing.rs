@@ -1,8 +1,12 @@
 //! What messages cost a processor: as admission counts, and in truth.
 
-use super::super::broker::{costs, supply};
+use super::super::broker::supply;
+use crate::arguments::sim::TrueCosts;
 use crate::config::AdmissionConfig;
+use crate::output::complain;
+use crate::profile::costs;
 use contract::admission::Costs;
+use contract::rounds::Io;
 use contract::{Span, Supply};
 
 /// The costs of a simulated broker.
@@ -20,20 +24,38 @@ pub struct Costing {
 
 impl Costing {
     /// As configured, or as measured on this host. Measuring doubles, so the truth is half of what was measured.
-    pub fn new(config: &AdmissionConfig, truth: Option<Costs>) -> Costing {
-        let (admission, blocking) = costs(config);
+    pub fn new(config: &AdmissionConfig, typed: Option<TrueCosts>) -> Costing {
+        let (admission, blocking) = costs(config, complain);
         let real = |configured: Option<Span>, counted: Span| configured.unwrap_or(Span(counted.0 / 2));
+        let io = admission.io.map(|io| Io {
+            read: real(config.read, io.read),
+            write: real(config.write, io.write),
+            kib: real(config.kib, io.kib),
+        });
         let usual = Costs {
             arrival: real(config.arrival, admission.arrival),
             dispatch: real(config.dispatch, admission.dispatch),
             replication: real(config.replication, admission.replication),
+            turn: real(config.turn, admission.turn),
+            io,
         };
-        let truth = truth.unwrap_or(usual);
+        let mut truth = usual;
+        if let Some(TrueCosts { message, turn }) = typed {
+            [truth.arrival, truth.dispatch, truth.replication] = message;
+            if let Some([turn, read, write, kib]) = turn {
+                truth.turn = turn;
+                truth.io.tcp = Io { read, write, kib };
+            }
+        }
         let mut flags = Vec::new();
         for (key, configured, counted) in [
             ("arrival_cost", config.arrival, admission.arrival),
             ("dispatch_cost", config.dispatch, admission.dispatch),
             ("replication_cost", config.replication, admission.replication),
+            ("turn_cost", config.turn, admission.turn),
+            ("read_cost", config.read, admission.io.tcp.read),
+            ("write_cost", config.write, admission.io.tcp.write),
+            ("kib_cost", config.kib, admission.io.tcp.kib),
             ("blocking", config.blocking, blocking),
         ] {
             if configured.is_none() {
@@ -41,12 +63,18 @@ impl Costing {
             }
         }
         // With all costs configured, the truth would be what admission counts.
-        if truth != admission {
-            let Costs { arrival, dispatch, replication } = truth;
-            flags.extend(["--true-costs".to_owned(), format!("{arrival},{dispatch},{replication}")]);
+        if parts(&truth) != parts(&admission) {
+            let costs = parts(&truth).map(|cost| cost.to_string());
+            flags.extend(["--true-costs".to_owned(), costs.join(",")]);
         }
         Costing { admission, truth, supply: supply(config, blocking), flags }
     }
+}
+
+/// Of what a simulation has: all its connections are TCP.
+fn parts(costs: &Costs) -> [Span; 7] {
+    let Costs { arrival, dispatch, replication, turn, io } = costs;
+    [*arrival, *dispatch, *replication, *turn, io.tcp.read, io.tcp.write, io.tcp.kib]
 }
 
 #[cfg(test)]
@@ -59,7 +87,12 @@ mod tests {
         arrival: Some(Span::micros(4)),
         dispatch: Some(Span::micros(6)),
         replication: Some(Span::micros(2)),
+        turn: Some(Span::micros(8)),
+        read: Some(Span::micros(2)),
+        write: Some(Span::micros(5)),
+        kib: Some(Span::micros(1)),
         blocking: Some(Span::millis(1)),
+        profile_folder: None,
     };
 
     #[test]
@@ -76,7 +109,9 @@ mod tests {
         assert_eq!(costing.truth.dispatch, Span(costing.admission.dispatch.0 / 2));
         assert_eq!(costing.flags.len(), 4, "{:?}", costing.flags);
         let again = AdmissionConfig { dispatch: Some(costing.admission.dispatch), ..CONFIG };
-        let again = Costing::new(&again, Some(costing.truth));
+        let [arrival, dispatch, replication, turn @ ..] = parts(&costing.truth);
+        let typed = TrueCosts { message: [arrival, dispatch, replication], turn: Some(turn) };
+        let again = Costing::new(&again, Some(typed));
         assert_eq!((again.admission, again.truth), (costing.admission, costing.truth));
     }
 }

@@ -28,8 +28,6 @@ const PAYLOAD_BYTES: usize = 64;
 const TOPICS_PER_PUBLISHER: usize = 50;
 /// What kernels hold for one direction of a connection.
 const WINDOW_BYTES: usize = 4 << 20;
-/// What a turn of the broker's loop costs besides its messages.
-const TURN_COST: Span = Span::micros(5);
 /// Publishers begin when subscribers have had the time to subscribe, so that nothing is published for nobody.
 const PUBLISHERS_START: Span = Span::millis(500);
 /// The least difference between the shortest and the longest way to a subscriber.
@@ -70,7 +68,6 @@ fn scenario(
         links: config.links.clone(),
         costs: costing.admission,
         true_costs: costing.truth,
-        turn_cost: TURN_COST,
         // What is asked is whether a deployment that runs keeps its contracts.
         request_cost: Span::ZERO,
         supply: costing.supply,
