@@ -174,7 +174,8 @@ impl Workload {
             Admission::new(Delays::default(), Links::default(), host.costs, supply).polled(CLIENT_POLL);
         let io = &host.costs.io;
         let crowd = admission.crowd_mut();
-        crowd.add(io.tcp, (self.publishers + self.tcp + self.mqtt) as u64);
+        // Who publishes for operators is one more.
+        crowd.add(io.tcp, (self.publishers + self.tcp + self.mqtt + usize::from(self.operators)) as u64);
         crowd.add(io.tls, self.tls as u64);
         let contract = self.contract(deadline);
         if self.operators {
