@@ -51,7 +51,7 @@ class Broker:
         self.folder = tempfile.mkdtemp(prefix="verge-bench-")
         self.port, self.mqtt, pair = free_ports(3)
         self.file = os.path.join(self.folder, "verge.toml")
-        self.base = (f'[replication]\nbudget = "20ms"\n[limits]\nfilters_per_session = {max(2 * FILTERS, 2 * TOPICS)}\nstreams = 65536\n'
+        self.base = (f'[limits]\nfilters_per_session = {max(2 * FILTERS, 2 * TOPICS)}\nstreams = 65536\n'
                      f'[brokers.a]\nclients = "127.0.0.1:{self.port}"\nmqtt = "127.0.0.1:{self.mqtt}"\npair = "127.0.0.1:{pair}"\n'
                      f'start_as = "primary"\n[realtime]\npriority = {PRIORITY}\n')
         self.configure("")

@@ -67,6 +67,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::PairLinkLossy { .. }
         | Event::PairLinkThin { .. }
         | Event::TookOverFalsely { .. }
+        | Event::Crowded { .. }
         | Event::CutOff { .. }
         | Event::CutOffEnded { .. }
         | Event::Silent { .. }

@@ -1,5 +1,7 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
+use crate::crowd::CrowdLook;
+use crate::departures::Departures;
 use crate::events::Event;
 use crate::finished::Finished;
 use crate::lazy::LazyCopies;
@@ -197,6 +199,9 @@ pub struct Broker {
     /// Streams that say nothing any more.
     pub(crate) silences: Silences,
     pub(crate) leaving: Leaving,
+    /// What was dispatched in this turn, whose bytes have not left.
+    pub(crate) departures: Departures,
+    pub(crate) crowd: CrowdLook,
     /// How its reign began.
     pub(crate) beginning: Beginning,
     /// Who asked for the handover that is under way.
@@ -266,6 +271,8 @@ impl Broker {
             next_look: 0,
             silences: Silences::default(),
             leaving: Leaving::No,
+            departures: Departures::default(),
+            crowd: CrowdLook::default(),
             beginning: Beginning::default(),
             handover_asker: None,
             forwarded_after_poll: None,

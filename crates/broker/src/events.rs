@@ -195,6 +195,15 @@ pub enum Event<'a> {
         /// Streams whose copies must be there sooner.
         streams: u64,
     },
+    /// There are more connections than deadlines leave time for.
+    Crowded {
+        /// Clients that are connected.
+        clients: u64,
+        /// The time within which whatever comes has left; forever where there is no bound.
+        takes: Span,
+        /// Streams whose messages must have left sooner.
+        streams: u64,
+    },
     /// The primary whose place was taken lives.
     TookOverFalsely {
         /// How long silence is borne from now on.
@@ -431,6 +440,11 @@ impl fmt::Display for Event<'_> {
             | Event::PairLinkLossy { .. }
             | Event::PairLinkThin { .. }
             | Event::TookOverFalsely { .. } => self.write_link(f),
+            Event::Crowded { clients, takes, streams } => write!(
+                f,
+                "with {clients} clients it takes up to {takes} until everything that comes at once has left, and {streams} streams need \
+                 theirs sooner, so they are at risk. Let fewer clients connect (limits.connections), or relax deadlines (`verge check`)"
+            ),
             Event::HandedOver { forwarded } => {
                 write!(f, "handed over to the backup, with {forwarded} messages that were waiting")
             }

@@ -95,6 +95,7 @@ impl Event<'_> {
             Event::PairLinkLossy { .. } => "pair_link_lossy",
             Event::PairLinkThin { .. } => "pair_link_thin",
             Event::TookOverFalsely { .. } => "took_over_falsely",
+            Event::Crowded { .. } => "crowded",
             Event::Refused { .. } => "refused",
             Event::SubscriptionRefused { .. } => "subscription_refused",
             Event::Expelled { .. } => "expelled",
@@ -173,6 +174,7 @@ impl Event<'_> {
             | Event::PairLinkLossy { .. }
             | Event::PairLinkThin { .. }
             | Event::TookOverFalsely { .. }
+            | Event::Crowded { .. }
             | Event::HandedOver { .. }
             | Event::ReignsUnasked { .. }
             | Event::KnowsMore { .. }
@@ -222,6 +224,11 @@ impl Event<'_> {
                 hear("streams", Number(*streams));
             }
             Event::TookOverFalsely { patience } => hear("patience_seconds", Seconds(*patience)),
+            Event::Crowded { clients, takes, streams } => {
+                hear("clients", Number(*clients));
+                hear("takes_seconds", Seconds(*takes));
+                hear("streams", Number(*streams));
+            }
             Event::ResultRefused { topic, reason } => {
                 hear("topic", Text(topic));
                 hear("reason", Text(reason));

@@ -29,6 +29,7 @@ impl Broker {
         self.housekeeping_at = now + INTERVAL;
         self.look_at_partner(now, out);
         self.divide(out);
+        self.look_at_crowd(now, out);
         self.look_at_paces(now, out);
         self.resume_subscribers(now, out);
         self.tell_slow_subscribers(now, out);

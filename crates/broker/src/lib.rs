@@ -7,6 +7,8 @@ mod bitset;
 mod broker;
 mod classes;
 mod clocks;
+mod crowd;
+mod departures;
 mod events;
 mod facts;
 mod far;

@@ -125,7 +125,7 @@ impl Broker {
     /// Pushes a message to its subscriber, if it is plain. `false`: nothing was done.
     #[inline]
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
-        let Broker { table, sessions, links, part, stats, .. } = self;
+        let Broker { table, sessions, links, part, stats, departures, .. } = self;
         let Table { streams, topics, .. } = table;
         let Some(Some(stream)) = streams.get_mut(job.stream as usize) else { return false };
         let PlainTerms { receiver, class, .. } = stream.plain;
@@ -152,11 +152,12 @@ impl Broker {
         stats.dispatched += 1;
         let took = stream.count_dispatch(now, created, class, stats);
         // The terms may say less than the truth.
-        if took > stream.plain.within()
+        if took + departures.lag() > stream.plain.within()
             && let Some(Some(topic)) = topics.get(stream.topic as usize)
-            && took > topic.plan.pseudo.dispatch
+            && took + departures.lag() > topic.plan.pseudo.dispatch
+            && !departures.remember(job.stream, created, false)
         {
-            stream.miss(now, took, topic, |client| links.clock_of(client), stats, out);
+            stream.judge_departure(now, created, topic, links, stats, out);
         }
         true
     }

@@ -11,7 +11,7 @@ use crate::status::Stats;
 use crate::table::{Record, Stream, Topic};
 use crate::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Mutant, Receipt, Span, Time};
-use wire::{Concern, LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
+use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
 /// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
 const AWAITED: Span = Span::secs(1);
@@ -26,6 +26,7 @@ impl Broker {
         if !reigns && forward.is_none() {
             return false;
         }
+        self.departures.begin(now);
         let plain = self.has_plain_messages();
         let budget = budget - if reigns { self.copy_what_is_due(now, budget, out) } else { 0 };
         for _ in 0..budget {
@@ -52,7 +53,7 @@ impl Broker {
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
         let round = self.round;
-        let Broker { table, sessions, links, settings, stats, dropped, part, .. } = self;
+        let Broker { table, sessions, links, settings, stats, dropped, part, departures, .. } = self;
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
         let (seq, created, marks, status) = (slot.seq, slot.created, slot.marks, slot.flags);
@@ -100,8 +101,10 @@ impl Broker {
         stats.dispatched += 1;
         if !again {
             let took = stream.count_dispatch(now, created, topic.class, stats);
-            if settings.policy.is_by_deadline() && took > topic.plan.pseudo.dispatch {
-                stream.miss(now, took, topic, |client| links.clock_of(client), stats, out);
+            let close =
+                settings.policy.is_by_deadline() && took + departures.lag() > topic.plan.pseudo.dispatch;
+            if close && !departures.remember(job.stream, created, false) {
+                stream.judge_departure(now, created, topic, links, stats, out);
             }
         }
         let missing = topic.missing(owed);
@@ -178,7 +181,7 @@ impl Broker {
     /// Copies a message to the backup, unless that is needless by now. Returns whether a copy was written.
     pub(crate) fn replicate(&mut self, now: Time, index: u32, ticket: u32, out: &mut impl Outputs) -> bool {
         let Some(partner) = self.pair.backup() else { return false };
-        let Broker { table, links, settings, stats, .. } = self;
+        let Broker { table, links, settings, stats, departures, .. } = self;
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
         let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
         let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
@@ -195,9 +198,10 @@ impl Broker {
         out.send_message(partner.link, MessageKind::Replicate, &copy);
         stats.replicated += 1;
         stats.replicated_bytes += payload.len() as u64;
-        if settings.policy.is_by_deadline() && now > created + topic.plan.pseudo.replication {
-            stats.late_replications += 1;
-            stream.record.troubles.endanger(now, Concern::CopiesLate);
+        let due = created + topic.plan.pseudo.replication;
+        let close = settings.policy.is_by_deadline() && now + departures.lag() > due;
+        if close && !departures.remember(index, created, true) {
+            stream.judge_copy(now, created, topic, stats);
         }
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::REPLICATED);

@@ -256,6 +256,8 @@ impl Broker {
             (TopicState::AtRisk, Concern::Unprotected)
         } else if self.is_at_risk_by_link(topic) {
             (TopicState::AtRisk, Concern::PairLink)
+        } else if self.is_crowded_for(topic) {
+            (TopicState::AtRisk, Concern::Crowded)
         } else if recent(troubles.endangered_at) {
             (TopicState::AtRisk, troubles.endangered_by)
         } else if self.hangs_by_the_backup(stream, topic) {

@@ -144,8 +144,8 @@ pub enum Refusal {
     },
     /// The lazy copies that may have to begin at once would not leave in time.
     #[error(
-        "one copy of each lazily replicated stream, all at once, takes {} of processor time more than the budget of \
-         {budget} has: raise replication.budget to at least {needed}, further if more topics are to come, or use \
+        "everything that may come at once, with a copy of each lazily replicated stream, takes {} of processor time more than the \
+         budget of {budget} has: raise replication.budget to at least {needed}, further if more topics are to come, or use \
          replication.policy = \"eager\"", overload.excess
     )]
     Budget {

@@ -49,7 +49,7 @@ pub struct Lazy {
 
 impl Default for Lazy {
     fn default() -> Lazy {
-        Lazy { every: Every::All, window: Span::millis(40), budget: Span::millis(10) }
+        Lazy { every: Every::All, window: Span::millis(40), budget: Span::millis(40) }
     }
 }
 

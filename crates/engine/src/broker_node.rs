@@ -469,6 +469,15 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         self.run_jobs(now, JOBS_PER_PORTION, net)
     }
 
+    fn awaits_leaving(&self) -> bool {
+        self.broker.awaits_leaving()
+    }
+
+    fn handle_left(&mut self, now: Time, net: &mut impl Effects) {
+        let (broker, mut wired) = self.wired(net);
+        broker.handle_left(now, &mut wired);
+    }
+
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         self.tidy(now);
         if let Some(gateway) = self.gateway.as_deref_mut() {

@@ -35,6 +35,14 @@ pub trait Node {
     /// Does a portion of the work that waits. Returns whether there is more.
     fn run(&mut self, now: Time, net: &mut impl Effects) -> bool;
 
+    /// Whether it wants to hear when what it has written has left.
+    fn awaits_leaving(&self) -> bool {
+        false
+    }
+
+    /// What it has written has been given to the system, or waits for peers that do not take it.
+    fn handle_left(&mut self, _now: Time, _net: &mut impl Effects) {}
+
     /// Does what is due.
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects);
 

@@ -87,17 +87,19 @@ pub struct Made {
     number: u32,
     output: Arc<Output>,
     event: Event,
+    /// What is wrong with it by now.
+    marks: Marks,
 }
 
 impl Made {
     /// As the broker takes it.
     pub(crate) fn outcome(&self) -> Outcome<'_> {
-        let Made { output, event, .. } = self;
+        let Made { output, event, marks, .. } = self;
         let mut flags = MessageFlags::NONE;
         for (mark, flag) in
             [(Marks::OUT_OF_DATE, MessageFlags::OUT_OF_DATE), (Marks::APART, MessageFlags::APART)]
         {
-            flags = if event.marks.contains(mark) { flags.with(flag) } else { flags };
+            flags = if marks.contains(mark) { flags.with(flag) } else { flags };
         }
         Outcome {
             output: self.number,
@@ -244,12 +246,19 @@ impl<C: Crew> Operators for Processor<C> {
                 Product::Result(outlet, event) => {
                     // Its graph may have been taken away meanwhile.
                     let Some(output) = self.router.output(outlet.output) else { continue };
+                    let Some(marks) = output.check(now, &event) else { continue };
                     let lineage = self.free.pop().unwrap_or_else(|| {
                         self.kept.push(None);
                         self.kept.len() as u32 - 1
                     });
                     self.kept[lineage as usize] = Some(event.clone());
-                    return Some(Made { lineage, number: outlet.output, output: Arc::clone(output), event });
+                    return Some(Made {
+                        lineage,
+                        number: outlet.output,
+                        output: Arc::clone(output),
+                        event,
+                        marks,
+                    });
                 }
                 Product::Fault { operator, stats, fault } if stats.tell(now, TELL_EVERY) => {
                     let (reason, counts) = (fault.to_string(), stats.counts());

@@ -66,6 +66,19 @@ fn late_messages_are_counted_each_and_told_once_per_second() {
 }
 
 #[test]
+fn what_is_dispatched_in_time_and_leaves_late_is_late() {
+    let mut plant = Plant::new();
+    let number = plant.advertise("t/0", None);
+    for (writing, missed) in [(0, 0), (1_000, 1), (1_000, 2), (0, 2), (0, 2)] {
+        plant.world.writing = Span::millis(writing);
+        plant.world.publish(plant.publisher, number, b"x").unwrap();
+        plant.world.run_for(Span::millis(60));
+        assert_eq!(plant.class("t/#").missed, missed, "writing takes {writing} ms");
+    }
+    assert_eq!(plant.told("after their deadline") + plant.told("after its deadline"), 1);
+}
+
+#[test]
 fn messages_in_time_are_counted_by_latency_and_nothing_is_told() {
     let mut plant = Plant::new();
     let number = plant.advertise("elsewhere", Some(urgent()));

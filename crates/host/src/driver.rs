@@ -166,7 +166,7 @@ impl<N: Node> Driver<N> {
     /// Asks the node for something, and sends what it writes.
     pub fn with<T>(&mut self, act: impl FnOnce(&mut N, &mut Network) -> T) -> T {
         let result = act(&mut self.node, &mut self.network);
-        self.network.flush();
+        self.flush();
         result
     }
 
@@ -221,7 +221,7 @@ impl<N: Node> Driver<N> {
         self.network.bulk = false;
         if self.serve_ready(ready, false) {
             // What the others brought leaves before, so that it need not wait.
-            self.network.flush();
+            self.flush();
             self.serve_ready(ready, true);
         }
         self.settle_guests();
@@ -232,7 +232,7 @@ impl<N: Node> Driver<N> {
         }
         let left = self.busy;
         // What was done leaves before all that nobody waits for.
-        self.network.flush();
+        self.flush();
         let time = now();
         self.network.expire(time);
         self.network.trim(time);
@@ -249,7 +249,15 @@ impl<N: Node> Driver<N> {
             self.network.connect(time, peer, within);
         }
         self.resume_listeners(time);
+        self.flush();
+    }
+
+    /// Sends what was written, and says so to a node that waits for that.
+    fn flush(&mut self) {
         self.network.flush();
+        if self.node.awaits_leaving() {
+            self.node.handle_left(now(), &mut self.network);
+        }
     }
 
     /// Waits and turns, once.

@@ -175,6 +175,16 @@ impl<O: Operators> Node for Program<O> {
         either!(self, node => node.handle_dial_failed(now, peer, refused, net), ());
     }
 
+    fn awaits_leaving(&self) -> bool {
+        matches!(self, Program::Broker(node) if node.awaits_leaving())
+    }
+
+    fn handle_left(&mut self, now: Time, net: &mut impl Effects) {
+        if let Program::Broker(node) = self {
+            node.handle_left(now, net);
+        }
+    }
+
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         either!(self, node => node.handle_bytes(now, link, bytes, net), bytes.len())
     }

@@ -414,6 +414,7 @@ impl World {
         if !self.flush(host) {
             return;
         }
+        self.tell_left(host);
         self.watch_closing(host);
         let (now, life) = (self.now, self.hosts[host].life);
         let state = &mut self.hosts[host];
@@ -566,6 +567,16 @@ impl World {
     /// What so many bytes of a payload cost on one connection.
     fn carrying(&self, bytes: u32) -> Span {
         Span(self.scenario.true_costs.io.tcp.kib.0 * i64::from(bytes) / 1_024)
+    }
+
+    /// Says to a process that what it wrote has left.
+    fn tell_left(&mut self, host: usize) {
+        let local = self.hosts[host].clock.local(self.now);
+        let Host { program, port, .. } = &mut self.hosts[host];
+        if program.awaits_leaving() {
+            program.handle_left(local, port);
+            self.digest(host, Span::ZERO);
+        }
     }
 
     /// What a broker's writes at the end of a turn cost. One to the other broker counts with the turn.

@@ -4,14 +4,14 @@
 //! the places of `+`: its operators are given places in their levels, and its outputs are named. When the last such topic
 //! is gone, so is the instance.
 
-use crate::event::{Event, Number, Permits, Store};
+use crate::event::{Event, Marks, Number, Permits, Store};
 use crate::graph::{Factory, Feed, Graph, GraphError, Origin};
 use crate::operator::Setup;
 use crate::pattern::{captures, fill};
 use crate::slab::Slab;
-use crate::spec::GraphSpec;
+use crate::spec::{GraphSpec, Violation};
 use crate::station::{Maker, Outlet, Place, Product, Route, Siting, Station};
-use crate::stats::{Counts, Stats};
+use crate::stats::{Counts, Stats, count};
 use crate::validity::Validity;
 use contract::{Mutant, Receipt, Span, Time};
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ struct Binding {
 }
 
 /// A topic on which results are published.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Output {
     /// The topic.
     pub topic: String,
@@ -156,6 +156,27 @@ pub struct Output {
     pub deadline: Span,
     /// Why some numbers of its supplier have no result, in words; `None` if each has one.
     pub gaps: Option<String>,
+    /// What happens to results that are out of date by the time at which they are published.
+    violation: Violation,
+    /// The counts of who makes them.
+    stats: Arc<Stats>,
+}
+
+impl Output {
+    /// Whether a result may go to those who wait for it, and with which marks: it must be true then as well (C1), for it may have waited
+    /// since it was made. `None`: it is shed, and counted so.
+    pub fn check(&self, now: Time, result: &Event) -> Option<Marks> {
+        let late = Marks::OUT_OF_DATE;
+        if !result.validity.is_over(now) || result.marks.contains(late) || Mutant::KeepOutdated.is_on() {
+            return Some(result.marks);
+        }
+        let (counted, marks) = match self.violation {
+            Violation::Shed => (&self.stats.shed_absolute, None),
+            Violation::Mark => (&self.stats.marked, Some(result.marks.with(late))),
+        };
+        count(counted);
+        marks
+    }
 }
 
 /// What one operator of one instance has done so far.
@@ -422,11 +443,12 @@ impl Router {
         let captured: Vec<&str> = captured.iter().map(String::as_str).collect();
         let names = graph.consumers.iter().map(|consumer| fill(&consumer.name, &captured));
         let names: Vec<String> = names.collect::<Option<_>>()?;
-        let outputs: Vec<u32> =
-            (0..names.len()).map(|consumer| self.name_output(graph, consumer, &names[consumer])).collect();
         let levels = graph.operators.iter().map(|step| step.source.level);
         let places: Vec<Option<Place>> = levels.map(|level| Some(self.site(level?.0))).collect();
         let stats: Vec<Arc<Stats>> = graph.operators.iter().map(|_| Arc::default()).collect();
+        let outputs = names.iter().enumerate();
+        let outputs: Vec<u32> =
+            outputs.map(|(consumer, name)| self.name_output(graph, consumer, name, &stats)).collect();
         let routes = |feeds: &[Feed]| -> Vec<Route> {
             let to = |feed: &Feed| Some(Route { to: places[feed.operator]?, slot: feed.slot as u8 });
             feeds.iter().filter_map(to).collect()
@@ -472,13 +494,16 @@ impl Router {
         Place { level, index, life: *life }
     }
 
-    fn name_output(&mut self, graph: &Graph, consumer: usize, topic: &str) -> u32 {
-        let source = graph.source(Origin::Operator(graph.consumers[consumer].operator));
+    fn name_output(&mut self, graph: &Graph, consumer: usize, topic: &str, stats: &[Arc<Stats>]) -> u32 {
+        let operator = graph.consumers[consumer].operator;
+        let source = graph.source(Origin::Operator(operator));
         let output = Output {
             topic: topic.to_owned(),
             period: source.period,
             deadline: graph.consumers[consumer].deadline,
             gaps: source.gaps.as_ref().map(ToString::to_string),
+            violation: graph.operators[operator].violation,
+            stats: Arc::clone(&stats[operator]),
         };
         let number = self.numbered;
         self.numbered = number.wrapping_add(1);

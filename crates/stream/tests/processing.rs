@@ -135,6 +135,29 @@ fn a_result_whose_time_is_over_when_it_is_ready_is_shed() {
 }
 
 #[test]
+fn a_result_whose_time_is_over_when_it_is_published_is_marked_or_shed() {
+    for (violation, results) in [(Violation::Mark, 1), (Violation::Shed, 0)] {
+        let mut quick = operator("quick", &["a"]);
+        quick.violation = violation;
+        let mut spec = one(quick, &["a"]);
+        spec.suppliers[0].validity = Span(5);
+        let mut plant = Plant::new(spec, &["a"]);
+        plant.waits = Span(3);
+        plant.push("a", 10, b"x");
+        plant.now = Time(12);
+        plant.run();
+        assert_eq!(plant.got.len(), results, "{violation:?}: true when it was made, and no more at 15");
+        let counts = plant.counts("quick");
+        if violation == Violation::Mark {
+            assert_eq!((plant.got[0].event.marks, counts.marked), (Marks::OUT_OF_DATE, 1));
+        } else {
+            assert_eq!(counts.shed_absolute, 1);
+        }
+        assert_eq!(plant.processed(), [0], "a shed result leaves nothing behind");
+    }
+}
+
+#[test]
 fn parts_that_were_never_true_together_are_shed_one_by_one() {
     let mut join = operator("join", &["a", "b"]);
     join.violation = Violation::Shed;

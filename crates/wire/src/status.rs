@@ -183,11 +183,13 @@ pub enum Concern {
     PairLink = 8,
     /// A client of it reaches the primary through the backup only.
     Relayed = 9,
+    /// There are more connections than its deadline leaves time for.
+    Crowded = 10,
 }
 
 impl Concern {
     /// All of them, by number.
-    pub const ALL: [Concern; 10] = [
+    pub const ALL: [Concern; 11] = [
         Concern::Nothing,
         Concern::Lost,
         Concern::Late,
@@ -198,6 +200,7 @@ impl Concern {
         Concern::OperatorsBehind,
         Concern::PairLink,
         Concern::Relayed,
+        Concern::Crowded,
     ];
 }
 
@@ -214,6 +217,7 @@ impl std::fmt::Display for Concern {
             Concern::OperatorsBehind => "operators are behind by more than is kept",
             Concern::PairLink => "the link to the backup does not bear the contract, see the log (detection_slow, pair_link_thin, pair_link_lossy)",
             Concern::Relayed => "a client passes through the backup",
+            Concern::Crowded => "there are more connections than the deadline leaves time for, see the log (crowded)",
         })
     }
 }

@@ -303,7 +303,7 @@ pub const KEYS: &[Key] = &[
     key(
         "replication.budget",
         Kind::Duration,
-        "\"10ms\"",
+        "\"40ms\"",
         "C_r, lazy: a copy begins so long before its deadline. It must cover everything that may come at once, which admission checks (a copy leaves when what came with it does), and what the host itself is late by. Topics whose copies have no more time than this are copied eagerly.",
     ),
     key(

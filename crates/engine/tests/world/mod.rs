@@ -245,6 +245,8 @@ pub struct World {
     held: BTreeMap<Who, VecDeque<Happening>>,
     cut: bool,
     lives: u64,
+    /// How long it takes until what was written has left.
+    pub writing: Span,
     /// How far nodes' clocks are ahead.
     pub skew: BTreeMap<Who, Span>,
     /// How much longer the way of what a node sends on a connection is than that of everything else. Connections are
@@ -280,6 +282,7 @@ impl World {
             held: BTreeMap::new(),
             cut: false,
             lives: 0,
+            writing: Span::ZERO,
             skew: BTreeMap::new(),
             lag: BTreeMap::new(),
             narrow: BTreeMap::new(),
@@ -662,6 +665,11 @@ impl World {
             || self.present_again(who)
         {}
         self.flush(who);
+        let writing = self.writing;
+        self.with_node(who, |node, now, port| match node {
+            Either::Broker(node) if node.awaits_leaving() => node.handle_left(now + writing, port),
+            _ => {}
+        });
         let dials = self.ports.get_mut(&who).map(|port| std::mem::take(&mut port.dials)).unwrap_or_default();
         for (peer, within) in dials {
             let to = match who {

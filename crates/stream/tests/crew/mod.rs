@@ -93,6 +93,8 @@ pub struct Plant {
     pub queues: Queues,
     pub now: Time,
     pub cost: Span,
+    /// How long results wait until they are published.
+    pub waits: Span,
     pub got: Vec<Got>,
     handles: BTreeMap<String, u32>,
     sent: u32,
@@ -150,6 +152,7 @@ impl Plant {
             },
             now: Time::ZERO,
             cost: Span::ZERO,
+            waits: Span::ZERO,
             got: Vec::new(),
             handles: BTreeMap::new(),
             sent: 0,
@@ -195,9 +198,11 @@ impl Plant {
                 let Queues { levels, faults, results, .. } = &mut self.queues;
                 levels[level].end(self.now, run, &outcome, &mut Sink(results, faults));
                 for (outlet, event) in results.drain(..) {
-                    let output = self.router.output(outlet.output).unwrap().topic.clone();
+                    let output = self.router.output(outlet.output).unwrap();
+                    let Some(marks) = output.check(self.now + self.waits, &event) else { continue };
+                    let output = output.topic.clone();
                     let (begins, ends) = (event.validity.begins, event.validity.ends);
-                    let event = Times { begins, ends, seq: event.number.seq, marks: event.marks };
+                    let event = Times { begins, ends, seq: event.number.seq, marks };
                     self.got.push(Got { at: self.now, output, payload: Vec::new(), event });
                 }
                 return true;

@@ -162,7 +162,7 @@ proptest! {
             known: arrived, store: StoreState::GivenUp, store_reason: &name,
         }))?;
         let row = StreamStatus {
-            stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, concern: Concern::ALL[usize::from(name.len() % 10 != 0) * 9], subscribers: 2,
+            stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, concern: Concern::ALL[usize::from(name.len() % 10 != 0) * 10], subscribers: 2,
             arrived, lost: late, longest_run: 4, late, latency: [Span(1), Span(2)], silence: Span(3),
         };
         let mut rows = Vec::new();

@@ -33,7 +33,10 @@ impl Policy {
             Policy::Fcfs => "fcfs",
             Policy::FcfsMinus => "fcfs-minus",
         };
-        format!("[scheduling]\npolicy = \"{scheduling}\"\n[replication]\npolicy = \"eager\"\n")
+        // What is measured goes up to where it breaks, beyond what would be admitted.
+        format!(
+            "[scheduling]\npolicy = \"{scheduling}\"\n[replication]\npolicy = \"eager\"\n[admission]\nschedulability = false\n"
+        )
     }
 }
 
