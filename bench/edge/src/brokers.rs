@@ -46,6 +46,25 @@ fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
+/// A broker's certificate and key, and who believes it.
+fn certificates() -> io::Result<(String, String, ClientConfig)> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer =
+        CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(failed)?).map_err(failed)?;
+    let key = KeyPair::generate().map_err(failed)?;
+    let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).map_err(failed)?;
+    let own = own.signed_by(&key, &issuer).map_err(failed)?;
+    let mut roots = RootCertStore::empty();
+    roots.add(issuer.der().clone()).map_err(failed)?;
+    let trust = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok((own.pem(), key.serialize_pem(), trust))
+}
+
 impl Brokers {
     /// Starts what a workload needs, and waits until it is there.
     pub fn start(
@@ -62,21 +81,8 @@ impl Brokers {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
             Ok::<_, io::Error>(path)
         };
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer =
-            CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(failed)?).map_err(failed)?;
-        let key = KeyPair::generate().map_err(failed)?;
-        let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).map_err(failed)?;
-        let own = own.signed_by(&key, &issuer).map_err(failed)?;
-        let (certificate, key) = (write("own.pem", &own.pem())?, write("own.key", &key.serialize_pem())?);
-        let mut roots = RootCertStore::empty();
-        roots.add(issuer.der().clone()).map_err(failed)?;
-        let trust = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(failed)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let (own, key, trust) = certificates()?;
+        let (certificate, key) = (write("own.pem", &own)?, write("own.key", &key)?);
         let [a, a_pair, a_tls, a_mqtt, b, b_pair] = free_ports()?;
         let profile_folder = profile.parent().unwrap_or(Path::new("."));
         let mut text = format!(

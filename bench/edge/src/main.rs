@@ -10,7 +10,6 @@ use contract::Span;
 use serde::Serialize;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use subscribers::{Seen, Subscriber, receive};
@@ -40,7 +39,7 @@ struct Arguments {
 }
 
 /// What came of a workload.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Report {
     #[serde(flatten)]
     workload: Workload,
@@ -80,103 +79,99 @@ fn millis(span: Span) -> f64 {
     span.0 as f64 / 1e6
 }
 
+/// What was carried.
+struct Carried {
+    seen: Seen,
+    /// Messages that were sent while it counted.
+    sent: u64,
+    load_late_ns: u64,
+    used: f64,
+}
+
 fn run(arguments: &Arguments, host: &Host, workload: Workload) -> io::Result<Report> {
     let edge = workload.edge(host);
     // The ways take their part of the deadline, whatever the load.
     let ways = contract::Delays::default().publisher_to_broker + Span::millis(1);
     let at_edge = edge.unwrap_or(Span::secs(5));
     let deadline = ways + Span(((at_edge - ways).0 as f64 / workload.load) as i64);
-    let contract = workload.contract(deadline);
-    let mut report = Report {
-        edge_ms: edge.map(millis),
-        deadline_ms: millis(deadline),
-        refused: None,
-        expected: 0,
-        received: 0,
-        late: 0,
-        p50_ms: 0.0,
-        p99_ms: 0.0,
-        worst_ms: 0.0,
-        load_late_ms: 0.0,
-        used: 0.0,
-        workload,
-    };
-    if edge.is_none() {
-        return Ok(report);
+    let mut report = Report { edge_ms: edge.map(millis), deadline_ms: millis(deadline), ..Report::default() };
+    if edge.is_some() {
+        let brokers = Brokers::start(&arguments.verge, &arguments.profile, &workload, workload.load > 1.0)?;
+        match carry(&brokers, &workload, deadline, arguments.seconds) {
+            Ok(carried) => report.fill(carried, &workload, deadline),
+            Err(error) => report.refused = Some(error.to_string()),
+        }
     }
-    let workload = &report.workload;
-    let brokers = Brokers::start(&arguments.verge, &arguments.profile, workload, workload.load > 1.0)?;
-    let mut all = Vec::new();
-    for number in 0..workload.subscribers() {
-        let (address, tls, mqtt) = if number < workload.tcp {
+    report.workload = workload;
+    Ok(report)
+}
+
+impl Report {
+    fn fill(&mut self, carried: Carried, workload: &Workload, deadline: Span) {
+        let mut latencies = carried.seen.latencies;
+        latencies.sort_unstable();
+        let at = |share: f64| {
+            let index = ((latencies.len() as f64 - 1.0) * share).max(0.0) as usize;
+            latencies.get(index).map_or(0.0, |latency| *latency as f64 / 1e6)
+        };
+        self.expected = carried.sent * workload.subscribers() as u64;
+        self.received = latencies.len() as u64;
+        self.late = latencies.iter().filter(|latency| **latency > deadline.0 as u64).count() as u64;
+        (self.p50_ms, self.p99_ms, self.worst_ms) = (at(0.5), at(0.99), at(1.0));
+        (self.load_late_ms, self.used) = (carried.load_late_ns as f64 / 1e6, carried.used);
+    }
+}
+
+fn subscribe_all(brokers: &Brokers, workload: &Workload) -> io::Result<Vec<Subscriber>> {
+    let kind = |number: usize| {
+        if number < workload.tcp {
             (brokers.tcp, None, false)
         } else if number < workload.tcp + workload.tls {
             (brokers.tls, Some(&brokers.trust), false)
         } else {
             (brokers.mqtt, None, true)
-        };
-        all.push(Subscriber::open(number, address, tls, mqtt)?);
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    let (from, until) = {
-        let begin = now_ns()
-            + (SETTLE + Duration::from_millis(workload.topics() as u64 / 4)).as_nanos() as u64
-            + 1_500_000_000;
-        (begin, begin + (arguments.seconds * 1e9) as u64)
+        }
     };
+    let open = |number: usize| {
+        let (address, tls, mqtt) = kind(number);
+        Subscriber::open(number, address, tls, mqtt)
+    };
+    (0..workload.subscribers()).map(open).collect()
+}
+
+/// Everything at once: subscribers, publishers, operators. `Err`: why it was refused, or what broke.
+fn carry(brokers: &Brokers, workload: &Workload, deadline: Span, seconds: f64) -> io::Result<Carried> {
+    let (contract, all) = (workload.contract(deadline), subscribe_all(brokers, workload)?);
+    let stop = AtomicBool::new(false);
+    let registering = Duration::from_millis(1_500 + workload.topics() as u64 / 4);
+    let from = now_ns() + (SETTLE + registering).as_nanos() as u64;
+    let until = from + (seconds * 1e9) as u64;
     let (sent, load_late) = (AtomicU64::new(0), AtomicU64::new(0));
-    let outcome: Result<(Seen, f64), io::Error> = std::thread::scope(|scope| {
-        let receiving = {
-            let stop = Arc::clone(&stop);
-            scope.spawn(move || {
-                go_first(PRIORITY);
-                receive(all, from, &stop)
-            })
-        };
-        let publishing: Vec<_> = (0..workload.publishers)
-            .map(|number| {
-                let (brokers, sent, load_late) = (&brokers, &sent, &load_late);
-                scope.spawn(move || {
-                    publish(number, workload, &contract, brokers, [from, until], sent, load_late)
-                })
-            })
-            .collect();
-        let processed = workload.operators.then(|| scope.spawn(|| publish_processed(&brokers, until)));
-        let before = wait_for_use(&brokers, from);
-        let after = wait_for_use(&brokers, until);
-        let mut result = Ok(());
-        for thread in publishing {
-            result =
-                result.and(thread.join().unwrap_or_else(|_| Err(io::Error::other("a publisher panicked"))));
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            go_first(PRIORITY);
+            receive(all, from, &stop)
+        });
+        let publishing = (0..workload.publishers).map(|number| {
+            let (contract, sent, load_late) = (&contract, &sent, &load_late);
+            scope.spawn(move || publish(number, workload, contract, brokers, [from, until], sent, load_late))
+        });
+        let mut publishing: Vec<_> = publishing.collect();
+        if workload.operators {
+            publishing.push(scope.spawn(|| publish_processed(brokers, until)));
         }
-        if let Some(thread) = processed {
-            result =
-                result.and(thread.join().unwrap_or_else(|_| Err(io::Error::other("a publisher panicked"))));
-        }
+        let before = wait_for_use(brokers, from);
+        let used = (wait_for_use(brokers, until) - before) / seconds;
+        let panicked = |_| Err(io::Error::other("a publisher panicked"));
+        let mut publishing = publishing.into_iter();
+        let published = publishing.try_for_each(|thread| thread.join().unwrap_or_else(panicked));
         std::thread::sleep(QUIET + Duration::from_nanos(deadline.0.min(1_000_000_000) as u64));
         stop.store(true, Ordering::Relaxed);
-        let seen = receiving.join().unwrap_or_else(|_| Err(io::Error::other("receiving panicked")));
-        result.and(seen).map(|seen| (seen, (after - before) / arguments.seconds))
-    });
-    let (mut seen, used) = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            report.refused = Some(error.to_string());
-            return Ok(report);
-        }
-    };
-    seen.latencies.sort_unstable();
-    let at = |share: f64| {
-        let index = ((seen.latencies.len() as f64 - 1.0) * share).max(0.0) as usize;
-        seen.latencies.get(index).map_or(0.0, |latency| *latency as f64 / 1e6)
-    };
-    report.expected = sent.load(Ordering::Relaxed) * report.workload.subscribers() as u64;
-    report.received = seen.latencies.len() as u64;
-    report.late = seen.latencies.iter().filter(|latency| **latency > deadline.0 as u64).count() as u64;
-    (report.p50_ms, report.p99_ms, report.worst_ms) = (at(0.5), at(0.99), at(1.0));
-    report.load_late_ms = load_late.load(Ordering::Relaxed) as f64 / 1e6;
-    report.used = used;
-    Ok(report)
+        let seen = receiving.join().unwrap_or_else(|_| Err(io::Error::other("receiving panicked")))?;
+        published?;
+        let (sent, load_late_ns) = (sent.load(Ordering::Relaxed), load_late.load(Ordering::Relaxed));
+        Ok(Carried { seen, sent, load_late_ns, used })
+    })
 }
 
 fn wait_for_use(brokers: &Brokers, at: u64) -> f64 {

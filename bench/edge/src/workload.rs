@@ -16,7 +16,7 @@ pub const SHARE_PPM: u32 = 800_000;
 const GATHER: Span = Span::micros(200);
 
 /// One of them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Workload {
     /// From which it was made up.
     pub seed: u64,

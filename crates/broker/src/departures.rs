@@ -51,20 +51,26 @@ impl Departures {
         }
     }
 
-    /// How long it may take from now until what is dispatched has left.
+    /// Whether what has so much time left may leave late.
     #[inline]
-    pub(crate) fn lag(&self) -> Span {
-        self.lag
+    pub(crate) fn is_close(&self, spare: Span) -> bool {
+        spare < self.lag
     }
 
-    /// A message may leave late. `false`: there is no room to remember that.
+    /// A message, or a copy, has so much time left. Where it may leave late it is remembered. Returns whether it has to be judged at once,
+    /// for want of room.
+    #[inline]
+    pub(crate) fn overflow(&mut self, stream: u32, created: Time, copy: bool, spare: Span) -> bool {
+        self.is_close(spare) && self.remember(Departure { stream, created, copy })
+    }
+
     #[cold]
-    pub(crate) fn remember(&mut self, stream: u32, created: Time, copy: bool) -> bool {
-        let room = self.close.len() < CLOSE_MAX;
-        if room {
-            self.close.push(Departure { stream, created, copy });
+    fn remember(&mut self, departure: Departure) -> bool {
+        let full = self.close.len() >= CLOSE_MAX;
+        if !full {
+            self.close.push(departure);
         }
-        room
+        full
     }
 }
 
@@ -97,7 +103,10 @@ impl Broker {
     }
 
     fn judge(&mut self, now: Time, departure: &Departure, out: &mut impl Outputs) {
-        let Broker { table, links, stats, .. } = self;
+        let Broker { table, links, stats, settings, .. } = self;
+        if !settings.policy.is_by_deadline() {
+            return;
+        }
         let Some((stream, topic)) = table.pair_mut(departure.stream) else { return };
         if departure.copy {
             stream.judge_copy(now, departure.created, topic, stats);

@@ -152,10 +152,9 @@ impl Broker {
         stats.dispatched += 1;
         let took = stream.count_dispatch(now, created, class, stats);
         // The terms may say less than the truth.
-        if took + departures.lag() > stream.plain.within()
+        if departures.is_close(stream.plain.within() - took)
             && let Some(Some(topic)) = topics.get(stream.topic as usize)
-            && took + departures.lag() > topic.plan.pseudo.dispatch
-            && !departures.remember(job.stream, created, false)
+            && departures.overflow(job.stream, created, false, topic.plan.pseudo.dispatch - took)
         {
             stream.judge_departure(now, created, topic, links, stats, out);
         }

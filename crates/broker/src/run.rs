@@ -101,9 +101,8 @@ impl Broker {
         stats.dispatched += 1;
         if !again {
             let took = stream.count_dispatch(now, created, topic.class, stats);
-            let close =
-                settings.policy.is_by_deadline() && took + departures.lag() > topic.plan.pseudo.dispatch;
-            if close && !departures.remember(job.stream, created, false) {
+            let spare = topic.plan.pseudo.dispatch - took;
+            if departures.overflow(job.stream, created, false, spare) && settings.policy.is_by_deadline() {
                 stream.judge_departure(now, created, topic, links, stats, out);
             }
         }
@@ -199,8 +198,7 @@ impl Broker {
         stats.replicated += 1;
         stats.replicated_bytes += payload.len() as u64;
         let due = created + topic.plan.pseudo.replication;
-        let close = settings.policy.is_by_deadline() && now + departures.lag() > due;
-        if close && !departures.remember(index, created, true) {
+        if departures.overflow(index, created, true, due.since(now)) && settings.policy.is_by_deadline() {
             stream.judge_copy(now, created, topic, stats);
         }
         if let Some(slot) = stream.ring.slot_mut(ticket) {

@@ -6,9 +6,30 @@ use crate::scenario::{
 use contract::Span;
 use std::fmt;
 
+impl Scenario {
+    /// What work costs, and how it is ordered.
+    fn write_costs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scenario { true_costs, request_cost, supply, .. } = self;
+        writeln!(
+            f,
+            "jobs cost {}, {}, {} (arrival, dispatch, copy), a turn {}, a read {}, a write {}, a request for a stream {request_cost}; {} % of a processor, blocking {}; {:?}, {:?}",
+            true_costs.arrival,
+            true_costs.dispatch,
+            true_costs.replication,
+            true_costs.turn,
+            true_costs.io.tcp.read,
+            true_costs.io.tcp.write,
+            f64::from(supply.share_ppm) / 1e4,
+            supply.blocking,
+            self.policy,
+            self.replication
+        )
+    }
+}
+
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scenario { delays, detection, true_costs, request_cost, supply, .. } = self;
+        let Scenario { delays, detection, .. } = self;
         writeln!(
             f,
             "for {}, {}; x {}, dPB {}, dBB {}; poll {} x {}, connect {}, retry {}",
@@ -26,20 +47,7 @@ impl fmt::Display for Scenario {
             detection.connect,
             detection.retry
         )?;
-        writeln!(
-            f,
-            "jobs cost {}, {}, {} (arrival, dispatch, copy), a turn {}, a read {}, a write {}, a request for a stream {request_cost}; {} % of a processor, blocking {}; {:?}, {:?}",
-            true_costs.arrival,
-            true_costs.dispatch,
-            true_costs.replication,
-            true_costs.turn,
-            true_costs.io.tcp.read,
-            true_costs.io.tcp.write,
-            f64::from(supply.share_ppm) / 1e4,
-            supply.blocking,
-            self.policy,
-            self.replication
-        )?;
+        self.write_costs(f)?;
         writeln!(f, "a and b: {} apart, clocks {} and {}", self.pair, self.clocks[0], self.clocks[1])?;
         for spec in &self.publishers {
             writeln!(

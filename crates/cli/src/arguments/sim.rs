@@ -140,16 +140,15 @@ pub struct TrueCosts {
 fn parse_costs(text: &str) -> Result<TrueCosts, String> {
     let spans = text.split(',').map(str::parse).collect::<Result<Vec<Span>, _>>();
     let spans = spans.map_err(|error| error.to_string())?;
-    match spans.as_slice() {
-        _ if spans.iter().any(|span| *span < Span::ZERO) => {}
-        &[arrival, dispatch, replication] => {
-            return Ok(TrueCosts { message: [arrival, dispatch, replication], turn: None });
+    let positive = spans.iter().all(|span| *span >= Span::ZERO);
+    if let Some((message, rest)) = spans.split_first_chunk::<3>().filter(|_| positive) {
+        match rest.first_chunk::<4>() {
+            Some(turn) if rest.len() == 4 => {
+                return Ok(TrueCosts { message: *message, turn: Some(*turn) });
+            }
+            None if rest.is_empty() => return Ok(TrueCosts { message: *message, turn: None }),
+            _ => {}
         }
-        &[arrival, dispatch, replication, turn, read, write, kib] => {
-            let turn = Some([turn, read, write, kib]);
-            return Ok(TrueCosts { message: [arrival, dispatch, replication], turn });
-        }
-        _ => {}
     }
     Err("write three spans, as in 2us,3us,2us, or seven".to_owned())
 }

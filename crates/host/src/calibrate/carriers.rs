@@ -178,7 +178,7 @@ impl Line {
                 Some(shell) => shell.read(&self.near, usize::MAX, &mut self.room, &mut self.scratch).bytes,
             };
             if read > 0 {
-                taken = taken + crate::now().since(begun);
+                taken += crate::now().since(begun);
             }
             came += read;
         }

@@ -41,8 +41,6 @@ use wire::Protocol;
 const USUAL_PRIORITY: u8 = 50;
 /// The highest real-time priority.
 const HIGHEST_PRIORITY: u8 = 99;
-/// What costs are assumed where measuring fails.
-
 /// Runs the broker of this name. `reload` reads the configuration again.
 #[expect(
     clippy::too_many_lines,
