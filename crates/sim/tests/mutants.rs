@@ -44,7 +44,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::FinishEarly, "losses", Weather::Assumed, 600),
     (Mutant::ForgetUnprocessed, "losses", Weather::Assumed, 600),
     (Mutant::KeepBindings, "operators", Weather::Assumed, 20),
-    (Mutant::EndEveryGraph, "losses", Weather::Assumed, 600),
+    (Mutant::EndEveryGraph, "losses", Weather::Assumed, 3_000),
     (Mutant::ForgetWaiting, "acknowledged", Weather::Assumed, 60),
     (Mutant::ForgetIncoming, "once", Weather::Assumed, 600),
     (Mutant::ForgetKept, "retained", Weather::Assumed, 600),
