@@ -86,7 +86,7 @@ impl Brokers {
         let [a, a_pair, a_tls, a_mqtt, b, b_pair] = free_ports()?;
         let profile_folder = profile.parent().unwrap_or(Path::new("."));
         let mut text = format!(
-            "[admission]\nshare = {}\nschedulability = {}\nprofile_folder = {:?}\n[replication]\nbudget = \"4s\"\n[limits]\nsize_assumed = 256\n\
+            "[admission]\nshare = {}\nschedulability = {}\nprofile_folder = {:?}\n[replication]\nbudget = \"4s\"\n\
              [tls]\ncertificate = {:?}\nkey = {:?}\n[brokers.a]\nclients = \"127.0.0.1:{a}\"\npair = \"127.0.0.1:{a_pair}\"\n\
              clients_tls = \"127.0.0.1:{a_tls}\"\nmqtt = \"127.0.0.1:{a_mqtt}\"\nhttp = \"none\"\nstart_as = \"primary\"\n",
             f64::from(SHARE_PPM) / 1e6,

@@ -244,7 +244,6 @@ impl Broker {
         let admission =
             Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply)
                 .polled(CLIENT_POLL)
-                .assuming(settings.limits.size_assumed)
                 .with_lazy(replication.lazy());
         let pair =
             Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now)

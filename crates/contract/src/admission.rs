@@ -7,7 +7,7 @@
 //! term that would be admitted.
 
 use crate::demand::{Job, Load, Overload, Supply};
-use crate::rounds::{Crowd, Io, Pace};
+use crate::rounds::{BYTES_UNSTATED, Crowd, Io, Pace};
 use crate::timing::{self, Delays, Links};
 use crate::{Contract, ContractError, Lazy, LazyPlan, LinkClass, Loss, Mutant, Span};
 use std::fmt;
@@ -179,7 +179,6 @@ pub struct Admission {
     costs: Costs,
     supply: Supply,
     pace: Pace,
-    size_assumed: u32,
     load: Load,
     lazy: Option<Lazy>,
 }
@@ -197,7 +196,7 @@ impl Admission {
             ..Pace::default()
         };
         let load = Load::default().paced(pace);
-        Admission { delays, links, costs, supply, pace, size_assumed: 0, load, lazy: None }
+        Admission { delays, links, costs, supply, pace, load, lazy: None }
     }
 
     /// The same where clients poll so often.
@@ -205,12 +204,6 @@ impl Admission {
     pub fn polled(self, poll: Span) -> Admission {
         let pace = Pace { poll, ..self.pace };
         Admission { load: self.load.paced(pace), pace, ..self }
-    }
-
-    /// The same where messages whose contracts do not say how large they are count with so many bytes.
-    #[must_use]
-    pub fn assuming(self, size: usize) -> Admission {
-        Admission { size_assumed: u32::try_from(size).unwrap_or(u32::MAX), ..self }
     }
 
     /// The same where copies are made lazily.
@@ -357,7 +350,7 @@ impl Admission {
     /// The recurring jobs of one stream. The cost of the arrival is counted with the dispatch, which follows it.
     fn jobs(&self, plan: &Plan, contract: &Contract, subscribers: u32) -> Jobs {
         let fan_out = u64::from(subscribers.max(1));
-        let bytes = if contract.size == 0 { self.size_assumed } else { contract.size };
+        let bytes = if contract.size == 0 { BYTES_UNSTATED } else { contract.size };
         let dispatch = Job {
             deadline: plan.dispatch,
             period: contract.period,

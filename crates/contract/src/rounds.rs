@@ -43,6 +43,9 @@ pub const READ_BYTES: usize = 64 << 10;
 pub const FIRST_BYTES: usize = 4 << 10;
 /// A read that took no longer than twice this is followed by a larger one.
 pub const READ_LEAST: Span = Span::micros(125);
+/// What a message counts as whose contract does not say how large it is. Memory is reserved for more, since each may be large; time is
+/// needed for all together.
+pub const BYTES_UNSTATED: u32 = 256;
 /// Jobs that run in one turn before what was done leaves.
 pub const JOBS_PER_TURN: u64 = 1_024;
 /// So many reads bring less than [`READ_BYTES`].

@@ -2,7 +2,7 @@
 //! spare, and what is well beyond it is not. Else the bound would be unsafe, or worth nothing.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use broker::{Detection, Limits, Policy};
+use broker::{Detection, Policy};
 use contract::admission::{Carriers, Costs};
 use contract::rounds::Io;
 use contract::timing::LinkDelay;
@@ -68,9 +68,7 @@ impl Workload {
     /// Whether a broker that counts with the true costs would admit all of it.
     fn is_admitted(&self, deadline: Span) -> bool {
         let links = links();
-        let mut admission = Admission::new(Self::delays(), links, self.costs, SUPPLY)
-            .polled(CLIENT_POLL)
-            .assuming(Limits::default().size_assumed);
+        let mut admission = Admission::new(Self::delays(), links, self.costs, SUPPLY).polled(CLIENT_POLL);
         let clients = (self.publishers + self.subscribers) as u64;
         admission.crowd_mut().add(self.costs.io.tcp, clients);
         let contract = self.contract(deadline);

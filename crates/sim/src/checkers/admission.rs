@@ -11,7 +11,7 @@
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::admission::Costs;
-use contract::rounds::{JOBS_PER_TURN, READ_BYTES, READ_LEAST};
+use contract::rounds::{BYTES_UNSTATED, JOBS_PER_TURN, READ_BYTES, READ_LEAST};
 use contract::{Lazy, Span, Supply};
 use wire::limits::CLIENT_POLL;
 
@@ -27,8 +27,6 @@ pub(super) struct Admission {
     is_tested: bool,
     /// Clients, each of which polls.
     clients: u64,
-    /// What a message without a stated size counts with.
-    size_assumed: u64,
     /// No limit stands in the way of what fits.
     ample: bool,
 }
@@ -44,7 +42,6 @@ impl Admission {
             lazy: scenario.lazy(),
             is_tested: scenario.refuses_what_does_not_fit(),
             clients: (scenario.publishers.len() + scenario.subscribers.len()) as u64,
-            size_assumed: scenario.limits.size_assumed as u64,
             // What clients of MQTT publish has no contract that is looked at here.
             ample: scenario.assumed && scenario.devices.is_empty(),
         }
@@ -147,7 +144,7 @@ impl Admission {
         let (mut work, mut messages, mut jobs, mut bytes_in) = (0.0, 0.0, 0.0, 0.0);
         let mut count = |topic: &str, period: Span, size: u32, copies: Option<(f64, Span)>| {
             let wanting = ledger.subscribers.iter().filter(|s| s.wants(topic)).count().max(1);
-            let size = if size == 0 { self.size_assumed } else { u64::from(size) } as f64;
+            let size = f64::from(if size == 0 { BYTES_UNSTATED } else { size });
             let (came, writes) = (comes(period, jitter), wanting as f64);
             let carrying = size / 1_024.0 * io.kib.0 as f64;
             work += came * (self.cost(wanting).0 as f64 + io.read.0 as f64 + io.write.0 as f64 * writes);
