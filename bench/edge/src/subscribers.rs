@@ -82,7 +82,7 @@ impl Subscriber {
                 knows: Knows::NOTHING,
             })
             .encode(&mut bytes);
-            Frame::Subscribe { number: 0, filter: FILTER }.encode(&mut bytes);
+            Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: FILTER }.encode(&mut bytes);
             subscriber.write(&bytes)?;
             subscriber.wait_for(|bytes| {
                 let mut at = 0;

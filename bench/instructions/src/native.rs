@@ -92,7 +92,10 @@ pub(crate) fn with_topics(topics: u64, contract: impl Fn(u64) -> Contract) -> Be
     }
     let subscriber = LinkId(FIRST_SUBSCRIBER);
     bench.enter(subscriber, Protocol::Verge, &hello(subscriber, Standing::Orphaned, "subscriber"));
-    bench.command(subscriber, &bytes(&Frame::Subscribe { number: 0, filter: "#" }));
+    bench.command(
+        subscriber,
+        &bytes(&Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "#" }),
+    );
     bench
 }
 
@@ -116,7 +119,10 @@ impl Flow {
         for link in (FIRST_SUBSCRIBER..).take(subscribers as usize).map(LinkId) {
             let name = format!("subscriber {}", link.0);
             bench.enter(link, Protocol::Verge, &hello(link, Standing::Orphaned, &name));
-            bench.command(link, &bytes(&Frame::Subscribe { number: 0, filter: "t" }));
+            bench.command(
+                link,
+                &bytes(&Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "t" }),
+            );
         }
         if copies {
             bench.enter(BACKUP, Protocol::Verge, &hello(BACKUP, Standing::Backup, "backup"));

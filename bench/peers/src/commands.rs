@@ -149,7 +149,7 @@ fn subscribe(plan: &Commands, end: &AtomicBool) -> io::Result<(u64, f64)> {
     let mut link = Link::open(plan.broker, "bench-filters")?;
     let filters: Vec<String> = (0..plan.filters).map(|number| format!("quiet/{number}/speed")).collect();
     for (number, filter) in (0..).zip(&filters) {
-        link.outbox.push(&Frame::Subscribe { number, filter });
+        link.outbox.push(&Frame::Subscribe { number, needs: verge::Needs::NONE, filter });
     }
     let from = Instant::now();
     let granted = link.ask(filters.len(), end)?;
@@ -217,7 +217,7 @@ pub fn set_up(plan: &SetUp) -> io::Result<SetUpReport> {
         (Link::open(plan.broker, "bench-publisher")?, Link::open(plan.broker, "bench-subscriber")?);
     for (number, topic) in (0..).zip(&topics) {
         publisher.outbox.push(&register(number, topic));
-        subscriber.outbox.push(&Frame::Subscribe { number, filter: topic });
+        subscriber.outbox.push(&Frame::Subscribe { number, needs: verge::Needs::NONE, filter: topic });
     }
     let from = Instant::now();
     let registered = publisher.ask(topics.len(), &never)?;

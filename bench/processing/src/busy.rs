@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use stream::{Answer, Answers, Built, Element, Fault, Input, Operator, PayloadType, Setup, Value};
+use stream::{Answer, Answers, Built, Element, Fault, Input, Memory, Operator, PayloadType, Setup, Value};
 
 /// Its parameter, in microseconds.
 pub const COST: &str = "cost_us";
@@ -27,7 +27,12 @@ pub fn build(setup: &Setup<'_>) -> Result<Built, String> {
         return Err(format!("`busy` needs the number `{COST}`"));
     };
     let operator = Box::new(Busy(Burn::new(*cost_us)));
-    Ok(Built { operator, output: PayloadType::Array(Element::F32), answers: Answers::Always })
+    Ok(Built {
+        operator,
+        output: PayloadType::Array(Element::F32),
+        answers: Answers::Always,
+        memory: Memory::Nothing,
+    })
 }
 
 /// Runs by what they took, in percent of their stated cost; the last: so much or more.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use stream::{
     Answer, Answers, Built, ConsumerSpec, Crew, Event, Factory, Fault, GraphSpec, Input, Join, Keep, Level,
-    LevelQueue, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product, Results,
-    Route, Router, Setup, Station, Stats, SupplierSpec, Supply, Violation,
+    LevelQueue, Memory, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product,
+    Results, Route, Router, Setup, Station, Stats, Streams, SupplierSpec, Supply, Violation,
 };
 
 /// How much is measured.
@@ -145,7 +145,7 @@ impl Factory for Stamps {
             "second" => Stamp::Begin,
             _ => Stamp::Silent,
         });
-        Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always })
+        Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always, memory: Memory::Nothing })
     }
 }
 
@@ -179,6 +179,8 @@ impl Crew for Queues {
         self.0[usize::from(route.to.level)].offer(route, event);
         true
     }
+    fn save(&mut self, _place: Place, _ticket: u32) {}
+    fn restore(&mut self, _place: Place, _memory: Vec<u8>, _streams: Streams) {}
     fn collect(&mut self) -> Option<Product> {
         None
     }

@@ -5,7 +5,9 @@
 
 use crate::busy;
 use contract::Span;
-use stream::{Answer, Answers, Built, BuiltIn, Element, Factory, Fault, Input, Operator, PayloadType, Setup};
+use stream::{
+    Answer, Answers, Built, BuiltIn, Element, Factory, Fault, Input, Memory, Operator, PayloadType, Setup,
+};
 
 pub struct Kinds;
 
@@ -22,7 +24,12 @@ impl Factory for Kinds {
         }
         let Built { operator: filter, .. } = BuiltIn.build("ekf", setup)?;
         let operator = Box::new(Track { filter, state: Vec::new() });
-        Ok(Built { operator, output: PayloadType::Array(Element::F32), answers: Answers::Always })
+        Ok(Built {
+            operator,
+            output: PayloadType::Array(Element::F32),
+            answers: Answers::Always,
+            memory: Memory::Nothing,
+        })
     }
 }
 

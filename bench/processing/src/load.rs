@@ -378,6 +378,7 @@ impl Bench {
                     account.consistent += u64::from(!event.marks.contains(Marks::APART));
                     account.timely += u64::from(latency <= outlet.deadline);
                 }
+                Product::Saved { .. } | Product::Overran { .. } => {}
                 Product::Fault { operator, fault, .. } => {
                     self.faults += 1;
                     if self.faults == 1 {

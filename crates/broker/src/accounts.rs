@@ -1,14 +1,14 @@
 //! The accounts of a stream: how long its messages take, which are late, which are missing. What breaks the contract is told, though
 //! never so often that telling becomes work of its own.
 
-use crate::broker::Outputs;
+use crate::broker::{Broker, Outputs};
 use crate::clocks::cause_of_lateness;
 use crate::events::Event;
 use crate::memory::Shortage;
 use crate::status::Stats;
 use crate::table::{Stream, Took, Topic};
 use contract::{Loss, Span, Time};
-use wire::{ClockDifference, Concern};
+use wire::{ClockDifference, Concern, LinkId, Trouble};
 
 /// The same trouble of one stream is told at most this often.
 const INTERVAL: Span = Span::secs(1);
@@ -47,9 +47,9 @@ impl Stream {
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
-        let loss = topic.contract.loss;
+        let loss = topic.strict().loss;
         let troubles = &mut self.record.troubles;
-        troubles.lose(now, run, &topic.contract);
+        troubles.lose(now, run, topic.strict());
         stats.classes.count(topic.class, |class| class.lose(run));
         if let Loss::AtMost(tolerated) = loss
             && !loss.tolerates(run)
@@ -72,7 +72,7 @@ impl Stream {
         out: &mut impl Outputs,
     ) {
         let troubles = &mut self.record.troubles;
-        troubles.lose(now, 1, &topic.contract);
+        troubles.lose(now, 1, topic.strict());
         troubles.short += 1;
         stats.classes.count(topic.class, |class| class.lose(1));
         if stats.telling.allows(now, troubles.told_short_at) {
@@ -127,6 +127,57 @@ impl Stream {
         let (created, deadline) = (now - took, topic.contract.deadline);
         let came = self.times().released + deadline;
         (came <= now && came > created + deadline).then(|| came.since(created))
+    }
+}
+
+impl Broker {
+    /// A subscriber says what was wrong with a stream that it asked for.
+    #[cold]
+    pub(crate) fn hear_trouble(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        trouble: &Trouble,
+        out: &mut impl Outputs,
+    ) {
+        let Broker { table, links, sessions, stats, .. } = self;
+        let Some(link) = links.get(from) else { return };
+        let Some((stream, topic)) = table.pair_mut(trouble.stream) else { return };
+        let session = link.session().filter(|session| topic.subscribers.contains(session));
+        let Some(session) = session.and_then(|session| sessions.get(session)) else { return };
+        // What one subscriber needs is nobody else's.
+        let own = session.needs_of(topic.name.as_str()).map(|needs| needs.of(&topic.contract).loss).min();
+        let &Trouble { lost, run, late, by, .. } = trouble;
+        stats.subscribers_lost += u64::from(lost);
+        stats.subscribers_late += u64::from(late);
+        stats.classes.count(topic.class, |class| {
+            class.subscribers_lost += u64::from(lost);
+            class.subscribers_late += u64::from(late);
+        });
+        let (publisher, troubles) = (&*stream.record.publisher, &mut stream.record.troubles);
+        let (topic, loss, subscriber) =
+            (topic.name.as_str(), own.unwrap_or(topic.contract.loss), &*link.name);
+        let reported = &mut troubles.reported;
+        reported.lost += u64::from(lost);
+        reported.longest_run = reported.longest_run.max(run);
+        reported.late += u64::from(late);
+        if late > 0 {
+            (troubles.broken_at, troubles.broken_by) = (now, Concern::LateOnTheWay);
+            if stats.telling.allows(now, reported.told_late_at) {
+                reported.told_late_at = now;
+                out.report(&Event::SubscriberLate { topic, publisher, subscriber, late: late.into(), by });
+            }
+        }
+        if let Loss::AtMost(tolerated) = loss
+            && !loss.tolerates(run.into())
+        {
+            (troubles.broken_at, troubles.broken_by) = (now, Concern::LostOnTheWay);
+            if stats.telling.allows(now, reported.told_lost_at) {
+                reported.told_lost_at = now;
+                let (lost, run) = (lost.into(), run.into());
+                out.report(&Event::SubscriberMissed { topic, publisher, subscriber, lost, run, tolerated });
+            }
+        }
     }
 }
 

@@ -53,6 +53,13 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
     match event {
         Event::DeadlineMissed { .. }
         | Event::LossRun { .. }
+        | Event::OperatorForgets { .. }
+        | Event::OperatorSlow { .. }
+        | Event::SubscriberFar { .. }
+        | Event::EventsBeyond { .. }
+        | Event::EventsShort { .. }
+        | Event::SubscriberLate { .. }
+        | Event::SubscriberMissed { .. }
         | Event::OutOfMemory { .. }
         | Event::Unprotected { .. }
         | Event::Protected { .. }

@@ -100,6 +100,16 @@ pub trait Outputs: Effects {
         let _ = (now, records);
     }
 
+    /// The primary tells what an instance of operators remembers. `ours`: our numbers for its streams.
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+        let _ = (now, instance, picture, ours);
+    }
+
+    /// Whether a backup that has just come has been told what operators remember.
+    fn has_told_memories(&self) -> bool {
+        true
+    }
+
     /// Tells the backup on this link at once of what has changed and was not told yet, before it takes the reign.
     fn tell_rest(&mut self, link: LinkId) {
         let _ = link;
@@ -489,8 +499,14 @@ impl Broker {
             }
             Frame::Register(register) => self.register(now, from, &register, out),
             Frame::Unregister { stream } => self.unregister(now, from, stream, out),
-            Frame::Subscribe { number, filter } => self.subscribe(now, from, number, filter, out),
+            Frame::Subscribe { number, needs, filter } => {
+                self.subscribe(now, from, number, needs, filter, out);
+            }
             Frame::Unsubscribe { number } => self.unsubscribe(now, from, number, out),
+            Frame::Received(received) => {
+                self.stats.classes.count(received.class, |class| class.hear(&received));
+            }
+            Frame::Trouble(trouble) => self.hear_trouble(now, from, &trouble, out),
             Frame::Handover => self.handover(now, Some(from), out),
             Frame::ClockRequest { sent, known } => self.tell_time(now, from, sent, known, out),
             Frame::PollReply { .. } => {}
@@ -526,11 +542,18 @@ impl Broker {
             }
             Frame::Announce(announce) => self.learn_stream(now, from, &announce, out),
             Frame::Retire { stream } => self.forget_peer_stream(from, stream, out),
-            Frame::Session { incarnation, present, client, filter } => {
-                self.learn_session(now, from, client, incarnation, filter, present, out);
+            Frame::Session { incarnation, present, needs, client, filter } => {
+                self.learn_session(now, from, client, incarnation, (filter, needs), present, out);
             }
             Frame::Records(records) if self.pair.primary_link() == Some(from) => out.learn(now, records),
             Frame::Records(_) => {}
+            Frame::Memory { instance, picture } => {
+                if self.pair.primary_link() == Some(from)
+                    && let Some(link) = self.links.get(from)
+                {
+                    out.recall(now, instance, picture, &|number| link.stream(number));
+                }
+            }
             Frame::Heartbeats { nonce } => {
                 if let Some(link) = self.links.get_mut(from) {
                     link.nonce = Some(nonce);

@@ -2,25 +2,7 @@
 
 use crate::settings::TopicRule;
 use contract::Span;
-
-/// Where the buckets of latencies end; what takes longer has one more bucket. Deadlines of machines are between 1 ms and 1 s,
-/// and the least that a broker adds is some 50 us.
-pub const LATENCY_BUCKETS: [Span; 14] = [
-    Span::micros(50),
-    Span::micros(100),
-    Span::micros(200),
-    Span::micros(500),
-    Span::millis(1),
-    Span::millis(2),
-    Span::millis(5),
-    Span::millis(10),
-    Span::millis(20),
-    Span::millis(50),
-    Span::millis(100),
-    Span::millis(200),
-    Span::millis(500),
-    Span::secs(1),
-];
+use wire::{LATENCY_COUNTS, Received, bucket_of};
 
 /// The class of topics that no rule governs, or a rule that has no class of its own.
 pub const OTHER_CLASS: &str = "other";
@@ -28,8 +10,8 @@ pub const OTHER_CLASS: &str = "other";
 /// What happened to the messages of a class since the process started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClassCounts {
-    /// Messages by the time from creation to dispatch, see [`LATENCY_BUCKETS`]. Not cumulative.
-    pub latency: [u64; LATENCY_BUCKETS.len() + 1],
+    /// Messages by the time from creation to dispatch, see [`LATENCY_BUCKETS`](crate::LATENCY_BUCKETS). Not cumulative.
+    pub latency: [u64; LATENCY_COUNTS],
     /// The sum of those times.
     pub latency_nanos: u64,
     /// Messages dispatched after their deadline.
@@ -38,16 +20,30 @@ pub struct ClassCounts {
     pub lost: u64,
     /// The longest run of those.
     pub longest_run: u32,
+    /// Messages by the time from creation to arrival, as subscribers say, once for each of them.
+    pub arrivals: [u64; LATENCY_COUNTS],
+    /// The sum of those times.
+    pub arrivals_nanos: u64,
+    /// What subscribers say that came after its deadline.
+    pub subscribers_late: u64,
+    /// What subscribers say that they missed.
+    pub subscribers_lost: u64,
 }
 
 impl ClassCounts {
     /// So many messages took about so long, and all together exactly so long.
     pub(crate) fn record(&mut self, latency: Span, messages: u32, nanos: u64) {
-        let bucket = LATENCY_BUCKETS.partition_point(|end| *end < latency);
-        if let Some(count) = self.latency.get_mut(bucket) {
+        if let Some(count) = self.latency.get_mut(bucket_of(latency)) {
             *count += u64::from(messages);
         }
         self.latency_nanos = self.latency_nanos.saturating_add(nanos);
+    }
+
+    /// A subscriber says that this has come.
+    pub(crate) fn hear(&mut self, received: &Received) {
+        let pairs = self.arrivals.iter_mut().zip(received.latency);
+        pairs.for_each(|(count, more)| *count = count.saturating_add(more.into()));
+        self.arrivals_nanos = self.arrivals_nanos.saturating_add(received.latency_nanos);
     }
 
     pub(crate) fn lose(&mut self, run: u64) {

@@ -7,7 +7,8 @@
 use crate::arrive::COMPLAINT_INTERVAL;
 use crate::broker::{Broker, Outputs};
 use crate::events::{Event, LateCause};
-use crate::links::Links;
+use crate::links::{Link, Links};
+use crate::table::Topic;
 use contract::{Span, Time};
 use wire::{ClockDifference, Frame, LinkId};
 
@@ -27,6 +28,8 @@ impl Broker {
         out.send(from, &Frame::ClockReply { sent, clock: now });
         let Some(link) = self.links.get_mut(from) else { return };
         link.clock = known.filter(|known| known.within >= Span::ZERO);
+        self.look_at_way(now, from, out);
+        let Some(link) = self.links.get_mut(from) else { return };
         let Some(clock) = link.clock.filter(|clock| clock.least() > CLOCKS_APART_MIN) else { return };
         let ahead = clock.ahead > Span::ZERO;
         let (told_at, told_ahead) = link.clock_told;
@@ -36,6 +39,53 @@ impl Broker {
         }
         link.clock_told = (now, ahead);
         out.report(&Event::ClockApart { client: &link.name, ahead: clock.ahead, within: Some(clock.within) });
+    }
+}
+
+/// Topics that are looked at for a subscriber that is far.
+const TOPICS_LOOKED_AT: usize = 4_096;
+
+impl Broker {
+    /// Whether a subscriber is further away than the link class of its topics says. It has just said how long answers take.
+    fn look_at_way(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
+        let Some(link) = self.links.get(from) else { return };
+        let (Some(way), Some(session)) = (link.way(), link.session()) else { return };
+        let nearest = self.settings.links.iter().map(|(_, delay)| delay.to_subscriber).min();
+        let recent = link.far_told_at <= now && now < link.far_told_at + COMPLAINT_INTERVAL;
+        if nearest.is_none_or(|nearest| way <= nearest) || recent {
+            return;
+        }
+        let topics = self.table.topics.iter().flatten().take(TOPICS_LOOKED_AT);
+        let far = topics.filter(|topic| topic.subscribers.contains(&session));
+        let Some((topic, planned)) =
+            far.filter_map(|topic| Some((topic, self.is_too_far(topic, way)?))).next()
+        else {
+            return;
+        };
+        let (subscriber, topic, class) = (&*link.name, topic.name.as_str(), topic.contract.link);
+        out.report(&Event::SubscriberFar { subscriber, topic, class: class.name(), way, planned });
+        if let Some(link) = self.links.get_mut(from) {
+            link.far_told_at = now;
+        }
+    }
+
+    /// The way to subscribers that a topic is planned with, where this one is longer.
+    fn is_too_far(&self, topic: &Topic, way: Span) -> Option<Span> {
+        let planned = self.settings.links.delay(topic.contract.link)?.to_subscriber;
+        (way > planned && !topic.contract.deadline.is_forever()).then_some(planned)
+    }
+
+    /// Whether a subscriber of a topic is further away than its link class says.
+    pub(crate) fn has_far_subscribers(&self, topic: &Topic) -> bool {
+        let way = |session: &u32| self.links.get(self.sessions.get(*session)?.link?)?.way();
+        topic.subscribers.iter().filter_map(way).any(|way| self.is_too_far(topic, way).is_some())
+    }
+}
+
+impl Link {
+    /// About how long the way to a client takes at best: half of the shortest time of late in which an answer came.
+    fn way(&self) -> Option<Span> {
+        self.clock.map(|clock| clock.within)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::links::Links;
 use crate::ring::SlotFlags;
 use crate::status::Stats;
 use crate::table::{Stream, Topic};
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use wire::Concern;
 
 /// What was dispatched in this turn.
@@ -61,7 +61,8 @@ impl Departures {
     /// for want of room.
     #[inline]
     pub(crate) fn overflow(&mut self, stream: u32, created: Time, copy: bool, spare: Span) -> bool {
-        self.is_close(spare) && self.remember(Departure { stream, created, copy })
+        Mutant::JudgeBeforeLeaving.is_on()
+            || (self.is_close(spare) && self.remember(Departure { stream, created, copy }))
     }
 
     #[cold]
@@ -84,7 +85,7 @@ impl Broker {
     /// Everything that was written so far has left this process: given to the system, or waiting for peers that do not take it.
     pub fn handle_left(&mut self, now: Time, out: &mut impl Outputs) {
         let since = std::mem::replace(&mut self.departures.since, Time::NEVER);
-        if since == Time::NEVER {
+        if since == Time::NEVER || Mutant::JudgeBeforeLeaving.is_on() {
             return;
         }
         let (took, lag) = (now.since(since).max(Span::ZERO), self.departures.lag);

@@ -290,6 +290,76 @@ pub enum Event<'a> {
         /// How many may be.
         tolerated: u32,
     },
+    /// What an operator remembers could not be copied to the backup.
+    OperatorForgets {
+        /// The operator.
+        operator: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A run of an operator took longer than it is said to take; told once in a while.
+    OperatorSlow {
+        /// The operator.
+        operator: &'a str,
+        /// How long it took.
+        took: Span,
+        /// What is said.
+        cost: Span,
+    },
+    /// Operators had more events in use than can be true at once; told once in a while.
+    EventsBeyond {
+        /// How many, since it was last told.
+        events: u64,
+    },
+    /// What was said of topics and operators lets more messages be under way in operators than may be.
+    EventsShort {
+        /// How many.
+        needed: u64,
+        /// How many may be.
+        permitted: u64,
+    },
+    /// A subscriber is further away than the link class of a topic says, so that what leaves in time may come late; told once in a while.
+    SubscriberFar {
+        /// The subscriber.
+        subscriber: &'a str,
+        /// One of its topics.
+        topic: &'a str,
+        /// The link class of that.
+        class: &'a str,
+        /// Half of the shortest time of late in which an answer came.
+        way: Span,
+        /// What is planned with.
+        planned: Span,
+    },
+    /// A subscriber says that messages came to it after their deadline, although they were not sent again after a fail-over; told at
+    /// most once per stream and second.
+    SubscriberLate {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// The subscriber.
+        subscriber: &'a str,
+        /// How many, since it last said so.
+        late: u64,
+        /// By how much the worst of them missed it.
+        by: Span,
+    },
+    /// A subscriber says that it missed more messages in a row than the contract tolerates; told at most once per stream and second.
+    SubscriberMissed {
+        /// The topic.
+        topic: &'a str,
+        /// Who publishes it.
+        publisher: &'a str,
+        /// The subscriber.
+        subscriber: &'a str,
+        /// How many, since it last said so.
+        lost: u64,
+        /// The longest run of them.
+        run: u64,
+        /// How many may be missing in a row.
+        tolerated: u32,
+    },
     /// Messages of a stream were not kept for want of memory; told at most once per stream and second.
     OutOfMemory {
         /// The topic.
@@ -467,13 +537,41 @@ impl fmt::Display for Event<'_> {
                  hold for such bursts. State a shorter period"
             ),
             Event::ClockApart { client, ahead, within } => write_clock(f, client, *ahead, *within),
-            Event::DeadlineMissed { .. } | Event::LossRun { .. } => self.write_breach(f),
+            Event::DeadlineMissed { .. }
+            | Event::LossRun { .. }
+            | Event::SubscriberLate { .. }
+            | Event::SubscriberMissed { .. } => self.write_breach(f),
             Event::OutOfMemory { topic, publisher, messages, reason } => {
                 write!(
                     f,
                     "{messages} messages of `{topic}` from {publisher} are lost for want of memory: {reason}"
                 )
             }
+            Event::OperatorForgets { operator, reason } => write!(
+                f,
+                "what {operator} remembers could not be copied to the backup: {reason}. Its results go on; a fail-over now would make it begin \
+                 anew from what the backup has"
+            ),
+            Event::OperatorSlow { operator, took, cost } => write!(
+                f,
+                "a run of {operator} took {took}, and its `cost` is {cost}: what `verge graph` says of its results does not hold. Raise \
+                 `cost`, and look whether the deadlines of the results still can be kept (`verge graph`)"
+            ),
+            Event::SubscriberFar { subscriber, topic, class, way, planned } => write!(
+                f,
+                "messages take about {way} to {subscriber} at best, and `{topic}` is planned with {planned} (link.{class}.broker_to_subscriber): what leaves \
+                 in time may come late. Set that to the longest time that the way takes, or give the topic a link class of its own"
+            ),
+            Event::EventsBeyond { events } => write!(
+                f,
+                "operators had {events} events more in use than can be true at once: they are behind, or results wait. Look at the load of \
+                 their levels (`verge status`)"
+            ),
+            Event::EventsShort { needed, permitted } => write!(
+                f,
+                "{needed} messages are under way in operators at once by what was said of their topics, and {permitted} may be: raise \
+                 processing.events, or messages will be lost"
+            ),
             Event::Reincarnated { client } => write!(f, "{client} has restarted; its streams begin anew"),
             Event::ReignsUnasked { .. }
             | Event::KnowsMore { .. }
@@ -563,6 +661,14 @@ impl Event<'_> {
                 f,
                 "{run} messages in a row of `{topic}` from {publisher} are missing, and its contract tolerates \
                  {tolerated}: raise what the publisher retains, or find what loses them (`verge doctor`)"
+            ),
+            Event::SubscriberLate { topic, publisher, subscriber, late, by } => write!(
+                f,
+                "{late} messages of `{topic}` from {publisher} came to {subscriber} after their deadline, by up to {by}: look at the way                  to its host and at how busy that is, or state a longer deadline"
+            ),
+            Event::SubscriberMissed { topic, publisher, subscriber, lost, run, tolerated } => write!(
+                f,
+                "{subscriber} misses {lost} messages of `{topic}` from {publisher}, {run} of them in a row, and its contract tolerates                  {tolerated}: look at the way to its host, or whether it reads too slowly (`verge doctor`)"
             ),
             _ => Ok(()),
         }

@@ -109,6 +109,13 @@ impl Event<'_> {
             Event::SilenceEnded { .. } => "silence_ended",
             Event::DeadlineMissed { .. } => "deadline_missed",
             Event::LossRun { .. } => "loss_run",
+            Event::OperatorForgets { .. } => "operator_forgets",
+            Event::OperatorSlow { .. } => "operator_slow",
+            Event::SubscriberFar { .. } => "subscriber_far",
+            Event::EventsBeyond { .. } => "events_beyond",
+            Event::EventsShort { .. } => "events_short",
+            Event::SubscriberLate { .. } => "subscriber_late",
+            Event::SubscriberMissed { .. } => "subscriber_missed",
             Event::ReignsUnasked { .. } => "reigns_unasked",
             Event::KnowsMore { .. } => "knows_more",
             Event::KnowsLess { .. } => "knows_less",
@@ -125,6 +132,7 @@ impl Event<'_> {
         match self {
             Event::Unprotected { .. }
             | Event::LossRun { .. }
+            | Event::SubscriberMissed { .. }
             | Event::OutOfMemory { .. }
             | Event::StoreGivenUp { .. }
             | Event::StoreOld { .. }
@@ -147,7 +155,10 @@ impl Event<'_> {
     /// What it happened to: the same trouble of the same subject is one cause.
     pub fn subject(&self) -> &str {
         match self {
-            Event::OperatorFailed { operator, .. } | Event::OperatorOverdue { operator, .. } => operator,
+            Event::OperatorFailed { operator, .. }
+            | Event::OperatorForgets { operator, .. }
+            | Event::OperatorSlow { operator, .. }
+            | Event::OperatorOverdue { operator, .. } => operator,
             Event::ResultRefused { topic, .. }
             | Event::ShortOfRoom { topic, .. }
             | Event::Refused { topic, .. }
@@ -156,10 +167,13 @@ impl Event<'_> {
             | Event::Silent { topic, .. }
             | Event::SilenceEnded { topic, .. }
             | Event::OutOfMemory { topic, .. }
+            | Event::SubscriberLate { topic, .. }
+            | Event::SubscriberMissed { topic, .. }
             | Event::LossRun { topic, .. } => topic,
             Event::SubscriptionRefused { filter, .. } => filter,
             // Many connections may be closed for one reason, and their names are the peers' choice.
             Event::Expelled { reason, .. } => reason,
+            Event::SubscriberFar { subscriber, .. } => subscriber,
             Event::SlowSubscriber { client, .. }
             | Event::ClockApart { client, .. }
             | Event::CutOff { client, .. }
@@ -175,6 +189,8 @@ impl Event<'_> {
             | Event::PairLinkThin { .. }
             | Event::TookOverFalsely { .. }
             | Event::Crowded { .. }
+            | Event::EventsBeyond { .. }
+            | Event::EventsShort { .. }
             | Event::HandedOver { .. }
             | Event::ReignsUnasked { .. }
             | Event::KnowsMore { .. }
@@ -317,6 +333,42 @@ impl Event<'_> {
             Event::LossRun { topic, publisher, run, tolerated } => {
                 hear("topic", Text(topic));
                 hear("client", Text(publisher));
+                hear("run", Number(*run));
+                hear("tolerated", Number(u64::from(*tolerated)));
+            }
+            Event::OperatorForgets { operator, reason } => {
+                hear("operator", Text(operator));
+                hear("reason", Text(reason));
+            }
+            Event::SubscriberFar { subscriber, topic, class, way, planned } => {
+                hear("subscriber", Text(subscriber));
+                hear("topic", Text(topic));
+                hear("link", Text(class));
+                hear("way_seconds", Seconds(*way));
+                hear("planned_seconds", Seconds(*planned));
+            }
+            Event::OperatorSlow { operator, took, cost } => {
+                hear("operator", Text(operator));
+                hear("took_seconds", Seconds(*took));
+                hear("cost_seconds", Seconds(*cost));
+            }
+            Event::EventsBeyond { events } => hear("events", Number(*events)),
+            Event::EventsShort { needed, permitted } => {
+                hear("needed", Number(*needed));
+                hear("permitted", Number(*permitted));
+            }
+            Event::SubscriberLate { topic, publisher, subscriber, late, by } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("subscriber", Text(subscriber));
+                hear("late", Number(*late));
+                hear("by_seconds", Seconds(*by));
+            }
+            Event::SubscriberMissed { topic, publisher, subscriber, lost, run, tolerated } => {
+                hear("topic", Text(topic));
+                hear("client", Text(publisher));
+                hear("subscriber", Text(subscriber));
+                hear("lost", Number(*lost));
                 hear("run", Number(*run));
                 hear("tolerated", Number(u64::from(*tolerated)));
             }

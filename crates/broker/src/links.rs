@@ -44,6 +44,8 @@ pub(crate) struct Link {
     pub(crate) clock: Option<ClockDifference>,
     /// When the operator was last told of that, and whether it was ahead.
     pub(crate) clock_told: (Time, bool),
+    /// When the operator was last told that it is far away.
+    pub(crate) far_told_at: Time,
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,
     /// How its bytes are carried.
@@ -74,6 +76,7 @@ impl Link {
             complained_at: Time::ZERO,
             clock: None,
             clock_told: (Time::ZERO, false),
+            far_told_at: Time::ZERO,
             dialed,
             transport: Transport::Plain,
             counted: None,

@@ -157,7 +157,7 @@ impl Broker {
     /// Whether the partner, or the link to it, does not bear what this topic's contract counts with: a death is noticed too late, copies wait
     /// for too long, or one that is lost once comes too late on a link that loses some.
     pub(crate) fn is_at_risk_by_link(&self, topic: &Topic) -> bool {
-        let counted = topic.contract.loss != contract::Loss::Unbounded && topic.plan.replicate;
+        let counted = topic.strict().loss != contract::Loss::Unbounded && topic.plan.replicate;
         if counted && self.partner.notices_late {
             return true;
         }

@@ -18,7 +18,7 @@ use crate::table::{Stream, Topic};
 use crate::tasks::{SLOTS_PER_UNIT, Task};
 use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, Time};
 use wire::limits::NAME_BYTES_MAX;
-use wire::{Message, MessageFlags};
+use wire::{Concern, Message, MessageFlags};
 
 /// How operators take a topic's messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,19 @@ pub struct Processing {
     pub handle: u32,
     /// When the last result is due, counted from creation; forever if one has no deadline.
     pub within: Span,
+    /// Whether operators of it remember.
+    pub remembers: bool,
+}
+
+impl Processing {
+    /// For admission.
+    pub(crate) fn of(processing: Option<Processing>) -> contract::admission::Processing {
+        match processing {
+            None => contract::admission::Processing::Nothing,
+            Some(Processing { remembers: false, .. }) => contract::admission::Processing::Results,
+            Some(_) => contract::admission::Processing::Memories,
+        }
+    }
 }
 
 /// A message on its way to operators.
@@ -140,6 +153,24 @@ impl Broker {
         true
     }
 
+    /// No picture could be taken of what operators remember whose results are on these topics: a crash would take it away.
+    pub fn endanger_results(&mut self, now: Time, topics: &[String]) {
+        for topic in topics {
+            let Some(index) = self.table.find_topic(topic) else { continue };
+            let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+            for stream in streams {
+                if let Some(stream) = self.table.stream_mut(stream) {
+                    stream.record.troubles.endanger(now, Concern::Forgets);
+                }
+            }
+        }
+    }
+
+    /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
+    pub fn told_memories(&mut self) {
+        self.telling.goes_on |= self.pair.backup().is_some_and(|partner| !partner.told);
+    }
+
     /// Operators are done with a message, and all its results have been dispatched.
     pub fn processed(&mut self, receipt: Receipt, out: &mut impl Outputs) {
         if !self.pair.is_primary() || receipt.round != self.round {
@@ -196,7 +227,7 @@ impl Broker {
         if let Some(before) = before {
             out.unbind(before.handle);
         }
-        if before.is_some() != bound.is_some() {
+        if Processing::of(before) != Processing::of(bound) {
             self.plan_again(index);
         }
         self.fit_rings(now, index, out);
@@ -230,7 +261,9 @@ impl Broker {
     fn plan_again(&mut self, index: u32) {
         let Some(topic) = self.table.topic(index) else { return };
         let processed = topic.processing.is_some();
-        let Ok(new) = self.admission.plan_processed(&topic.contract, processed) else { return };
+        let Ok(new) = self.admission.plan_processed(topic.strict(), Processing::of(topic.processing)) else {
+            return;
+        };
         self.set_plan(index, new);
         // What had to be copied in another way, or not at all, is.
         let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();

@@ -35,6 +35,7 @@ pub(crate) fn announce(
                 next_seq,
                 contract: topic.contract,
                 gapless: stream.record.gapless,
+                class: topic.class,
                 topic: topic.name.as_str(),
                 publisher: &stream.record.publisher,
             }),
@@ -196,12 +197,12 @@ impl Broker {
         if let Some(index) = stream {
             self.return_to_stream(now, index, publisher, out)?;
             if admitted {
-                self.admit_stream(index)?;
+                self.admit_stream(index, out)?;
             }
             return Ok(index);
         }
         let index = self.make_stream(now, topic, contract, publisher, out)?;
-        if admitted && let Err(refusal) = self.admit_stream(index) {
+        if admitted && let Err(refusal) = self.admit_stream(index, out) {
             self.drop_stream(index, out);
             return Err(refusal);
         }
@@ -295,7 +296,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<u32, Denial> {
-        let limits = &self.settings.limits;
+        let limits = self.settings.limits;
         if self.table.len() >= limits.streams {
             return Err(Denial::full(format!(
                 "the broker carries {} streams, its limit: raise limits.streams",
@@ -308,7 +309,13 @@ impl Broker {
             Ok(topic) => self.table.topic(topic).and_then(|topic| topic.processing),
             Err((_, bound)) => bound,
         };
-        let plan = self.admission.plan_processed(&planned, processing.is_some())?;
+        let plan = self.admission.plan_processed(&planned, Processing::of(processing))?;
+        let (plan, strict) = match topic {
+            Ok(topic) => {
+                self.table.topic(topic).map_or((plan, contract), |topic| (topic.plan, *topic.strict()))
+            }
+            Err((name, _)) => self.plan_new_topic(name, contract, publisher, processing, plan, out),
+        };
         let slots = self.ring_slots(&contract, &plan, processing);
         if slots > limits.ring_slots_max {
             return Err(Denial::from(format!(
@@ -322,16 +329,21 @@ impl Broker {
         let ring = need.ring().continuing(self.table.next_ticket().into());
         let topic = match topic {
             Ok(topic) => Ok(topic),
-            Err((name, processing)) => self.make_topic(name, contract, plan, processing, publisher),
+            Err((name, processing)) => self.make_topic(name, contract, (plan, strict), processing, publisher),
         };
         let topic = topic.inspect_err(|_| self.give_memory_back(&ring))?;
+        // Whoever was there before this process may have published a lot: what that was, and who had it, is not known here.
+        let older = publisher.made.is_none() && publisher.incarnation < self.settings.started.0;
         let record = Record {
             source: publisher.link,
             gapless: publisher.gapless,
-            first: publisher.made.unwrap_or(0),
+            first: publisher.made.unwrap_or(if older { u64::MAX } else { 0 }),
             ..Record::new(publisher.name, publisher.incarnation, now)
         };
-        let stream = Stream::new(topic, ring, record);
+        let mut stream = Stream::new(topic, ring, record);
+        if older {
+            stream.guess_next_seq(true);
+        }
         let index = self.table.insert_stream(stream);
         self.lazy.expect(self.table.len());
         self.queue.expect(2 * self.table.len() + 1_024);
@@ -342,7 +354,7 @@ impl Broker {
         &mut self,
         topic: &str,
         contract: Contract,
-        plan: Plan,
+        (plan, strict): (Plan, Contract),
         processing: Option<Processing>,
         publisher: &Publisher<'_>,
     ) -> Result<u32, Denial> {
@@ -369,11 +381,38 @@ impl Broker {
             made,
             route,
             others,
+            stricter: (strict != contract).then(|| Box::new(strict)),
         }))
     }
 
+    /// The plan of a topic that has just come, by the strictest of its contract and of what those need who wait for it; by its contract, where
+    /// that cannot be kept.
+    fn plan_new_topic(
+        &mut self,
+        name: &str,
+        contract: Contract,
+        publisher: &Publisher<'_>,
+        processing: Option<Processing>,
+        plan: Plan,
+        out: &mut impl Outputs,
+    ) -> (Plan, Contract) {
+        let subscribers = self.sessions.wanting(name);
+        let strict = self.strictest(name, &contract, &subscribers);
+        if strict == contract {
+            return (plan, contract);
+        }
+        let planned = if publisher.made.is_some() { strict.best_effort() } else { strict };
+        match self.admission.plan_processed(&planned, Processing::of(processing)) {
+            Ok(plan) => (plan, strict),
+            Err(refusal) => {
+                self.drop_needs_of(name, &subscribers, &refusal.to_string(), out);
+                (plan, contract)
+            }
+        }
+    }
+
     /// Counts the stream's jobs, if they fit.
-    pub(crate) fn admit_stream(&mut self, index: u32) -> Result<(), Denial> {
+    pub(crate) fn admit_stream(&mut self, index: u32, out: &mut impl Outputs) -> Result<(), Denial> {
         let trusting = self.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let thin = self.thin_link();
@@ -391,10 +430,39 @@ impl Broker {
         let subscribers = topic.receivers();
         if trusting {
             self.admission.count(&topic.plan, &topic.contract, subscribers);
-        } else {
-            self.admission.admit_plan(&topic.plan, &topic.contract, subscribers)?;
+        } else if let Err(refusal) = self.admission.admit_plan(&topic.plan, &topic.contract, subscribers) {
+            return self.admit_by_contract(index, refusal, out);
         }
         stream.record.admitted = true;
+        Ok(())
+    }
+
+    /// A stream of which there is no time for what subscribers need beyond its contract is carried by that alone, if there is time for that.
+    fn admit_by_contract(
+        &mut self,
+        index: u32,
+        refusal: Refusal,
+        out: &mut impl Outputs,
+    ) -> Result<(), Denial> {
+        let Some((stream, topic)) = self.table.pair(index) else { return Ok(()) };
+        let (number, contract) = (stream.topic, topic.contract);
+        // Other publishers of the topic were admitted with what subscribers need.
+        if topic.stricter.is_none() || topic.streams.len() > 1 {
+            return Err(Denial::from(refusal));
+        }
+        let (name, subscribers) = (topic.name.as_str().to_owned(), topic.subscribers.clone());
+        let planned = if topic.made { contract.best_effort() } else { contract };
+        let (processing, receivers) = (Processing::of(topic.processing), topic.receivers());
+        let plan = self.admission.plan_processed(&planned, processing)?;
+        self.admission.admit_plan(&plan, &contract, receivers)?;
+        if let Some(mut topic) = self.table.topic_mut(number) {
+            topic.plan = plan;
+            topic.set_strict(contract);
+        }
+        self.drop_needs_of(&name, &subscribers, &refusal.to_string(), out);
+        if let Some(stream) = self.table.stream_mut(index) {
+            stream.record.admitted = true;
+        }
         Ok(())
     }
 
@@ -494,7 +562,7 @@ impl Broker {
             .map(|(index, _)| index)
             .collect();
         for index in waiting {
-            let result = self.admit_stream(index);
+            let result = self.admit_stream(index, out);
             let Some((stream, topic)) = self.table.pair(index) else { continue };
             let (source, contract) = (stream.record.source, topic.contract);
             let number = Some(stream.record.source_number);

@@ -60,7 +60,9 @@ impl Broker {
         if status.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
             return;
         }
-        let flags = heard(marks).with(asking(topic.contract.confirm));
+        // After a failover its subscribers may have had it in time already; they know, and we do not.
+        let again = status.has(SlotFlags::RESENT.or(SlotFlags::COPY));
+        let flags = heard(marks).with(asking(topic.contract.confirm)).with(sent_again(status));
         let message =
             Message { stream: job.stream, flags, seq, created, payload: wire::trailer(marks, stored).0 };
         let (mut owed, mut waits) = (0_u64, false);
@@ -85,8 +87,6 @@ impl Broker {
             stats.dropped += u64::from(oldest.is_some());
             dropped.extend(oldest.map(|oldest| (*index, oldest)));
         }
-        // After a failover its subscribers may have had it in time already; they know, and we do not.
-        let again = status.has(SlotFlags::RESENT.or(SlotFlags::COPY));
         let mut processing = false;
         if topic.has_others() {
             let receipt = Receipt { stream: job.stream, ticket: job.ticket, round };
@@ -314,7 +314,7 @@ impl Broker {
             session.pace.count_sent();
             let expected = |stream: &Stream| session.expects(stream, slot.seq);
             register::announce(state, link, waiting.stream, stream, topic, expected, out);
-            let flags = heard(slot.marks).with(asking(topic.contract.confirm));
+            let flags = heard(slot.marks).with(asking(topic.contract.confirm)).with(sent_again(slot.flags));
             let (payload, _) = wire::trailer(slot.marks, payload);
             let message =
                 Message { stream: waiting.stream, flags, seq: slot.seq, created: slot.created, payload };
@@ -464,6 +464,11 @@ impl Topic {
 /// What clients are told of a message's marks.
 fn heard(marks: MessageFlags) -> MessageFlags {
     MessageFlags(marks.0 & !MessageFlags::TRUTHS.0)
+}
+
+/// The flag of what is sent again after a fail-over: its deadline may be over.
+fn sent_again(flags: SlotFlags) -> MessageFlags {
+    if flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)) { MessageFlags::RESEND } else { MessageFlags::NONE }
 }
 
 /// The flag that asks for a confirmation.

@@ -3,7 +3,7 @@
 
 use crate::pace::Pace;
 use crate::table::Subscribers;
-use contract::{Filters, Mutant, Time, TopicFilter};
+use contract::{Filters, Mutant, Needs, Time, TopicFilter};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use wire::LinkId;
@@ -17,13 +17,22 @@ pub(crate) struct Deferred {
     pub(crate) since: Time,
 }
 
+/// A filter that a subscriber has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// How many of its subscriber's numbers mean it.
+    pub(crate) uses: u32,
+    pub(crate) needs: Needs,
+}
+
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) client: Box<str>,
     pub(crate) incarnation: u64,
     pub(crate) link: Option<LinkId>,
-    /// Each with how many of `numbers` mean it.
-    pub(crate) filters: BTreeMap<TopicFilter, u32>,
+    pub(crate) filters: BTreeMap<TopicFilter, Wanted>,
+    /// Whether any of them needs something beyond contracts.
+    pub(crate) needy: bool,
     /// The subscriber's numbers for its filters, on its present link.
     pub(crate) numbers: BTreeMap<u32, TopicFilter>,
     /// Messages that wait until its connection has room, or is there at all. The oldest are dropped first.
@@ -55,16 +64,23 @@ impl Session {
     pub(crate) fn bind(&mut self, number: u32, filter: &TopicFilter) {
         self.unbind(number);
         self.numbers.insert(number, filter.clone());
-        *self.filters.entry(filter.clone()).or_default() += 1;
+        self.filters.entry(filter.clone()).or_default().uses += 1;
+    }
+
+    /// What it needs of a topic, of all its filters together that mean it.
+    pub(crate) fn needs_of<'s>(&'s self, topic: &'s str) -> impl Iterator<Item = Needs> + 's {
+        let filters = self.filters.iter().filter(|_| self.needy);
+        let meant = filters.filter(move |(filter, wanted)| !wanted.needs.is_none() && filter.matches(topic));
+        meant.map(|(_, wanted)| wanted.needs)
     }
 
     /// The number means nothing any more. Returns the filter that it meant, and whether no other number means that.
     pub(crate) fn unbind(&mut self, number: u32) -> Option<(TopicFilter, bool)> {
         let filter = self.numbers.remove(&number)?;
         let uses = self.filters.get_mut(&filter);
-        let left = uses.map_or(0, |uses| {
-            *uses = uses.saturating_sub(1);
-            *uses
+        let left = uses.map_or(0, |wanted| {
+            wanted.uses = wanted.uses.saturating_sub(1);
+            wanted.uses
         });
         Some((filter, left == 0))
     }
@@ -73,12 +89,12 @@ impl Session {
     pub(crate) fn detach(&mut self, now: Time) {
         (self.link, self.detached_at) = (None, now);
         self.numbers.clear();
-        self.filters.values_mut().for_each(|uses| *uses = 0);
+        self.filters.values_mut().for_each(|wanted| wanted.uses = 0);
     }
 
     /// Whether any of its subscriber's numbers means this filter.
     pub(crate) fn calls(&self, filter: &TopicFilter) -> bool {
-        self.filters.get(filter).is_some_and(|uses| *uses > 0)
+        self.filters.get(filter).is_some_and(|wanted| wanted.uses > 0)
     }
 }
 

@@ -88,7 +88,7 @@ impl Broker {
                 false => break,
             }
         }
-        told &= self.telling.session.is_none();
+        told &= self.telling.session.is_none() && out.has_told_memories();
         if told {
             out.send(link, &Frame::Synced);
         }
@@ -107,12 +107,13 @@ impl Broker {
                 Some(last) => Bound::Excluded(last),
                 None => Bound::Unbounded,
             };
-            let Some((filter, _)) = session.filters.range((begin, Bound::Unbounded)).next() else {
+            let Some((filter, wanted)) = session.filters.range((begin, Bound::Unbounded)).next() else {
                 self.telling.session = Some(index + 1);
                 continue;
             };
             let (incarnation, client) = (session.incarnation, &*session.client);
-            out.send(link, &Frame::Session { incarnation, present: true, client, filter: filter.as_str() });
+            let (present, needs, filter_name) = (true, wanted.needs, filter.as_str());
+            out.send(link, &Frame::Session { incarnation, present, needs, client, filter: filter_name });
             (self.telling.session, self.telling.filter) = (Some(index), Some(filter.clone()));
             return true;
         }

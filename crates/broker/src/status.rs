@@ -38,6 +38,9 @@ pub(crate) struct Stats {
     pub(crate) results: u64,
     pub(crate) results_refused: u64,
     pub(crate) unprocessed: u64,
+    /// What subscribers have said that they missed, and that came to them late.
+    pub(crate) subscribers_lost: u64,
+    pub(crate) subscribers_late: u64,
     /// The same by class of contract.
     pub(crate) classes: Classes,
     pub(crate) telling: Telling,
@@ -68,6 +71,8 @@ impl Stats {
             results: 0,
             results_refused: 0,
             unprocessed: 0,
+            subscribers_lost: 0,
+            subscribers_late: 0,
             classes: Classes::new(&settings.topics, settings.limits.classes),
             telling: Telling::default(),
             latencies: Latencies::default(),
@@ -93,6 +98,8 @@ pub struct Survey {
     pub operators: u32,
     /// Messages under way in them.
     pub under_way: u64,
+    /// Events that were made although as many were in use as can be true at once.
+    pub events_beyond: u64,
     /// Rows that were asked for, made with [`OperatorStatuses::append`].
     pub rows: Vec<u8>,
     /// Rows of levels that have something to show, made with [`LevelStatuses::append`].
@@ -141,6 +148,11 @@ impl Broker {
         self.table.find_stream(self.table.find_topic(topic)?, publisher)
     }
 
+    /// How many messages of a stream left this broker after their deadline.
+    pub fn late_of(&self, stream: u32) -> Option<u64> {
+        self.table.stream(stream).map(|stream| stream.record.troubles.late)
+    }
+
     /// Sends a snapshot, and rows of streams and operators if asked for.
     pub(crate) fn send_status(
         &mut self,
@@ -177,7 +189,8 @@ impl Broker {
         let mut bytes = Vec::new();
         for index in wanted {
             if let Some((stream, topic)) = self.table.pair(index) {
-                StreamStatuses::append(&mut bytes, &self.row(now, index, stream, topic));
+                let needs = self.needs_in_words(topic);
+                StreamStatuses::append(&mut bytes, &self.row(now, index, (stream, topic), &needs));
             }
         }
         if rows > 0 {
@@ -231,7 +244,10 @@ impl Broker {
             results_broken: if survey.operators > 0 { self.table.refused_results() } else { 0 },
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
+            events_beyond: survey.events_beyond,
             relayed_bytes: survey.relayed_bytes,
+            subscribers_lost: stats.subscribers_lost,
+            subscribers_late: stats.subscribers_late,
             latency: stats.latencies.summary(),
             known: 0,
             store: StoreState::None,
@@ -247,7 +263,7 @@ impl Broker {
     fn state_and_why(&self, now: Time, stream: &Stream, topic: &Topic) -> (TopicState, Concern) {
         let troubles = &stream.record.troubles;
         let recent = |at: Time| at != Time::ZERO && now < at + MEMORY;
-        let exposed = !self.pair.is_protected() && topic.contract.loss != contract::Loss::Unbounded;
+        let exposed = !self.pair.is_protected() && topic.strict().loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
             (TopicState::Broken, troubles.broken_by)
         } else if self.silence(now, stream).is_some() {
@@ -258,6 +274,8 @@ impl Broker {
             (TopicState::AtRisk, Concern::PairLink)
         } else if self.is_crowded_for(topic) {
             (TopicState::AtRisk, Concern::Crowded)
+        } else if self.has_far_subscribers(topic) {
+            (TopicState::AtRisk, Concern::Far)
         } else if recent(troubles.endangered_at) {
             (TopicState::AtRisk, troubles.endangered_by)
         } else if self.hangs_by_the_backup(stream, topic) {
@@ -274,7 +292,13 @@ impl Broker {
         relayed(stream.record.source) || topic.subscribers.iter().any(|index| relayed(session(index)))
     }
 
-    fn row<'a>(&self, now: Time, index: u32, stream: &'a Stream, topic: &'a Topic) -> StreamStatus<'a> {
+    fn row<'a>(
+        &self,
+        now: Time,
+        index: u32,
+        (stream, topic): (&'a Stream, &'a Topic),
+        needs: &'a str,
+    ) -> StreamStatus<'a> {
         let (took, troubles) = (stream.took, &stream.record.troubles);
         let (state, concern) = self.state_and_why(now, stream, topic);
         StreamStatus {
@@ -282,6 +306,8 @@ impl Broker {
             topic: topic.name.as_str(),
             publisher: &stream.record.publisher,
             contract: topic.contract,
+            strictest: *topic.strict(),
+            needs,
             replicate: topic.plan.replicate,
             state,
             concern,
@@ -290,6 +316,9 @@ impl Broker {
             lost: troubles.lost,
             longest_run: troubles.longest_run,
             late: troubles.late,
+            subscribers_lost: troubles.reported.lost,
+            subscribers_longest_run: troubles.reported.longest_run,
+            subscribers_late: troubles.reported.late,
             latency: [took.last, took.longest].map(|micros| Span::micros(micros.into())),
             silence: self.silence(now, stream).unwrap_or(Span::ZERO),
         }

@@ -7,7 +7,7 @@ use crate::pace::Pace;
 use crate::sessions::{Deferred, Session};
 use crate::table::Topic;
 use crate::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
-use contract::{Mutant, Time, TopicFilter};
+use contract::{Mutant, Needs, Time, TopicFilter};
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Frame, LinkId};
 
@@ -22,6 +22,7 @@ pub(crate) struct Subscribing {
     number: u32,
     session: u32,
     filter: TopicFilter,
+    needs: Needs,
     place: String,
     /// Topics that have the subscriber because of it.
     joined: usize,
@@ -36,10 +37,11 @@ impl Broker {
         now: Time,
         from: LinkId,
         number: u32,
+        needs: Needs,
         filter: &str,
         out: &mut impl Outputs,
     ) {
-        if let Err(text) = self.try_subscribe(now, from, number, filter, out) {
+        if let Err(text) = self.try_subscribe(now, from, number, needs, filter, out) {
             self.answer_subscription(from, number, filter, Err(&text), out);
         }
     }
@@ -69,6 +71,7 @@ impl Broker {
         now: Time,
         from: LinkId,
         number: u32,
+        needs: Needs,
         filter: &str,
         out: &mut impl Outputs,
     ) -> Result<(), String> {
@@ -93,7 +96,16 @@ impl Broker {
                 "the client has {limit} filters, its limit: raise limits.filters_per_session"
             ));
         }
-        self.begin_subscribing(now, index, Some(from), number, parsed, out);
+        if session.filters.get(&parsed).is_some_and(|wanted| wanted.needs != needs && wanted.uses > 0) {
+            return Err(
+                "the client has this filter already, and needs something else there: unsubscribe it first"
+                    .to_owned(),
+            );
+        }
+        if let Some(class) = needs.link.filter(|class| self.settings.links.delay(*class).is_none()) {
+            return Err(contract::Refusal::UnknownLink(class).to_string());
+        }
+        self.begin_subscribing(now, index, Some(from), number, (parsed, needs), out);
         Ok(())
     }
 
@@ -104,21 +116,23 @@ impl Broker {
         index: u32,
         link: Option<LinkId>,
         number: u32,
-        filter: TopicFilter,
+        (filter, needs): (TopicFilter, Needs),
         out: &mut impl Outputs,
     ) {
         let Some(session) = self.sessions.get_mut(index) else { return };
-        let known = session.filters.contains_key(&filter);
+        let known = session.filters.get(&filter).is_some_and(|wanted| wanted.needs == needs);
         match link {
             Some(_) => session.bind(number, &filter),
             None => _ = session.filters.entry(filter.clone()).or_default(),
         }
+        session.filters.entry(filter.clone()).or_default().needs = needs;
+        session.needy = session.filters.values().any(|wanted| !wanted.needs.is_none());
         if !known {
             session.began = now;
             self.sessions.index(index, &filter);
         }
         let (place, joined, refusal) = (String::new(), 0, None);
-        let subscribing = Subscribing { link, number, session: index, filter, place, joined, refusal };
+        let subscribing = Subscribing { link, number, session: index, filter, needs, place, joined, refusal };
         if known {
             return self.end_subscribing(&subscribing, out);
         }
@@ -144,9 +158,10 @@ impl Broker {
             used += looks + topics.len();
             subscribing.refusal = self.join_topics(index, &topics, &mut subscribing.joined).err();
         }
-        if subscribing.refusal.is_none() && subscribing.joined > 0 {
+        let counts = subscribing.joined > 0 || !subscribing.needs.is_none();
+        if subscribing.refusal.is_none() && counts {
             used += TEST_UNITS;
-            subscribing.refusal = self.overload_of(subscribing.joined);
+            subscribing.refusal = self.overload_of(subscribing.joined.max(1));
         }
         if subscribing.refusal.is_none() {
             if !more {
@@ -178,6 +193,7 @@ impl Broker {
         for topic in topics {
             let Some(entry) = self.table.topic(*topic) else { continue };
             if entry.subscribers.contains(&index) {
+                self.plan_for_subscribers(*topic, index)?;
                 continue;
             }
             if entry.contract.confirm && entry.subscribers.len() >= CONFIRMING_MAX {
@@ -185,6 +201,7 @@ impl Broker {
             }
             self.change_subscribers(*topic, |topic| topic.subscribers.push(index));
             *joined += 1;
+            self.plan_for_subscribers(*topic, index)?;
         }
         Ok(())
     }
@@ -200,15 +217,15 @@ impl Broker {
 
     /// A subscription holds for every topic, or for none: its subscriber is answered.
     fn end_subscribing(&mut self, subscribing: &Subscribing, out: &mut impl Outputs) {
-        let Subscribing { link, number, session: index, filter, refusal, .. } = subscribing;
+        let Subscribing { link, number, session: index, filter, needs, refusal, .. } = subscribing;
         let Some(session) = self.sessions.get(*index) else { return };
         let Some(link) = link.filter(|link| session.link == Some(*link)) else { return };
         if refusal.is_none()
             && let Some(partner) = self.pair.backup()
         {
             let (incarnation, client) = (session.incarnation, &*session.client);
-            let filter = filter.as_str();
-            out.send(partner.link, &Frame::Session { incarnation, present: true, client, filter });
+            let (needs, filter) = (*needs, filter.as_str());
+            out.send(partner.link, &Frame::Session { incarnation, present: true, needs, client, filter });
         }
         let result = refusal.as_deref().map_or(Ok(()), Err);
         self.answer_subscription(link, *number, filter.as_str(), result, out);
@@ -265,6 +282,7 @@ impl Broker {
                 incarnation,
                 link: None,
                 filters: BTreeMap::new(),
+                needy: false,
                 numbers: BTreeMap::new(),
                 deferred: VecDeque::new(),
                 dropped: 0,
@@ -315,6 +333,7 @@ impl Broker {
     fn forget_filter(&mut self, index: u32, filter: &TopicFilter) {
         let Some(session) = self.sessions.get_mut(index) else { return };
         session.filters.remove(filter);
+        session.needy = session.filters.values().any(|wanted| !wanted.needs.is_none());
         self.sessions.unindex(index, filter);
     }
 
@@ -326,6 +345,7 @@ impl Broker {
         self.change_subscribers(topic, |topic| {
             topic.subscribers.remove(position);
         });
+        self.plan_for_those_left(topic);
         let mut slots = 0;
         for index in streams {
             let Some(stream) = self.table.stream_mut(index) else { continue };
@@ -359,7 +379,8 @@ impl Broker {
         let Some(session) = self.sessions.get(index) else { return };
         if let Some(partner) = self.pair.backup() {
             let (incarnation, client) = (session.incarnation, &*session.client);
-            out.send(partner.link, &Frame::Session { incarnation, present: false, client, filter });
+            let needs = Needs::NONE;
+            out.send(partner.link, &Frame::Session { incarnation, present: false, needs, client, filter });
         }
     }
 
@@ -371,7 +392,7 @@ impl Broker {
         from: LinkId,
         client: &str,
         incarnation: u64,
-        filter: &str,
+        (filter, needs): (&str, Needs),
         present: bool,
         out: &mut impl Outputs,
     ) {
@@ -388,11 +409,12 @@ impl Broker {
                 }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
                 let limit = self.settings.limits.filters_per_session;
-                let room = |session: &Session| {
-                    session.filters.len() < limit && !session.filters.contains_key(&filter)
+                let room = |session: &Session| match session.filters.get(&filter) {
+                    None => session.filters.len() < limit,
+                    Some(wanted) => wanted.needs != needs,
                 };
                 if self.sessions.get(index).is_some_and(room) {
-                    self.begin_subscribing(now, index, None, 0, filter, out);
+                    self.begin_subscribing(now, index, None, 0, (filter, needs), out);
                 }
             }
             return;

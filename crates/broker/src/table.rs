@@ -34,12 +34,24 @@ pub(crate) struct Topic {
     pub(crate) others: u32,
     /// Whether its messages are results of an operator.
     pub(crate) made: bool,
+    /// The contract that it is planned by, where subscribers need more than its own: the strictest.
+    pub(crate) stricter: Option<Box<Contract>>,
 }
 
 /// The first of them lie in the topic itself.
 pub(crate) type Subscribers = SmallVec<[u32; 4]>;
 
 impl Topic {
+    /// The contract that it is planned by: the strictest of its own and of what its subscribers need.
+    pub(crate) fn strict(&self) -> &Contract {
+        self.stricter.as_deref().unwrap_or(&self.contract)
+    }
+
+    /// Sets that.
+    pub(crate) fn set_strict(&mut self, strict: Contract) {
+        self.stricter = (strict != self.contract).then(|| Box::new(strict));
+    }
+
     /// How many subscribers a message is dispatched to, as admission counts them.
     pub(crate) fn receivers(&self) -> u32 {
         self.subscribers.len() as u32 + self.others
@@ -269,6 +281,19 @@ pub(crate) struct Troubles {
     pub(crate) told_short_at: Time,
     pub(crate) short: u64,
     pub(crate) told_short: u64,
+    /// What subscribers have said, all of them together.
+    pub(crate) reported: Reported,
+}
+
+/// What subscribers say of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reported {
+    pub(crate) lost: u64,
+    pub(crate) longest_run: u32,
+    pub(crate) late: u64,
+    /// When the operator was last told of losses and of late messages.
+    pub(crate) told_lost_at: Time,
+    pub(crate) told_late_at: Time,
 }
 
 impl Troubles {

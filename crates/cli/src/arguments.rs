@@ -365,6 +365,15 @@ pub struct SubscribeArguments {
     /// The subscriber's name, which must be its own [default: made up].
     #[arg(long, short = 'i', value_name = "NAME")]
     pub id: Option<String>,
+    /// Messages are needed sooner than their contracts say: from creation to arrival.
+    #[arg(long, value_name = "SPAN")]
+    pub deadline: Option<Span>,
+    /// Fewer may be missed in a row than their contracts say.
+    #[arg(long, value_name = "N")]
+    pub loss: Option<u32>,
+    /// The link class of the way to here [default: as the contracts say].
+    #[arg(long, value_name = "CLASS")]
+    pub link: Option<LinkClass>,
 }
 
 #[derive(Args, Debug)]

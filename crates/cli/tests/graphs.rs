@@ -153,6 +153,40 @@ fn results_that_no_broker_would_carry_are_refused_by_check_and_graph() {
 }
 
 #[test]
+fn messages_that_operators_would_have_no_place_for_are_refused_by_check_and_graph() {
+    let folder = Folder::new();
+    let text = |streams: &str, events: &str| {
+        readme("20ms").replace("streams = 3", streams) + &format!("[processing]\nevents = {events}\n")
+    };
+    folder.write("good.toml", text("streams = 3", "16"));
+    folder.write("bad.toml", text("streams = 12", "16"));
+    folder.write("mended.toml", text("streams = 12", "36"));
+    for command in ["check", "graph"] {
+        folder.run([command, "good.toml"]).must(0, &["turbine/+/rms"]);
+        let words = ["24 messages are under way", "processing.events = 16", "would do"];
+        folder.run([command, "bad.toml"]).must(1, &words);
+        folder.run([command, "mended.toml"]).must(0, &["turbine/+/rms"]);
+    }
+    folder.run(["graph", "good.toml"]).must(0, &["6 messages are under way at once"]);
+}
+
+#[test]
+fn subscribers_that_are_expected_are_counted_each_with_a_connection() {
+    let folder = Folder::new();
+    let topic = |subscribers: &str| {
+        format!(
+            "{COSTS}[[topic]]\nfilter = \"t\"\nperiod = \"20ms\"\ndeadline = \"8ms\"\nloss = 3\n{subscribers}"
+        )
+    };
+    folder.write("one.toml", topic(""));
+    folder.write("few.toml", topic("subscribers = 20\n"));
+    folder.write("many.toml", topic("subscribers = 600\n"));
+    folder.run(["check", "one.toml"]).must(0, &["yes"]);
+    folder.run(["check", "few.toml"]).must(0, &["yes"]);
+    folder.run(["check", "many.toml"]).must(1, &["not schedulable"]);
+}
+
+#[test]
 fn what_a_broker_refuses_for_its_limits_is_refused_by_check() {
     let topic = |more: &str| format!("{COSTS}[[topic]]\nfilter = \"t/+\"\nperiod = \"50ms\"\n{more}");
     let refused = |text: String, words: &[&str]| {

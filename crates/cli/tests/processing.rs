@@ -6,6 +6,7 @@ mod support;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use support::{PATIENT, Pair, wait_for, wait_until};
 use verge::{Publisher, Subscription};
@@ -167,6 +168,94 @@ fn a_module_that_fails_is_counted_and_told_by_cause() {
         "raise the operator's `budget`",
     ] {
         assert!(log.contains(text), "lacks {text}: {log}");
+    }
+}
+
+/// Counts its runs.
+const COUNTS: &str = r#"(module
+    (memory (export "memory") 1)
+    (global $count (mut f64) (f64.const 0))
+    (func (export "verge_abi_version") (result i32) (i32.const 1))
+    (func (export "verge_input") (param i32 i32 i64) (result i32) (i32.const 1024))
+    (func (export "verge_run") (param i64) (result i64)
+        (global.set $count (f64.add (global.get $count) (f64.const 1)))
+        (f64.store (i32.const 0) (global.get $count))
+        (i64.const 8))
+    (func (export "verge_save") (result i64)
+        (f64.store (i32.const 8) (global.get $count))
+        (i64.const 0x800000008))
+    (func (export "verge_restore") (param i32) (result i32)
+        (global.set $count (f64.load (i32.const 1024)))
+        (i32.ne (local.get 0) (i32.const 8))))"#;
+
+/// The reading of a number: high for a while in each hundred.
+fn reading(seq: u64) -> f64 {
+    if (40..90).contains(&(seq % 100)) { 100.0 + (seq % 7) as f64 } else { (seq % 10) as f64 }
+}
+
+/// What the mean over eight readings is that ends with this one.
+fn mean(seq: u64) -> f64 {
+    let readings = || (seq.saturating_sub(7)..=seq).map(reading);
+    readings().sum::<f64>() / readings().count() as f64
+}
+
+#[test]
+fn what_operators_remember_survives_deaths_of_the_primary() {
+    let operator = |name: &str, kind: &str, more: &str| {
+        format!(
+            "[[operator]]\nname = \"{name}\"\nkind = \"{kind}\"\ninputs = [\"p\"]\noutput = \"{name}\"\ncost = \"1ms\"\n{more}"
+        )
+    };
+    let site = support::Site::new(&format!(
+        "{PATIENT}[[topic]]\nfilter = \"p\"\nperiod = \"20ms\"\ndeadline = \"500ms\"\nloss = 0\nretain = 40\n\
+         [[source]]\ntopic = \"p\"\ntype = \"f64\"\n{}{}{}",
+        operator("mean", "average", "window = 8\n"),
+        operator("alarm", "threshold", "above = 50\n"),
+        operator("count", "wasm", "module = \"counts.wasm\"\nanswers = \"always\"\n"),
+    ));
+    site.folder.write("counts.wasm", wat::parse_str(COUNTS).unwrap());
+    let mut pair = Pair::start_on(site);
+    let mut primary = pair.wait_for_protection();
+    let client = pair.site.client();
+    let results = client.subscribe("#").unwrap();
+    let publisher = client.publisher_by_configuration("p").unwrap();
+    let (mut seq, mut got) = (0, BTreeMap::new());
+    let mut publish = |count: u64, got: &mut BTreeMap<(String, u64), f64>| {
+        for _ in 0..count {
+            assert_eq!(publisher.publish(&reading(seq).to_le_bytes()).unwrap(), seq);
+            seq += 1;
+            std::thread::sleep(Duration::from_millis(21));
+            while let Some(message) = results.next_within(Duration::ZERO) {
+                let value = f64::from_le_bytes(message.payload[..8].try_into().unwrap());
+                got.insert((message.topic.to_string(), message.seq), value);
+            }
+        }
+        seq
+    };
+    for _ in 0..3 {
+        // Somewhere in a window, an alarm that is raised, and a count.
+        publish(57, &mut got);
+        pair.kill(primary);
+        publish(30, &mut got);
+        pair.restart(primary);
+        primary = pair.wait_for_protection();
+    }
+    let sent = publish(20, &mut got);
+    for seq in 0..sent {
+        let result = |name: &str| got.get(&(name.to_owned(), seq)).copied();
+        let kept = [result("p"), result("mean"), result("count")];
+        assert_eq!(
+            kept,
+            [Some(reading(seq)), Some(mean(seq)), Some(seq as f64 + 1.0)],
+            "number {seq} of {sent}"
+        );
+        let is_high = |seq: u64| reading(seq) > 50.0;
+        let (raised, before) = (is_high(seq), seq.checked_sub(1).is_some_and(is_high));
+        assert_eq!(
+            result("alarm"),
+            (raised != before).then_some(f64::from(u8::from(raised))),
+            "number {seq}"
+        );
     }
 }
 

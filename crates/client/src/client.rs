@@ -6,7 +6,7 @@ use crate::places::{Places, Reach, keep_asking, reach, reaches, remedy};
 use crate::publisher::{Batch, Publisher};
 use crate::report::NodeReport;
 use crate::subscription::{Account, Message, Subscription, queue};
-use contract::{Contract, Epoch, Span, TopicFilter};
+use contract::{Contract, Epoch, Needs, Span, TopicFilter};
 use endpoint::{BROKERS_MAX, Credentials, Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
@@ -301,10 +301,24 @@ impl Client {
 
     /// Receives the topics of a filter, as an iterator.
     pub fn subscribe(&self, filter: &str) -> Result<Subscription, Error> {
+        self.subscribe_needing(filter, Needs::NONE)
+    }
+
+    /// The same for a subscriber that needs more than the contracts of the topics say: messages sooner, fewer losses in a row, or over a way of
+    /// another link class. Brokers plan each topic by the strictest of those who receive it, and refuse what cannot be kept, with the numbers.
+    /// ```no_run
+    /// use verge::{Client, Needs, Span};
+    /// # fn f(client: &Client) -> Result<(), verge::Error> {
+    /// let needs = Needs { deadline: Some(Span::millis(5)), loss: Some(0), ..Needs::NONE };
+    /// let vibration = client.subscribe_needing("turbine/+/vibration", needs)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe_needing(&self, filter: &str, needs: Needs) -> Result<Subscription, Error> {
         let (sender, receiver) = crossbeam_channel::bounded::<Message>(QUEUE_MESSAGES);
         let dropped = Arc::new(AtomicU64::new(0));
         let handler = queue(sender, receiver.clone(), Arc::clone(&dropped));
-        let number = self.subscribe_with(filter, handler)?;
+        let number = self.begin_subscription(filter, needs, handler)?;
         Ok(Subscription { client: self.clone(), number, receiver, dropped })
     }
 
@@ -315,10 +329,19 @@ impl Client {
         filter: &str,
         handler: impl FnMut(&Delivery<'_>) + Send + 'static,
     ) -> Result<u32, Error> {
+        self.begin_subscription(filter, Needs::NONE, handler)
+    }
+
+    fn begin_subscription(
+        &self,
+        filter: &str,
+        needs: Needs,
+        handler: impl FnMut(&Delivery<'_>) + Send + 'static,
+    ) -> Result<u32, Error> {
         let parsed: TopicFilter = filter.parse().map_err(|error| Error::Topic(format!("{error}")))?;
         let handler: Handler = Box::new(handler);
         let number = self.shared.with(|node, net| {
-            let number = node.with(net, |endpoint, out| endpoint.subscribe(&parsed, out))?;
+            let number = node.with(net, |endpoint, out| endpoint.subscribe_with(&parsed, needs, out))?;
             node.application().handlers.insert(number, handler);
             Some(number)
         })?;

@@ -9,7 +9,7 @@ mod report;
 mod subscription;
 
 pub use client::{Builder, Client, places};
-pub use contract::{Contract, Epoch, LinkClass, Loss, Remedies, Span, Time};
+pub use contract::{Contract, Epoch, LinkClass, Loss, Needs, Remedies, Span, Time};
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
 pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};

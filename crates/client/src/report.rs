@@ -97,7 +97,10 @@ impl NodeReport {
                 ("results_broken", status.results_broken),
                 ("unprocessed", status.unprocessed),
                 ("under_way", status.under_way),
+                ("events_beyond", status.events_beyond),
                 ("relayed_bytes", status.relayed_bytes),
+                ("subscribers_lost", status.subscribers_lost),
+                ("subscribers_late", status.subscribers_late),
                 ("queued", u64::from(status.queued)),
             ],
             latency: status.latency,
@@ -126,6 +129,10 @@ pub struct StreamReport {
     pub publisher: String,
     /// Its contract.
     pub contract: Contract,
+    /// The contract by which it is planned: the strictest of its own and of what its subscribers need.
+    pub strictest: Contract,
+    /// Who needs more than its contract says, and what; empty where nobody does.
+    pub needs: String,
     /// Whether its messages are copied to the backup.
     pub replicate: bool,
     /// Whether the contract is kept, as far as the broker can tell.
@@ -142,6 +149,12 @@ pub struct StreamReport {
     pub longest_run: u32,
     /// Messages dispatched after their deadline.
     pub late: u64,
+    /// What subscribers of Verge's own protocol say that they missed, all of them together.
+    pub subscribers_lost: u64,
+    /// The longest run of those.
+    pub subscribers_longest_run: u32,
+    /// What subscribers say that came to them after its deadline, all of them together.
+    pub subscribers_late: u64,
     /// The latest and the largest time from creation to dispatch.
     pub latency: [Span; 2],
     /// For how long nothing has come, where it is silent.
@@ -154,6 +167,8 @@ impl StreamReport {
             topic: row.topic.to_owned(),
             publisher: row.publisher.to_owned(),
             contract: row.contract,
+            strictest: row.strictest,
+            needs: row.needs.to_owned(),
             replicate: row.replicate,
             state: row.state,
             concern: row.concern,
@@ -162,6 +177,9 @@ impl StreamReport {
             lost: row.lost,
             longest_run: row.longest_run,
             late: row.late,
+            subscribers_lost: row.subscribers_lost,
+            subscribers_longest_run: row.subscribers_longest_run,
+            subscribers_late: row.subscribers_late,
             latency: row.latency,
             silence: row.silence,
         }

@@ -61,14 +61,27 @@ impl Costs {
     }
 }
 
+/// What operators do with the messages of a topic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Processing {
+    /// There are none for it.
+    #[default]
+    Nothing,
+    /// They make results of each message alone.
+    Results,
+    /// Some of them remember, so that messages must come to them in their order, also after a fail-over: none is left for publishers to send
+    /// again while later ones have been copied.
+    Memories,
+}
+
 /// What admission concluded for one topic; the broker plans every message by it. What every message needs comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Plan {
     /// Whether the topic's messages need a copy on the backup (F3).
     pub replicate: bool,
-    /// Whether operators process the messages.
-    pub processed: bool,
+    /// What operators do with the messages.
+    pub processed: Processing,
     /// The deadlines that a message's creation time is added to (F6, F7).
     pub pseudo: timing::PseudoDeadlines,
     /// `D^d`, with the configured worst `ΔPB`.
@@ -230,12 +243,12 @@ impl Admission {
 
     /// Step one: the bounds of the topic by itself.
     pub fn plan(&self, contract: &Contract) -> Result<Plan, Refusal> {
-        self.plan_processed(contract, false)
+        self.plan_processed(contract, Processing::Nothing)
     }
 
     /// The same where operators may process the messages. A processed message is settled when its last result has been
     /// dispatched, for which no bound is given here; so a copy is never needless, unless nothing is promised.
-    pub fn plan_processed(&self, contract: &Contract, processed: bool) -> Result<Plan, Refusal> {
+    pub fn plan_processed(&self, contract: &Contract, processed: Processing) -> Result<Plan, Refusal> {
         let plan = self.bounds(contract, processed)?;
         if Mutant::AdmitAnything.is_on() {
             return Ok(plan);
@@ -324,7 +337,7 @@ impl Admission {
         self.load.overload(&self.supply)
     }
 
-    fn bounds(&self, contract: &Contract, processed: bool) -> Result<Plan, Refusal> {
+    fn bounds(&self, contract: &Contract, processed: Processing) -> Result<Plan, Refusal> {
         contract.check()?;
         let link = self.links.delay(contract.link).ok_or(Refusal::UnknownLink(contract.link))?;
         let upstream = self.delays.publisher_to_broker;
@@ -333,10 +346,11 @@ impl Admission {
         let settled = if contract.confirm { link.confirmation } else { Span::ZERO };
         // Where every message is dispatched before even the first of all copies would be due, none is needed.
         let needless = timing::replication_is_needless(dispatch, replication, settled);
-        let replicate = !needless || (processed && !replication.is_forever());
+        let processes = processed != Processing::Nothing;
+        let replicate = !needless || (processes && !replication.is_forever());
         let pseudo = timing::pseudo_deadlines(contract, link.to_subscriber, &self.delays);
         let mut plan = Plan { dispatch, replication, pseudo, replicate, processed, lazy: None };
-        if let Some(lazy) = self.lazy.filter(|_| replicate) {
+        if let Some(lazy) = self.lazy.filter(|_| replicate && processed != Processing::Memories) {
             plan.lazy = lazy.plan(contract, upstream, &self.delays);
         }
         if let Some(LazyPlan { every, .. }) = plan.lazy {
@@ -381,7 +395,13 @@ impl Admission {
     }
 
     /// Whether the contract would be admitted now.
-    fn would_admit(&self, load: &mut Load, contract: &Contract, subscribers: u32, processed: bool) -> bool {
+    fn would_admit(
+        &self,
+        load: &mut Load,
+        contract: &Contract,
+        subscribers: u32,
+        processed: Processing,
+    ) -> bool {
         let Ok(plan) = self.bounds(contract, processed) else { return false };
         if plan.dispatch < Span::ZERO || plan.replication < Span::ZERO {
             return false;
@@ -394,7 +414,7 @@ impl Admission {
     }
 
     /// For each term, the smallest change that would be admitted with the other terms as they are.
-    fn remedies(&self, contract: &Contract, subscribers: u32, processed: bool) -> Remedies {
+    fn remedies(&self, contract: &Contract, subscribers: u32, processed: Processing) -> Remedies {
         let mut load = self.load.clone();
         let mut admits =
             |candidate: &Contract| self.would_admit(&mut load, candidate, subscribers, processed);

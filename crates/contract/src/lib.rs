@@ -8,6 +8,7 @@ mod lazy;
 mod looks;
 mod mutant;
 pub mod names;
+mod needs;
 pub mod rounds;
 mod terms;
 mod time;
@@ -22,7 +23,8 @@ pub use lazy::{Every, Lazy, LazyPlan};
 #[cfg(debug_assertions)]
 pub use looks::looks;
 pub use mutant::Mutant;
+pub use needs::Needs;
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};
-pub use timing::{Delays, Links};
+pub use timing::{Delays, LinkDelay, Links};
 pub use topic::{TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX, TopicError, TopicFilter, TopicName, check_name};

@@ -88,6 +88,12 @@ pub enum Mutant {
     TrustClock,
     /// A backup lets nobody through to the primary.
     LetNobodyThrough,
+    /// A backup does not take over what operators remember.
+    ForgetMemories,
+    /// A subscriber does not tell the primary what came late or not at all.
+    TellNoTroubles,
+    /// A broker judges what it sends when it is written into a buffer, not when it has left.
+    JudgeBeforeLeaving,
     /// A subscriber counts no losses.
     CountNoLosses,
     /// Lazy copies begin without a budget, and late by the fail-over time.

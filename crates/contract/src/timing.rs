@@ -41,8 +41,9 @@ impl Default for Delays {
 /// The delays of one class of links to subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkDelay {
-    /// `ΔBS`: from the broker to a subscriber. A *lower* bound: it decides how late a dispatch may start, and an
-    /// estimate above the truth would let urgent local messages be overtaken for nothing.
+    /// `ΔBS`: from the broker to a subscriber. It decides how late a dispatch may start. The source takes a *lower* bound, for an
+    /// estimate above the truth lets urgent local messages be overtaken for nothing. A deadline is kept at the subscriber where
+    /// the way takes no longer than this, so brokers say where it does.
     pub to_subscriber: Span,
     /// From dispatch until the subscriber's confirmation is back. An *upper* bound; used by confirmed topics only.
     pub confirmation: Span,

@@ -133,6 +133,11 @@ impl BrokerLink {
         self.numbers.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
     }
 
+    /// The broker's number for a stream of ours.
+    pub(crate) fn number_of(&self, stream: u32) -> Option<u32> {
+        self.numbers.iter().position(|bound| *bound == stream).map(|number| number as u32)
+    }
+
     /// Binds the broker's number, which the caller has checked against the limit of streams.
     pub(crate) fn bind(&mut self, number: u32, stream: Option<u32>) {
         let index = number as usize;

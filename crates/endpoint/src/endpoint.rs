@@ -16,7 +16,8 @@ use crate::publication::{AdvertiseError, Publication, PublicationState, PublishE
 use crate::settings::{BROKERS_MAX, Settings};
 use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
-use contract::{Contract, Filters, Mutant, NodeId, Reign, Span, Time, TopicFilter, names};
+use crate::witness::{TROUBLES_MAX, Untold, Witness, certain};
+use contract::{Contract, Filters, Mutant, Needs, NodeId, Reign, Span, Time, TopicFilter, names};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt;
@@ -146,6 +147,7 @@ pub struct Endpoint {
     by_name: BTreeMap<(Box<str>, Box<str>), u32>,
     /// The streams of each topic.
     by_topic: BTreeMap<Box<str>, Vec<u32>>,
+    witness: Witness,
 }
 
 /// Places of [`Endpoint::free`].
@@ -174,6 +176,7 @@ impl Endpoint {
             inbound: Vec::new(),
             by_name: BTreeMap::new(),
             by_topic: BTreeMap::new(),
+            witness: Witness::default(),
         }
     }
 
@@ -385,13 +388,26 @@ impl Endpoint {
 
     /// Begins to receive the topics of a filter. `None` if the limit of subscriptions is reached.
     pub fn subscribe(&mut self, filter: &TopicFilter, out: &mut impl Outputs) -> Option<u32> {
-        let subscription = Subscription { filter: filter.clone(), answered: false, declined: 0 };
+        self.subscribe_with(filter, Needs::NONE, out)
+    }
+
+    /// The same for a subscriber that needs more than the contracts of the topics say. Where that cannot be kept, it is refused.
+    pub fn subscribe_with(
+        &mut self,
+        filter: &TopicFilter,
+        needs: Needs,
+        out: &mut impl Outputs,
+    ) -> Option<u32> {
+        let subscription = Subscription { filter: filter.clone(), needs, answered: false, declined: 0 };
         let limit = self.settings.limits.subscriptions;
         let number = place(&mut self.subscriptions, &mut self.free[SUBSCRIPTIONS], subscription, limit)?;
         self.by_filter.change(filter.as_str(), |numbers| numbers.push(number));
-        self.each_inbound(filter, |inbound| inbound.subscriptions.push(number));
+        self.each_inbound(filter, |inbound| {
+            inbound.subscriptions.push(number);
+            inbound.due = inbound.due.min(needs.of(&inbound.contract).deadline);
+        });
         for link in self.brokers.iter().filter_map(BrokerLink::up) {
-            out.send(link, &Frame::Subscribe { number, filter: filter.as_str() });
+            out.send(link, &Frame::Subscribe { number, needs, filter: filter.as_str() });
         }
         Some(number)
     }
@@ -403,10 +419,22 @@ impl Endpoint {
             self.free[SUBSCRIPTIONS].push(Reverse(number));
             self.by_filter.change(filter.as_str(), |numbers| numbers.retain(|other| *other != number));
             self.each_inbound(&filter, |inbound| inbound.subscriptions.retain(|other| *other != number));
+            self.find_due(&filter);
         }
         for link in self.brokers.iter().filter_map(BrokerLink::up) {
             out.send(link, &Frame::Unsubscribe { number });
         }
+    }
+
+    /// When messages of a filter's topics are due, after a subscription has gone.
+    fn find_due(&mut self, filter: &TopicFilter) {
+        let needs = self.needs();
+        self.each_inbound(filter, |inbound| inbound.due = due(inbound, &needs));
+    }
+
+    /// By the number of the subscription.
+    fn needs(&self) -> Vec<Needs> {
+        self.subscriptions.iter().map(|slot| slot.as_ref().map_or(Needs::NONE, |one| one.needs)).collect()
     }
 
     /// Changes every stream whose topic a filter means.
@@ -580,6 +608,7 @@ impl Endpoint {
             });
         let reached = reached.fold(0, |all, one| all | one);
         let mut given_up = 0_u32;
+        let mut polled = None;
         for (index, broker) in self.brokers.iter_mut().enumerate() {
             if let Connection::Down { retry_at } = &mut broker.connection {
                 // A clock that went back must not keep us from trying.
@@ -600,6 +629,9 @@ impl Endpoint {
             match broker.poll(now, poll, misses) {
                 Ok(Some(number)) => {
                     out.send(link, &Frame::Poll { number });
+                    if self.primary == Some(PeerIndex(index as u8)) {
+                        polled = Some((index, link, number));
+                    }
                     if broker.up().is_some() && Comparison::is_due(number) {
                         out.send(link, &Frame::ClockRequest { sent: now, known: broker.clock.known() });
                     }
@@ -614,6 +646,9 @@ impl Endpoint {
                     given_up |= 1 << index;
                 }
             }
+        }
+        if let Some((index, link, number)) = polled {
+            self.tell_what_came(index, link, number, out);
         }
         // Closing takes as long as what was written has time to leave, and nobody waits for that.
         for index in (0..self.brokers.len()).filter(|index| given_up >> index & 1 == 1) {
@@ -630,6 +665,35 @@ impl Endpoint {
         }
         self.see_to_ways(now, out);
         self.catch_up(out);
+    }
+
+    /// Since when something that a stream missed, or that came late, waits to be told to the primary that is followed.
+    pub fn untold_since(&self) -> Option<Time> {
+        let (primary, _) = self.primary_link()?;
+        let known = |index: &&u32| self.brokers[primary].number_of(**index).is_some();
+        let waiting = self.witness.troubled.iter().filter(known);
+        waiting.filter_map(|index| self.inbound.get(*index as usize)?.untold.listed).min()
+    }
+
+    /// Tells the primary what has come, with the poll of this number.
+    fn tell_what_came(&mut self, broker: usize, link: LinkId, poll: u64, out: &mut impl Outputs) {
+        if Mutant::TellNoTroubles.is_on() {
+            return;
+        }
+        for received in self.witness.take_received(poll) {
+            out.send(link, &Frame::Received(received));
+        }
+        for _ in 0..TROUBLES_MAX.min(self.witness.troubled.len()) {
+            let Some(index) = self.witness.troubled.pop_front() else { return };
+            let Some(inbound) = self.inbound.get_mut(index as usize) else { continue };
+            match self.brokers[broker].number_of(index) {
+                Some(number) => out.send(link, &Frame::Trouble(inbound.take_trouble(number))),
+                // Nobody asks for it any more.
+                None if inbound.subscriptions.is_empty() => drop(inbound.take_trouble(0)),
+                // This primary has not named it yet.
+                None => self.witness.troubled.push_back(index),
+            }
+        }
     }
 
     /// The way to be dialed next, and when: there has been no primary for longer than a fail-over takes, and a broker stands by for one.
@@ -756,8 +820,8 @@ impl Endpoint {
         let asked = self.succession != succession && self.primary == Some(PeerIndex(index as u8));
         for (number, subscription) in self.subscriptions.iter().enumerate() {
             if let Some(subscription) = subscription.as_ref().filter(|known| known.answered || !asked) {
-                let filter = subscription.filter.as_str();
-                out.send(link, &Frame::Subscribe { number: number as u32, filter });
+                let (needs, filter) = (subscription.needs, subscription.filter.as_str());
+                out.send(link, &Frame::Subscribe { number: number as u32, needs, filter });
             }
         }
         self.catch_up(out);
@@ -841,10 +905,8 @@ impl Endpoint {
             let missing = |known: &&mut Subscription| !known.answered || known.declined & bit != 0;
             if let Some(subscription) = subscription.as_mut().filter(missing) {
                 subscription.declined &= !bit;
-                out.send(
-                    link,
-                    &Frame::Subscribe { number: number as u32, filter: subscription.filter.as_str() },
-                );
+                let (needs, filter) = (subscription.needs, subscription.filter.as_str());
+                out.send(link, &Frame::Subscribe { number: number as u32, needs, filter });
             }
         }
     }
@@ -938,6 +1000,7 @@ impl Endpoint {
 
     /// A broker names a stream.
     fn learn(&mut self, broker: usize, announce: &Announce<'_>, reigns: bool) {
+        let needs = self.needs();
         let limit = self.settings.limits.streams;
         if announce.stream as usize >= limit {
             return;
@@ -955,29 +1018,36 @@ impl Endpoint {
                 inbound.tally.close();
                 inbound.tally.begin_anew(announce.next_seq);
                 (inbound.incarnation, inbound.contract) = (announce.incarnation, announce.contract);
+                inbound.class = announce.class;
+                inbound.due = due(inbound, &needs);
                 // What the other broker still sends of the life before is not of this one.
                 self.brokers.iter_mut().for_each(|broker| broker.unbind(index));
             }
-            Some(_) => {}
+            Some(inbound) => inbound.class = announce.class,
             None if there >= limit => return,
             None => {
                 let mut matching: Vec<u32> = Vec::new();
                 self.by_filter.each(announce.topic, |numbers| matching.extend(numbers));
                 matching.sort_unstable();
-                let inbound = Inbound {
+                let mut inbound = Inbound {
                     topic: announce.topic.into(),
                     publisher: announce.publisher.into(),
                     incarnation: announce.incarnation,
                     contract: announce.contract,
+                    due: announce.contract.deadline,
+                    class: announce.class,
                     tally: Tally::new(announce.next_seq, announce.gapless),
                     late: 0,
+                    untold: Untold::default(),
                     subscriptions: matching,
                 };
+                inbound.due = due(&inbound, &needs);
                 self.inbound.push(inbound);
                 self.by_topic.entry(announce.topic.into()).or_default().push(index);
                 self.by_name.insert(key, index);
             }
         }
+        self.witness.expect(announce.class);
         self.brokers[broker].bind(announce.stream, Some(index));
     }
 
@@ -989,6 +1059,7 @@ impl Endpoint {
         messages: Messages<'_>,
         out: &mut impl Outputs,
     ) {
+        let too_long = certain(self.brokers[broker].clock.known());
         for message in messages {
             let Some(index) = self.brokers[broker].stream(message.stream) else { continue };
             if message.flags.contains(MessageFlags::CONFIRM) {
@@ -996,11 +1067,16 @@ impl Endpoint {
             }
             let inbound = &mut self.inbound[index as usize];
             let settle = self.settings.settle(&inbound.contract);
-            let Arrival::Fresh { reordered } = inbound.tally.arrive(now, message.seq, settle) else {
-                continue;
-            };
+            let arrival = inbound.tally.arrive(now, message.seq, settle);
+            if inbound.tally.has_untold() {
+                self.witness.list(now, index, inbound);
+            }
+            let Arrival::Fresh { reordered } = arrival else { continue };
             let latency = now.since(message.created);
-            let late = latency > inbound.contract.deadline && !Mutant::CallNothingLate.is_on();
+            if !message.flags.contains(MessageFlags::RESEND) {
+                self.witness.sees(now, index, inbound, (latency - too_long).max(Span::ZERO));
+            }
+            let late = latency > inbound.due && !Mutant::CallNothingLate.is_on();
             inbound.late += u64::from(late);
             out.deliver(&Delivery {
                 topic: &inbound.topic,
@@ -1069,6 +1145,12 @@ impl Publication {
             out.send_message(link, MessageKind::Publish, &message);
         }
     }
+}
+
+/// When messages of a stream are due. `needs`: by the number of the subscription.
+fn due(inbound: &Inbound, needs: &[Needs]) -> Span {
+    let own = inbound.subscriptions.iter().filter_map(|number| needs.get(*number as usize));
+    own.map(|needs| needs.of(&inbound.contract).deadline).min().unwrap_or(inbound.contract.deadline)
 }
 
 /// What is said on a way that is not needed. It is no leave: the client's session goes on.

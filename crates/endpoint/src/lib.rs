@@ -7,6 +7,7 @@ mod publication;
 mod settings;
 mod subscription;
 mod tally;
+mod witness;
 
 pub use endpoint::{Asked, Endpoint, Outputs, Reigning, Unfit};
 pub use publication::{AdvertiseError, PublicationState, PublishError};

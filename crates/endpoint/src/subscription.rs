@@ -1,7 +1,8 @@
 //! The receiving end: subscriptions, and the streams that come of them.
 
 use crate::tally::Tally;
-use contract::{Contract, Span, Time, TopicFilter};
+use crate::witness::Untold;
+use contract::{Contract, Needs, Span, Time, TopicFilter};
 
 /// One message for the application.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,7 @@ pub struct StreamAccount<'a> {
 #[derive(Clone)]
 pub(crate) struct Subscription {
     pub(crate) filter: TopicFilter,
+    pub(crate) needs: Needs,
     /// Whether a primary has answered.
     pub(crate) answered: bool,
     /// The brokers that could not take note of it on their present connection, one bit each.
@@ -67,8 +69,13 @@ pub(crate) struct Inbound {
     pub(crate) publisher: Box<str>,
     pub(crate) incarnation: u64,
     pub(crate) contract: Contract,
+    /// When messages are due here: the earliest of what its contract says and its subscriptions need.
+    pub(crate) due: Span,
+    /// The primary's number for the class of the contract.
+    pub(crate) class: u16,
     pub(crate) tally: Tally,
     pub(crate) late: u64,
+    pub(crate) untold: Untold,
     pub(crate) subscriptions: Vec<u32>,
 }
 

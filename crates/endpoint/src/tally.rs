@@ -40,6 +40,8 @@ pub struct Tally {
     duplicates: u64,
     lost: u64,
     longest_run: u64,
+    /// Messages lost since [`Tally::take_untold`], and the longest run of them.
+    untold: [u64; 2],
     /// Whether every number is used, so that a missing one is a loss.
     gapless: bool,
 }
@@ -57,6 +59,7 @@ impl Tally {
             duplicates: 0,
             lost: 0,
             longest_run: 0,
+            untold: [0; 2],
             gapless,
         }
     }
@@ -79,6 +82,16 @@ impl Tally {
     /// The longest run of consecutive losses.
     pub fn longest_run(&self) -> u64 {
         self.longest_run
+    }
+
+    /// Whether messages were lost since [`Tally::take_untold`].
+    pub(crate) fn has_untold(&self) -> bool {
+        self.untold[0] > 0
+    }
+
+    /// How many messages were lost since this was last asked, and the longest run of them.
+    pub(crate) fn take_untold(&mut self) -> [u64; 2] {
+        std::mem::take(&mut self.untold)
     }
 
     /// The number after the highest that has come.
@@ -202,6 +215,7 @@ impl Tally {
         }
         self.lost = self.lost.saturating_add(run);
         self.longest_run = self.longest_run.max(run);
+        self.untold = [self.untold[0].saturating_add(run), self.untold[1].max(run)];
     }
 
     fn has(&self, seq: u64) -> bool {

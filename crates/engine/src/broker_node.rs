@@ -101,6 +101,17 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) refilling: Option<Refilling>,
     pub(crate) commands: Commands,
     tidied: Tidied,
+    kept: KeptFor,
+}
+
+/// For whom what operators remember is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct KeptFor {
+    /// Whether this broker reigns.
+    reigns: bool,
+    backup: Option<LinkId>,
+    /// Whether the backup waits for what operators remember.
+    waits: bool,
 }
 
 /// When memory was last looked at, and how much messages had.
@@ -154,6 +165,7 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             refilling: None,
             commands: Commands::new(),
             tidied: Tidied::default(),
+            kept: KeptFor::default(),
         }
     }
 }
@@ -171,8 +183,18 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     }
 
     fn serving<H: Rules>(self, gateway: Option<Box<Gateway<H>>>) -> BrokerNode<R, O, H> {
-        let BrokerNode { broker, reporter, operators, gate, relay, complained_at, commands, tidied, .. } =
-            self;
+        let BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gate,
+            relay,
+            complained_at,
+            commands,
+            tidied,
+            kept,
+            ..
+        } = self;
         let refilling = None;
         BrokerNode {
             broker,
@@ -185,6 +207,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             refilling,
             commands,
             tidied,
+            kept,
         }
     }
 
@@ -275,6 +298,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
     /// Publishes some of what operators have made, and settles the messages with which they are done. Returns whether there may be more.
     fn take_results(&mut self, now: Time, net: &mut impl Effects) -> bool {
+        self.keep_memories(now, net);
         let (broker, mut wired) = self.wired(net);
         let mut taken = 0;
         while taken < RESULTS_PER_PORTION {
@@ -289,6 +313,31 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             broker.processed(receipt, &mut wired);
         }
         taken == RESULTS_PER_PORTION
+    }
+
+    /// Gives the backup what operators remember. What was made of it in the turns before has left by now.
+    fn keep_memories(&mut self, now: Time, net: &mut impl Effects) {
+        let (reigns, backup) = (self.broker.is_primary(), self.broker.backup_link());
+        if self.kept.reigns && !reigns {
+            self.operators.step_down(now);
+        }
+        if self.kept.backup != backup {
+            self.operators.keep_for(backup.is_some());
+        }
+        self.kept = KeptFor { reigns, backup, ..self.kept };
+        while let Some(kept) = self.operators.next_kept() {
+            if let Some(link) = backup {
+                net.send(link, &Frame::Memory { instance: &kept.instance, picture: &kept.picture });
+            }
+        }
+        let (broker, wired) = self.wired(net);
+        while let Some(unkept) = wired.operators.next_unkept(now, wired.reporter) {
+            broker.endanger_results(now, &unkept.outputs);
+        }
+        let waits = backup.is_some() && !self.operators.is_kept();
+        if std::mem::replace(&mut self.kept.waits, waits) && !waits {
+            self.broker.told_memories();
+        }
     }
 
     /// What its store holds may be old: it does not hurry to reign before its partner has been asked.
@@ -498,7 +547,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
             return Time::ZERO;
         }
         let gateway = self.gateway.as_ref().map_or(Time::NEVER, |gateway| gateway.next_deadline());
-        self.broker.next_deadline().min(gateway)
+        self.broker.next_deadline().min(gateway).min(self.operators.next_deadline())
     }
 }
 
@@ -587,6 +636,14 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         if let Some(gateway) = &mut self.gateway {
             gateway.given_up(stream, seq, self.net);
         }
+    }
+
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+        self.operators.recall(now, instance, picture, ours);
+    }
+
+    fn has_told_memories(&self) -> bool {
+        self.operators.is_kept()
     }
 
     fn learn(&mut self, _now: Time, records: &[u8]) {

@@ -2,12 +2,12 @@
 
 use crate::broker_node::Reporter;
 use broker::{FAILING_MAX, Failing, FailureCause, OTHERS, Outcome, Processed, Processing, Survey};
-use contract::{Receipt, Span, Time};
+use contract::{Mutant, Receipt, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 use stream::{
-    Cause, Change, Counts, Crew, Event, Fault, GraphError, GraphSpec, Marks, Number, OperatorRow, Output,
-    Overdue, Product, Router, SharedFactory, Supply,
+    Bound, Cause, Change, Counts, Crew, Event, Fault, GraphError, GraphSpec, Kept, Marks, Number,
+    OperatorRow, Output, Overdue, Product, Router, SharedFactory, Supply, Unkept,
 };
 use wire::{LevelStatus, LevelStatuses, MessageFlags, OperatorStatus, OperatorStatuses};
 
@@ -33,6 +33,42 @@ pub trait Operators {
 
     /// The next result. What it is made of is kept until its lineage is released.
     fn next_result(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Made>;
+
+    /// Somebody who keeps what operators remember has come, or nobody is there any more.
+    fn keep_for(&mut self, somebody: bool) {
+        let _ = somebody;
+    }
+
+    /// Whether whoever has just come has been told everything that operators remember.
+    fn is_kept(&self) -> bool {
+        true
+    }
+
+    /// What an instance remembers, to be sent to whoever keeps it.
+    fn next_kept(&mut self) -> Option<Kept> {
+        None
+    }
+
+    /// An instance of which it cannot be said what it remembers.
+    fn next_unkept(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Unkept> {
+        let _ = (now, reporter);
+        None
+    }
+
+    /// What an instance is to remember. `ours`: our numbers for the streams of whoever says so.
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+        let _ = (now, instance, picture, ours);
+    }
+
+    /// This broker does not reign any more.
+    fn step_down(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// When there is something to do although nothing comes.
+    fn next_deadline(&self) -> Time {
+        Time::NEVER
+    }
 
     /// Whether everything that could be done has been.
     fn is_idle(&self) -> bool;
@@ -78,6 +114,19 @@ pub struct Processor<C> {
     /// Results that are being published, by lineage.
     kept: Vec<Option<Event>>,
     free: Vec<u32>,
+    told: ToldOfEvents,
+}
+
+/// What was last told of events.
+#[derive(Clone, Copy, Debug, Default)]
+struct ToldOfEvents {
+    /// When, and how many had been made beyond what is kept.
+    at: Time,
+    beyond: u64,
+    /// When an instance was last named whose memory could not be copied.
+    unkept_at: Time,
+    /// How many messages may be under way at once by what was said of topics.
+    needed: u64,
 }
 
 /// A result, and where it is to be published.
@@ -124,7 +173,18 @@ const TELL_EVERY: Span = Span::secs(60);
 impl<C: Crew> Processor<C> {
     /// Without graphs. `levels`: how many there are. `limit`: messages that may be under way at once.
     pub fn new(factory: SharedFactory, levels: u8, limit: usize, crew: C) -> Processor<C> {
-        Processor { router: Router::new(factory, levels, limit), crew, kept: Vec::new(), free: Vec::new() }
+        Processor {
+            router: Router::new(factory, levels, limit),
+            crew,
+            kept: Vec::new(),
+            free: Vec::new(),
+            told: ToldOfEvents::default(),
+        }
+    }
+
+    /// From one picture of what an instance remembers to the next.
+    pub fn set_interval(&mut self, interval: Span) {
+        self.router.set_interval(interval);
     }
 
     /// Changes the graphs; see [`Router::change`]. The broker has to bind its topics anew.
@@ -149,6 +209,24 @@ impl<C: Crew> Processor<C> {
 }
 
 impl<C: Crew> Processor<C> {
+    /// Tells the operator that more events are in use than graphs keep, or that there will be.
+    fn tell_of_events(&mut self, now: Time, reporter: &mut impl Reporter) {
+        let beyond = self.router.beyond();
+        let (needed, permitted) = self.router.needed();
+        if needed != self.told.needed {
+            self.told.needed = needed;
+            if needed > permitted {
+                reporter.report(&broker::Event::EventsShort { needed, permitted });
+            }
+        }
+        let recent = self.told.at <= now && now < self.told.at + TELL_EVERY;
+        if beyond != self.told.beyond && !recent {
+            let more = beyond - self.told.beyond;
+            (self.told.at, self.told.beyond) = (now, beyond);
+            reporter.report(&broker::Event::EventsBeyond { events: more });
+        }
+    }
+
     /// A level without its operators.
     fn level(&self, level: u8) -> LevelStatus {
         let strain = self.crew.strain(level);
@@ -204,7 +282,8 @@ fn note(failing: &mut Vec<Failing>, name: &str, faults: [u64; 3]) {
 impl<C: Crew> Operators for Processor<C> {
     fn bind(&mut self, topic: &str) -> Option<Processing> {
         let bound = self.router.bind(topic, &mut self.crew)?;
-        Some(Processing { handle: bound.handle, within: bound.within })
+        let Bound { handle, within, remembers } = bound;
+        Some(Processing { handle, within, remembers })
     }
 
     fn unbind(&mut self, handle: u32) {
@@ -240,6 +319,8 @@ impl<C: Crew> Operators for Processor<C> {
                     let operator = &*operator;
                     reporter.report(&broker::Event::OperatorOverdue { operator, level, limit, replaced });
                 }
+                self.tell_of_events(now, reporter);
+                self.router.tend_pictures(now, &mut self.crew);
                 return None;
             };
             match product {
@@ -275,8 +356,55 @@ impl<C: Crew> Operators for Processor<C> {
                     });
                 }
                 Product::Fault { .. } => {}
+                Product::Overran { operator, took, cost, .. } => {
+                    let operator = &*operator;
+                    reporter.report(&broker::Event::OperatorSlow { operator, took, cost });
+                }
+                Product::Saved { place, ticket, memory } => {
+                    self.router.saved(place, ticket, memory, &mut self.crew);
+                }
             }
         }
+    }
+
+    fn keep_for(&mut self, somebody: bool) {
+        self.router.want_pictures(somebody, &mut self.crew);
+        if somebody {
+            self.router.retake_pictures();
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.router.is_kept()
+    }
+
+    fn next_kept(&mut self) -> Option<Kept> {
+        self.router.next_kept()
+    }
+
+    fn next_unkept(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Unkept> {
+        let unkept = self.router.next_unkept()?;
+        let recent = self.told.unkept_at <= now && now < self.told.unkept_at + TELL_EVERY;
+        if !recent {
+            self.told.unkept_at = now;
+            let (operator, reason) = (&*unkept.operator, &*unkept.fault.to_string());
+            reporter.report(&broker::Event::OperatorForgets { operator, reason });
+        }
+        Some(unkept)
+    }
+
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+        if !Mutant::ForgetMemories.is_on() {
+            self.router.recall(now, instance, picture, ours, &mut self.crew);
+        }
+    }
+
+    fn step_down(&mut self, now: Time) {
+        self.router.step_down(now, &mut self.crew);
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.router.next_deadline()
     }
 
     fn is_idle(&self) -> bool {
@@ -284,7 +412,11 @@ impl<C: Crew> Operators for Processor<C> {
     }
 
     fn survey(&self, wanted: Range<u32>) -> Survey {
-        let mut survey = Survey { under_way: self.router.under_way() as u64, ..Survey::default() };
+        let mut survey = Survey {
+            under_way: self.router.under_way() as u64,
+            events_beyond: self.router.beyond(),
+            ..Survey::default()
+        };
         let mut levels: Vec<LevelStatus> = (0..self.router.levels()).map(|level| self.level(level)).collect();
         for (number, row) in (0_u32..).zip(self.router.rows()) {
             survey.operators += 1;
@@ -315,8 +447,9 @@ mod tests {
     use super::*;
     use stream::{
         BuiltIn, ConsumerSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, Place, Route,
-        Station, Strain, SupplierSpec, Violation,
+        Station, Strain, Streams, SupplierSpec, Violation,
     };
+    use wire::Message;
 
     /// Runs nothing, and says that it has refused something in level 1.
     struct Idle;
@@ -327,6 +460,8 @@ mod tests {
         fn offer(&mut self, _route: Route, _event: Event) -> bool {
             true
         }
+        fn save(&mut self, _place: Place, _ticket: u32) {}
+        fn restore(&mut self, _place: Place, _memory: Vec<u8>, _streams: Streams) {}
         fn collect(&mut self) -> Option<Product> {
             None
         }
@@ -386,6 +521,70 @@ mod tests {
         assert_eq!(names, ["same[0]", "same[1]", "same[2]", "same[3]", "same[4]"]);
         assert!(processor.survey(0..0).rows.is_empty(), "none asked for");
         assert!(processor.survey(0..2).failing.is_empty(), "none has failed");
+    }
+
+    #[derive(Default)]
+    struct Heard(Vec<String>);
+
+    impl Reporter for Heard {
+        fn report(&mut self, event: &broker::Event<'_>) {
+            self.0.push(event.kind().to_owned());
+        }
+    }
+
+    #[test]
+    fn more_messages_than_may_be_under_way_are_told_before_the_first_is_lost() {
+        let mut processor = Processor::new(Arc::new(BuiltIn), 3, 16, Idle);
+        processor.change(vec![spec()]).unwrap();
+        let (mut heard, now) = (Heard::default(), Time(1_000_000_000_000));
+        let handles: Vec<u32> =
+            (0..16).map(|number| processor.bind(&format!("t/{number}")).unwrap().handle).collect();
+        assert!(processor.next_result(now, &mut heard).is_none());
+        assert_eq!(heard.0, [""; 0], "one for each topic, since no deadline is said");
+        processor.bind("t/16").unwrap();
+        (0..2).for_each(|_| assert!(processor.next_result(now, &mut heard).is_none()));
+        assert_eq!(heard.0, ["events_short"], "once");
+        handles.iter().for_each(|handle| processor.unbind(*handle));
+        assert_eq!(processor.router().needed(), (1, 16));
+    }
+
+    #[test]
+    fn events_beyond_what_is_kept_are_counted_and_told_once_in_a_while() {
+        let mut graph = spec();
+        graph.suppliers[0].validity = Span::millis(2);
+        let mut processor = Processor::new(Arc::new(BuiltIn), 3, 16, Holds(Vec::new()));
+        processor.change(vec![graph]).unwrap();
+        let handle = processor.bind("t/0").unwrap().handle;
+        let (mut heard, now) = (Heard::default(), Time(1_000_000_000_000));
+        for seq in 0..8 {
+            let message = Message { stream: 0, flags: MessageFlags::NONE, seq, created: now, payload: b"x" };
+            let processed = Processed { receipt: Receipt::default(), incarnation: 0, message: &message };
+            assert!(processor.process(handle, &processed));
+            assert!(processor.next_result(now, &mut heard).is_none());
+        }
+        let ring = processor.router().graphs().next().unwrap().suppliers[0].ring as u64;
+        assert_eq!(processor.survey(0..0).events_beyond, 8 - ring);
+        assert_eq!(heard.0, ["events_beyond"]);
+    }
+
+    /// Keeps every event and never runs.
+    struct Holds(Vec<Event>);
+
+    impl Crew for Holds {
+        fn add(&mut self, _station: Box<Station>) {}
+        fn remove(&mut self, _place: Place) {}
+        fn offer(&mut self, _route: Route, event: Event) -> bool {
+            self.0.push(event);
+            true
+        }
+        fn save(&mut self, _place: Place, _ticket: u32) {}
+        fn restore(&mut self, _place: Place, _memory: Vec<u8>, _streams: Streams) {}
+        fn collect(&mut self) -> Option<Product> {
+            None
+        }
+        fn is_idle(&self) -> bool {
+            true
+        }
     }
 
     #[test]

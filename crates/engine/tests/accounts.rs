@@ -58,10 +58,10 @@ fn late_messages_are_counted_each_and_told_once_per_second() {
     (0..5).for_each(|_| plant.publish_late(number));
     assert_eq!(plant.class("t/#").missed, 5);
     assert_eq!(plant.class("other"), ClassCounts::default());
-    assert_eq!(plant.told("after their deadline"), 1);
+    assert_eq!(plant.told("dispatched after their deadline"), 1);
     plant.world.run_for(Span::secs(1));
     plant.publish_late(number);
-    assert_eq!(plant.told("after their deadline"), 2);
+    assert_eq!(plant.told("dispatched after their deadline"), 2);
     assert_eq!(plant.told("5 messages of `t/0` from plc were dispatched after their deadline"), 1);
 }
 
@@ -109,6 +109,91 @@ fn a_run_of_losses_beyond_the_contract_is_told_and_one_within_is_only_counted() 
         plant.told("5 messages in a row of `elsewhere` from plc are missing, and its contract tolerates 4"),
         1
     );
+}
+
+#[test]
+fn what_comes_late_to_a_subscriber_is_told_by_it() {
+    let mut plant = Plant::new();
+    let number = plant.advertise("t/0", None);
+    plant.publish_late(number);
+    for _ in 0..3 {
+        plant.world.publish(plant.publisher, number, b"x").unwrap();
+        plant.world.run_for(Span::millis(60));
+    }
+    plant.world.run_for(Span::secs(2));
+    let class = plant.class("t/#");
+    assert_eq!((class.subscribers_late, class.subscribers_lost), (1, 0));
+    assert_eq!(class.arrivals.iter().sum::<u64>(), 4);
+    assert!(class.arrivals_nanos > Span::millis(300).as_nanos_u64());
+    assert_eq!(plant.told("1 messages of `t/0` from plc came to s after their deadline"), 1);
+}
+
+#[test]
+fn what_a_subscriber_misses_is_told_by_it_when_it_has_given_it_up() {
+    let mut plant = Plant::new();
+    let number = plant.advertise("t/0", None);
+    plant.world.publish_raw(plant.publisher, 0, number, 0);
+    plant.world.publish_raw(plant.publisher, 0, number, 10);
+    plant.world.run_for(Span::secs(2));
+    assert_eq!(plant.class("t/#").subscribers_lost, 0, "it might still come");
+    plant.world.publish_raw(plant.publisher, 0, number, 11);
+    plant.world.run_for(Span::secs(1));
+    assert_eq!(plant.class("t/#").subscribers_lost, 9);
+    assert_eq!(plant.told("s misses 9 messages of `t/0` from plc, 9 of them in a row"), 1);
+    plant.world.run_for(Span::secs(3));
+    assert_eq!(plant.class("t/#").subscribers_lost, 9, "it is told once");
+}
+
+#[test]
+fn what_was_published_before_both_brokers_began_is_no_loss_unless_a_subscriber_misses_it() {
+    let mut plant = Plant::new();
+    let number = plant.advertise("t/0", None);
+    let publish = |plant: &mut Plant| {
+        let _ = plant.world.publish(plant.publisher, number, b"x");
+        plant.world.run_for(Span::millis(60));
+    };
+    (0..20).for_each(|_| publish(&mut plant));
+    let mut subscribers = vec![1];
+    for missed in [0, 6] {
+        [1, 0].into_iter().for_each(|broker| plant.world.kill(broker));
+        (0..missed).for_each(|_| publish(&mut plant));
+        [0, 1].into_iter().for_each(|broker| plant.world.start(broker));
+        plant.world.run_for(Span::secs(2));
+        let late = plant.world.add_client(&format!("newcomer {missed}"));
+        plant.world.run_for(Span::millis(100));
+        plant.world.subscribe(late, "#");
+        (0..40).for_each(|_| publish(&mut plant));
+        let class = plant.class("t/#");
+        let lost_by = |client: usize| {
+            plant.world.endpoint(client).streams().map(|stream| stream.tally.lost()).sum::<u64>()
+        };
+        let lost = subscribers.iter().map(|client| lost_by(*client)).sum();
+        assert_eq!((class.lost, class.subscribers_lost), (0, lost), "of the broker, and of its subscribers");
+        assert_eq!(lost > 0, missed > 0, "what the publisher does not retain is lost");
+        assert_eq!(lost_by(late), 0, "who comes later misses nothing");
+        subscribers.push(late);
+    }
+}
+
+#[test]
+fn a_subscriber_that_is_further_away_than_was_planned_puts_its_topics_at_risk() {
+    let states = |plant: &Plant| {
+        let mut snapshot = Snapshot { with_streams: true, ..Snapshot::default() };
+        plant.world.broker(0).fill(plant.world.now, &Survey::default(), &mut snapshot);
+        snapshot.states
+    };
+    for (delay, states_then, told) in [(400, [1, 0, 0, 0], 0), (1_500, [0, 1, 0, 0], 1)] {
+        let mut plant = Plant::new();
+        let number = plant.advertise("t/0", None);
+        plant.world.delay = Span::micros(delay);
+        // An answer that came quickly counts for eight seconds.
+        for _ in 0..200 {
+            plant.world.publish(plant.publisher, number, b"x").unwrap();
+            plant.world.run_for(Span::millis(60));
+        }
+        assert_eq!(states(&plant), states_then, "a way of {delay} us");
+        assert_eq!(plant.told("link.edge.broker_to_subscriber"), told);
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wire::{
     Announce, ClockDifference, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind,
-    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
-    decode,
+    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Received, Register, Secret,
+    Standing, Trouble, decode,
 };
 
 struct Silent;
@@ -176,7 +176,18 @@ impl Bench {
                 topic: word,
             })),
             8..=16 => message(step, &mut out),
-            17 => out.push(&Frame::Subscribe { number: step.number, filter: word }),
+            17 => out.push(&Frame::Subscribe { number: step.number, needs: needs(step), filter: word }),
+            18 if step.flag => {
+                let (stream, run) = (step.number, step.seq as u32);
+                let trouble = Trouble { stream, lost: u32::MAX, run, late: run, by: Span(step.seq as i64) };
+                out.push(&Frame::Trouble(trouble));
+                let (class, latency_nanos) = (step.seq as u16, u64::MAX);
+                out.push(&Frame::Received(Received {
+                    class,
+                    latency: [u32::MAX; wire::LATENCY_COUNTS],
+                    latency_nanos,
+                }));
+            }
             18 => out.push(&Frame::Unsubscribe { number: step.number }),
             19 => out.push(&Frame::Unregister { stream: step.number }),
             20 => out.push_mark(MarkKind::Confirm, Mark { stream: step.number, seq: step.seq }),
@@ -190,6 +201,7 @@ impl Bench {
                     next_seq: seq,
                     contract,
                     gapless: seq % 2 == 0,
+                    class: seq as u16,
                     topic: word,
                     publisher: "p",
                 };
@@ -198,6 +210,7 @@ impl Bench {
             23 => out.push(&Frame::Session {
                 incarnation: step.seq,
                 present: step.flag,
+                needs: needs(step),
                 client: "c",
                 filter: word,
             }),
@@ -276,6 +289,16 @@ fn hello<'a>(step: &Step, name: &'a str) -> Hello<'a> {
     }
 }
 
+/// Mostly nothing, and then anything.
+fn needs(step: &Step) -> contract::Needs {
+    let some = |bit: u64| step.seq >> bit & 3 == 3;
+    contract::Needs {
+        deadline: some(0).then_some(Span((step.seq >> 1) as i64)),
+        loss: some(1).then_some(step.number),
+        link: some(2).then(|| if step.flag { "edge" } else { "moon" }.parse().unwrap()),
+    }
+}
+
 fn contract(step: &Step) -> Option<Contract> {
     let period = Span::millis(1 + i64::from(step.number % 200));
     let contract = Contract::every(period).tolerate(step.number % 4).retain(step.number % 3);
@@ -312,7 +335,7 @@ proptest! {
         let name = "good";
         let reign = Reign::default();
         out.push(&Frame::Hello(Hello { standing: Standing::Orphaned, prefers_to_reign: false, reign, node: NodeId(0), incarnation: 1, name, user: "", password: Secret(""), knows: wire::Knows::NOTHING }));
-        out.push(&Frame::Subscribe { number: 0, filter: "good" });
+        out.push(&Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "good" });
         let contract = Some(Contract::every(Span::millis(50)).retain(2));
         out.push(&Frame::Register(Register { stream: 0, incarnation: 1, contract, topic: "good" }));
         let created = bench.now;

@@ -131,7 +131,10 @@ impl Host {
     fn watch(&mut self) {
         let (publisher, subscriber) = (self.client("watched"), self.client("watcher"));
         self.tell(publisher, &[register(0, "$watched/t")]);
-        self.tell(subscriber, &[Frame::Subscribe { number: 0, filter: "$watched/t" }]);
+        self.tell(
+            subscriber,
+            &[Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "$watched/t" }],
+        );
         self.rest();
         self.watched = Some((publisher, subscriber, 0));
     }
@@ -253,7 +256,10 @@ fn register(stream: u32, topic: &str) -> Frame<'_> {
 }
 
 fn subscribe_all(filters: &[String]) -> Vec<Frame<'_>> {
-    (0..).zip(filters).map(|(number, filter)| Frame::Subscribe { number, filter }).collect()
+    (0..)
+        .zip(filters)
+        .map(|(number, filter)| Frame::Subscribe { number, needs: contract::Needs::NONE, filter })
+        .collect()
 }
 
 #[test]
@@ -274,7 +280,13 @@ fn one_subscription_of_everything_is_answered_when_every_topic_has_it() {
     let mut host = Host::new(|_| {});
     let publisher = host.publisher();
     let subscriber = host.client("subscriber");
-    host.tell(subscriber, &[Frame::Subscribe { number: 3, filter: "plant/#" }, Frame::Poll { number: 9 }]);
+    host.tell(
+        subscriber,
+        &[
+            Frame::Subscribe { number: 3, needs: contract::Needs::NONE, filter: "plant/#" },
+            Frame::Poll { number: 9 },
+        ],
+    );
     let mut turns = 0;
     host.carry_on("everything", 1, |host| {
         turns += 1;
@@ -300,7 +312,13 @@ fn what_follows_a_subscription_on_its_connection_is_answered_after_it() {
     let mut host = Host::new(|_| {});
     host.publisher();
     let subscriber = host.client("subscriber");
-    host.tell(subscriber, &[Frame::Subscribe { number: 3, filter: "#" }, Frame::Poll { number: 9 }]);
+    host.tell(
+        subscriber,
+        &[
+            Frame::Subscribe { number: 3, needs: contract::Needs::NONE, filter: "#" },
+            Frame::Poll { number: 9 },
+        ],
+    );
     host.turn();
     assert_eq!(host.heard(subscriber, "PollReply"), 0, "the subscription has not been answered");
     host.rest();
@@ -312,7 +330,7 @@ fn a_subscriber_of_everything_that_leaves_is_forgotten_in_slices() {
     let mut host = Host::new(|_| {});
     host.publisher();
     let subscriber = host.client("subscriber");
-    host.tell(subscriber, &[Frame::Subscribe { number: 0, filter: "#" }]);
+    host.tell(subscriber, &[Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "#" }]);
     host.rest();
     host.tell(subscriber, &[Frame::Farewell(Farewell { reason: FarewellReason::Leaving, text: "" })]);
     host.turn();

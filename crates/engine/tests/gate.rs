@@ -301,7 +301,7 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
         assert!(said.contains(text), "{said}");
         assert_eq!(bench.node.broker().occupancy().clients, 0);
         assert!(bench.node.reporter().events.last().unwrap().contains("plc as `line` from 10.0.0.7"));
-        bench.tell(link, &Frame::Subscribe { number: 0, filter: "plant/#" });
+        bench.tell(link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/#" });
         assert_eq!(bench.node.broker().occupancy().sessions, 0, "what it sends afterwards means nothing");
     }
 }
@@ -334,8 +334,13 @@ fn who_does_not_log_in_is_anonymous_where_there_is_such_a_user_and_nobody_otherw
     let link = bench.accept();
     bench.tell(link, &hello(Standing::Orphaned, "x", "", ""));
     assert!(bench.heard(link)[0].contains("Hello"));
-    assert!(bench.ask(link, &Frame::Subscribe { number: 0, filter: "open" }).contains("admitted: true"));
-    let refused = bench.ask(link, &Frame::Subscribe { number: 1, filter: "plant/line/x" });
+    assert!(
+        bench
+            .ask(link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "open" })
+            .contains("admitted: true")
+    );
+    let refused = bench
+        .ask(link, &Frame::Subscribe { number: 1, needs: contract::Needs::NONE, filter: "plant/line/x" });
     assert!(refused.contains("admitted: false"), "{refused}");
     bench.tell(link, &Frame::StatusRequest { first_stream: 0, rows: 0 });
     assert_eq!(bench.closed(link).unwrap().0, FarewellReason::Denied);
@@ -353,9 +358,14 @@ fn what_no_rule_allows_is_refused_with_a_remedy() {
     assert!(refused.contains("verge acl test line open contract"), "{refused}");
     let refused = bench.ask(link, &register("open", None));
     assert!(refused.contains("has no contract"), "the rules allow it, the broker has no contract: {refused}");
-    let refused = bench.ask(link, &Frame::Subscribe { number: 0, filter: "plant/#" });
+    let refused =
+        bench.ask(link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/#" });
     assert!(refused.contains("denies `subscribe`"), "{refused}");
-    assert!(bench.ask(link, &Frame::Subscribe { number: 0, filter: "plant/a/+" }).contains("admitted: true"));
+    assert!(
+        bench
+            .ask(link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/a/+" })
+            .contains("admitted: true")
+    );
     let refused = bench.ask(link, &Frame::Handover);
     assert!(refused.contains("done: false") && refused.contains("line handover admin"), "{refused}");
     assert_eq!(bench.closed(link), None, "a refusal ends nothing");
@@ -375,7 +385,7 @@ fn who_may_manage_gets_the_status_and_an_answer_to_a_handover() {
 fn messages_of_a_stream_that_was_refused_go_nowhere() {
     let mut bench = Bench::with_users();
     let (publisher, subscriber) = (bench.enter("line", "plc"), bench.enter("boss", "desk"));
-    bench.ask(subscriber, &Frame::Subscribe { number: 0, filter: "#" });
+    bench.ask(subscriber, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "#" });
     for (topic, carried) in [("plant/other/x", false), ("plant/line/x", true)] {
         bench.ask(publisher, &register(topic, contract()));
         let mut outbox = Outbox::default();
@@ -396,7 +406,7 @@ fn messages_of_a_stream_that_was_refused_go_nowhere() {
 fn a_name_that_belongs_to_another_users_client_is_refused() {
     let mut bench = Bench::with_users();
     let boss = bench.enter("boss", "desk");
-    bench.ask(boss, &Frame::Subscribe { number: 0, filter: "plant/secret" });
+    bench.ask(boss, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/secret" });
     let thief = |bench: &mut Bench| {
         let link = bench.accept();
         bench.tell(link, &hello(Standing::Orphaned, "desk", "line", "right"));
@@ -423,7 +433,11 @@ fn rules_that_change_hold_for_what_is_asked_from_then_on() {
     assert!(bench.closed(boss).unwrap().1.contains("taken out"), "users that are gone have to go");
     assert_eq!(bench.closed(line), None);
     assert!(bench.ask(line, &register("plant/line/y", contract())).contains("admitted: false"));
-    assert!(bench.ask(line, &Frame::Subscribe { number: 0, filter: "#" }).contains("admitted: true"));
+    assert!(
+        bench
+            .ask(line, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "#" })
+            .contains("admitted: true")
+    );
     // A login that was right while it was looked at, and whose user has gone meanwhile.
     let late = bench.accept();
     bench.tell(late, &hello(Standing::Orphaned, "late", "boss", "right"));
@@ -528,7 +542,7 @@ fn an_answer_for_somebody_who_has_left_is_forgotten() {
     assert_eq!(next, gone);
     bench.answer(Ok("line"));
     assert!(bench.heard(next).is_empty());
-    bench.tell(next, &Frame::Subscribe { number: 0, filter: "plant/a" });
+    bench.tell(next, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/a" });
     assert!(bench.closed(next).unwrap().1.contains("begins with a greeting"));
 }
 
@@ -586,7 +600,12 @@ fn who_comes_through_the_backup_is_looked_at_as_anybody_is() {
     assert!(heard[0].contains("Hello") && heard[0].contains("Primary"), "{heard:?}");
     tell_through(&mut bench, partner, 0, &register("plant/line/x", contract()));
     assert!(heard_through(&mut bench, partner, 0)[0].contains("admitted: true"));
-    tell_through(&mut bench, partner, 0, &Frame::Subscribe { number: 0, filter: "plant/secret" });
+    tell_through(
+        &mut bench,
+        partner,
+        0,
+        &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/secret" },
+    );
     assert!(heard_through(&mut bench, partner, 0)[0].contains("admitted: false"));
 
     // A password, with the address from which it comes.

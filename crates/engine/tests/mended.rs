@@ -15,7 +15,16 @@ use world::{Who, World};
 /// A broker's name for the one stream of these tests.
 fn announce(stream: u32, incarnation: u64, next_seq: u64) -> Frame<'static> {
     let (contract, topic, publisher) = (replicated(), "t", "p");
-    Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: true, topic, publisher })
+    Frame::Announce(Announce {
+        stream,
+        incarnation,
+        next_seq,
+        contract,
+        gapless: true,
+        class: 0,
+        topic,
+        publisher,
+    })
 }
 
 #[test]
@@ -348,7 +357,13 @@ fn prunes_of_copies_that_are_gone_push_out_no_copies_that_are_there() {
     let (primary, subscriber) = (backup.accept(), backup.accept());
     backup.tell(primary, &hello(Standing::Primary, "a", 10, 1));
     backup.tell(primary, &announce(0, 1, 0));
-    let session = Frame::Session { incarnation: 1, present: true, client: "s", filter: "t" };
+    let session = Frame::Session {
+        incarnation: 1,
+        present: true,
+        needs: contract::Needs::NONE,
+        client: "s",
+        filter: "t",
+    };
     backup.tell(primary, &session);
     backup.tell(primary, &Frame::Synced);
     backup.tell(subscriber, &hello(Standing::Orphaned, "s", 0, 0));

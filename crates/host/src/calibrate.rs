@@ -184,7 +184,7 @@ impl Bench {
         for index in 0..subscribers {
             let link = LinkId(2 + index);
             bench.enter(now, link, Standing::Orphaned, &format!("subscriber {index}"));
-            bench.feed(now, link, &Frame::Subscribe { number: 0, filter: "t" });
+            bench.feed(now, link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "t" });
         }
         if copies {
             bench.enter(now, BACKUP, Standing::Backup, "backup");

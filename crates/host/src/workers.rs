@@ -25,6 +25,7 @@ use crate::clock::now;
 use crate::helpers::Helpers;
 use crate::realtime;
 use bench::{Bell, Bench};
+use contract::Span;
 use overflow::Overflow;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::EventfdFlags;
@@ -37,7 +38,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stream::{
     Crew, Event, Fault, LevelQueue, Outlet, Overdue, Place, Product, Results, Route, Run, Station,
-    Stats as Counts, Strain,
+    Stats as Counts, Strain, Streams,
 };
 use watchdog::{Post, Watchdog};
 
@@ -133,6 +134,8 @@ struct Inside {
     /// To each less urgent level.
     below: Vec<Producer<Item>>,
     results: Producer<Product>,
+    /// Operators that are to be asked what they remember.
+    saves: VecDeque<(Place, u32)>,
 }
 
 /// What comes to a level.
@@ -140,6 +143,10 @@ enum Item {
     Event(Route, Event),
     Add(Box<Station>),
     Remove(Place),
+    /// An operator is to be asked what it remembers, with a ticket.
+    Save(Place, u32),
+    /// An operator is to go on as another did.
+    Restore(Place, Vec<u8>, Streams),
 }
 
 /// What a thread does.
@@ -296,7 +303,8 @@ fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
         // All that is above this level has added its ring by now.
         let inboxes = std::mem::take(&mut inboxes[level]);
         let came = Vec::with_capacity(inboxes.len());
-        let inside = Inside { queue: LevelQueue::default(), inboxes, came, below, results };
+        let (queue, saves) = (LevelQueue::default(), VecDeque::new());
+        let inside = Inside { queue, inboxes, came, below, results, saves };
         let (workers, mover) = (Bench::new()?, Bench::new()?);
         let (refused, overdue) = (AtomicU64::new(0), AtomicU32::new(0));
         floors.push(Floor { inside: Mutex::new(inside), workers, mover, refused, overdue });
@@ -363,6 +371,14 @@ impl Crew for Workers {
     fn remove(&mut self, place: Place) {
         self.ends[usize::from(place.level)].overflow.remove(place);
         self.change(place.level, Item::Remove(place));
+    }
+
+    fn save(&mut self, place: Place, ticket: u32) {
+        self.change(place.level, Item::Save(place, ticket));
+    }
+
+    fn restore(&mut self, place: Place, memory: Vec<u8>, streams: Streams) {
+        self.change(place.level, Item::Restore(place, memory, streams));
     }
 
     fn offer(&mut self, route: Route, event: Event) -> bool {
@@ -503,7 +519,9 @@ impl Shared {
 
     fn has_work(&self, level: usize, duty: Duty) -> bool {
         let inside = self.floors[level].lock();
-        let runs = inside.queue.is_ready() || inside.inboxes.iter().any(|inbox| !inbox.is_empty());
+        let runs = inside.queue.is_ready()
+            || !inside.saves.is_empty()
+            || inside.inboxes.iter().any(|inbox| !inbox.is_empty());
         (duty.runs && runs) || (duty.hands_over && inside.queue.has_moving()) || self.ends.load(SeqCst)
     }
 
@@ -512,7 +530,14 @@ impl Shared {
         let floor = &self.floors[level];
         let mut inside = floor.lock();
         if duty.runs {
-            inside.take_in();
+            if inside.take_in(self) {
+                self.call();
+            }
+            if let Some((place, ticket)) = inside.saves.pop_front() {
+                drop(inside);
+                self.save(level, place, ticket, post);
+                return true;
+            }
             if let Some(run) = inside.queue.begin(now()) {
                 let more = inside.queue.is_ready();
                 drop(inside);
@@ -545,6 +570,24 @@ impl Shared {
         true
     }
 
+    /// An operator is asked what it remembers, as in a run of its own.
+    fn save(&self, level: usize, place: Place, ticket: u32, post: &Post) {
+        let floor = &self.floors[level];
+        let begun = floor.lock().queue.begin_save(place);
+        let begun = begun.map(|mut save| {
+            post.begin(place);
+            save.work();
+            post.end();
+            save
+        });
+        let mut inside = floor.lock();
+        let Inside { queue, results, .. } = &mut *inside;
+        let memory = begun.and_then(|save| queue.end_save(save));
+        Sink { shared: self, results, pushed: false }.push(Product::Saved { place, ticket, memory });
+        drop(inside);
+        self.call();
+    }
+
     /// A run, and what follows it at once: nothing of another level goes before the next run of the most urgent level that
     /// this thread serves, so that one begins under the same lock and at the same instant.
     fn run(&self, level: usize, mut run: Run, duty: Duty, post: &Post) {
@@ -560,9 +603,11 @@ impl Shared {
             queue.end(time, run, &outcome, &mut sink);
             let pushed = sink.pushed;
             let goes_on = level == duty.first && !self.ends.load(SeqCst) && !post.is_filled_again();
+            let mut pushed = pushed;
             let next = if goes_on {
-                inside.take_in();
-                inside.queue.begin(time)
+                pushed |= inside.take_in(self);
+                // Whoever is to be asked what he remembers goes before the next run.
+                if inside.saves.is_empty() { inside.queue.begin(time) } else { None }
             } else {
                 None
             };
@@ -592,9 +637,10 @@ impl Floor {
 
 impl Inside {
     /// Takes in what has come. An operator is there before the first event for it: whatever is in the rings of other levels
-    /// now was caused by something that the data thread had sent after the operator.
-    fn take_in(&mut self) {
-        let Inside { queue, inboxes, came, .. } = self;
+    /// now was caused by something that the data thread had sent after the operator. Returns whether the data thread has to be called.
+    fn take_in(&mut self, shared: &Shared) -> bool {
+        let Inside { queue, inboxes, came, saves, results, .. } = self;
+        let mut sink = Sink { shared, results, pushed: false };
         came.clear();
         came.extend(inboxes.iter().map(Consumer::slots));
         for (index, inbox) in inboxes.iter_mut().enumerate() {
@@ -604,10 +650,15 @@ impl Inside {
                     Ok(Item::Event(route, event)) => queue.offer(route, event),
                     Ok(Item::Add(station)) => queue.add(station),
                     Ok(Item::Remove(place)) => queue.remove(place),
+                    Ok(Item::Save(place, ticket)) => saves.push_back((place, ticket)),
+                    Ok(Item::Restore(place, memory, streams)) => {
+                        queue.restore(place, &memory, &streams, &mut sink);
+                    }
                     Err(_) => break,
                 }
             }
         }
+        sink.pushed
     }
 }
 
@@ -645,4 +696,15 @@ impl Results for Sink<'_> {
         let (operator, stats, fault) = (Arc::clone(operator), Arc::clone(stats), fault.clone());
         self.push(Product::Fault { operator, stats, fault });
     }
+
+    fn overran(&mut self, operator: &Arc<str>, stats: &Arc<Counts>, took: Span, cost: Span) {
+        // The data thread is told once in a while, and never made to wait for it.
+        if stats.tell_slow(now(), TOLD_EVERY) {
+            let (operator, stats) = (Arc::clone(operator), Arc::clone(stats));
+            self.push(Product::Overran { operator, stats, took, cost });
+        }
+    }
 }
+
+/// Between two words about the same operator.
+const TOLD_EVERY: Span = Span::secs(60);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use stream::{
-    Answer, Answers, Built, ConsumerSpec, Crew, Factory, Fault, GraphSpec, Input, Join, Keep, Level, Number,
-    Operator, OperatorSpec, Overdue, Parameters, PayloadType, Product, Router, Setup, SupplierSpec, Supply,
-    Violation,
+    Answer, Answers, Built, ConsumerSpec, Crew, Factory, Fault, GraphSpec, Input, Join, Keep, Level, Memory,
+    Number, Operator, OperatorSpec, Overdue, Parameters, PayloadType, Place, Product, Router, Setup,
+    SupplierSpec, Supply, Violation,
 };
 
 struct Kinds;
@@ -69,7 +69,7 @@ impl Factory for Kinds {
             "in order" => Box::new(Begins(&IN_ORDER)),
             _ => Box::new(Sum(kind == "panic")),
         };
-        Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always })
+        Ok(Built { operator, output: PayloadType::Bytes, answers: Answers::Always, memory: Memory::Nothing })
     }
 }
 
@@ -148,6 +148,7 @@ fn everything_comes_out(staffing: &Staffing) {
                 assert_eq!(fault, Fault::Panicked);
                 faults += 1;
             }
+            Some(Product::Saved { .. } | Product::Overran { .. }) => panic!("nobody has asked"),
             None => std::thread::yield_now(),
         }
         while router.processed().is_some() {
@@ -346,4 +347,43 @@ fn a_level_that_was_held_up_has_dropped_the_oldest_of_what_did_not_fit() {
     let plant = held_up("in order", Keep::All(10_000), &IN_ORDER);
     assert_eq!(plant.last, 50);
     assert!(plant.workers.refused() >= 80, "{} were dropped", plant.workers.refused());
+}
+
+#[test]
+fn a_run_that_takes_longer_than_was_said_is_told_once_in_a_while() {
+    let mut spec = spec_with("sum", 0);
+    spec.operators[0].cost = Some(Span(1));
+    let mut plant = Plant::new(spec, &staffing(None, Movers::Workers));
+    (0..10).for_each(|_| plant.send());
+    let (mut overran, mut results) = (0, 0);
+    let until = now() + Span::secs(30);
+    while results < 10 && now() < until {
+        match plant.workers.collect() {
+            Some(Product::Overran { operator, took, cost, .. }) => {
+                assert_eq!((&*operator, cost), ("first", Span(1)));
+                assert!(took > cost);
+                overran += 1;
+            }
+            Some(Product::Result(..)) => results += 1,
+            _ => std::thread::yield_now(),
+        }
+    }
+    assert_eq!((results, overran), (10, 1));
+}
+
+#[test]
+fn what_operators_remember_is_asked_for_between_runs() {
+    let mut plant = Plant::new(spec_with("sum", 0), &staffing(None, Movers::Workers));
+    let place = Place { level: 0, index: 0, life: 1 };
+    plant.send();
+    plant.workers.save(place, 7);
+    plant.workers.save(Place { life: 9, ..place }, 8);
+    let (mut saved, until) = (Vec::new(), now() + Span::secs(30));
+    while saved.len() < 2 && now() < until {
+        if let Some(Product::Saved { ticket, memory, .. }) = plant.workers.collect() {
+            saved.push((ticket, memory.is_ok()));
+        }
+    }
+    saved.sort_unstable();
+    assert_eq!(saved, [(7, true), (8, false)], "one that is gone says so");
 }

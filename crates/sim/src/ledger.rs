@@ -5,7 +5,7 @@ use crate::operators::offset_of;
 use crate::scenario::{Scenario, TopicSpec};
 use contract::{Contract, Delays, Every, Lazy, Links, Loss, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet};
-use stream::{captures, fill};
+use stream::{GraphSpec, captures, fill};
 
 /// What happened to a message in one life of one broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -294,6 +294,8 @@ pub(crate) struct Ledger {
     publishers: usize,
     ring_slots_min: usize,
     lazy: Option<Lazy>,
+    /// Topics whose messages come to operators that remember: they are never copied lazily.
+    remembered: Vec<String>,
     results: Vec<ResultTopic>,
     /// Outputs whose results are made of several messages: topic, period and deadline.
     pub(crate) joined: Vec<(String, Span, Span)>,
@@ -316,6 +318,7 @@ impl Ledger {
             publishers,
             ring_slots_min: scenario.limits.ring_slots_min,
             lazy: scenario.lazy(),
+            remembered: remembered_topics(scenario),
             results: result_topics(scenario),
             joined: joined_topics(scenario),
         }
@@ -341,7 +344,9 @@ impl Ledger {
             let of_before = before as usize..=(before + self.streams[before as usize].results) as usize;
             self.streams[of_before].iter_mut().for_each(|stream| stream.ended = true);
         }
-        let deadlines = Deadlines::of(&topic.contract, &self.delays, &self.links, self.lazy);
+        let remembered = self.remembered.iter().any(|name| captures(name, &topic.name).is_some());
+        let lazy = self.lazy.filter(|_| !remembered);
+        let deadlines = Deadlines::of(&topic.contract, &self.delays, &self.links, lazy);
         let stream = self.new_stream(host, &topic.name, topic.contract, deadlines);
         self.streams.push(stream);
         for result in self.results.clone() {
@@ -498,6 +503,13 @@ impl Ledger {
         let longest = self.streams.iter().map(|stream| stream.contract.deadline).max().unwrap_or_default();
         longest + self.delays.failover
     }
+}
+
+/// Topics that feed graphs with an operator that remembers.
+fn remembered_topics(scenario: &Scenario) -> Vec<String> {
+    let remembers = |graph: &&GraphSpec| graph.operators.iter().any(|operator| operator.kind == "step");
+    let graphs = scenario.plans().flatten().filter(remembers);
+    graphs.flat_map(|graph| &graph.suppliers).map(|supplier| supplier.name.clone()).collect()
 }
 
 /// The topics of results that stand for messages one by one, in the order of their numbers after those.

@@ -581,7 +581,7 @@ impl World {
             let watch = &mut self.watch;
             socket.leave(size, |place, note| {
                 if host < 2 {
-                    watch.left(now, local, &note);
+                    watch.left(now, local, host, &note);
                 }
                 notes.push_back((place, note));
             });

@@ -69,6 +69,8 @@ pub(crate) struct Got {
     pub(crate) intact: bool,
     /// The client's number for the stream.
     pub(crate) inbound: u32,
+    /// The length of its payload.
+    pub(crate) bytes: usize,
 }
 
 /// A joined result as an application got it.
@@ -116,7 +118,8 @@ impl Application for App {
         // Messages of devices have numbers of their own.
         let intact = intact && (seq == delivery.seq || is_of_device(stream));
         let Delivery { latency, late, .. } = *delivery;
-        self.got.push(Got { stream, seq, latency, late, intact, inbound });
+        let bytes = delivery.payload.len();
+        self.got.push(Got { stream, seq, latency, late, intact, inbound, bytes });
     }
 
     fn judged(&mut self, publication: u32, state: &PublicationState) {

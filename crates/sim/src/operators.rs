@@ -9,8 +9,9 @@ use contract::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stream::{
-    Answer, Answers, Built, Crew, Event, Factory, Fault, Input, LevelQueue, Marks, Operator, Outlet,
-    Parameters, PayloadType, Place, Product, Results, Route, Run, Setup, Station, Stats, Value,
+    Answer, Answers, Built, Crew, Event, Factory, Fault, Input, LevelQueue, Marks, Memory, Operator, Outlet,
+    Parameters, PayloadType, Place, Product, Put, Recalled, Results, Route, Run, Setup, Station, Stats,
+    Streams, Value,
 };
 
 /// The stream that payloads of joined results name.
@@ -37,13 +38,75 @@ pub(crate) fn parts_of(payload: &[u8]) -> Vec<Part> {
     parts.map(read_payload).map(|(stream, seq, _)| (stream, seq)).collect()
 }
 
-/// The kinds that simulations use. `tag` hands a message on under the number of a stream of results; `mix` names all the
+/// The kinds that simulations use. `step` is a `tag` that also says, by the length of what it makes, how many messages came between this and
+/// the one before it; see [`step_of`]. `tag` hands a message on under the number of a stream of results; `mix` names all the
 /// messages that it was made of.
 pub(crate) struct Kinds;
 
 struct Tag(u32);
 
 struct Mix;
+
+/// By stream: the message before.
+struct Steps {
+    offset: u32,
+    before: BTreeMap<u32, u64>,
+}
+
+/// What a result of `step` says of its message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// There was none before it.
+    First,
+    /// So many numbers lie between it and the one before, itself included.
+    On(u64),
+    /// The one before had a higher number.
+    Back,
+}
+
+/// Longer steps are not told apart.
+const STEP_MAX: u64 = 29;
+
+/// What the length of a payload says.
+pub(crate) fn step_of(bytes: usize) -> Step {
+    match bytes.saturating_sub(PAYLOAD_HEAD) as u64 {
+        0 => Step::First,
+        step @ 1..=STEP_MAX => Step::On(step),
+        _ => Step::Back,
+    }
+}
+
+impl Operator for Steps {
+    fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        let payload = inputs.first().map_or(&[][..], |input| input.payload);
+        let (stream, seq, intact) = read_payload(payload);
+        if !intact {
+            return Err(Fault::Malformed { slot: 0, reason: "not what was published" });
+        }
+        let step = match self.before.insert(stream, seq) {
+            None => 0,
+            Some(before) => seq.checked_sub(before).map_or(STEP_MAX + 1, |step| step.clamp(1, STEP_MAX)),
+        };
+        write_payload(output, stream + self.offset, seq, PAYLOAD_HEAD + step as usize);
+        Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        self.before.iter().for_each(|(stream, seq)| {
+            [u64::from(*stream), *seq].iter().for_each(|value| memory.put_u64(*value));
+        });
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        let mut recalled = Recalled(memory);
+        self.before.clear();
+        while let (Some(stream), Some(seq)) = (recalled.u64(), recalled.u64()) {
+            self.before.insert(stream as u32, seq);
+        }
+        Ok(())
+    }
+}
 
 impl Operator for Tag {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
@@ -82,8 +145,16 @@ impl Factory for Kinds {
     fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String> {
         let (output, answers) = (PayloadType::Bytes, Answers::Always);
         match kind {
-            "tag" => Ok(Built { operator: Box::new(Tag(offset_of(setup.parameters))), output, answers }),
-            "mix" => Ok(Built { operator: Box::new(Mix), output, answers }),
+            "tag" => {
+                let operator = Box::new(Tag(offset_of(setup.parameters)));
+                Ok(Built { operator, output, answers, memory: Memory::Nothing })
+            }
+            "mix" => Ok(Built { operator: Box::new(Mix), output, answers, memory: Memory::Nothing }),
+            "step" => {
+                let operator =
+                    Box::new(Steps { offset: offset_of(setup.parameters), before: BTreeMap::new() });
+                Ok(Built { operator, output, answers, memory: Memory::Saved })
+            }
             kind => Err(format!("there is no `{kind}` here")),
         }
     }
@@ -234,6 +305,21 @@ impl Crew for Workers {
         }
         self.levels[usize::from(route.to.level)].offer(route, event);
         true
+    }
+
+    fn save(&mut self, place: Place, ticket: u32) {
+        let level = &mut self.levels[usize::from(place.level)];
+        let saved = level.begin_save(place).and_then(|mut save| {
+            save.work();
+            level.end_save(save)
+        });
+        self.products.push_back(Product::Saved { place, ticket, memory: saved });
+    }
+
+    fn restore(&mut self, place: Place, memory: Vec<u8>, streams: Streams) {
+        let Workers { levels, products, seen, .. } = self;
+        let level = &mut levels[usize::from(place.level)];
+        level.restore(place, &memory, &streams, &mut Sink { products, seen });
     }
 
     fn collect(&mut self) -> Option<Product> {

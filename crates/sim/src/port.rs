@@ -29,6 +29,13 @@ pub(crate) struct Note {
     pub(crate) seq: u64,
 }
 
+impl Note {
+    /// Whether it is sent again after a fail-over.
+    pub(crate) fn is_resent(&self) -> bool {
+        matches!(self.what, Written::Message { resent: true, .. })
+    }
+}
+
 /// What was written, and to whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {

@@ -58,6 +58,16 @@ impl World {
         world.finish()
     }
 
+    /// What clients have to tell a primary that they follow has been told.
+    fn ask_what_was_told(&mut self) {
+        let World { hosts, watch, now, .. } = self;
+        for host in hosts.iter() {
+            let Program::Client(node) = &host.program else { continue };
+            let local = host.clock.local(*now);
+            watch.has_told(*now, &host.name, local, node.endpoint().untold_since());
+        }
+    }
+
     /// Every subscriber judges its gaps and says what it makes of its streams.
     fn ask_for_accounts(&mut self) {
         let World { hosts, watch, now, .. } = self;
@@ -113,6 +123,7 @@ impl World {
             }
         }
         if self.watch.violation().is_none() {
+            self.ask_what_was_told();
             self.ask_for_accounts();
             self.look_at_clocks();
             self.watch.ends(self.now);

@@ -311,6 +311,8 @@ pub struct Scenario {
     pub later: Vec<Vec<GraphSpec>>,
     /// How many operators of one broker run at once.
     pub workers: usize,
+    /// How often what an operator remembers is copied to the backup.
+    pub snapshots: Span,
     /// How long a run of an operator takes.
     pub operator_cost: Latency,
     /// What goes wrong, in order.

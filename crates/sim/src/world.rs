@@ -204,6 +204,7 @@ impl World {
     fn new_broker(&mut self, host: usize, now: Time, ear: Ear) -> Program {
         let workers = Workers::new(self.scenario.workers);
         let mut operators = Processor::new(Arc::new(Kinds), LEVELS, UNDER_WAY_MAX, workers);
+        operators.set_interval(self.scenario.snapshots);
         self.rereads[host] = false;
         self.watch.loads(self.now, host, self.configured[host]);
         let graphs = operators.change(self.graphs_of(host));
@@ -576,6 +577,9 @@ impl World {
         if program.awaits_leaving() {
             program.handle_left(local, port);
             self.digest(host, Span::ZERO);
+        }
+        if host < 2 {
+            self.watch.turn_ends(host);
         }
     }
 

@@ -137,6 +137,7 @@ impl Workload {
             devices: Vec::new(),
             mqtt: mqtt::Limits::default(),
             workers: 1,
+            snapshots: Span::millis(100),
             operator_cost: Latency::fixed(Span::ZERO),
             faults: Vec::new(),
             assumed: true,

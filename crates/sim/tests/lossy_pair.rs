@@ -58,6 +58,7 @@ fn lossy(loss_ppm: u32, pair: Latency, faults: Vec<Fault>) -> Scenario {
         devices: Vec::new(),
         mqtt: mqtt::Limits::default(),
         workers: 1,
+        snapshots: Span::millis(100),
         operator_cost: Latency::fixed(Span::ZERO),
         faults,
         assumed: false,

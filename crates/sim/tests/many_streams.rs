@@ -49,6 +49,7 @@ fn asked_at_once(publishers: usize, topics: usize) -> Scenario {
         devices: Vec::new(),
         mqtt: mqtt::Limits::default(),
         workers: 1,
+        snapshots: Span::millis(100),
         operator_cost: Latency::fixed(Span::ZERO),
         faults: Vec::new(),
         assumed: false,

@@ -40,7 +40,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::UseTwice, "operators", Weather::Assumed, 60),
     (Mutant::KeepOutdated, "operators", Weather::Assumed, 60),
     (Mutant::KeepApart, "operators", Weather::Assumed, 60),
-    (Mutant::SettleUnprocessed, "losses", Weather::Assumed, 600),
+    (Mutant::SettleUnprocessed, "losses", Weather::Assumed, 3_000),
     (Mutant::FinishEarly, "losses", Weather::Assumed, 600),
     (Mutant::ForgetUnprocessed, "losses", Weather::Assumed, 600),
     (Mutant::KeepBindings, "operators", Weather::Assumed, 20),
@@ -52,6 +52,9 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 3_000),
     (Mutant::KeepOldClock, "clocks", Weather::Assumed, 200),
     (Mutant::TrustClock, "failover", Weather::Assumed, 2_000),
+    (Mutant::ForgetMemories, "memories", Weather::Assumed, 200),
+    (Mutant::TellNoTroubles, "told", Weather::Beyond, 100),
+    (Mutant::JudgeBeforeLeaving, "departures", Weather::Beyond, 600),
     (Mutant::LetNobodyThrough, "losses", Weather::Assumed, 200),
 ];
 

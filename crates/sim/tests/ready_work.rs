@@ -59,6 +59,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         devices: Vec::new(),
         mqtt: mqtt::Limits::default(),
         workers: 1,
+        snapshots: Span::millis(100),
         operator_cost: Latency::fixed(Span::ZERO),
         faults,
         assumed: false,

@@ -46,6 +46,14 @@ impl Marks {
         Marks(self.0 | other.0)
     }
 
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) fn of_bits(bits: u8) -> Marks {
+        Marks(bits & (Marks::OUT_OF_DATE.0 | Marks::APART.0))
+    }
+
     /// Whether all of `other` is marked.
     pub fn contains(self, other: Marks) -> bool {
         self.0 & other.0 == other.0
@@ -94,21 +102,74 @@ impl Drop for Body {
     }
 }
 
+/// How much moves in an instance of a graph: events on their way to an operator or outside, operators that wait for their turn, and runs.
+/// Where nothing moves, nothing does until somebody outside begins it.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse(AtomicU64);
+
+impl Pulse {
+    /// Whether nothing moves.
+    pub(crate) fn is_still(&self) -> bool {
+        self.0.load(SeqCst) == 0
+    }
+
+    /// Something moves, until the token is dropped.
+    pub(crate) fn beat(self: &Arc<Pulse>) -> Token {
+        self.0.fetch_add(1, SeqCst);
+        Token(Arc::clone(self))
+    }
+}
+
+/// Something that moves.
+#[derive(Debug)]
+pub(crate) struct Token(Arc<Pulse>);
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, SeqCst);
+    }
+}
+
 /// A reference to an event.
-#[derive(Clone, Debug)]
-pub struct Event(Option<Arc<Body>>);
+#[derive(Debug)]
+pub struct Event {
+    body: Option<Arc<Body>>,
+    /// It is on its way through an instance that remembers.
+    moving: Option<Token>,
+}
+
+/// Another reference to the same event, which is on no way.
+impl Clone for Event {
+    fn clone(&self) -> Event {
+        Event { body: self.body.clone(), moving: None }
+    }
+}
+
+impl Event {
+    /// The same event, on its way through an instance.
+    pub(crate) fn on_its_way(self, pulse: Option<&Arc<Pulse>>) -> Event {
+        let mut event = self;
+        event.moving = pulse.map(Pulse::beat);
+        event
+    }
+
+    /// It has arrived. What moved goes on with whoever has the token.
+    pub(crate) fn arrive(&mut self) -> Option<Token> {
+        self.moving.take()
+    }
+}
 
 impl Deref for Event {
     type Target = Body;
 
     fn deref(&self) -> &Body {
-        self.0.as_ref().expect("invariant: only dropping takes the reference")
+        self.body.as_ref().expect("invariant: only dropping takes the reference")
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let Some(mut body) = self.0.take() else { return };
+        let Some(mut body) = self.body.take() else { return };
         // The usual case, seen by reading alone.
         if Arc::strong_count(&body) > 1 {
             return;
@@ -127,7 +188,7 @@ pub struct Draft(Event);
 impl Draft {
     /// What it will say.
     pub fn body(&mut self) -> &mut Body {
-        let body = self.0.0.as_mut().and_then(Arc::get_mut);
+        let body = self.0.body.as_mut().and_then(Arc::get_mut);
         body.expect("invariant: nobody else has a draft")
     }
 
@@ -197,18 +258,19 @@ pub struct Store {
     /// How many have been made.
     made: AtomicU64,
     permits: Option<Arc<Permits>>,
-    beyond: AtomicU64,
+    /// How many events were made although their stores had none left, of all stores that count together.
+    beyond: Arc<AtomicU64>,
 }
 
 impl Store {
-    /// A store for so many events.
-    pub(crate) fn new(ring: usize, permits: Option<Arc<Permits>>) -> Arc<Store> {
+    /// A store for so many events. Those that are made beyond that are counted in `beyond`.
+    pub(crate) fn new(ring: usize, permits: Option<Arc<Permits>>, beyond: &Arc<AtomicU64>) -> Arc<Store> {
         let ring = ring.max(1);
         // Events that are true for long would take much room at once; those beyond the first are made when they are needed.
         let first = ring.min(MADE_AT_ONCE);
         let free = (0..first).map(|_| Arc::default()).collect();
-        let (made, beyond) = (AtomicU64::new(first as u64), AtomicU64::new(0));
-        Arc::new(Store { free: Free::new(free), ring, made, permits, beyond })
+        let made = AtomicU64::new(first as u64);
+        Arc::new(Store { free: Free::new(free), ring, made, permits, beyond: Arc::clone(beyond) })
     }
 
     /// An empty event. If all that the ring has are in use, one more is made and counted. `permit`: to be given back when it ends.
@@ -220,7 +282,7 @@ impl Store {
             }
             Arc::default()
         });
-        let mut draft = Draft(Event(Some(body)));
+        let mut draft = Draft(Event { body: Some(body), moving: None });
         let body = draft.body();
         (body.home, body.permit) = (Some(Arc::clone(self)), permit);
         draft
@@ -234,11 +296,6 @@ impl Store {
         } else {
             self.made.fetch_sub(1, Relaxed);
         }
-    }
-
-    /// How many events were made although the store had none left.
-    pub fn beyond(&self) -> u64 {
-        self.beyond.load(Relaxed)
     }
 }
 
@@ -255,8 +312,8 @@ mod tests {
     #[test]
     fn a_message_is_processed_when_nothing_made_of_it_is_left() {
         let permits = Arc::new(Permits::new(8));
-        let supplier = Store::new(1, Some(Arc::clone(&permits)));
-        let results = Store::new(1, None);
+        let supplier = Store::new(1, Some(Arc::clone(&permits)), &Arc::default());
+        let results = Store::new(1, None, &Arc::default());
         let message = supplier.draft(Some(7)).done();
         let mut result = results.draft(None);
         result.body().parents.push(message.clone());
@@ -273,7 +330,8 @@ mod tests {
 
     #[test]
     fn events_are_used_again_and_those_beyond_the_ring_are_counted() {
-        let store = Store::new(1, None);
+        let beyond = Arc::default();
+        let store = Store::new(1, None, &beyond);
         let mut first = store.draft(None);
         first.body().payload.extend_from_slice(b"something long enough");
         let place = first.body().payload.as_ptr();
@@ -281,9 +339,9 @@ mod tests {
         let mut again = store.draft(None);
         again.body().payload.push(1);
         assert_eq!(again.body().payload.as_ptr(), place, "the same memory");
-        assert_eq!(store.beyond(), 0);
+        assert_eq!(beyond.load(Relaxed), 0);
         let second = store.draft(None).done();
-        assert_eq!(store.beyond(), 1);
+        assert_eq!(beyond.load(Relaxed), 1);
         drop((again, second));
         assert_eq!(store.free.try_lock().unwrap().len(), 1);
     }
@@ -291,7 +349,7 @@ mod tests {
     #[test]
     fn a_reference_can_be_dropped_on_any_thread() {
         let permits = Arc::new(Permits::new(10_000));
-        let store = Store::new(4, Some(Arc::clone(&permits)));
+        let store = Store::new(4, Some(Arc::clone(&permits)), &Arc::default());
         for permit in (0..10_000).step_by(10) {
             let event = store.draft(Some(permit)).done();
             let other = event.clone();

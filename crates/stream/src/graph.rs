@@ -6,13 +6,14 @@
 //!
 //! Source: sections 2.3 and 2.4; algorithm A1.
 
-use crate::operator::{Answers, Built, Parameters, Setup};
+use crate::operator::{Answers, Built, Memory, Parameters, Setup};
 use crate::order::order;
 use crate::pattern::{self, PatternError};
 use crate::payload::PayloadType;
 use crate::spec::{GraphSpec, Join, Keep, Level, OperatorSpec, Violation};
 use contract::Span;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 /// Why a configuration makes no graph.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -174,6 +175,21 @@ pub struct Source {
     pub gaps: Option<Gaps>,
 }
 
+impl Source {
+    /// How many of its events are under way at once at most, from one that has just come to one whose last result is due; one where nobody
+    /// said when that is.
+    pub fn under_way(&self) -> u64 {
+        let bounded = !self.done.is_forever() && !self.period.is_forever() && self.period > Span::ZERO;
+        if bounded { self.done.as_nanos_u64().div_ceil(self.period.as_nanos_u64()) + 1 } else { 1 }
+    }
+}
+
+/// How many messages may be under way for what feeds this level: of `limit` permits, each of `levels` levels leaves a share to those above
+/// it.
+pub fn permits_for(limit: usize, levels: u8, level: u8) -> usize {
+    limit - limit / (2 * usize::from(levels.max(1))) * usize::from(level)
+}
+
 /// Why results have gaps of their own, from which lost ones cannot be told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gaps {
@@ -194,6 +210,8 @@ pub enum GapCause {
     Sheds,
     /// It does not answer each message.
     Chooses,
+    /// It does not survive a fail-over with what it remembers, so that its results are others after one.
+    Forgets,
 }
 
 /// For the middle of a sentence: `` `rms` keeps only the newest of what waits (keep = "latest") ``.
@@ -204,6 +222,7 @@ impl std::fmt::Display for Gaps {
             GapCause::Replaces => "keeps only the newest of what waits (keep = \"latest\")",
             GapCause::Sheds => "drops what is out of date (violation = \"shed\")",
             GapCause::Chooses => "does not answer each message",
+            GapCause::Forgets => "forgets at fail-over what it has seen",
         };
         write!(f, "`{}` {does}", self.operator)
     }
@@ -241,6 +260,8 @@ pub struct Step {
     pub cost: Option<Span>,
     /// Whether it has a result for every run.
     pub answers: Answers,
+    /// What it remembers.
+    pub memory: Memory,
     /// Who gets its results, by their place among the consumers.
     pub consumers: Vec<usize>,
 }
@@ -338,6 +359,7 @@ impl Graph {
             keep: operator.keep,
             cost: operator.cost,
             answers: Answers::Sometimes,
+            memory: Memory::Lost,
             consumers: Vec::new(),
         });
         let mut graph =
@@ -360,6 +382,26 @@ impl Graph {
         let operators = self.operators.iter().map(|operator| &operator.source);
         let sources = self.suppliers.iter().chain(operators);
         sources.filter(|source| source.level.is_none()).map(|source| source.name.as_str())
+    }
+
+    /// The same for graphs that do the same, on any host: what their operators are, and what feeds them.
+    pub fn fingerprint(&self) -> u64 {
+        let mut text = String::new();
+        for step in &self.operators {
+            let Step { kind, parameters, inputs, join, violation, keep, sets, .. } = step;
+            let _ = write!(
+                text,
+                "{}|{kind}|{parameters:?}|{inputs:?}|{join:?}|{violation:?}|{keep:?}|{sets:?};",
+                step.source.name
+            );
+        }
+        for supplier in &self.suppliers {
+            let _ = write!(text, "{}|{:?}|{:?};", supplier.name, supplier.payload, supplier.validity);
+        }
+        // Keys may be among the parameters, so nothing less than a cryptographic sum is told to others.
+        let mut first = [0; 8];
+        first.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..8]);
+        u64::from_le_bytes(first)
     }
 
     /// What makes the events of an origin.
@@ -475,11 +517,12 @@ impl Graph {
                 [_] if step.keep == Keep::Latest => own(GapCause::Replaces),
                 [_] if step.violation == Violation::Shed => own(GapCause::Sheds),
                 [_] if built.answers != Answers::Always => own(GapCause::Chooses),
+                [_] if built.memory == Memory::Lost => own(GapCause::Forgets),
                 [_] => None,
                 _ => own(GapCause::Joins),
             };
             let step = &mut self.operators[index];
-            step.answers = built.answers;
+            (step.answers, step.memory) = (built.answers, built.memory);
             (step.source.payload, step.source.gaps) = (built.output, gaps);
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }

@@ -10,11 +10,12 @@
 //! Source: sections 2.4.1 and 2.4.2; algorithms A3 and A5. There each event waits in a queue for its operator; here it waits
 //! in the operator's input, and the operator in the queue, which is the same order with fewer entries.
 
-use crate::event::Event;
+use crate::event::{Event, Pulse};
+use crate::memory::Streams;
 use crate::operator::{Answer, Fault};
-use crate::station::{Outlet, Place, Route, Run, Station};
+use crate::station::{Outlet, Place, Route, Run, Save, Station};
 use crate::stats::Stats;
-use contract::{Mutant, Time};
+use contract::{Mutant, Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -64,6 +65,11 @@ pub trait Results {
 
     /// A run failed.
     fn fault(&mut self, operator: &Arc<str>, stats: &Arc<Stats>, fault: &Fault);
+
+    /// A run took longer than was said: so long, and this was said.
+    fn overran(&mut self, operator: &Arc<str>, stats: &Arc<Stats>, took: Span, cost: Span) {
+        let _ = (operator, stats, took, cost);
+    }
 }
 
 impl LevelQueue {
@@ -84,15 +90,41 @@ impl LevelQueue {
     }
 
     /// Gives an event to one of its operators.
-    pub fn offer(&mut self, route: Route, event: Event) {
+    pub fn offer(&mut self, route: Route, mut event: Event) {
         let found = self.stations.get_mut(route.to.index as usize).and_then(Option::as_mut);
         let Some(station) = found.filter(|station| station.place == route.to) else {
             // Its graph was taken away while the event was on its way.
             return;
         };
+        // It moves until it is known whether the operator has its turn.
+        let _moving = event.arrive();
         station.take(usize::from(route.slot), event);
         self.entered += 1;
         enqueue(&mut self.ready, self.entered, station);
+    }
+
+    /// An operator is to be asked what it remembers, where nothing moves in its instance.
+    pub fn begin_save(&mut self, place: Place) -> Result<Save, Fault> {
+        self.station(place).ok_or(Fault::Failed("it is gone"))?.begin_save()
+    }
+
+    /// It has been. Returns that, with what waits in its inputs.
+    pub fn end_save(&mut self, save: Save) -> Result<Vec<u8>, Fault> {
+        self.station(save.place()).ok_or(Fault::Failed("it is gone"))?.end_save(save)
+    }
+
+    /// Makes an operator go on as the one that has saved this.
+    pub fn restore(&mut self, place: Place, memory: &[u8], streams: &Streams, results: &mut impl Results) {
+        let Some(station) = self.station(place) else { return };
+        (station.queued, station.turn) = (false, None);
+        if let Err(fault) = station.restore(memory, streams) {
+            results.fault(station.name(), station.stats(), &fault);
+        }
+    }
+
+    fn station(&mut self, place: Place) -> Option<&mut Box<Station>> {
+        let there = self.stations.get_mut(place.index as usize)?.as_mut();
+        there.filter(|station| station.place == place)
     }
 
     /// Whether an operator may be able to run.
@@ -105,6 +137,7 @@ impl LevelQueue {
         while let Some(Reverse((_, _, index))) = self.ready.pop() {
             let Some(Some(station)) = self.stations.get_mut(index as usize) else { continue };
             station.queued = false;
+            let _turn = station.turn.take();
             if let Some(run) = station.begin(now) {
                 return Some(run);
             }
@@ -114,27 +147,40 @@ impl LevelQueue {
 
     /// Ends a run: its result goes to operators of this level at once, to those of others when nothing is ready here, and to
     /// those outside through `results`.
-    pub fn end(&mut self, now: Time, run: Run, outcome: &Result<Answer, Fault>, results: &mut impl Results) {
+    pub fn end(
+        &mut self,
+        now: Time,
+        mut run: Run,
+        outcome: &Result<Answer, Fault>,
+        results: &mut impl Results,
+    ) {
         let index = run.place.index as usize;
         let there = self.stations.get_mut(index).and_then(Option::as_mut);
         let Some(station) = there.filter(|station| station.place == run.place) else { return };
         if let Err(fault) = outcome {
             results.fault(station.name(), station.stats(), fault);
         }
+        if let Some((took, cost)) = station.overran(now, &run) {
+            results.overran(station.name(), station.stats(), took, cost);
+        }
+        // It moves until what comes of it does.
+        let _moving = run.moving.take();
         let result = station.end(now, run, outcome);
         self.entered += 1;
         enqueue(&mut self.ready, self.entered, station);
         let Some(event) = result else { return };
         for outlet in &station.outlets {
-            results.result(*outlet, event.clone());
+            results.result(*outlet, event.clone().on_its_way(station.pulse.as_ref()));
         }
+        let pulse = station.pulse.clone();
         // Its routes are put back below; nothing in between can look at them.
         let routes = std::mem::take(&mut station.routes);
         let level = station.place.level;
         // The last one takes this reference along.
         if let Some((last, others)) = routes.split_last() {
-            others.iter().for_each(|route| self.pass_on(level, *route, event.clone()));
-            self.pass_on(level, *last, event);
+            let moving = |event: Event| event.on_its_way(pulse.as_ref());
+            others.iter().for_each(|route| self.pass_on(level, *route, moving(event.clone())));
+            self.pass_on(level, *last, moving(event));
         }
         if let Some(Some(station)) = self.stations.get_mut(index) {
             station.routes = routes;
@@ -172,6 +218,7 @@ impl LevelQueue {
 fn enqueue(ready: &mut BinaryHeap<Reverse<(Time, u64, u32)>>, order: u64, station: &mut Station) {
     if !station.queued && station.is_ready() {
         station.queued = true;
+        station.turn = station.pulse.as_ref().map(Pulse::beat);
         let due = if Mutant::ServeInOrderOfArrival.is_on() { Time(order) } else { station.due() };
         ready.push(Reverse((due, order, station.place.index)));
     }

@@ -5,6 +5,7 @@ mod event;
 mod graph;
 pub mod kinds;
 mod level;
+mod memory;
 mod numbers;
 mod operator;
 mod order;
@@ -21,20 +22,23 @@ pub use analysis::{Analysis, Costed, LevelLoad, NoBound, Processors, Response, a
 pub use event::{Body, Draft, Event, Marks, Number, Store};
 pub use graph::{
     BuiltIn, Consumer, Factory, Feed, GapCause, Gaps, Graph, GraphError, INPUTS_MAX, Origin, RING_MAX,
-    Source, Step, Together,
+    Source, Step, Together, permits_for,
 };
 pub use level::{LevelQueue, Results};
+pub use memory::{MEMORY_BYTES_MAX, Put, Recalled, Streams};
 pub use numbers::PATH_PARTS_MAX;
 pub use operator::{
-    Answer, Answers, Built, Cause, Fault, Input, Kind, Operator, ParameterDoc, Parameters, Setup, SetupError,
-    Value,
+    Answer, Answers, Built, Cause, Fault, Input, Kind, Memory, Operator, ParameterDoc, Parameters, Setup,
+    SetupError, Value,
 };
 pub use pattern::{PatternError, captures, fill};
 pub use payload::{Element, PayloadType, PayloadTypeError};
-pub use router::{Bound, Change, Crew, OperatorRow, Output, Overdue, Router, SharedFactory, Strain, Supply};
+pub use router::{
+    Bound, Change, Crew, Kept, OperatorRow, Output, Overdue, Router, SharedFactory, Strain, Supply, Unkept,
+};
 pub use spec::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, RelativeSet, SupplierSpec, Violation,
 };
-pub use station::{Maker, Outlet, Place, Product, Route, Run, Station};
+pub use station::{Maker, Outlet, Place, Product, Route, Run, Save, Station};
 pub use stats::{Counts, Stats};
 pub use validity::Validity;

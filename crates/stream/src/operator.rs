@@ -1,5 +1,6 @@
 //! What an operator is: a small value that makes a payload of payloads.
 
+use crate::memory::FOREIGN;
 use crate::payload::PayloadType;
 use contract::{Span, Time};
 use std::collections::BTreeMap;
@@ -93,6 +94,28 @@ pub trait Operator: Send {
     /// Appends a result to `output`, which is empty. Inputs come in the order of their slots: all of them for a join of all,
     /// one for a join of any.
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault>;
+
+    /// Appends what it remembers; see [`Put`](crate::Put). Called only where [`Built::memory`] says that it can.
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        let _ = memory;
+        Ok(())
+    }
+
+    /// Goes on as the one that has saved this: its results are the same from now on, bit for bit. On an error it is as it was.
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        if memory.is_empty() { Ok(()) } else { Err(FOREIGN) }
+    }
+}
+
+/// What an operator knows of what it was given before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// Nothing: a result depends on its inputs alone.
+    Nothing,
+    /// Something that survives a fail-over.
+    Saved,
+    /// Perhaps something, which a fail-over takes away.
+    Lost,
 }
 
 /// Whether an operator has a result for every run.
@@ -112,6 +135,8 @@ pub struct Built {
     pub output: PayloadType,
     /// How often it has one.
     pub answers: Answers,
+    /// What it remembers.
+    pub memory: Memory,
 }
 
 /// The value of a parameter.

@@ -4,19 +4,25 @@
 //! the places of `+`: its operators are given places in their levels, and its outputs are named. When the last such topic
 //! is gone, so is the instance.
 
-use crate::event::{Event, Marks, Number, Permits, Store};
-use crate::graph::{Factory, Feed, Graph, GraphError, Origin};
-use crate::operator::Setup;
+mod keeping;
+
+use crate::event::{Event, Marks, Number, Permits, Pulse, Store};
+use crate::graph::{Factory, Feed, Graph, GraphError, Origin, Step, permits_for};
+use crate::memory::Streams;
+use crate::operator::{Memory, Setup};
 use crate::pattern::{captures, fill};
 use crate::slab::Slab;
-use crate::spec::{GraphSpec, Violation};
+use crate::spec::{GraphSpec, Join, Violation};
 use crate::station::{Maker, Outlet, Place, Product, Route, Siting, Station};
 use crate::stats::{Counts, Stats, count};
 use crate::validity::Validity;
 use contract::{Mutant, Receipt, Span, Time};
+use keeping::{Keeping, Pictures};
+pub use keeping::{Kept, Unkept};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Who runs operators: threads on a host, invented processors in a simulation.
 pub trait Crew {
@@ -28,6 +34,12 @@ pub trait Crew {
 
     /// An event for an operator. `false`: too much waits for its level, and it is dropped.
     fn offer(&mut self, route: Route, event: Event) -> bool;
+
+    /// The operator at this place is asked what it remembers. The answer is a product.
+    fn save(&mut self, place: Place, ticket: u32);
+
+    /// The operator at this place is to go on as the one that has saved this.
+    fn restore(&mut self, place: Place, memory: Vec<u8>, streams: Streams);
 
     /// What has come of the work since the last time, one by one.
     fn collect(&mut self) -> Option<Product>;
@@ -76,6 +88,8 @@ pub struct Bound {
     pub handle: u32,
     /// When the last result of a message is due, counted from its creation; forever if one has no deadline.
     pub within: Span,
+    /// Whether an operator that it feeds remembers, or one after that.
+    pub remembers: bool,
 }
 
 /// Sets up operators, also on the threads that run them.
@@ -93,13 +107,20 @@ pub struct Router {
     numbered: u32,
     sites: Vec<Sites>,
     permits: Arc<Permits>,
-    /// By permit: the message that has it.
-    under_way: Vec<Receipt>,
+    /// By permit: the message that has it, and the binding of its topic.
+    under_way: Vec<(Receipt, u32)>,
     /// Permits that nobody has.
     free: Vec<u32>,
     /// Messages that have been processed, for the broker.
     done: Vec<Receipt>,
     refused: u64,
+    /// Events that were made although as many were in use as can be true at once (C6).
+    beyond: Arc<AtomicU64>,
+    /// Messages of all topics that are under way at once if suppliers and operators keep to what was said of them.
+    needed: u64,
+    /// The least urgent level that a topic has fed so far.
+    lowest: u8,
+    pictures: Pictures,
 }
 
 /// The places of one level: the life of each, and those that are free.
@@ -122,6 +143,8 @@ struct Instance {
     places: Vec<Option<Place>>,
     stats: Vec<Arc<Stats>>,
     outputs: Vec<u32>,
+    /// The number under which it is kept, if it remembers.
+    keeping: Option<u32>,
     /// Topics that feed it.
     topics: usize,
 }
@@ -134,13 +157,18 @@ struct Tap {
     validity: Span,
     deadline: Span,
     done: Span,
+    under_way: u64,
     level: u8,
+    /// The number under which its instance is kept, if that remembers.
+    keeping: Option<u32>,
 }
 
 struct Binding {
     taps: Vec<Tap>,
     /// The most urgent that it feeds.
     level: u8,
+    /// How many of its messages are under way at once.
+    needed: u64,
     /// The instances that they belong to.
     instances: Vec<(Arc<Graph>, Vec<String>)>,
 }
@@ -236,10 +264,14 @@ impl Router {
             numbered: 0,
             sites: (0..levels).map(|_| Sites::default()).collect(),
             permits: Arc::new(Permits::new(limit)),
-            under_way: vec![Receipt::default(); limit],
+            under_way: vec![(Receipt::default(), 0); limit],
             free: (0..limit as u32).rev().collect(),
             done: Vec::with_capacity(limit),
             refused: 0,
+            beyond: Arc::default(),
+            needed: 0,
+            lowest: 0,
+            pictures: Pictures::default(),
         }
     }
 
@@ -287,7 +319,7 @@ impl Router {
 
     /// A topic has come. `Some`: its messages are to be processed, under this handle.
     pub fn bind(&mut self, topic: &str, crew: &mut impl Crew) -> Option<Bound> {
-        let mut binding = Binding { taps: Vec::new(), level: u8::MAX, instances: Vec::new() };
+        let mut binding = Binding { taps: Vec::new(), level: u8::MAX, needed: 0, instances: Vec::new() };
         for index in 0..self.graphs.len() {
             let running = &self.graphs[index];
             let suppliers = running.graph.suppliers.iter().enumerate();
@@ -301,18 +333,25 @@ impl Router {
             for (supplier, captured) in meant {
                 let Some(instance) = self.instance(index, &captured, crew) else { continue };
                 instance.topics += 1;
+                binding.needed = binding.needed.max(instance.taps[supplier].under_way);
                 binding.level = binding.level.min(instance.taps[supplier].level);
                 binding.taps.push(instance.taps[supplier].clone());
                 binding.instances.push((Arc::clone(&self.graphs[index].graph), captured));
             }
         }
         let within = binding.taps.iter().map(|tap| tap.done).max()?;
-        Some(Bound { handle: self.bindings.insert(binding), within })
+        // Where an instance remembers, a message counts as processed when a picture has it.
+        let remembers = binding.taps.iter().any(|tap| tap.keeping.is_some());
+        let within = if remembers { within + self.pictures.interval * 2 } else { within };
+        self.needed += binding.needed;
+        self.lowest = self.lowest.max(binding.level);
+        Some(Bound { handle: self.bindings.insert(binding), within, remembers })
     }
 
     /// A topic has gone, or has been bound anew.
     pub fn unbind(&mut self, handle: u32, crew: &mut impl Crew) {
         let Some(binding) = self.bindings.remove(handle) else { return };
+        self.needed -= binding.needed;
         for (graph, captured) in binding.instances {
             let Some(running) = self.graphs.iter_mut().find(|running| Arc::ptr_eq(&running.graph, &graph))
             else {
@@ -324,6 +363,9 @@ impl Router {
                 continue;
             }
             let gone = running.instances.remove(&captured);
+            for keeping in gone.iter().filter_map(|gone| gone.keeping) {
+                self.pictures.remove(keeping, &mut self.done);
+            }
             for place in gone.iter().flat_map(|gone| &gone.places).copied().flatten() {
                 crew.remove(place);
                 self.sites[usize::from(place.level)].free.push(place.index);
@@ -339,14 +381,14 @@ impl Router {
     pub fn supply(&mut self, handle: u32, message: &Supply<'_>, crew: &mut impl Crew) -> bool {
         let Some(binding) = self.bindings.get(handle) else { return false };
         // What is urgent finds a permit however many the others hold: each level leaves a share to those above it.
-        let reserved =
-            self.under_way.len() / (2 * usize::from(self.levels.max(1))) * usize::from(binding.level);
+        let limit = self.under_way.len();
+        let reserved = limit - permits_for(limit, self.levels, binding.level);
         let permit = if self.free.len() > reserved { self.free.pop() } else { None };
         let Some(permit) = permit else {
             self.refused += 1;
             return false;
         };
-        self.under_way[permit as usize] = message.receipt;
+        self.under_way[permit as usize] = (message.receipt, handle);
         let mut first: Option<Event> = None;
         for tap in &binding.taps {
             let mut draft = tap.store.draft(first.is_none().then_some(permit));
@@ -358,9 +400,13 @@ impl Router {
             // Patterns that overlap give a message several events; it has been processed when the last is gone.
             body.parents.extend(first.clone());
             let event = draft.done();
-            for route in &tap.routes {
-                if !crew.offer(*route, event.clone()) {
-                    self.refused += 1;
+            match tap.keeping {
+                Some(index) => {
+                    self.refused += self.pictures.give(index, &message.number, &tap.routes, &event, crew);
+                }
+                None => {
+                    let offered = tap.routes.iter().map(|route| crew.offer(*route, event.clone()));
+                    self.refused += offered.map(|taken| u64::from(!taken)).sum::<u64>();
                 }
             }
             first.get_or_insert(event);
@@ -371,10 +417,14 @@ impl Router {
     /// The next message that has been processed.
     pub fn processed(&mut self) -> Option<Receipt> {
         if self.done.is_empty() && self.under_way() > 0 {
-            let Router { permits, under_way, free, done, .. } = self;
+            let Router { permits, under_way, free, done, pictures, bindings, .. } = self;
             permits.collect(|permit| {
                 free.push(permit);
-                done.push(under_way[permit as usize]);
+                let (receipt, handle) = under_way[permit as usize];
+                let taps = bindings.get(handle).map_or(&[][..], |binding| &binding.taps);
+                if !pictures.delay(receipt, taps.iter().filter_map(|tap| tap.keeping)) {
+                    done.push(receipt);
+                }
             });
         }
         self.done.pop()
@@ -393,6 +443,17 @@ impl Router {
     /// Messages, or events made of them, that were dropped because too many were under way.
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// Events that were made although as many were in use as can be true at once (C6): operators are behind.
+    pub fn beyond(&self) -> u64 {
+        self.beyond.load(Relaxed)
+    }
+
+    /// How many messages of the topics that are bound are under way at once, if suppliers and operators keep to what was said of them; and
+    /// how many may be.
+    pub fn needed(&self) -> (u64, u64) {
+        (self.needed, permits_for(self.under_way.len(), self.levels, self.lowest) as u64)
     }
 
     /// The numbers of the topics of results that there are at present, from this one on. Later ones have higher numbers.
@@ -453,6 +514,15 @@ impl Router {
             let to = |feed: &Feed| Some(Route { to: places[feed.operator]?, slot: feed.slot as u8 });
             feeds.iter().filter_map(to).collect()
         };
+        let remembers = |operator: usize| {
+            let step = &graph.operators[operator];
+            places[operator]
+                .filter(|_| step.memory == Memory::Saved || (step.inputs.len() > 1 && step.join == Join::All))
+        };
+        let saved = |operator: &usize| {
+            places[*operator].is_some() && graph.operators[*operator].memory == Memory::Saved
+        };
+        let pulse: Option<Arc<Pulse>> = (0..places.len()).any(|operator| saved(&operator)).then(Arc::default);
         for (operator, step) in graph.operators.iter().enumerate() {
             let Some(place) = places[operator] else { continue };
             let outlet = |consumer: &usize| Outlet {
@@ -466,21 +536,35 @@ impl Router {
                 outlets: step.consumers.iter().map(outlet).collect(),
                 stats: Arc::clone(&stats[operator]),
                 make: maker(graph, factory, operator),
+                beyond: Arc::clone(&self.beyond),
+                pulse: pulse.clone(),
             };
             // Building the graph has set up one like it; without it, what feeds it finds nobody there.
             if let Some(station) = Station::new(graph, operator, siting) {
                 crew.add(Box::new(station));
             }
         }
+        let keeping = pulse.map(|pulse| {
+            let asks: Vec<Option<Place>> = (0..places.len()).map(remembers).collect();
+            let called = |step: &Step| operator_name(&step.source.name, &captured);
+            let operators: Vec<Arc<str>> = graph.operators.iter().map(called).collect();
+            let name = (0..places.len())
+                .find(saved)
+                .map_or_else(|| "".into(), |first| Arc::clone(&operators[first]));
+            let keeping = Keeping::new(name, graph.fingerprint(), asks, operators, names, pulse);
+            self.pictures.add(keeping, crew)
+        });
         let taps = graph.suppliers.iter().map(|supplier| Tap {
-            store: Store::new(supplier.ring, Some(Arc::clone(&self.permits))),
+            keeping,
+            store: Store::new(supplier.ring, Some(Arc::clone(&self.permits)), &self.beyond),
             routes: routes(&supplier.feeds),
             validity: supplier.validity,
             deadline: supplier.deadline,
             done: supplier.done,
+            under_way: supplier.under_way(),
             level: supplier.level.map_or(u8::MAX, |level| level.0),
         });
-        Some(Instance { taps: taps.collect(), places, stats, outputs, topics: 0 })
+        Some(Instance { taps: taps.collect(), places, stats, outputs, keeping, topics: 0 })
     }
 
     fn site(&mut self, level: u8) -> Place {

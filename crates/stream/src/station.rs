@@ -1,7 +1,8 @@
 //! One operator at its place: its inputs, the rules by which it may run, and where its results go.
 
-use crate::event::{Event, Marks, Store};
+use crate::event::{Event, Marks, Number, Pulse, Store, Token};
 use crate::graph::{Graph, INPUTS_MAX, Together};
+use crate::memory::{FOREIGN, Put, Recalled, Streams};
 use crate::operator::{Answer, Fault, Input, Operator};
 use crate::spec::{Join, Keep, Violation};
 use crate::stats::{Stats, count};
@@ -10,7 +11,7 @@ use contract::{Mutant, Span, Time};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Where an operator runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -46,6 +47,15 @@ pub struct Outlet {
 pub enum Product {
     /// A result for somebody outside of the graph.
     Result(Outlet, Event),
+    /// What an operator remembers, as it was asked to save it with this ticket.
+    Saved {
+        /// Which one.
+        place: Place,
+        /// The ticket.
+        ticket: u32,
+        /// What it remembers, or why it cannot say.
+        memory: Result<Vec<u8>, Fault>,
+    },
     /// A run failed.
     Fault {
         /// The operator.
@@ -54,6 +64,17 @@ pub enum Product {
         stats: Arc<Stats>,
         /// Why.
         fault: Fault,
+    },
+    /// A run took longer than its operator was said to take.
+    Overran {
+        /// The operator.
+        operator: Arc<str>,
+        /// Its counts.
+        stats: Arc<Stats>,
+        /// How long it took.
+        took: Span,
+        /// What was said.
+        cost: Span,
     },
 }
 
@@ -71,6 +92,8 @@ pub struct Station {
     slots: Vec<VecDeque<Event>>,
     /// How soon the results that it leads to are due after its own.
     deadline: Span,
+    /// How long a run takes at most, if somebody said.
+    cost: Option<Span>,
     pub(crate) routes: Vec<Route>,
     pub(crate) outlets: Vec<Outlet>,
     stats: Arc<Stats>,
@@ -78,6 +101,9 @@ pub struct Station {
     kit: Option<Box<Kit>>,
     /// Whether it waits for its turn.
     pub(crate) queued: bool,
+    /// Of an instance that remembers: what moves in it, and that this waits for its turn.
+    pub(crate) pulse: Option<Arc<Pulse>>,
+    pub(crate) turn: Option<Token>,
 }
 
 struct Kit {
@@ -98,6 +124,8 @@ pub struct Run {
     due: Time,
     began: Time,
     result: Option<Event>,
+    /// It moves while it lasts.
+    pub(crate) moving: Option<Token>,
 }
 
 /// What a new station needs to know, besides the graph.
@@ -108,6 +136,10 @@ pub(crate) struct Siting {
     pub(crate) outlets: Vec<Outlet>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) make: Maker,
+    /// Where events beyond what its store keeps are counted.
+    pub(crate) beyond: Arc<AtomicU64>,
+    /// What moves in the instance, if that remembers.
+    pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
 impl Station {
@@ -117,7 +149,7 @@ impl Station {
         let kit = Kit {
             operator: (siting.make)()?,
             make: siting.make,
-            store: Store::new(step.source.ring, None),
+            store: Store::new(step.source.ring, None, &siting.beyond),
             inputs: Vec::with_capacity(step.inputs.len()),
         };
         let room = |_| VecDeque::with_capacity(2);
@@ -130,11 +162,14 @@ impl Station {
             sets: step.sets.clone(),
             slots: (0..step.inputs.len()).map(room).collect(),
             deadline: step.source.deadline,
+            cost: step.cost,
             routes: siting.routes,
             outlets: siting.outlets,
             stats: siting.stats,
             kit: Some(Box::new(kit)),
             queued: false,
+            pulse: siting.pulse,
+            turn: None,
         })
     }
 
@@ -219,7 +254,8 @@ impl Station {
             count(&self.stats.marked);
         }
         let due = validity.begins + self.deadline;
-        Some(Run { place: self.place, kit, marks, validity, due, began: now, result: None })
+        let moving = self.pulse.as_ref().map(Pulse::beat);
+        Some(Run { place: self.place, kit, marks, validity, due, began: now, result: None, moving })
     }
 
     /// The input whose first event is the oldest.
@@ -276,6 +312,12 @@ impl Station {
         None
     }
 
+    /// By how much a run that ends now has taken longer than it was said to take.
+    pub(crate) fn overran(&self, now: Time, run: &Run) -> Option<(Span, Span)> {
+        let (cost, took) = (self.cost?, now.since(run.began));
+        (took > cost).then_some((took, cost))
+    }
+
     /// A run has ended: its inputs are used up and the operator is back. Returns the result.
     pub(crate) fn end(&mut self, now: Time, mut run: Run, outcome: &Result<Answer, Fault>) -> Option<Event> {
         self.stats.took(now.since(run.began).max(Span::ZERO));
@@ -301,6 +343,53 @@ impl Station {
         Some(result)
     }
 
+    /// Its operator is to be asked what it remembers. Nothing may move in its instance.
+    pub(crate) fn begin_save(&mut self) -> Result<Save, Fault> {
+        let kit = self.kit.take().ok_or(Fault::Failed("it runs"))?;
+        Ok(Save { place: self.place, kit, memory: Ok(Vec::new()) })
+    }
+
+    /// That has been done. Returns what it and its inputs remember.
+    pub(crate) fn end_save(&mut self, save: Save) -> Result<Vec<u8>, Fault> {
+        self.kit = Some(save.kit);
+        let (own, mut memory) = (save.memory?, Vec::new());
+        memory.put_bytes(&own);
+        for waiting in &self.slots {
+            memory.put_u64(waiting.len() as u64);
+            for event in waiting {
+                let Number { stream, incarnation, seq } = event.number;
+                let times = [event.validity.begins.0, event.validity.ends.0, event.deadline.0];
+                let number = [u64::from(stream), incarnation, seq, u64::from(event.marks.bits())];
+                times.iter().chain(&number).for_each(|value| memory.put_u64(*value));
+                memory.put_bytes(&event.payload);
+            }
+        }
+        Ok(memory)
+    }
+
+    /// Goes on as the one that has saved this, whose streams have other numbers here. What waits in its inputs makes way.
+    pub(crate) fn restore(&mut self, memory: &[u8], streams: &Streams) -> Result<(), Fault> {
+        let Some(kit) = &mut self.kit else { return Err(Fault::Failed("it runs")) };
+        self.slots.iter_mut().for_each(VecDeque::clear);
+        if memory.is_empty() {
+            // It is to remember nothing of what it has seen.
+            let again = catch_unwind(AssertUnwindSafe(|| (kit.make)())).ok().flatten();
+            kit.operator = again.ok_or(Fault::Failed("it could not be set up again"))?;
+            return Ok(());
+        }
+        let mut recalled = Recalled(memory);
+        let own = recalled.bytes().ok_or(FOREIGN)?;
+        let restored = catch_unwind(AssertUnwindSafe(|| kit.operator.restore(own)));
+        restored.unwrap_or(Err(Fault::Panicked))?;
+        for waiting in &mut self.slots {
+            for _ in 0..recalled.u64().ok_or(FOREIGN)? {
+                let event = waiting_event(&mut recalled, &kit.store, streams).ok_or(FOREIGN)?;
+                waiting.extend(event);
+            }
+        }
+        recalled.end().ok_or(FOREIGN)
+    }
+
     /// Its name, for people.
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -310,6 +399,47 @@ impl Station {
     pub fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
+}
+
+/// An operator that is being asked what it remembers.
+pub struct Save {
+    place: Place,
+    kit: Box<Kit>,
+    memory: Result<Vec<u8>, Fault>,
+}
+
+impl Save {
+    /// Where its operator is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Asks.
+    pub fn work(&mut self) {
+        let Save { kit, memory, .. } = self;
+        let mut own = Vec::new();
+        let saved = catch_unwind(AssertUnwindSafe(|| kit.operator.save(&mut own)));
+        *memory = saved.unwrap_or(Err(Fault::Panicked)).map(|()| own);
+    }
+}
+
+/// An event that waited elsewhere, where its stream is known here.
+fn waiting_event(
+    recalled: &mut Recalled<'_>,
+    store: &Arc<Store>,
+    streams: &Streams,
+) -> Option<Option<Event>> {
+    let mut draft = store.draft(None);
+    let body = draft.body();
+    body.validity = Validity { begins: Time(recalled.u64()?), ends: Time(recalled.u64()?) };
+    body.deadline = Time(recalled.u64()?);
+    let theirs = u32::try_from(recalled.u64()?).ok()?;
+    let (incarnation, seq) = (recalled.u64()?, recalled.u64()?);
+    body.marks = Marks::of_bits(u8::try_from(recalled.u64()?).ok()?);
+    body.payload.extend_from_slice(recalled.bytes()?);
+    let stream = streams.ours(theirs);
+    body.number = Number { stream: stream.unwrap_or(0), incarnation, seq };
+    Some(stream.map(|_| draft.done()))
 }
 
 impl Run {

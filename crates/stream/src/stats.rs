@@ -23,8 +23,9 @@ pub struct Stats {
     traps: AtomicU64,
     pub(crate) busy: AtomicU64,
     pub(crate) worst: AtomicU64,
-    /// When a fault was last told.
+    /// When a fault was last told, and a run that took too long.
     told: AtomicU64,
+    told_slow: AtomicU64,
 }
 
 /// The counts of one operator at one moment.
@@ -92,12 +93,12 @@ impl Stats {
 
     /// Whether a fault should be told now; the same operator's are told once in a while.
     pub fn tell(&self, now: Time, every: Span) -> bool {
-        let told = Time(self.told.load(Relaxed));
-        let due = told == Time::ZERO || now >= told + every;
-        if due {
-            self.told.store(now.0, Relaxed);
-        }
-        due
+        is_due(&self.told, now, every)
+    }
+
+    /// The same of a run that took longer than was said.
+    pub fn tell_slow(&self, now: Time, every: Span) -> bool {
+        is_due(&self.told_slow, now, every)
     }
 
     pub(crate) fn failed(&self, cause: Cause) {
@@ -124,4 +125,13 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
+}
+/// Whether something that was told at this time is to be told now; then it has been.
+fn is_due(told: &AtomicU64, now: Time, every: Span) -> bool {
+    let before = Time(told.load(Relaxed));
+    let due = before == Time::ZERO || now >= before + every;
+    if due {
+        told.store(now.0, Relaxed);
+    }
+    due
 }

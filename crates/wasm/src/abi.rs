@@ -15,6 +15,14 @@ pub const ABI_VERSION: &str = "verge_abi_version";
 pub const INPUT: &str = "verge_input";
 /// The function that processes the inputs.
 pub const RUN: &str = "verge_run";
+/// The function that says what the module remembers, if it has it; packed as [`RUN`] does.
+pub const SAVE: &str = "verge_save";
+/// Its signature.
+pub const SAVE_SIGNATURE: &str = "() -> i64";
+/// The function that takes back what [`SAVE`] said, from where [`INPUT`] of input 0 wanted so many bytes. Zero: it did.
+pub const RESTORE: &str = "verge_restore";
+/// Its signature.
+pub const RESTORE_SIGNATURE: &str = "(i32) -> i32";
 /// What the names of functions begin with that take a parameter.
 pub const SET: &str = "verge_set_";
 /// The signature of those.
@@ -70,6 +78,16 @@ pub(crate) fn check(ports: &Ports, limits: &Limits) -> Result<(), Problem> {
         None => return Err(Problem::Missing { name: MEMORY.to_owned(), wanted: "a memory" }),
     }
     FUNCTIONS.iter().try_for_each(|(name, signature)| check_function(ports, name, signature))
+}
+
+/// Whether a module can say what it remembers, and take it back. One function without the other is a mistake.
+pub(crate) fn remembers(ports: &Ports) -> Result<bool, Problem> {
+    let wanted = [(SAVE, SAVE_SIGNATURE), (RESTORE, RESTORE_SIGNATURE)];
+    if wanted.iter().all(|(name, _)| find(ports, name).is_none()) {
+        return Ok(false);
+    }
+    wanted.iter().try_for_each(|(name, signature)| check_function(ports, name, signature))?;
+    Ok(true)
 }
 
 /// Checks that a function is exported under this name, with this signature.

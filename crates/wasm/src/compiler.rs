@@ -149,6 +149,18 @@ impl WasmEngine for Wasmtime {
         let run = live.run.clone();
         live.call(&run, present, meter)
     }
+
+    fn save(&mut self, meter: &mut Meter) -> Result<i64, Trap> {
+        let live = self.live.as_mut().ok_or(Trap::Other)?;
+        let save = live.instance.get_typed_func::<(), i64>(&mut live.store, abi::SAVE);
+        live.call(&save.map_err(|error| trap(&error))?, (), meter)
+    }
+
+    fn restore(&mut self, length: i32, meter: &mut Meter) -> Result<i32, Trap> {
+        let live = self.live.as_mut().ok_or(Trap::Other)?;
+        let restore = live.instance.get_typed_func::<i32, i32>(&mut live.store, abi::RESTORE);
+        live.call(&restore.map_err(|error| trap(&error))?, length, meter)
+    }
 }
 
 impl Live {

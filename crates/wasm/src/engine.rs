@@ -39,6 +39,12 @@ pub trait WasmEngine: Sized + Send {
 
     /// Calls `verge_run`.
     fn run(&mut self, present: i64, meter: &mut Meter) -> Result<i64, Trap>;
+
+    /// Calls `verge_save`.
+    fn save(&mut self, meter: &mut Meter) -> Result<i64, Trap>;
+
+    /// Calls `verge_restore`.
+    fn restore(&mut self, length: i32, meter: &mut Meter) -> Result<i32, Trap>;
 }
 
 /// Why an engine does not take a module: in its own words, with the place in the module where it knows one.

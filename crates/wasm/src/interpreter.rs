@@ -116,6 +116,18 @@ impl WasmEngine for Wasmi {
         let live = self.live.as_mut().ok_or(Trap::Other)?;
         call(&mut live.store, &live.run, present, meter)
     }
+
+    fn save(&mut self, meter: &mut Meter) -> Result<i64, Trap> {
+        let live = self.live.as_mut().ok_or(Trap::Other)?;
+        let save = live.instance.get_typed_func::<(), i64>(&live.store, abi::SAVE);
+        call(&mut live.store, &save.map_err(|error| trap(&error))?, (), meter)
+    }
+
+    fn restore(&mut self, length: i32, meter: &mut Meter) -> Result<i32, Trap> {
+        let live = self.live.as_mut().ok_or(Trap::Other)?;
+        let restore = live.instance.get_typed_func::<i32, i32>(&live.store, abi::RESTORE);
+        call(&mut live.store, &restore.map_err(|error| trap(&error))?, length, meter)
+    }
 }
 
 /// Calls a function, and goes on with it slice by slice for as long as the meter has fuel.

@@ -43,6 +43,6 @@ pub fn operator(
     clock: &Clock,
 ) -> Result<Built, WasmError> {
     let sandbox = Sandbox::<DefaultEngine>::new(bytes, name, setup, limits, clock)?;
-    let (output, answers) = (sandbox.output().clone(), sandbox.answers());
-    Ok(Built { operator: Box::new(sandbox), output, answers })
+    let (output, answers, memory) = (sandbox.output().clone(), sandbox.answers(), sandbox.memory());
+    Ok(Built { operator: Box::new(sandbox), output, answers, memory })
 }

@@ -1,9 +1,9 @@
 //! What an operator's parameters mean for a module: a few are the host's, the others are numbers that it is handed.
 
-use crate::abi::{SET, SET_SIGNATURE, check_function, shown};
+use crate::abi::{SET, SET_SIGNATURE, check_function, remembers, shown};
 use crate::engine::Ports;
 use crate::error::Problem;
-use stream::{Answers, ParameterDoc, Parameters, PayloadType, Value};
+use stream::{Answers, Memory, ParameterDoc, Parameters, PayloadType, Value};
 
 /// The parameters that are the host's. All others are the module's own.
 pub const OWN_PARAMETERS: &[ParameterDoc] = &[
@@ -22,6 +22,12 @@ pub const OWN_PARAMETERS: &[ParameterDoc] = &[
         values: "`always` or `sometimes`; default sometimes",
         doc: "whether there is a result for every run",
     },
+    ParameterDoc {
+        name: "remembers",
+        values: "`nothing` or `something`; default something",
+        doc: "whether a result depends on what came before its inputs; where it does, the module must export `verge_save` and \
+              `verge_restore`, or a fail-over takes that away",
+    },
 ];
 
 /// What was configured.
@@ -29,20 +35,25 @@ pub const OWN_PARAMETERS: &[ParameterDoc] = &[
 pub(crate) struct Chosen {
     pub output: PayloadType,
     pub answers: Answers,
+    pub memory: Memory,
     /// The module's own: the export that takes each, and its value.
     pub numbers: Vec<(String, f64)>,
 }
 
 /// Reads the parameters, and holds them against what the module exports.
 pub(crate) fn choose(parameters: &Parameters, ports: &Ports) -> Result<Chosen, Problem> {
-    let mut chosen =
-        Chosen { output: PayloadType::default(), answers: Answers::Sometimes, numbers: Vec::new() };
+    let memory = if remembers(ports)? { Memory::Saved } else { Memory::Lost };
+    let answers = Answers::Sometimes;
+    let mut chosen = Chosen { output: PayloadType::default(), answers, memory, numbers: Vec::new() };
     for (name, value) in parameters {
         match (name.as_str(), value) {
             ("module", _) => {}
             ("output", Value::Text(text)) => chosen.output = text.parse().map_err(Problem::Output)?,
             ("answers", Value::Text(text)) if text == "always" => chosen.answers = Answers::Always,
             ("answers", Value::Text(text)) if text == "sometimes" => chosen.answers = Answers::Sometimes,
+            ("remembers", Value::Text(text)) if text == "nothing" => chosen.memory = Memory::Nothing,
+            ("remembers", Value::Text(text)) if text == "something" => {}
+            ("remembers", _) => return Err(refused(name, "it must be \"nothing\" or \"something\"")),
             ("output", _) => return Err(refused(name, "it must be a type, as in \"f64\"")),
             ("answers", _) => return Err(refused(name, "it must be \"always\" or \"sometimes\"")),
             _ => chosen.numbers.push((setter(name, ports)?, number(name, value)?)),

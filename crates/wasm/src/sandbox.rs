@@ -8,8 +8,8 @@ use crate::error::{Problem, WasmError};
 use crate::limits::{INPUTS_MAX, Limits};
 use crate::meter::{Clock, Meter};
 use crate::parameters::{Chosen, choose};
-use contract::Span;
-use stream::{Answer, Answers, Fault, Input, Operator, PayloadType, Setup};
+use contract::{Span, Time};
+use stream::{Answer, Answers, Fault, Input, MEMORY_BYTES_MAX, Memory, Operator, PayloadType, Setup};
 
 /// A module in its sandbox.
 ///
@@ -49,6 +49,11 @@ impl<E: WasmEngine> Sandbox<E> {
     /// How often it has one.
     pub fn answers(&self) -> Answers {
         self.chosen.answers
+    }
+
+    /// What it remembers.
+    pub fn memory(&self) -> Memory {
+        self.chosen.memory
     }
 
     /// The fuel that the last run burned.
@@ -98,6 +103,23 @@ impl<E: WasmEngine> Sandbox<E> {
         }
         self.is_whole = true;
         Ok(())
+    }
+
+    /// A call that is none of `verge_run` begins, with the budget of a run.
+    fn begin(&mut self) -> Result<(), Fault> {
+        if !self.is_whole && self.start().is_err() {
+            return Err(Fault::Stopped("the module was stopped before, and cannot be started again"));
+        }
+        let fuel = self.meter.begin(self.budget);
+        self.engine.set_fuel(fuel, &self.meter);
+        Ok(())
+    }
+
+    /// An instance that was stopped is never used again.
+    fn begin_anew_after(&mut self, trap: Trap) -> Fault {
+        // Should it fail, the next run tries again.
+        let _ = self.start();
+        trap.fault(self.budget)
     }
 
     fn hand_over(&mut self, input: &Input<'_>) -> Result<(), Stop> {
@@ -166,11 +188,7 @@ impl<E: WasmEngine> Sandbox<E> {
 impl<E: WasmEngine> Operator for Sandbox<E> {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
         self.used = 0;
-        if !self.is_whole && self.start().is_err() {
-            return Err(Fault::Stopped("the module was stopped before, and cannot be started again"));
-        }
-        let fuel = self.meter.begin(self.budget);
-        self.engine.set_fuel(fuel, &self.meter);
+        self.begin()?;
         let tried = self.attempt(inputs, output);
         self.used = self.meter.burned(self.engine.fuel());
         match tried {
@@ -182,6 +200,43 @@ impl<E: WasmEngine> Operator for Sandbox<E> {
                 let _ = self.start();
                 Err(fault)
             }
+        }
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        if self.chosen.memory != Memory::Saved {
+            return Ok(());
+        }
+        self.begin()?;
+        let called = self.engine.save(&mut self.meter);
+        let called = called.map_err(|trap| self.begin_anew_after(trap))?;
+        let Reply::Result { address, length } = Reply::unpack(called) else {
+            return Err(Fault::Failed("`verge_save` returned no place"));
+        };
+        if length > MEMORY_BYTES_MAX {
+            return Err(Fault::Failed("it remembers more than its limit"));
+        }
+        let saved = self.engine.memory().get(range(address, length));
+        memory.extend_from_slice(
+            saved.ok_or(Fault::Failed("`verge_save` returned a place outside of the memory"))?,
+        );
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        if self.chosen.memory != Memory::Saved {
+            return if memory.is_empty() { Ok(()) } else { Err(Fault::Failed("it remembers nothing")) };
+        }
+        self.begin()?;
+        let given = self.hand_over(&Input { slot: 0, payload: memory, created: Time::ZERO });
+        given.map_err(|stop| match stop {
+            Stop::Declined(fault) | Stop::Broken(fault) => fault,
+        })?;
+        let length = i32::try_from(memory.len()).unwrap_or(i32::MAX);
+        let called = self.engine.restore(length, &mut self.meter);
+        match called.map_err(|trap| self.begin_anew_after(trap))? {
+            0 => Ok(()),
+            _ => Err(Fault::Failed("`verge_restore` did not take what it is to remember")),
         }
     }
 }

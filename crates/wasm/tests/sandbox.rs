@@ -4,7 +4,7 @@
 mod support;
 
 use contract::{Span, Time};
-use stream::{Answers, Fault, Input, Operator, PayloadType, Setup, Value};
+use stream::{Answers, Fault, Input, Memory, Operator, PayloadType, Setup, Value};
 use support::{
     bytes, clock, compute, encode, limits, module, module_with, packed, refusal, run, sandbox, set_up,
 };
@@ -239,6 +239,63 @@ fn an_operator_is_set_up_with_its_types() {
     assert_eq!(built.answers, Answers::Always);
     let fault = built.operator.run(&[], &mut Vec::new()).unwrap_err();
     assert!(fault.to_string().contains("`answers` says always"), "{fault}");
+}
+
+/// Counts its runs, and can say and be told how many there were.
+fn remembering(save: &str, restore: &str) -> Vec<u8> {
+    module_with(
+        &format!(
+            "(global $count (mut f64) (f64.const 0))
+             (func (export \"verge_save\") (result i64) {save})
+             (func (export \"verge_restore\") (param i32) (result i32) {restore})"
+        ),
+        &format!(
+            "(global.set $count (f64.add (global.get $count) (f64.const 1)))
+             (f64.store (i32.const 0) (global.get $count)) {}",
+            packed(0, 8)
+        ),
+    )
+}
+
+const SAVE: &str = "(f64.store (i32.const 8) (global.get $count)) (i64.const 34359738376)";
+const RESTORE: &str = "(global.set $count (f64.load (i32.const 1024))) (i32.ne (local.get 0) (i32.const 8))";
+
+#[test]
+fn what_a_module_remembers_goes_on_in_another_instance() {
+    let module = remembering(SAVE, RESTORE);
+    let (mut first, mut second) = (sandbox(&module), sandbox(&module));
+    assert_eq!(first.memory(), Memory::Saved);
+    for count in 1..=3 {
+        assert_eq!(compute(&mut first, &[&[]]), Ok(Some(vec![f64::from(count)])));
+    }
+    let mut memory = Vec::new();
+    first.save(&mut memory).unwrap();
+    assert_eq!(memory, encode(&[3.0]));
+    second.restore(&memory).unwrap();
+    assert_eq!(compute(&mut second, &[&[]]), compute(&mut first, &[&[]]));
+    assert!(second.restore(&memory[1..]).unwrap_err().to_string().contains("`verge_restore` did not take"));
+}
+
+#[test]
+fn what_a_module_says_of_its_memory_is_not_believed() {
+    let said =
+        |save: &str| sandbox(&remembering(save, RESTORE)).save(&mut Vec::new()).unwrap_err().to_string();
+    assert!(said("(i64.const -1)").contains("returned no place"));
+    assert!(said(&packed(65_535, 8)).contains("outside of the memory"));
+    assert!(said(&packed(0, 2_000_000)).contains("more than its limit"));
+    assert!(said("(unreachable)").contains("gave up"));
+    assert_eq!(said(FOREVER), RUNAWAY.to_string());
+    let half = module_with("(func (export \"verge_save\") (result i64) (i64.const 0))", "(i64.const -1)");
+    assert!(refusal(&half).contains("verge_restore"));
+}
+
+#[test]
+fn a_module_without_the_means_forgets_unless_it_has_nothing_to_remember() {
+    assert_eq!(sandbox(&adding()).memory(), Memory::Lost);
+    let says = |value: &str| set_up(&adding(), 2, &[("remembers", Value::Text(value.to_owned()))], &limits());
+    assert_eq!(says("nothing").unwrap().memory(), Memory::Nothing);
+    assert_eq!(says("something").unwrap().memory(), Memory::Lost);
+    assert!(says("everything").err().unwrap().to_string().contains("\"nothing\" or \"something\""));
 }
 
 #[test]

@@ -245,6 +245,29 @@ pub const METRICS: &[Metric] = &[
         longest_run,
         "The longest run of those since the process started."
     ),
+    metric(
+        "verge_subscriber_latency_seconds",
+        Kind::Histogram,
+        &["class"],
+        "From the creation of a message to its arrival, as subscribers of the own protocol say, once for each of them. What is sent again after a fail-over is not counted.",
+        |reading, samples| {
+            for (class, counts) in &reading.snapshot.classes {
+                samples.histogram(class, &LATENCY_BUCKETS, &counts.arrivals, counts.arrivals_nanos);
+            }
+        },
+    ),
+    of_classes!(
+        "verge_subscriber_late_total",
+        Counter,
+        subscribers_late,
+        "Messages that came to a subscriber after their deadline, as it says."
+    ),
+    of_classes!(
+        "verge_subscriber_lost_total",
+        Counter,
+        subscribers_lost,
+        "Messages that never came to a subscriber, as it says."
+    ),
     of_node!("verge_messages_arrived_total", Counter, arrived, "Messages that arrived."),
     of_node!("verge_messages_dispatched_total", Counter, dispatched, "Messages dispatched."),
     of_node!(
@@ -420,6 +443,12 @@ pub const METRICS: &[Metric] = &[
     ),
     of_node!("verge_operators", Gauge, operators, "Operators at work."),
     of_node!("verge_operators_under_way", Gauge, under_way, "Messages that are under way in operators."),
+    of_node!(
+        "verge_operators_events_beyond_total",
+        Counter,
+        events_beyond,
+        "Events of operators that were made although as many were in use as can be true at once."
+    ),
     of_node!("verge_operators_results_total", Counter, results, "Results that were published."),
     of_node!(
         "verge_operators_results_refused_total",

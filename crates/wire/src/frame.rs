@@ -4,20 +4,21 @@
 //! both ends is [`Frame::Hello`]; it carries the magic number and the version, so that a stranger or another version is
 //! recognised at once.
 
+use crate::account::{LATENCY_COUNTS, Received, Trouble};
 use crate::heartbeat::Nonce;
 use crate::knowledge::Knows;
 use crate::limits::{
-    FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, TEXT_BYTES_MAX,
-    USER_BYTES_MAX,
+    FRAME_BODY_BYTES_MAX, FRAME_HEAD_BYTES, NAME_BYTES_MAX, OPERATOR_BYTES_MAX, PASSWORD_BYTES_MAX,
+    TEXT_BYTES_MAX, USER_BYTES_MAX,
 };
 use crate::load::{LevelStatuses, OperatorStatuses};
 use crate::message::{Body, MarkKind, MessageKind};
 use crate::reader::{Reader, put, put_text};
 use crate::secret::Secret;
 use crate::status::{NodeStatus, StreamStatuses};
-use crate::terms::TermsHead;
+use crate::terms::{NeedsHead, TermsHead};
 use crate::{Marks, Messages, PROTOCOL_VERSION};
-use contract::{Contract, Epoch, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX, Time};
+use contract::{Contract, Epoch, Needs, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX, Time};
 use std::fmt;
 use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -215,6 +216,8 @@ pub struct Announce<'a> {
     pub contract: Contract,
     /// Whether every number is used. If not, one that never comes is no loss: an operator had nothing to say.
     pub gapless: bool,
+    /// The broker's number for the class of its contract; see [`Received`].
+    pub class: u16,
     /// Its topic.
     pub topic: &'a str,
     /// Its publisher's name.
@@ -326,6 +329,8 @@ pub enum Frame<'a> {
     Subscribe {
         /// The subscriber's number for the subscription.
         number: u32,
+        /// What it needs beyond the contracts of these topics.
+        needs: Needs,
         /// The filter.
         filter: &'a str,
     },
@@ -347,12 +352,18 @@ pub enum Frame<'a> {
     },
     /// Broker to subscriber: you read too slowly.
     Shortfall(Shortfall),
+    /// Subscriber to primary: what has come.
+    Received(Received),
+    /// Subscriber to primary: what was wrong with a stream.
+    Trouble(Trouble),
     /// Primary to backup: a client's subscription, so that the backup keeps messages for it from the first moment.
     Session {
         /// The client's incarnation.
         incarnation: u64,
         /// Whether it begins or ends.
         present: bool,
+        /// What it needs beyond the contracts of these topics.
+        needs: Needs,
         /// The client's name.
         client: &'a str,
         /// The filter.
@@ -360,6 +371,13 @@ pub enum Frame<'a> {
     },
     /// Primary to backup: what those who serve other protocols have to remember, in their own form.
     Records(&'a [u8]),
+    /// Primary to backup: what operators remember, in their own form, with the sender's numbers of streams in it.
+    Memory {
+        /// The instance of a graph.
+        instance: &'a str,
+        /// What it remembers.
+        picture: &'a [u8],
+    },
     /// Broker to primary: take me as your backup.
     Join,
     /// Broker to primary that reigns unasked: take me as your backup. I keep the sessions and retained messages that I have, since I
@@ -501,6 +519,9 @@ mod kind {
     pub(super) const SESSION: u8 = 0x1b;
     pub(super) const RECORDS: u8 = 0x1c;
     pub(super) const SHORTFALL: u8 = 0x1d;
+    pub(super) const MEMORY: u8 = 0x17;
+    pub(super) const RECEIVED: u8 = 0x1e;
+    pub(super) const TROUBLE: u8 = 0x1f;
     pub(super) const JOIN: u8 = 0x30;
     pub(super) const SYNCED: u8 = 0x31;
     pub(super) const STANDBY: u8 = 0x32;
@@ -537,10 +558,13 @@ heads! {
         stream: U32, admitted: u8, replicate: u8, has_contract: u8, reigns: u8, retain: U32,
         period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
     }
-    AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead, gapless: u8 }
+    AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead, gapless: u8, class: U16 }
     SubscribedHead { number: U32, admitted: u8, reigns: u8 }
+    ReceivedHead { class: U16, latency: [U32; LATENCY_COUNTS], latency_nanos: U64 }
+    TroubleHead { stream: U32, lost: U32, run: U32, late: U32, by: I64 }
     ShortfallHead { span: I64, dropped: U64, waited: U64, rate: U64 }
-    SessionHead { incarnation: U64, present: u8 }
+    SessionHead { incarnation: U64, present: u8, needs: NeedsHead }
+    SubscribeHead { number: U32, needs: NeedsHead }
     HandoverReplyHead { epoch: U64, done: u8 }
     StatusRequestHead { first_stream: U32, rows: U32 }
     ClockRequestHead { sent: U64, known: u8, ahead: I64, within: I64 }
@@ -608,8 +632,11 @@ impl<'a> Frame<'a> {
             Frame::Subscribed { .. } => kind::SUBSCRIBED,
             Frame::Unsubscribe { .. } => kind::UNSUBSCRIBE,
             Frame::Shortfall(_) => kind::SHORTFALL,
+            Frame::Received(_) => kind::RECEIVED,
+            Frame::Trouble(_) => kind::TROUBLE,
             Frame::Session { .. } => kind::SESSION,
             Frame::Records(_) => kind::RECORDS,
+            Frame::Memory { .. } => kind::MEMORY,
             Frame::Join => kind::JOIN,
             Frame::JoinKnowing => kind::JOIN_KNOWING,
             Frame::Knows(_) => kind::KNOWS,
@@ -675,8 +702,8 @@ impl<'a> Frame<'a> {
                 put(out, &UntakenHead { stream: (*stream).into(), messages: (*messages).into() });
                 put_text(out, text, TEXT_BYTES_MAX);
             }
-            Frame::Subscribe { number, filter } => {
-                put(out, &U32::new(*number));
+            Frame::Subscribe { number, needs, filter } => {
+                put(out, &SubscribeHead { number: (*number).into(), needs: NeedsHead::new(needs) });
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
             Frame::Subscribed { number, admitted, reigns, text } => {
@@ -688,12 +715,25 @@ impl<'a> Frame<'a> {
                 let (dropped, waited, rate) = ((*dropped).into(), (*waited).into(), (*rate).into());
                 put(out, &ShortfallHead { span: span.0.into(), dropped, waited, rate });
             }
-            Frame::Session { incarnation, present, client, filter } => {
-                put(out, &SessionHead { incarnation: (*incarnation).into(), present: u8::from(*present) });
+            Frame::Received(received) => {
+                let (class, latency_nanos) = (received.class.into(), received.latency_nanos.into());
+                put(out, &ReceivedHead { class, latency: received.latency.map(U32::new), latency_nanos });
+            }
+            Frame::Trouble(Trouble { stream, lost, run, late, by }) => {
+                let [stream, lost, run, late] = [stream, lost, run, late].map(|number| U32::new(*number));
+                put(out, &TroubleHead { stream, lost, run, late, by: by.0.into() });
+            }
+            Frame::Session { incarnation, present, needs, client, filter } => {
+                let (present, needs) = (u8::from(*present), NeedsHead::new(needs));
+                put(out, &SessionHead { incarnation: (*incarnation).into(), present, needs });
                 put_text(out, client, NAME_BYTES_MAX);
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
             Frame::Records(body) => out.extend_from_slice(body),
+            Frame::Memory { instance, picture } => {
+                put_text(out, instance, OPERATOR_BYTES_MAX);
+                out.extend_from_slice(picture);
+            }
             Frame::Knows(knows) => out.extend_from_slice(knows.bytes()),
             Frame::Join | Frame::JoinKnowing | Frame::Synced | Frame::Standby | Frame::Handover => {}
             Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
@@ -732,6 +772,11 @@ impl<'a> Frame<'a> {
             k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
             kind::RECORDS => return Ok(Frame::Records(body)),
             kind::KNOWS => return Knows::check(body).map(Frame::Knows),
+            kind::MEMORY => {
+                let mut reader = Reader(body);
+                let instance = reader.text(OPERATOR_BYTES_MAX)?;
+                return Ok(Frame::Memory { instance, picture: reader.0 });
+            }
             kind::RELAY => {
                 let mut reader = Reader(body);
                 let channel = reader.head::<U32>()?.get();
@@ -768,10 +813,11 @@ impl<'a> Frame<'a> {
                 let text = reader.text(TEXT_BYTES_MAX)?;
                 Frame::Untaken { stream: head.stream.get(), messages: head.messages.get(), text }
             }
-            kind::SUBSCRIBE => Frame::Subscribe {
-                number: reader.head::<U32>()?.get(),
-                filter: reader.text(TOPIC_BYTES_MAX)?,
-            },
+            kind::SUBSCRIBE => {
+                let head = reader.head::<SubscribeHead>()?;
+                let (number, needs) = (head.number.get(), head.needs.needs()?);
+                Frame::Subscribe { number, needs, filter: reader.text(TOPIC_BYTES_MAX)? }
+            }
             kind::SUBSCRIBED => {
                 let head = reader.head::<SubscribedHead>()?;
                 let text = reader.text(TEXT_BYTES_MAX)?;
@@ -784,12 +830,22 @@ impl<'a> Frame<'a> {
                 let (dropped, waited, rate) = (head.dropped.get(), head.waited.get(), head.rate.get());
                 Frame::Shortfall(Shortfall { span: Span(head.span.get()), dropped, waited, rate })
             }
+            kind::RECEIVED => {
+                let head = reader.head::<ReceivedHead>()?;
+                let (class, latency_nanos) = (head.class.get(), head.latency_nanos.get());
+                Frame::Received(Received { class, latency: head.latency.map(U32::get), latency_nanos })
+            }
+            kind::TROUBLE => {
+                let head = reader.head::<TroubleHead>()?;
+                let [stream, lost, run, late] = [head.stream, head.lost, head.run, head.late].map(U32::get);
+                Frame::Trouble(Trouble { stream, lost, run, late, by: Span(head.by.get()) })
+            }
             kind::SESSION => {
                 let head = reader.head::<SessionHead>()?;
                 let client = reader.text(NAME_BYTES_MAX)?;
                 let filter = reader.text(TOPIC_BYTES_MAX)?;
                 let (incarnation, present) = (head.incarnation.get(), head.present != 0);
-                Frame::Session { incarnation, present, client, filter }
+                Frame::Session { incarnation, present, needs: head.needs.needs()?, client, filter }
             }
             kind::JOIN => Frame::Join,
             kind::JOIN_KNOWING => Frame::JoinKnowing,
@@ -977,6 +1033,7 @@ impl<'a> Announce<'a> {
             next_seq: self.next_seq.into(),
             terms: TermsHead::new(&self.contract),
             gapless: u8::from(self.gapless),
+            class: self.class.into(),
         };
         put(out, &head);
         put_text(out, self.topic, TOPIC_BYTES_MAX);
@@ -991,6 +1048,7 @@ impl<'a> Announce<'a> {
             next_seq: head.next_seq.get(),
             contract: head.terms.contract()?,
             gapless: head.gapless != 0,
+            class: head.class.get(),
             topic: reader.text(TOPIC_BYTES_MAX)?,
             publisher: reader.text(NAME_BYTES_MAX)?,
         })

@@ -2,6 +2,7 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod account;
 mod effects;
 mod frame;
 mod heartbeat;
@@ -16,6 +17,7 @@ mod secret;
 mod status;
 mod terms;
 
+pub use account::{LATENCY_BUCKETS, LATENCY_COUNTS, Received, Trouble, bucket_of};
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
     Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register,
@@ -33,4 +35,4 @@ pub use secret::Secret;
 pub use status::{Concern, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;

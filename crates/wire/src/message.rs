@@ -39,7 +39,8 @@ pub struct MessageFlags(pub u8);
 impl MessageFlags {
     /// Nothing special.
     pub const NONE: MessageFlags = MessageFlags(0);
-    /// The publisher sends a retained message again after a failover.
+    /// The publisher sends a retained message again after a failover; to a subscriber: it was sent again, or is dispatched from a copy, so
+    /// that it may be late.
     pub const RESEND: MessageFlags = MessageFlags(1);
     /// The subscriber is asked to confirm.
     pub const CONFIRM: MessageFlags = MessageFlags(2);

@@ -95,8 +95,14 @@ pub struct NodeStatus<'a> {
     pub unprocessed: u64,
     /// Messages that are under way in operators.
     pub under_way: u64,
+    /// Events of operators that were made although as many were in use as can be true at once.
+    pub events_beyond: u64,
     /// Bytes of clients that passed through the backup, both ways.
     pub relayed_bytes: u64,
+    /// What subscribers say that they missed, all streams together.
+    pub subscribers_lost: u64,
+    /// What subscribers say that came to them after its deadline.
+    pub subscribers_late: u64,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
     /// How many changes of sessions and retained messages it knows of; see [`crate::Knowledge::total`].
@@ -185,11 +191,19 @@ pub enum Concern {
     Relayed = 9,
     /// There are more connections than its deadline leaves time for.
     Crowded = 10,
+    /// A subscriber missed more messages in a row than the contract tolerates.
+    LostOnTheWay = 11,
+    /// Messages came to a subscriber after their deadline.
+    LateOnTheWay = 12,
+    /// What an operator remembers could not be copied to the backup.
+    Forgets = 13,
+    /// A subscriber is further away than the link class says.
+    Far = 14,
 }
 
 impl Concern {
     /// All of them, by number.
-    pub const ALL: [Concern; 11] = [
+    pub const ALL: [Concern; 15] = [
         Concern::Nothing,
         Concern::Lost,
         Concern::Late,
@@ -201,6 +215,10 @@ impl Concern {
         Concern::PairLink,
         Concern::Relayed,
         Concern::Crowded,
+        Concern::LostOnTheWay,
+        Concern::LateOnTheWay,
+        Concern::Forgets,
+        Concern::Far,
     ];
 }
 
@@ -218,6 +236,10 @@ impl std::fmt::Display for Concern {
             Concern::PairLink => "the link to the backup does not bear the contract, see the log (detection_slow, pair_link_thin, pair_link_lossy)",
             Concern::Relayed => "a client passes through the backup",
             Concern::Crowded => "there are more connections than the deadline leaves time for, see the log (crowded)",
+            Concern::LostOnTheWay => "a subscriber missed more messages in a row than L, see the log (subscriber_missed)",
+            Concern::LateOnTheWay => "messages came to a subscriber after their deadline, see the log (subscriber_late)",
+            Concern::Forgets => "what an operator remembers could not be copied to the backup, see the log (operator_forgets)",
+            Concern::Far => "a subscriber is further away than the link class says, see the log (subscriber_far)",
         })
     }
 }
@@ -233,6 +255,10 @@ pub struct StreamStatus<'a> {
     pub publisher: &'a str,
     /// Its contract.
     pub contract: Contract,
+    /// The contract by which it is planned: the strictest of its own and of what its subscribers need.
+    pub strictest: Contract,
+    /// Who needs more than its contract says, and what; empty where nobody does.
+    pub needs: &'a str,
     /// Whether its messages are copied to the backup.
     pub replicate: bool,
     /// Whether the contract is kept, and why not.
@@ -249,6 +275,12 @@ pub struct StreamStatus<'a> {
     pub longest_run: u32,
     /// Messages dispatched after their deadline.
     pub late: u64,
+    /// What subscribers say that they missed, all of them together. Those that speak MQTT say nothing.
+    pub subscribers_lost: u64,
+    /// The longest run of those.
+    pub subscribers_longest_run: u32,
+    /// What subscribers say that came to them after its deadline, all of them together.
+    pub subscribers_late: u64,
     /// The latest and the largest time from creation to dispatch.
     pub latency: [Span; 2],
     /// For how long nothing has come, where it is silent.
@@ -274,7 +306,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 28],
+    counters: [U64; 31],
     latency: [I64; 3],
     known: U64,
 }
@@ -309,7 +341,10 @@ impl<'a> NodeStatus<'a> {
             self.results_broken,
             self.unprocessed,
             self.under_way,
+            self.events_beyond,
             self.relayed_bytes,
+            self.subscribers_lost,
+            self.subscribers_late,
         ];
         let head = NodeHead {
             standing: self.standing as u8,
@@ -369,7 +404,10 @@ impl<'a> NodeStatus<'a> {
             results_broken,
             unprocessed,
             under_way,
+            events_beyond,
             relayed_bytes,
+            subscribers_lost,
+            subscribers_late,
         ] = head.counters.map(U64::get);
         Ok(NodeStatus {
             name: reader.text(NAME_BYTES_MAX)?,
@@ -414,7 +452,10 @@ impl<'a> NodeStatus<'a> {
             results_broken,
             unprocessed,
             under_way,
+            events_beyond,
             relayed_bytes,
+            subscribers_lost,
+            subscribers_late,
             latency: head.latency.map(|nanos| Span(nanos.get())),
             known: head.known.get(),
             store: StoreState::from_byte(head.store)?,
@@ -436,9 +477,13 @@ struct StreamHead {
     arrived: U64,
     lost: U64,
     late: U64,
+    subscribers_lost: U64,
+    subscribers_late: U64,
+    subscribers_longest_run: U32,
     latency: [I64; 2],
     silence: I64,
     terms: TermsHead,
+    strictest: TermsHead,
 }
 
 impl<'a> StreamStatus<'a> {
@@ -454,13 +499,18 @@ impl<'a> StreamStatus<'a> {
             arrived: self.arrived.into(),
             lost: self.lost.into(),
             late: self.late.into(),
+            subscribers_lost: self.subscribers_lost.into(),
+            subscribers_late: self.subscribers_late.into(),
+            subscribers_longest_run: self.subscribers_longest_run.into(),
             latency: self.latency.map(|span| I64::new(span.0)),
             silence: self.silence.0.into(),
             terms: TermsHead::new(&self.contract),
+            strictest: TermsHead::new(&self.strictest),
         };
         put(out, &head);
         put_text(out, self.topic, TOPIC_BYTES_MAX);
         put_text(out, self.publisher, NAME_BYTES_MAX);
+        put_text(out, self.needs, TEXT_BYTES_MAX);
     }
 
     fn read(reader: &mut Reader<'a>) -> Result<StreamStatus<'a>, WireError> {
@@ -478,7 +528,9 @@ impl<'a> StreamStatus<'a> {
             stream: head.stream.get(),
             topic: reader.text(TOPIC_BYTES_MAX)?,
             publisher: reader.text(NAME_BYTES_MAX)?,
+            needs: reader.text(TEXT_BYTES_MAX)?,
             contract: head.terms.contract()?,
+            strictest: head.strictest.contract()?,
             replicate: head.replicate != 0,
             state,
             concern,
@@ -487,6 +539,9 @@ impl<'a> StreamStatus<'a> {
             lost: head.lost.get(),
             longest_run: head.longest_run.get(),
             late: head.late.get(),
+            subscribers_lost: head.subscribers_lost.get(),
+            subscribers_longest_run: head.subscribers_longest_run.get(),
+            subscribers_late: head.subscribers_late.get(),
             latency: head.latency.map(|nanos| Span(nanos.get())),
             silence: Span(head.silence.get()),
         })

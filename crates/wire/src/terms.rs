@@ -2,7 +2,7 @@
 
 use crate::WireError;
 use crate::limits::PAYLOAD_BYTES_MAX;
-use contract::{Contract, LinkClass, Loss, Span};
+use contract::{Contract, LinkClass, Loss, Needs, Span};
 use zerocopy::byteorder::little_endian::{I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -61,5 +61,40 @@ impl TermsHead {
         }
         contract.check().map_err(|_| WireError::BadContract)?;
         Ok(contract)
+    }
+}
+
+/// What a subscriber needs, in its fixed form on the wire.
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+pub(crate) struct NeedsHead {
+    /// Zero: as the contract says.
+    deadline: I64,
+    /// [`UNBOUNDED`]: as the contract says.
+    loss: U32,
+    /// Zeroes: as the contract says.
+    link: [u8; LinkClass::BYTES],
+}
+
+impl NeedsHead {
+    pub(crate) fn new(needs: &Needs) -> NeedsHead {
+        NeedsHead {
+            deadline: needs.deadline.map_or(0, |deadline| deadline.0).into(),
+            loss: needs.loss.map_or(UNBOUNDED, |most| most.min(UNBOUNDED - 1)).into(),
+            link: needs.link.map_or([0; LinkClass::BYTES], |link| link.bytes()),
+        }
+    }
+
+    pub(crate) fn needs(&self) -> Result<Needs, WireError> {
+        let deadline = Some(Span(self.deadline.get())).filter(|deadline| *deadline != Span::ZERO);
+        if deadline.is_some_and(|deadline| deadline < Span::ZERO) {
+            return Err(WireError::BadContract);
+        }
+        let loss = Some(self.loss.get()).filter(|most| *most != UNBOUNDED);
+        let link = match self.link {
+            link if link == [0; LinkClass::BYTES] => None,
+            link => Some(LinkClass::from_bytes(link).map_err(|_| WireError::BadContract)?),
+        };
+        Ok(Needs { deadline, loss, link })
     }
 }

@@ -45,6 +45,20 @@ fn all() -> Vec<Event<'static>> {
             cause: LateCause::Clock(wire::ClockDifference { ahead: -second, within: second }),
         },
         Event::LossRun { topic: "t", publisher: "c", run: 9, tolerated: 3 },
+        Event::OperatorForgets { operator: "fft", reason: "too large" },
+        Event::OperatorSlow { operator: "fft", took: second, cost: second },
+        Event::SubscriberFar { subscriber: "s", topic: "t", class: "edge", way: second, planned: second },
+        Event::EventsBeyond { events: 5 },
+        Event::EventsShort { needed: 9, permitted: 8 },
+        Event::SubscriberLate { topic: "t", publisher: "c", subscriber: "s", late: 4, by: second },
+        Event::SubscriberMissed {
+            topic: "t",
+            publisher: "c",
+            subscriber: "s",
+            lost: 9,
+            run: 7,
+            tolerated: 3,
+        },
     ]
 }
 

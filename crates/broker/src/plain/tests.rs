@@ -50,7 +50,7 @@ impl Outputs for Heard {
         self.said.push(format!("report {event}"));
     }
     fn bind(&mut self, topic: &str) -> Option<Processing> {
-        (topic == "made").then_some(Processing { handle: 9, within: Span::millis(5) })
+        (topic == "made").then_some(Processing { handle: 9, within: Span::millis(5), remembers: false })
     }
     fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
         self.said.push(format!("process {handle} {message:?}"));
@@ -246,7 +246,10 @@ impl Tried {
     fn come(&mut self, who: usize) {
         self.greet(SUBSCRIBERS[who], Standing::Orphaned, ["first", "second", "third"][who]);
         for (number, filter) in FILTERS[who].iter().enumerate() {
-            self.say(SUBSCRIBERS[who], &Frame::Subscribe { number: number as u32, filter });
+            self.say(
+                SUBSCRIBERS[who],
+                &Frame::Subscribe { number: number as u32, needs: contract::Needs::NONE, filter },
+            );
         }
     }
 

@@ -34,7 +34,7 @@ impl Outputs for Alone {
     }
     fn bind(&mut self, _topic: &str) -> Option<Processing> {
         self.bound += 1;
-        Some(Processing { handle: 0, within: self.within? })
+        Some(Processing { handle: 0, within: self.within?, remembers: false })
     }
 }
 
@@ -257,7 +257,12 @@ fn a_subscriber_is_told_to_expect_the_first_result_that_it_gets_though_a_later_o
         knows: wire::Knows::NOTHING,
     };
     broker.handle_frame(NOW, link, Frame::Hello(hello), &mut out);
-    broker.handle_frame(NOW, link, Frame::Subscribe { number: 0, filter: "x" }, &mut out);
+    broker.handle_frame(
+        NOW,
+        link,
+        Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "x" },
+        &mut out,
+    );
     let mut publish = |broker: &mut Broker, seq| {
         let created = NOW + Span::micros(seq as i64);
         broker.publish_result(NOW, &Outcome { seq, created, ..result(index, 0, "x") }, &mut out)

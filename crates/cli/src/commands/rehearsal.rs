@@ -10,7 +10,7 @@ use broker::{Broker, Event, Outcome, Outputs, Processing};
 use contract::admission::Costs;
 use contract::{NodeId, Reign, Span, Time, TopicFilter};
 use engine::{Operators, Processor};
-use stream::{Crew, Place, Product, Route, Station};
+use stream::{Crew, Place, Product, Route, Station, Streams};
 use wire::{
     Effects, Farewell, Frame, Hello, Knows, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
     MessageKind, Order, PeerIndex, Protocol, Register, Secret, Standing,
@@ -45,7 +45,7 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Asks for everything in the order of the configuration, each topic with one subscriber.
+    /// Asks for everything in the order of the configuration, each topic with as many subscribers as it is expected to have.
     pub fn of(config: &Config, costs: Costs, blocking: Span) -> Result<Rehearsal, Trouble> {
         let Some(own) = config.brokers.first() else { return Ok(Rehearsal::default()) };
         let mut stage = Stage::new(config, own, costs, blocking)?;
@@ -76,6 +76,7 @@ struct Stage {
     world: World,
     /// How many are there.
     publishers: u32,
+    subscribers: u32,
     /// The next number of a registration.
     next: u32,
     /// The streams to whose messages results belong, by the number of the output.
@@ -94,6 +95,7 @@ impl Stage {
         };
         let operators = &config.processing;
         let mut processor = Processor::new(config.kinds.clone(), operators.levels, operators.events, Nobody);
+        processor.set_interval(operators.snapshots);
         processor
             .change(operators.graphs.clone())
             .map_err(|errors| Trouble(errors.first().map_or_else(String::new, ToString::to_string)))?;
@@ -102,15 +104,41 @@ impl Stage {
             broker: Broker::new(settings),
             world,
             publishers: 0,
+            subscribers: 0,
             next: 0,
             outputs: Vec::new(),
             seen: 0,
         };
         stage.broker.handle_timeout(NOW, &mut stage.world);
-        stage.greet(SUBSCRIBER, "subscriber");
-        let all = Frame::Subscribe { number: 0, filter: "#" };
-        stage.broker.handle_frame(NOW, SUBSCRIBER, all, &mut stage.world);
+        stage.subscribe(0, 0, "#")?;
+        for (number, family) in (1..).zip(&config.topics) {
+            for subscriber in 1..family.subscribers {
+                stage.subscribe(subscriber, number, family.rule.filter.as_str())?;
+            }
+        }
         Ok(stage)
+    }
+
+    /// A subscriber asks for the topics of a filter.
+    fn subscribe(&mut self, subscriber: u32, number: u32, filter: &str) -> Result<(), Trouble> {
+        let link = LinkId(SUBSCRIBER.0 + subscriber);
+        while self.subscribers <= subscriber {
+            self.greet(LinkId(SUBSCRIBER.0 + self.subscribers), &format!("subscriber-{}", self.subscribers));
+            self.subscribers += 1;
+        }
+        self.world.verdict = None;
+        self.broker.handle_frame(
+            NOW,
+            link,
+            Frame::Subscribe { number, needs: contract::Needs::NONE, filter },
+            &mut self.world,
+        );
+        match self.world.verdict.take() {
+            Some(Err(reason)) => {
+                Err(Trouble(format!("subscriber {} of `{filter}`: {reason}", subscriber + 1)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The streams of a family, each with the number of its publisher and its topic, of `all`: the others are results.
@@ -198,8 +226,12 @@ struct World {
 
 impl Effects for World {
     fn send(&mut self, _link: LinkId, frame: &Frame<'_>) {
-        if let Frame::Verdict(verdict) = frame {
-            self.verdict = Some(if verdict.admitted { Ok(()) } else { Err(verdict.text.to_owned()) });
+        match frame {
+            Frame::Verdict(verdict) => {
+                self.verdict = Some(if verdict.admitted { Ok(()) } else { Err(verdict.text.to_owned()) });
+            }
+            Frame::Subscribed { admitted: false, text, .. } => self.verdict = Some(Err((*text).to_owned())),
+            _ => {}
         }
     }
 
@@ -266,6 +298,8 @@ impl Crew for Nobody {
         false
     }
 
+    fn save(&mut self, _place: Place, _ticket: u32) {}
+    fn restore(&mut self, _place: Place, _memory: Vec<u8>, _streams: Streams) {}
     fn collect(&mut self) -> Option<Product> {
         None
     }

@@ -74,12 +74,19 @@ struct TopicRow {
     longest_run: u32,
     lost: u64,
     late: u64,
+    /// What subscribers say that they missed, the longest run of that, and what came to them late; all of them together.
+    subscribers_lost: u64,
+    subscribers_longest_run: u32,
+    subscribers_late: u64,
     arrived: u64,
     subscribers: u32,
     replicated: bool,
     latency_last_ms: f64,
     latency_max_ms: f64,
+    /// By what the topic is planned: the strictest of its contract and of what its subscribers need.
     deadline_ms: f64,
+    /// Who needs more than the contract says, and what.
+    needs: Option<String>,
 }
 
 /// Topics shown without `--all`: the worst first.
@@ -239,16 +246,20 @@ fn topic_row(stream: &StreamReport) -> TopicRow {
         },
         why: (stream.concern != Concern::Nothing).then(|| stream.concern.to_string()),
         silent_s: stream.silence.as_millis_f64() / 1e3,
-        loss: stream.contract.loss.to_string(),
+        loss: stream.strictest.loss.to_string(),
         longest_run: stream.longest_run,
         lost: stream.lost,
         late: stream.late,
+        subscribers_lost: stream.subscribers_lost,
+        subscribers_longest_run: stream.subscribers_longest_run,
+        subscribers_late: stream.subscribers_late,
         arrived: stream.arrived,
         subscribers: stream.subscribers,
         replicated: stream.replicate,
         latency_last_ms: stream.latency[0].as_millis_f64(),
         latency_max_ms: stream.latency[1].as_millis_f64(),
-        deadline_ms: stream.contract.deadline.as_millis_f64(),
+        deadline_ms: stream.strictest.deadline.as_millis_f64(),
+        needs: Some(stream.needs.clone()).filter(|needs| !needs.is_empty()),
     }
 }
 
@@ -434,9 +445,10 @@ fn topic_table(rows: &[TopicRow]) -> Table {
             row.publisher.clone(),
             state_in_words(row),
             row.loss.clone(),
-            row.longest_run.to_string(),
-            row.lost.to_string(),
-            row.late.to_string(),
+            // The worse of what the broker has seen and what subscribers say.
+            row.longest_run.max(row.subscribers_longest_run).to_string(),
+            row.lost.max(row.subscribers_lost).to_string(),
+            row.late.max(row.subscribers_late).to_string(),
             row.arrived.to_string(),
             row.subscribers.to_string(),
             ms(row.latency_last_ms),

@@ -9,7 +9,7 @@ use contract::TopicFilter;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
-use verge::{Client, Error, Message, Subscription};
+use verge::{Client, Error, Message, Needs, Subscription};
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -34,8 +34,10 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     }
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let mut subscriptions: Vec<Subscription> = Vec::new();
+    let &SubscribeArguments { deadline, loss, link, .. } = arguments;
+    let needs = Needs { deadline, loss, link };
     for filter in &arguments.topic {
-        match client.subscribe(filter) {
+        match client.subscribe_needing(filter, needs) {
             Ok(subscription) => subscriptions.push(subscription),
             Err(Error::SubscriptionRefused { reason, .. }) => {
                 complain(&format!("verge: the subscription `{filter}` was refused: {reason}"));

@@ -92,6 +92,8 @@ pub struct StoreConfig {
 pub struct TopicFamily {
     pub rule: TopicRule,
     pub streams: u32,
+    /// Subscribers of each topic, each on a connection of its own.
+    pub subscribers: u32,
 }
 
 /// What a broker says of itself, and how.
@@ -620,7 +622,7 @@ impl Understanding {
             return None;
         };
         let mut contract = Contract::every(period);
-        let mut streams = 1;
+        let (mut streams, mut subscribers) = (1, 1);
         for (name, value) in values {
             match (name, value) {
                 ("deadline", Value::Span(deadline)) => contract.deadline = deadline,
@@ -629,6 +631,7 @@ impl Understanding {
                 ("link", Value::Link(link)) => contract.link = link,
                 ("priority", Value::Integer(priority)) => contract.priority = priority as u8,
                 ("streams", Value::Integer(count)) => streams = count as u32,
+                ("subscribers", Value::Integer(count)) => subscribers = count as u32,
                 ("confirm", Value::Switch(confirm)) => contract.confirm = confirm,
                 ("size", Value::Integer(size)) => contract.size = size.min(PAYLOAD_BYTES_MAX as i64) as u32,
                 _ => {}
@@ -648,7 +651,7 @@ impl Understanding {
             return None;
         }
         self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
-        Some(TopicFamily { rule: TopicRule { filter, contract }, streams })
+        Some(TopicFamily { rule: TopicRule { filter, contract }, streams, subscribers })
     }
 
     /// How long the data thread may keep others waiting, or leave messages waiting.

@@ -25,6 +25,8 @@ pub struct ProcessingConfig {
     pub events: usize,
     /// Events that may wait for one level.
     pub inbox: usize,
+    /// From one copy of what an operator remembers to the next.
+    pub snapshots: Span,
     pub sharing: bool,
     pub prioritization: bool,
     /// What is processed, each graph by itself; `sharing` and `prioritization` have been seen to.
@@ -74,6 +76,7 @@ impl Understanding {
             },
             events: self.size("processing.events"),
             inbox: self.size("processing.inbox"),
+            snapshots: self.span("processing.snapshots"),
             sharing,
             prioritization,
             graphs: graphs.into_iter().map(compared).flat_map(GraphSpec::components).collect(),

@@ -223,7 +223,7 @@ pub const KEYS: &[Key] = &[
         "link.*.broker_to_subscriber",
         Kind::Duration,
         "",
-        "dBS: from the broker to subscribers of this class. A lower bound. `edge` (1ms) and `cloud` (20ms) exist without being configured.",
+        "dBS: from the broker to subscribers of this class. Messages leave by D - dBS: deadlines are kept where the way takes no longer, and brokers tell where it does (`subscriber_far`); more than that lets them be overtaken by others for nothing. `edge` (1ms) and `cloud` (20ms) exist without being configured.",
     ),
     key(
         "link.*.confirmation",
@@ -706,6 +706,12 @@ pub const KEYS: &[Key] = &[
         "Events that may wait for the operators of one level. As many again wait in front of it: an input that keeps the latest has one place there, and of all others the oldest is dropped and counted.",
     ),
     key(
+        "processing.snapshots",
+        Kind::Duration,
+        "\"100ms\"",
+        "How often what an operator remembers is copied to the backup, while it is given something. A message counts as processed when such a copy has it, so brokers keep messages for twice as long in addition; a shorter time takes more processor time and bytes.",
+    ),
+    key(
         "processing.sharing",
         Kind::Switch,
         "true",
@@ -877,6 +883,13 @@ pub const TOPIC_KEYS: &[Key] = &[
         "1",
         "How many streams these topics will have together. `verge check` counts with it and `verge sim` simulates so \
          many; brokers take whatever comes and is admitted.",
+    ),
+    key(
+        "subscribers",
+        Kind::Integer(1, 65_536),
+        "1",
+        "How many subscribers each of these topics is expected to have, each on a connection of its own. `verge check` and `verge graph` count \
+         with them; brokers count those that are there.",
     ),
     key(
         "size",

@@ -174,7 +174,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         }
         match frame {
             Frame::Register(register) => broker.refuse_stream(link, register, text, &mut wired),
-            Frame::Subscribe { number, filter } => {
+            Frame::Subscribe { number, filter, .. } => {
                 broker.refuse_filter(link, *number, filter, &text, &mut wired);
             }
             Frame::Handover => broker.refuse_handover(link, &text, &mut wired),

@@ -376,6 +376,15 @@ impl World {
         number
     }
 
+    /// The same with needs beyond the contracts.
+    pub fn subscribe_needing(&mut self, client: usize, filter: &str, needs: contract::Needs) -> u32 {
+        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
+        let filter = filter.parse().unwrap();
+        let number = self.clients[client].with(port, |e, out| e.subscribe_with(&filter, needs, out));
+        self.settle(Who::Client(client));
+        number.unwrap()
+    }
+
     pub fn unsubscribe(&mut self, client: usize, subscription: u32) {
         let port = self.ports.get_mut(&Who::Client(client)).unwrap();
         self.clients[client].with(port, |e, out| e.unsubscribe(subscription, out));

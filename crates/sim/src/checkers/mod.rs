@@ -8,6 +8,7 @@ mod clocks;
 mod contents;
 mod copies;
 mod deadlines;
+mod departures;
 mod devices;
 mod duplicates;
 mod edf;
@@ -18,10 +19,12 @@ mod lateness;
 mod lazy;
 mod limits;
 mod losses;
+mod memories;
 mod operators;
 mod progress;
 mod reigns;
 mod served;
+mod told;
 
 pub(crate) use devices::is_of_device;
 pub(crate) use failover::Failover;
@@ -74,6 +77,8 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (copies::NAME, copies::STATEMENT),
     (admission::NAME, admission::STATEMENT),
     (deadlines::NAME, deadlines::STATEMENT),
+    (departures::NAME, departures::STATEMENT),
+    (told::NAME, told::STATEMENT),
     (failover::NAME, failover::STATEMENT),
     (handover::NAME, handover::STATEMENT),
     (lateness::NAME, lateness::STATEMENT),
@@ -81,6 +86,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (accounts::NAME, accounts::STATEMENT),
     (limits::NAME, limits::STATEMENT),
     (operators::NAME, operators::STATEMENT),
+    (memories::NAME, memories::STATEMENT),
     (contents::NAME, contents::STATEMENT),
     (progress::NAME, progress::STATEMENT),
     (clocks::NAME, clocks::STATEMENT),
@@ -92,7 +98,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
 
 /// Whether a property is looked at in such runs: beyond the assumptions, losses, handovers and lazy copies are not.
 pub fn is_demanded(checker: &str, assumed: bool) -> bool {
-    assumed || ![losses::NAME, handover::NAME, lazy::NAME].contains(&checker)
+    assumed || ![losses::NAME, handover::NAME, lazy::NAME, memories::NAME].contains(&checker)
 }
 
 /// What happened in runs, and how often each property was looked at: an empty check is seen.
@@ -194,11 +200,13 @@ pub(crate) struct Watch {
     copies: copies::Copies,
     admission: admission::Admission,
     deadlines: deadlines::Deadlines,
+    departures: departures::Departures,
     failover: Failover,
     handover: handover::Handover,
     lazy: lazy::Copies,
     limits: limits::Limits,
     operators: operators::Operators,
+    memories: memories::Memories,
     served: served::Served,
     progress: progress::Progress,
     pub(crate) devices: devices::Devices,
@@ -226,11 +234,13 @@ impl Watch {
             copies: copies::Copies::new(scenario),
             admission: admission::Admission::new(scenario),
             deadlines: deadlines::Deadlines::new(scenario),
+            departures: departures::Departures::new(scenario),
             failover: Failover::new(scenario),
             handover: handover::Handover::default(),
             lazy: lazy::Copies::new(scenario),
             limits: limits::Limits::new(scenario),
             operators: operators::Operators::new(scenario),
+            memories: memories::Memories::new(scenario),
             served: served::Served::new(scenario),
             progress: progress::Progress::new(scenario),
             devices: devices::Devices::new(scenario),
@@ -303,6 +313,7 @@ impl Watch {
         if !is_known {
             return;
         }
+        self.memories.delivered(&self.ledger, now, index, got);
         let Some(stream) = self.ledger.stream_mut(got.stream) else { return };
         // Results of messages from the future do not have their times.
         let in_step = self.assumed || stream.origin.is_none();
@@ -387,6 +398,7 @@ impl Watch {
 
     pub(crate) fn broker_starts(&mut self, host: usize) {
         self.devices.broker_starts(host);
+        self.departures.begins_anew(host);
         self.lives[host] = Life { process: self.lives[host].process + 1, tenure: 0 };
         self.followed[host] = None;
         self.reigns.starts(host);
@@ -470,6 +482,9 @@ impl Watch {
         match kind {
             MessageKind::Deliver => {
                 let edf = self.edf.runs(stream, host, life, note, edf::Kind::Dispatch, local);
+                if self.edf.is_running(host) && !note.is_resent() {
+                    self.departures.dispatched(host, note.stream, note.seq);
+                }
                 let copies = if self.edf.is_running(host) {
                     copies::dispatches(stream, host, life, note.seq)
                 } else {
@@ -495,13 +510,23 @@ impl Watch {
     }
 
     /// A message has left a broker.
-    pub(crate) fn left(&mut self, now: Time, local: Time, note: &Note) {
+    pub(crate) fn left(&mut self, now: Time, local: Time, host: usize, note: &Note) {
+        let Written::Message { kind, stamped, .. } = note.what else { return };
+        if let Some(stream) = self.ledger.streams.get(note.stream as usize)
+            && kind == MessageKind::Deliver
+        {
+            self.departures.left(host, note.stream, stream, stamped, local, note.seq);
+        }
         let Some(calm) = self.calm_since else { return };
-        let Written::Message { kind, .. } = note.what else { return };
         if let Some(stream) = self.ledger.streams.get(note.stream as usize) {
             let result = self.deadlines.left(note.stream, stream, kind, calm, local, note.seq);
             self.verdict(now, deadlines::NAME, result);
         }
+    }
+
+    /// A broker has been told that everything it wrote has left.
+    pub(crate) fn turn_ends(&mut self, host: usize) {
+        self.departures.turn_ends(host);
     }
 
     pub(crate) fn portion_begins(&mut self, host: usize) {
@@ -567,6 +592,8 @@ impl Watch {
 
     /// The simulator looks at a broker.
     pub(crate) fn looks_at(&mut self, now: Time, host: usize, broker: &broker::Broker, port: &Port) {
+        let result = self.departures.looks_at(&self.ledger, host, broker);
+        self.verdict(now, departures::NAME, result);
         let result = self.limits.looks_at(broker, port);
         self.verdict(now, limits::NAME, result);
         let result = self.copies.looks_at(&self.ledger, host, self.lives[host], broker);
@@ -684,6 +711,12 @@ impl Watch {
         self.verdict(now, accounts::NAME, result);
     }
 
+    /// The run is over. `untold`: since when a client has something to tell the primary.
+    pub(crate) fn has_told(&mut self, now: Time, client: &str, local: Time, untold: Option<Time>) {
+        let result = told::agrees(client, local, untold);
+        self.verdict(now, told::NAME, result);
+    }
+
     /// The run is over, and this is what a client says of its clock. The truth comes with it.
     pub(crate) fn knows_clock(
         &mut self,
@@ -705,6 +738,10 @@ impl Watch {
         self.counts.looked_many(devices::ACKNOWLEDGED, self.devices.answered());
         self.counts.looked_many(devices::WILLS, self.devices.wills());
         self.device_verdict(now, result);
+        self.counts.looked_many(memories::NAME, self.memories.seen());
+        if let Err((about, what)) = self.memories.ends(&self.ledger, &self.served) {
+            self.break_off(now, memories::NAME, about, what);
+        }
         if self.assumed {
             let result = self.handover.ends(&self.ledger, &self.served);
             self.verdict_about(now, handover::NAME, result);

@@ -47,6 +47,7 @@ impl Factory for Passing {
                 operator: Box::new(Pass),
                 output: setup.inputs[0].clone(),
                 answers: Answers::Always,
+                memory: Memory::Nothing,
             }),
             kind => Err(format!("there is no `{kind}`")),
         }

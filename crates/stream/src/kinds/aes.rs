@@ -13,7 +13,7 @@
 
 use super::setup::{missing, unsuitable};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::PayloadType;
 use aes::{Aes128, Aes256};
@@ -93,7 +93,7 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         Direction::Encrypt => Box::new(Encrypt { cipher, digest_key }),
         Direction::Decrypt => Box::new(Decrypt { cipher }),
     };
-    Ok(Built { operator, output, answers: Answers::Always })
+    Ok(Built { operator, output, answers: Answers::Always, memory: Memory::Nothing })
 }
 
 const LENGTHS: &str = "must have 32 or 64 digits";

@@ -1,6 +1,6 @@
 //! The source's CAT.
 
-use crate::operator::{Answer, Answers, Built, Fault, Input, Kind, Operator, Setup, SetupError};
+use crate::operator::{Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, Setup, SetupError};
 use crate::payload::PayloadType;
 
 /// `concat`.
@@ -22,7 +22,12 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         _ => PayloadType::Bytes,
     };
     let element_len = if let PayloadType::Array(element) = output { element.bytes() } else { 1 };
-    Ok(Built { operator: Box::new(Concat { element_len }), output, answers: Answers::Always })
+    Ok(Built {
+        operator: Box::new(Concat { element_len }),
+        output,
+        answers: Answers::Always,
+        memory: Memory::Nothing,
+    })
 }
 
 struct Concat {

@@ -1,9 +1,10 @@
 //! Passing on only what is news.
 
 use super::setup::{missing, unsuitable};
+use crate::memory::{FOREIGN, Put, numbers_after_a_time};
 use crate::numbers::{Reader, newest};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use contract::{Span, Time};
 
@@ -52,7 +53,12 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         passed: Vec::new(),
         passed_at: Time::ZERO,
     });
-    Ok(Built { operator, output: setup.inputs[0].clone(), answers: Answers::Sometimes })
+    Ok(Built {
+        operator,
+        output: setup.inputs[0].clone(),
+        answers: Answers::Sometimes,
+        memory: Memory::Saved,
+    })
 }
 
 struct Deadband {
@@ -81,6 +87,18 @@ impl Operator for Deadband {
         self.passed_at = now;
         inputs.iter().for_each(|input| output.extend_from_slice(input.payload));
         Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        memory.put_u64(self.passed_at.0);
+        self.passed.iter().for_each(|number| memory.put_f64(*number));
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        let (at, numbers) = numbers_after_a_time(memory).ok_or(FOREIGN)?;
+        (self.passed_at, self.passed) = (at, numbers);
+        Ok(())
     }
 }
 

@@ -4,14 +4,15 @@ mod filter;
 mod models;
 mod parameters;
 
+use crate::memory::{FOREIGN, Put, numbers_after_a_time};
 use crate::numbers::{self, Reader, newest};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::{Element, PayloadType};
 use contract::{Span, Time};
 use filter::{Belief, Model, step};
-use nalgebra::SVector;
+use nalgebra::{SMatrix, SVector};
 
 pub use parameters::{READINGS_MAX, STATES_MAX};
 
@@ -70,7 +71,7 @@ impl Common {
             seen: Time::ZERO,
             results: Vec::with_capacity(2 * N),
         });
-        Built { operator, output, answers: Answers::Always }
+        Built { operator, output, answers: Answers::Always, memory: Memory::Saved }
     }
 }
 
@@ -109,6 +110,28 @@ impl<const N: usize, const Z: usize, M: Model<N, Z>> Operator for Ekf<N, Z, M> {
         }
         numbers::write(&self.results, self.common.element, output)?;
         Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        memory.put_u64(self.seen.0);
+        let belief =
+            self.belief.iter().flat_map(|belief| belief.state.iter().chain(belief.covariance.iter()));
+        belief.for_each(|number| memory.put_f64(*number));
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        let (seen, numbers) = numbers_after_a_time(memory).ok_or(FOREIGN)?;
+        let belief = match numbers.split_at_checked(N) {
+            None if numbers.is_empty() => None,
+            Some((state, covariance)) if covariance.len() == N * N => Some(Belief {
+                state: SVector::from_column_slice(state),
+                covariance: SMatrix::from_column_slice(covariance),
+            }),
+            _ => return Err(FOREIGN),
+        };
+        (self.seen, self.belief) = (seen, belief);
+        Ok(())
     }
 }
 

@@ -1,9 +1,10 @@
 //! Spectra of real readings.
 
 use super::setup::AS;
+use crate::memory::{FOREIGN, Put};
 use crate::numbers::{self, Reader};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::{Element, PayloadType};
 use realfft::num_complex::Complex;
@@ -65,7 +66,7 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
     let plan = Plan::new(size.unwrap_or(1), window);
     let operator = Box::new(Fft { reader, size, window, line, plan, element, results: Vec::new() });
     let answers = if size.is_some() { Answers::Sometimes } else { Answers::Always };
-    Ok(Built { operator, output: PayloadType::Array(element), answers })
+    Ok(Built { operator, output: PayloadType::Array(element), answers, memory: Memory::Saved })
 }
 
 struct Fft {
@@ -103,6 +104,26 @@ impl Operator for Fft {
         }
         numbers::write(&self.results, self.element, output)?;
         Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        // Without `size`, a frame is a payload, and nothing is left of it.
+        self.plan.frame[..self.plan.filled].iter().for_each(|reading| memory.put_f64(*reading));
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        let (readings, rest) = memory.as_chunks::<8>();
+        if !rest.is_empty() || (readings.len() >= self.plan.frame.len() && !readings.is_empty()) {
+            return Err(FOREIGN);
+        }
+        self.plan.filled = readings.len();
+        self.plan
+            .frame
+            .iter_mut()
+            .zip(readings)
+            .for_each(|(place, reading)| *place = f64::from_le_bytes(*reading));
+        Ok(())
     }
 }
 

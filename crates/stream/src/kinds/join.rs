@@ -3,7 +3,7 @@
 use super::setup::AS;
 use crate::numbers::{self, Reader};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::{Element, PayloadType};
 use crate::validity::Validity;
@@ -31,7 +31,7 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
     let element = setup.element()?;
     let answers = if within.is_some() { Answers::Sometimes } else { Answers::Always };
     let operator = Box::new(Join { reader, within, element });
-    Ok(Built { operator, output: PayloadType::Array(element), answers })
+    Ok(Built { operator, output: PayloadType::Array(element), answers, memory: Memory::Nothing })
 }
 
 struct Join {

@@ -1,9 +1,10 @@
 //! Readings on a time grid, whenever they came.
 
 use super::setup::{AS, missing};
+use crate::memory::{FOREIGN, Put, numbers_after_a_time};
 use crate::numbers::{self, Reader, newest};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::{Element, PayloadType};
 use contract::{Span, Time};
@@ -61,7 +62,12 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         element,
         results: Vec::new(),
     });
-    Ok(Built { operator, output: PayloadType::Array(element), answers: Answers::Sometimes })
+    Ok(Built {
+        operator,
+        output: PayloadType::Array(element),
+        answers: Answers::Sometimes,
+        memory: Memory::Saved,
+    })
 }
 
 struct Resample {
@@ -107,6 +113,18 @@ impl Operator for Resample {
         }
         numbers::write(&self.results, self.element, output)?;
         Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        memory.put_u64(self.held_at.0);
+        self.held.iter().for_each(|number| memory.put_f64(*number));
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        let (at, numbers) = numbers_after_a_time(memory).ok_or(FOREIGN)?;
+        (self.held_at, self.held) = (at, numbers);
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::setup::{AS, missing, unsuitable};
 use crate::numbers::{self, Reader};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::{Element, PayloadType};
 
@@ -40,7 +40,12 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
     offset = offset * factor + setup.number(&OFFSET)?.unwrap_or(0.0);
     let element = setup.element()?;
     let operator = Box::new(Scale { reader, gain, offset, element, results: Vec::new() });
-    Ok(Built { operator, output: PayloadType::Array(element), answers: Answers::Always })
+    Ok(Built {
+        operator,
+        output: PayloadType::Array(element),
+        answers: Answers::Always,
+        memory: Memory::Nothing,
+    })
 }
 
 struct Scale {

@@ -1,9 +1,10 @@
 //! Alarms: above or below a level, and over only when well back.
 
 use super::setup::{AS, missing, unsuitable};
+use crate::memory::FOREIGN;
 use crate::numbers::{self, Reader};
 use crate::operator::{
-    Answer, Answers, Built, Fault, Input, Kind, Operator, ParameterDoc, Setup, SetupError,
+    Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, ParameterDoc, Setup, SetupError,
 };
 use crate::payload::{Element, PayloadType};
 
@@ -52,7 +53,7 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
     let element = setup.element()?;
     let operator = Box::new(Threshold { reader, sign, level, clear, every, raised: false, element });
     let answers = if every { Answers::Always } else { Answers::Sometimes };
-    Ok(Built { operator, output: PayloadType::Array(element), answers })
+    Ok(Built { operator, output: PayloadType::Array(element), answers, memory: Memory::Saved })
 }
 
 struct Threshold {
@@ -77,6 +78,17 @@ impl Operator for Threshold {
         }
         numbers::write(&[f64::from(u8::from(self.raised))], self.element, output)?;
         Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        memory.push(u8::from(self.raised));
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        let [raised @ (0 | 1)] = memory else { return Err(FOREIGN) };
+        self.raised = *raised == 1;
+        Ok(())
     }
 }
 

@@ -6,8 +6,11 @@
 //! put in, and keeps the error of both; its errors would pile up over weeks. Here a reading that has left is gone.
 
 use super::setup::unsuitable;
+use crate::memory::{FOREIGN, Put, Recalled};
 use crate::numbers::{self, Reader, newest};
-use crate::operator::{Answer, Answers, Built, Fault, Input, Operator, ParameterDoc, Setup, SetupError};
+use crate::operator::{
+    Answer, Answers, Built, Fault, Input, Memory, Operator, ParameterDoc, Setup, SetupError,
+};
 use crate::payload::{Element, PayloadType};
 use contract::{Span, Time};
 
@@ -42,7 +45,12 @@ pub(super) fn build(kind: &str, setup: &Setup<'_>, value: fn(&Partial) -> f64) -
     let limit = limit.unwrap_or(if span.is_some() { READINGS } else { 1 });
     let element = setup.element()?;
     let operator = Box::new(Moving { reader, window: Window::new(limit), span, value, element });
-    Ok(Built { operator, output: PayloadType::Array(element), answers: Answers::Always })
+    Ok(Built {
+        operator,
+        output: PayloadType::Array(element),
+        answers: Answers::Always,
+        memory: Memory::Saved,
+    })
 }
 
 struct Moving {
@@ -63,6 +71,16 @@ impl Operator for Moving {
         self.window.push(now, reading);
         numbers::write(&[(self.value)(self.window.all())], self.element, output)?;
         Ok(Answer::Result)
+    }
+
+    fn save(&mut self, memory: &mut Vec<u8>) -> Result<(), Fault> {
+        self.window.save(memory);
+        Ok(())
+    }
+
+    fn restore(&mut self, memory: &[u8]) -> Result<(), Fault> {
+        self.window = Window::restore(self.window.limit, memory).ok_or(FOREIGN)?;
+        Ok(())
     }
 }
 
@@ -119,6 +137,33 @@ impl Window {
             oldest: 0,
             len: 0,
         }
+    }
+
+    /// Which places are taken matters: sums are made along the tree, and rounded there.
+    fn save(&self, memory: &mut Vec<u8>) {
+        memory.put_u64(self.oldest as u64);
+        memory.put_u64(self.len as u64);
+        let places = self.times.len();
+        for place in (0..self.len).map(|back| (self.oldest + back) % places) {
+            memory.put_u64(self.times[place].0);
+            let Partial { count, sum, squares, min, max } = self.tree[places + place];
+            [count, sum, squares, min, max].iter().for_each(|number| memory.put_f64(*number));
+        }
+    }
+
+    fn restore(limit: usize, memory: &[u8]) -> Option<Window> {
+        let (mut window, mut recalled) = (Window::new(limit), Recalled(memory));
+        let places = window.times.len();
+        window.oldest = usize::try_from(recalled.u64()?).ok().filter(|oldest| *oldest < places)?;
+        let len = usize::try_from(recalled.u64()?).ok().filter(|len| *len <= limit)?;
+        for _ in 0..len {
+            let created = Time(recalled.u64()?);
+            let mut number = || recalled.f64();
+            let (count, sum, squares) = (number()?, number()?, number()?);
+            window.push(created, Partial { count, sum, squares, min: number()?, max: number()? });
+        }
+        recalled.end()?;
+        Some(window)
     }
 
     fn all(&self) -> &Partial {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stream::{
     Answer, Answers, Built, ConsumerSpec, Crew, Event, Factory, Fault, GraphSpec, Input, Join, Keep, Level,
-    LevelQueue, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product, Results,
-    Route, Router, Setup, Station, Stats, SupplierSpec, Supply, Violation,
+    LevelQueue, Memory, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product,
+    Results, Route, Router, Setup, Station, Stats, Streams, SupplierSpec, Supply, Violation,
 };
 
 pub const LEVELS: u8 = 3;
@@ -33,7 +33,12 @@ impl Operator for Pass {
 impl Factory for Kinds {
     fn build(&self, kind: &str, _setup: &Setup<'_>) -> Result<Built, String> {
         let answers = if kind == "odd" { Answers::Sometimes } else { Answers::Always };
-        Ok(Built { operator: Box::new(Pass(kind.to_owned())), output: PayloadType::Bytes, answers })
+        Ok(Built {
+            operator: Box::new(Pass(kind.to_owned())),
+            output: PayloadType::Bytes,
+            answers,
+            memory: Memory::Nothing,
+        })
     }
 }
 
@@ -106,6 +111,7 @@ pub struct Queues {
     pub levels: Vec<LevelQueue>,
     pub faults: usize,
     results: Vec<(Outlet, Event)>,
+    pub saved: Vec<(Place, u32, Result<Vec<u8>, Fault>)>,
     pub full: bool,
 }
 
@@ -122,6 +128,18 @@ impl Crew for Queues {
             self.levels[usize::from(route.to.level)].offer(route, event);
         }
         !self.full
+    }
+    fn save(&mut self, place: Place, ticket: u32) {
+        let level = &mut self.levels[usize::from(place.level)];
+        let memory = level.begin_save(place).and_then(|mut save| {
+            save.work();
+            level.end_save(save)
+        });
+        self.saved.push((place, ticket, memory));
+    }
+    fn restore(&mut self, place: Place, memory: Vec<u8>, streams: Streams) {
+        let Queues { levels, results, faults, .. } = self;
+        levels[usize::from(place.level)].restore(place, &memory, &streams, &mut Sink(results, faults));
     }
     fn collect(&mut self) -> Option<Product> {
         None

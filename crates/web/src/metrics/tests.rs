@@ -83,7 +83,14 @@ fn parse_sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
 fn snapshot() -> Snapshot {
     let mut latency = [0; LATENCY_BUCKETS.len() + 1];
     (latency[0], latency[4], latency[14]) = (3, 2, 1);
-    let counts = ClassCounts { latency, latency_nanos: 1_500_000_000, missed: 4, lost: 5, longest_run: 2 };
+    let counts = ClassCounts {
+        latency,
+        latency_nanos: 1_500_000_000,
+        missed: 4,
+        lost: 5,
+        longest_run: 2,
+        ..ClassCounts::default()
+    };
     let mut snapshot = Snapshot {
         name: "a".to_owned(),
         classes: vec![

@@ -94,11 +94,11 @@ proptest! {
         stream in any::<u32>(), incarnation in any::<u64>(), next_seq in any::<u64>(), contract in any_contract(),
         topic in "\\PC{0,60}", name in "\\PC{0,30}", flag in any::<bool>(),
     ) {
-        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, topic: &topic, publisher: &name }))?;
-        round_trip(Frame::Subscribe { number: stream, filter: &topic })?;
+        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, class: next_seq as u16, topic: &topic, publisher: &name }))?;
+        round_trip(Frame::Subscribe { number: stream, needs: Needs::NONE, filter: &topic })?;
         round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
-        round_trip(Frame::Session { incarnation, present: flag, client: &name, filter: &topic })?;
+        round_trip(Frame::Session { incarnation, present: flag, needs: Needs::NONE, client: &name, filter: &topic })?;
         round_trip(Frame::Records(topic.as_bytes()))?;
         round_trip(Frame::RelayOpen { channel: stream, client: &name, address: &name, certificate: &topic })?;
         round_trip(Frame::Relay { channel: stream, bytes: topic.as_bytes() })?;
@@ -117,6 +117,9 @@ proptest! {
         round_trip(Frame::HandoverReply { done: flag, epoch: Epoch(number), text: &text })?;
         let shortfall = Shortfall { span: Span(number as i64), dropped: number, waited: row.into(), rate: !number };
         round_trip(Frame::Shortfall(shortfall))?;
+        round_trip(Frame::Received(Received { class: number as u16, latency: [row; LATENCY_COUNTS], latency_nanos: number }))?;
+        round_trip(Frame::Memory { instance: &text, picture: text.as_bytes() })?;
+        round_trip(Frame::Trouble(Trouble { stream: row, lost: !row, run: row / 2, late: 7, by: Span(number as i64) }))?;
         round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
         round_trip(Frame::Heartbeats { nonce: u128::from(number).to_le_bytes() })?;
         round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;
@@ -156,14 +159,14 @@ proptest! {
     fn snapshots_round_trip(counters in prop::array::uniform12(any::<u64>()), latency in prop::array::uniform3(any::<i64>()), contract in any_contract(), name in "\\PC{0,30}", reign in any_reign(), standing in any_standing()) {
         let [arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations, clock_ahead, refused, promotions] = counters;
         round_trip(Frame::NodeStatus(NodeStatus {
-            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4, relayed: 8, relayed_names: &name, silent: 9, relayed_bytes: late,
+            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4, relayed: 8, relayed_names: &name, silent: 9, relayed_bytes: late, events_beyond: refused, subscribers_lost: overrun, subscribers_late: dropped,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
             clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, results_broken: late, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
             known: arrived, store: StoreState::GivenUp, store_reason: &name,
         }))?;
         let row = StreamStatus {
-            stream: 1, topic: &name, publisher: &name, contract, replicate: true, state: TopicState::AtRisk, concern: Concern::ALL[usize::from(name.len() % 10 != 0) * 10], subscribers: 2,
-            arrived, lost: late, longest_run: 4, late, latency: [Span(1), Span(2)], silence: Span(3),
+            stream: 1, topic: &name, publisher: &name, contract, strictest: contract, needs: &name, replicate: true, state: TopicState::AtRisk, concern: Concern::ALL[name.len() % Concern::ALL.len()], subscribers: 2,
+            arrived, lost: late, longest_run: 4, late, subscribers_lost: !late, subscribers_longest_run: 9, subscribers_late: arrived, latency: [Span(1), Span(2)], silence: Span(3),
         };
         let mut rows = Vec::new();
         StreamStatuses::append(&mut rows, &row);
@@ -303,10 +306,12 @@ fn sample() -> Vec<u8> {
         next_seq: 3,
         contract,
         gapless: true,
+        class: 4,
         topic: "t/1",
         publisher: "p",
     };
-    let session = Frame::Session { incarnation: 1, present: true, client: "s", filter: "#" };
+    let session =
+        Frame::Session { incarnation: 1, present: true, needs: Needs::NONE, client: "s", filter: "#" };
     let mut outbox = Outbox::default();
     for frame in [Frame::Hello(hello), Frame::Register(register), Frame::Announce(announce), session] {
         outbox.push(&frame);

@@ -37,7 +37,9 @@ pub fn start(
     workers.refusals().iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));
     let (bell, load) = (workers.bell().try_clone_to_owned()?, workers.load());
     let factory = config.kinds.clone();
-    Ok((Processor::new(factory, processing.levels, processing.events, workers), bell, load))
+    let mut processor = Processor::new(factory, processing.levels, processing.events, workers);
+    processor.set_interval(processing.snapshots);
+    Ok((processor, bell, load))
 }
 
 /// For how long a message may wait because the data thread leaves the processors to operators. It does so only where there are

@@ -14,6 +14,8 @@ pub struct Cost {
     pub worst: Span,
     /// Half of the runs took no longer. Nothing where the cost is configured.
     pub median: Option<Span>,
+    /// How long it takes to say what it remembers, at worst; messages for its instance are held for so long.
+    pub save: Span,
     /// Why no run could be measured.
     pub fault: Option<String>,
 }
@@ -22,12 +24,14 @@ pub struct Cost {
 const RUNS: usize = 300;
 /// Runs before, so that memory and caches are warm.
 const FIRST_RUNS: usize = 20;
+/// Times that an operator is asked what it remembers.
+const SAVES: usize = 20;
 /// How many numbers a made-up reading has: the first count that all operators of a graph take.
 const COUNTS: [usize; 8] = [256, 1, 2, 3, 4, 6, 16, 1024];
 
-/// The cost of each operator of a graph.
-pub fn measure(graph: &Graph, factory: &dyn Factory) -> Vec<Cost> {
-    let tries = COUNTS.iter().map(|count| feed(graph, factory, *count));
+/// The cost of each operator of a graph. `sizes`: by supplier, how many bytes its payloads have at most; zero where nobody says.
+pub fn measure(graph: &Graph, factory: &dyn Factory, sizes: &[usize]) -> Vec<Cost> {
+    let tries = COUNTS.iter().map(|count| feed(graph, factory, sizes, *count));
     let mut best: Option<Vec<Cost>> = None;
     for costs in tries {
         let faults = |costs: &[Cost]| costs.iter().filter(|cost| cost.fault.is_some()).count();
@@ -41,12 +45,17 @@ pub fn measure(graph: &Graph, factory: &dyn Factory) -> Vec<Cost> {
     best.unwrap_or_default()
 }
 
-fn feed(graph: &Graph, factory: &dyn Factory, count: usize) -> Vec<Cost> {
+fn feed(graph: &Graph, factory: &dyn Factory, sizes: &[usize], count: usize) -> Vec<Cost> {
     let mut made: Vec<Vec<u8>> = vec![Vec::new(); graph.operators.len()];
     let mut costs: Vec<Cost> = graph
         .operators
         .iter()
-        .map(|step| Cost { worst: step.cost.unwrap_or(Span::ZERO), median: None, fault: None })
+        .map(|step| Cost {
+            worst: step.cost.unwrap_or(Span::ZERO),
+            median: None,
+            save: Span::ZERO,
+            fault: None,
+        })
         .collect();
     for index in graph.order.iter().copied() {
         let step = &graph.operators[index];
@@ -55,18 +64,29 @@ fn feed(graph: &Graph, factory: &dyn Factory, count: usize) -> Vec<Cost> {
             .iter()
             .map(|origin| match origin {
                 Origin::Operator(before) if !made[*before].is_empty() => made[*before].clone(),
-                origin => reading(&graph.source(*origin).payload, count),
+                origin => {
+                    let payload = &graph.source(*origin).payload;
+                    let size = match origin {
+                        Origin::Supplier(supplier) => sizes.get(*supplier).copied().unwrap_or(0),
+                        Origin::Operator(_) => 0,
+                    };
+                    reading(payload, numbers_in(payload, size).unwrap_or(count))
+                }
             })
             .collect();
         let types = graph.input_types(index);
         let setup = Setup { inputs: &types, parameters: &step.parameters };
-        let (taken, fault) = match factory.build(&step.kind, &setup) {
-            Ok(built) => run(built.operator, &payloads, step, &mut made[index]),
-            Err(reason) => (Vec::new(), Some(reason)),
+        let (taken, save, fault) = match factory.build(&step.kind, &setup) {
+            Ok(mut built) => {
+                let (taken, fault) = run(&mut *built.operator, &payloads, step, &mut made[index]);
+                (taken, save(&mut *built.operator), fault)
+            }
+            Err(reason) => (Vec::new(), Span::ZERO, Some(reason)),
         };
         if step.cost.is_none() {
             costs[index] = cost(taken, fault);
         }
+        costs[index].save = save;
     }
     costs
 }
@@ -74,12 +94,31 @@ fn feed(graph: &Graph, factory: &dyn Factory, count: usize) -> Vec<Cost> {
 fn cost(mut taken: Vec<Span>, fault: Option<String>) -> Cost {
     taken.sort_unstable();
     let worst = taken.last().copied().unwrap_or(Span::ZERO);
-    Cost { worst, median: taken.get(taken.len() / 2).copied(), fault: fault.filter(|_| taken.is_empty()) }
+    Cost {
+        worst,
+        median: taken.get(taken.len() / 2).copied(),
+        save: Span::ZERO,
+        fault: fault.filter(|_| taken.is_empty()),
+    }
+}
+
+/// How long an operator takes at worst to say what it remembers by now.
+fn save(operator: &mut dyn Operator) -> Span {
+    let mut memory = Vec::new();
+    let mut asked = || {
+        memory.clear();
+        let (began, busy) = (Instant::now(), busy());
+        // One that cannot say it is not held up by it either.
+        let _ = operator.save(&mut memory);
+        let wall = Span(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        wall.min(self::busy() - busy)
+    };
+    (0..SAVES).map(|_| asked()).max().unwrap_or(Span::ZERO)
 }
 
 /// What each run took, and the last fault. What it makes is left in `made`.
 fn run(
-    mut operator: Box<dyn Operator>,
+    operator: &mut dyn Operator,
     payloads: &[Vec<u8>],
     step: &stream::Step,
     made: &mut Vec<u8>,
@@ -122,6 +161,13 @@ fn run(
 fn busy() -> Span {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Span::secs(time.tv_sec) + Span::nanos(time.tv_nsec)
+}
+
+/// How many numbers a reading of so many bytes has; nothing where that is not said.
+fn numbers_in(payload: &PayloadType, bytes: usize) -> Option<usize> {
+    let length = |count| reading(payload, count).len();
+    let (first, each) = (length(1), (length(101) - length(1)).div_ceil(100));
+    (bytes > 0).then(|| 1 + bytes.saturating_sub(first) / each.max(1))
 }
 
 /// A reading of so many numbers.
@@ -195,6 +241,18 @@ fn cbor(value: &serde_json::Value, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_made_up_reading_is_as_long_as_its_topic_says() {
+        for (payload, bytes) in
+            [("bytes", 100), ("f32", 8_192), ("f64", 4), ("json:axes", 2_000), ("cbor:a", 900)]
+        {
+            let payload: PayloadType = payload.parse().unwrap();
+            let length = reading(&payload, numbers_in(&payload, bytes).unwrap()).len();
+            assert!(length <= bytes.max(8) + 20 && length + 20 >= bytes, "{payload}: {length} of {bytes}");
+            assert_eq!(numbers_in(&payload, 0), None);
+        }
+    }
 
     #[test]
     fn a_made_up_reading_is_what_its_type_says() {

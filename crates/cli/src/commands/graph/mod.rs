@@ -10,7 +10,7 @@ use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use contract::Span;
 use serde::Serialize;
 use std::path::Path;
-pub(super) use study::{GraphRow, LevelRow, OutputRow, Study};
+pub(super) use study::{GraphRow, LevelRow, OutputRow, Study, UnderWay};
 
 #[derive(Serialize)]
 struct Report {
@@ -18,6 +18,7 @@ struct Report {
     preemptive: bool,
     levels: Vec<LevelRow>,
     graphs: Vec<GraphRow>,
+    under_way: UnderWay,
     sheds_first: Option<String>,
 }
 
@@ -29,6 +30,7 @@ pub fn run(config: &Config, svg: Option<&Path>, as_json: bool) -> Outcome {
         preemptive: study.processors.preemptive,
         levels: study.levels(),
         graphs: study.rows(),
+        under_way: study.under_way(),
         sheds_first: study.shedding(),
     };
     if let Some(path) = svg {
@@ -55,6 +57,10 @@ fn show(report: &Report) -> Result<(), Trouble> {
     }
     show_outputs(report.graphs.iter().flat_map(|graph| &graph.outputs))?;
     show_levels(&report.levels, report.processors, report.preemptive)?;
+    let UnderWay { needed, permitted, events } = report.under_way;
+    line(&format!(
+        "{needed} messages are under way at once; {permitted} may be (processing.events = {events})"
+    ))?;
     let measured = report.graphs.iter().flat_map(|graph| &graph.operators).any(|row| row.cost_measured);
     if measured {
         line(

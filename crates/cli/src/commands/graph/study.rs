@@ -10,9 +10,13 @@ use contract::admission::Costs;
 use contract::{Span, TopicFilter};
 use serde::Serialize;
 use stream::{
-    Analysis, Costed, Factory, Graph, GraphSpec, NoBound, Origin, Processors, Response, Source, Violation,
-    analyse,
+    Analysis, Costed, Factory, Graph, GraphSpec, Memory, NoBound, Origin, Processors, Response, Source,
+    Violation, analyse,
 };
+
+/// What is said of an operator that has no means to save what it has seen.
+const FORGETS: &str = "forgets at fail-over what it has seen: let its module export `verge_save` and `verge_restore`, or say remembers = \
+    \"nothing\" if its results depend on their inputs alone";
 
 /// The configured graphs with what is known of them.
 pub struct Study {
@@ -23,6 +27,18 @@ pub struct Study {
     analysis: Analysis,
     /// Topics of results that a broker would not carry, and why.
     refused: Refused,
+    under_way: UnderWay,
+}
+
+/// Messages that are under way in operators at once, of all graphs together.
+#[derive(Clone, Copy, Serialize)]
+pub struct UnderWay {
+    /// How many there are if suppliers and operators keep to what is said of them.
+    pub needed: u64,
+    /// How many may be, for the least urgent of them.
+    pub permitted: u64,
+    /// `processing.events`.
+    pub events: u64,
 }
 
 /// One graph.
@@ -127,7 +143,7 @@ impl Study {
         let build = |spec: &GraphSpec| {
             let graph = Graph::build(spec, levels, factory)
                 .map_err(|errors| Trouble(errors.first().map_or_else(String::new, ToString::to_string)))?;
-            let costs = measure(&graph, factory);
+            let costs = measure(&graph, factory, &sizes(config, &graph));
             Ok(Studied { instances: instances(config, spec), costs, graph })
         };
         let graphs: Vec<Studied> =
@@ -141,7 +157,8 @@ impl Study {
             })
             .collect();
         let analysis = analyse(&costed, levels, &processors);
-        Ok(Study { graphs, processors, analysis, refused: Refused::new() })
+        let under_way = under_way(&graphs, config.processing.events, levels);
+        Ok(Study { graphs, processors, analysis, refused: Refused::new(), under_way })
     }
 
     /// By level.
@@ -183,6 +200,7 @@ impl Study {
         let note = match (&response, &cost.fault) {
             (None, _) => "reaches no output: it never runs".to_owned(),
             (_, Some(fault)) => format!("not measured ({fault}): give it a `cost`"),
+            _ if step.memory == Memory::Lost => FORGETS.to_owned(),
             _ => String::new(),
         };
         OperatorRow {
@@ -207,7 +225,8 @@ impl Study {
         let studied = &self.graphs[number];
         let consumer = &studied.graph.consumers[output];
         let bound = self.response(number, consumer.operator).map(|response| response.bound);
-        let reason = self.refusal(studied, consumer, bound).or_else(|| self.refused(&consumer.name));
+        let reason = self.refusal(studied, consumer, bound);
+        let reason = reason.or_else(|| self.refused(&consumer.name)).or_else(|| self.short_of_events());
         OutputRow {
             topic: consumer.name.clone(),
             operator: studied.graph.operators[consumer.operator].source.name.clone(),
@@ -217,6 +236,24 @@ impl Study {
             kept: reason.is_none(),
             reason: reason.unwrap_or_default(),
         }
+    }
+
+    /// Messages that are under way in operators at once.
+    pub fn under_way(&self) -> UnderWay {
+        self.under_way
+    }
+
+    /// Why messages would be lost on their way to operators.
+    fn short_of_events(&self) -> Option<String> {
+        let UnderWay { needed, permitted, events } = self.under_way;
+        (needed > permitted).then(|| {
+            // What is permitted is a fixed share of all.
+            let enough = (needed * events).div_ceil(permitted.max(1)) + 1;
+            format!(
+                "{needed} messages are under way in operators at once, and processing.events = {events} leaves {permitted} for the least \
+                 urgent: processing.events = {enough} would do, or shorter deadlines"
+            )
+        })
     }
 
     /// Why a broker would not carry an output.
@@ -247,7 +284,9 @@ impl Study {
                 "{reason}: lengthen periods, take fewer `streams`, or give operators more processors"
             )),
             Ok(bound) => {
-                let (way, deadline) = (self.processors.jitter, consumer.deadline);
+                // Messages are held while what operators remember is copied.
+                let saves = studied.costs.iter().fold(Span::ZERO, |all, cost| all + cost.save);
+                let (way, deadline) = (self.processors.jitter + saves, consumer.deadline);
                 let over = bound + way - deadline;
                 (!deadline.is_forever() && over > Span::ZERO).then(|| {
                     format!(
@@ -302,6 +341,18 @@ impl Study {
     }
 }
 
+/// Messages that are under way at once: each topic of each instance of a graph has its own.
+fn under_way(graphs: &[Studied], events: usize, levels: u8) -> UnderWay {
+    let fed = |studied: &Studied| -> u64 {
+        let wanted = studied.graph.suppliers.iter().filter(|supplier| supplier.level.is_some());
+        wanted.map(Source::under_way).sum::<u64>() * u64::from(studied.instances)
+    };
+    let suppliers = graphs.iter().flat_map(|studied| &studied.graph.suppliers);
+    let lowest = suppliers.filter_map(|supplier| supplier.level).map(|level| level.0).max().unwrap_or(0);
+    let permitted = stream::permits_for(events, levels, lowest) as u64;
+    UnderWay { needed: graphs.iter().map(fed).sum(), permitted, events: events as u64 }
+}
+
 fn source(source: &Source) -> SourceRow {
     SourceRow {
         topic: source.name.clone(),
@@ -315,6 +366,15 @@ fn source(source: &Source) -> SourceRow {
 
 fn finite(span: Span) -> Option<f64> {
     (!span.is_forever()).then(|| span.as_millis_f64())
+}
+
+/// By supplier of a graph: how many bytes its payloads have at most, where its topic says so.
+fn sizes(config: &Config, graph: &Graph) -> Vec<usize> {
+    let size = |supplier: &Source| {
+        let family = config.topics.iter().find(|family| family.rule.filter.matches(&supplier.name));
+        family.map_or(0, |family| family.rule.contract.size as usize)
+    };
+    graph.suppliers.iter().map(size).collect()
 }
 
 /// How many topics are expected to match: the most streams of a topic with `+` that feeds the graph.

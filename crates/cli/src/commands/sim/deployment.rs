@@ -89,6 +89,7 @@ fn scenario(
         devices: Vec::new(),
         mqtt: mqtt::Limits::default(),
         workers: 1,
+        snapshots: Span::millis(100),
         operator_cost: Latency::fixed(Span::ZERO),
         faults: Vec::new(),
         assumed: true,
@@ -158,20 +159,24 @@ fn publishers(config: &Config, topics: &[Vec<String>]) -> Vec<PublisherSpec> {
     publishers
 }
 
-/// One subscriber for each class of links in use; more if one may not have so many filters.
+/// As many subscribers for each class of links in use as its topics are expected to have; more if one may not have so many filters.
 fn subscribers(config: &Config, topics: &[Vec<String>]) -> Vec<SubscriberSpec> {
-    let mut filters: BTreeMap<LinkClass, Vec<String>> = BTreeMap::new();
+    let mut filters: BTreeMap<(LinkClass, u32), Vec<String>> = BTreeMap::new();
     for (index, family) in config.topics.iter().enumerate() {
-        filters.entry(family.rule.contract.link).or_default().extend(filters_for(index, config, topics));
+        for number in 0..family.subscribers {
+            let of_number = filters.entry((family.rule.contract.link, number)).or_default();
+            of_number.extend(filters_for(index, config, topics));
+        }
     }
     let most = config.limits.filters_per_session.max(1);
     let mut subscribers = Vec::new();
-    for (class, filters) in filters {
+    for ((class, subscriber), filters) in filters {
         let to_subscriber = config.links.delay(class).map_or(Span::ZERO, |link| link.to_subscriber);
         for (part, filters) in filters.chunks(most).enumerate() {
-            let number = if part == 0 { String::new() } else { format!("-{}", part + 1) };
+            let number = |number: u32| if number == 0 { String::new() } else { format!("-{}", number + 1) };
+            let (again, part) = (number(subscriber), number(part as u32));
             subscribers.push(SubscriberSpec {
-                name: format!("subscriber-{class}{number}"),
+                name: format!("subscriber-{class}{again}{part}"),
                 filters: filters.to_vec(),
                 latency: to_subscribers(to_subscriber),
                 clock: ClockError::default(),

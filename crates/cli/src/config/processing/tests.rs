@@ -1,6 +1,6 @@
 use super::super::tests::Scratch;
 use super::*;
-use stream::{Answer, Answers, Built, Fault, Input, Operator, RelativeSet, Setup};
+use stream::{Answer, Answers, Built, Fault, Input, Memory, Operator, RelativeSet, Setup};
 
 /// Knows every kind but `nonsense`; `rms` needs numbers and may have a `window`.
 pub struct Anything;
@@ -24,7 +24,7 @@ impl Factory for Anything {
             return Err("`numbers` needs numbers as input 0, and that is bytes".to_owned());
         }
         let output = setup.inputs.first().cloned().unwrap_or_default();
-        Ok(Built { operator: Box::new(Pass), output, answers: Answers::Always })
+        Ok(Built { operator: Box::new(Pass), output, answers: Answers::Always, memory: Memory::Nothing })
     }
 }
 

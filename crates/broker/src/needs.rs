@@ -1,0 +1,134 @@
+//! Topics are planned by the strictest of their contract and of what their subscribers need; see [`contract::Needs`].
+
+use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::process::Processing;
+use crate::table::Topic;
+use contract::{Contract, Plan};
+use wire::{Frame, LinkId};
+
+impl Broker {
+    /// The contract by which a topic of this name and these subscribers is planned.
+    pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[u32]) -> Contract {
+        let sessions = subscribers.iter().filter_map(|index| self.sessions.get(*index));
+        let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
+        // Link classes were looked at when they came, and those of a configuration stay.
+        self.settings.links.strictest(contract, needs).unwrap_or(*contract)
+    }
+
+    /// A subscriber has come, or needs something else: a topic is planned by the strictest. `Err`: that cannot be kept, whatever the load.
+    pub(crate) fn plan_for_subscribers(&mut self, index: u32, session: u32) -> Result<(), String> {
+        if !self.sessions.get(session).is_some_and(|session| session.needy) {
+            return Ok(());
+        }
+        let Some(topic) = self.table.topic(index) else { return Ok(()) };
+        let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
+        self.plan_strictly(index, strict).map_err(|refusal| {
+            let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
+            format!("`{name}` cannot be carried as this subscriber needs it: {refusal}")
+        })
+    }
+
+    /// A subscriber has gone: what only it needed is not needed any more.
+    pub(crate) fn plan_for_those_left(&mut self, index: u32) {
+        let Some(topic) = self.table.topic(index).filter(|topic| topic.stricter.is_some()) else {
+            return;
+        };
+        let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
+        // What is left was kept before.
+        let _ = self.plan_strictly(index, strict);
+    }
+
+    fn plan_strictly(&mut self, index: u32, strict: Contract) -> Result<(), contract::Refusal> {
+        let Some(topic) = self.table.topic(index).filter(|topic| *topic.strict() != strict) else {
+            return Ok(());
+        };
+        let (before, planned) = (topic.plan, if topic.made { strict.best_effort() } else { strict });
+        let plan = self.admission.plan_processed(&planned, Processing::of(topic.processing))?;
+        self.set_plan(index, plan);
+        if let Some(mut topic) = self.table.topic_mut(index) {
+            topic.set_strict(strict);
+        }
+        self.copy_as_planned(index, &before, &plan);
+        Ok(())
+    }
+
+    /// What had to be copied in another way, or not at all, is.
+    fn copy_as_planned(&mut self, index: u32, before: &Plan, plan: &Plan) {
+        let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+        for stream in streams {
+            if let Some(stream) = self.table.stream_mut(stream) {
+                stream.copying = Default::default();
+            }
+            if plan.replicate && !before.replicate && self.pair.backup().is_some() {
+                self.copy_again(stream);
+            }
+        }
+    }
+
+    /// A topic that has just come cannot be carried as subscribers need it that were there before: they are told, and need nothing of
+    /// these filters any more. Its publisher is not touched.
+    pub(crate) fn drop_needs_of(
+        &mut self,
+        name: &str,
+        subscribers: &[u32],
+        reason: &str,
+        out: &mut impl Outputs,
+    ) {
+        let mut told: Vec<(LinkId, u32, String)> = Vec::new();
+        for index in subscribers {
+            let Some(session) = self.sessions.get_mut(*index).filter(|session| session.needy) else {
+                continue;
+            };
+            let client = session.client.clone();
+            for (filter, wanted) in &mut session.filters {
+                if wanted.needs.is_none() || !filter.matches(name) {
+                    continue;
+                }
+                let text = format!(
+                    "`{name}` cannot be carried as this subscriber needs it ({}), and is carried by its contract: {reason}",
+                    wanted.needs
+                );
+                wanted.needs = Default::default();
+                out.report(&Event::SubscriptionRefused {
+                    client: &client,
+                    filter: filter.as_str(),
+                    reason: &text,
+                });
+                let numbers = session.numbers.iter().filter(|(_, meant)| *meant == filter);
+                told.extend(
+                    session
+                        .link
+                        .into_iter()
+                        .flat_map(|link| numbers.clone().map(move |(number, _)| (link, *number)))
+                        .map(|(link, number)| (link, number, text.clone())),
+                );
+            }
+            session.needy = session.filters.values().any(|wanted| !wanted.needs.is_none());
+        }
+        let reigns = self.pair.is_primary();
+        for (link, number, text) in &told {
+            out.send(*link, &Frame::Subscribed { number: *number, admitted: false, reigns, text });
+        }
+    }
+
+    /// The contract by which the topic of a stream is planned, and who needs it so, in words.
+    pub fn planned_for(&self, stream: u32) -> Option<(Contract, String)> {
+        self.table.pair(stream).map(|(_, topic)| (*topic.strict(), self.needs_in_words(topic)))
+    }
+
+    /// Who needs what of a topic, for people: some of them.
+    pub(crate) fn needs_in_words(&self, topic: &Topic) -> String {
+        const SHOWN: usize = 3;
+        if topic.stricter.is_none() {
+            return String::new();
+        }
+        let name = topic.name.as_str();
+        let sessions = topic.subscribers.iter().filter_map(|index| self.sessions.get(*index));
+        let needy = sessions.flat_map(|session| session.needs_of(name).map(|needs| (&session.client, needs)));
+        let words: Vec<String> =
+            needy.take(SHOWN + 1).map(|(client, needs)| format!("{client}: {needs}")).collect();
+        let more = if words.len() > SHOWN { " and others" } else { "" };
+        words[..words.len().min(SHOWN)].join("; ") + more
+    }
+}

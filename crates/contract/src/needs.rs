@@ -1,0 +1,137 @@
+//! What subscribers need beyond what a topic's contract says, and how the strictest of them governs.
+//!
+//! The problem: a topic has one plan, and its subscribers may need messages sooner, miss fewer, or be further away. The idea: each of them
+//! alone would have a contract, whose dispatch must begin in time for its own deadline over its own way, and whose copies for its own loss
+//! number. The dispatch that begins in time for the most urgent does so for all (F2 falls with `D - ΔBS`), and copies for the smallest loss
+//! number are early enough for all (F1 grows with `L`).
+//!
+//! Source: subscribers state `D` and `L` in FRAME, section III; the strictest of a topic counts.
+
+use crate::{Contract, LinkClass, Links, Loss, Span};
+use std::fmt;
+
+/// What a subscriber needs of the topics of a filter, beyond their contracts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// `D`: from creation to arrival. Longer than the contract's, it changes nothing.
+    pub deadline: Option<Span>,
+    /// `L`: how many messages in a row it may miss. More than the contract's, it changes nothing.
+    pub loss: Option<u32>,
+    /// How far away it is; otherwise as the contract says.
+    pub link: Option<LinkClass>,
+}
+
+impl Needs {
+    /// Nothing beyond the contract.
+    pub const NONE: Needs = Needs { deadline: None, loss: None, link: None };
+
+    /// Whether that is nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Needs::NONE
+    }
+
+    /// The contract as this subscriber needs it.
+    pub fn of(&self, contract: &Contract) -> Contract {
+        let deadline = self.deadline.map_or(contract.deadline, |deadline| deadline.min(contract.deadline));
+        let loss = self.loss.map_or(contract.loss, |most| Loss::AtMost(most).min(contract.loss));
+        Contract { deadline, loss, link: self.link.unwrap_or(contract.link), ..*contract }
+    }
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let terms = [
+            self.deadline.map(|deadline| format!("deadline {deadline}")),
+            self.loss.map(|most| format!("loss {most}")),
+            self.link.map(|link| format!("link {link}")),
+        ];
+        f.write_str(&terms.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Links {
+    /// The contract by which a topic is planned so that each of its subscribers has what it needs: the one stated, with the deadline of whom it
+    /// takes to be served first, over the contract's own way, and the smallest loss number. `Err`: a link class that is not configured.
+    pub fn strictest(
+        &self,
+        contract: &Contract,
+        needs: impl IntoIterator<Item = Needs>,
+    ) -> Result<Contract, LinkClass> {
+        let way = |class: LinkClass| self.delay(class).map(|delay| delay.to_subscriber).ok_or(class);
+        let base = way(contract.link)?;
+        // `D - ΔBS`, of whoever has least.
+        let (mut spare, mut loss) = (contract.deadline - base, contract.loss);
+        for needs in needs {
+            let own = needs.of(contract);
+            let way = way(own.link)?;
+            spare = spare.min(if own.deadline.is_forever() { Span::FOREVER } else { own.deadline - way });
+            loss = loss.min(own.loss);
+        }
+        let deadline = if contract.deadline.is_forever() && spare == contract.deadline - base {
+            contract.deadline
+        } else {
+            spare + base
+        };
+        Ok(Contract { deadline, loss, ..*contract })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing::{dispatch_deadline, replication_deadline};
+    use crate::{Delays, LinkDelay};
+    use proptest::prelude::*;
+
+    fn links() -> Links {
+        let way = |micros| LinkDelay { to_subscriber: Span::micros(micros), confirmation: Span::millis(10) };
+        Links::new([(LinkClass::EDGE, way(1_000)), (LinkClass::CLOUD, way(20_000))])
+    }
+
+    fn any_needs() -> impl Strategy<Value = Needs> {
+        let deadline = prop::option::of((1_i64..200).prop_map(Span::millis));
+        let link = prop::option::of(prop_oneof![Just(LinkClass::EDGE), Just(LinkClass::CLOUD)]);
+        (deadline, prop::option::of(0_u32..6), link).prop_map(|(deadline, loss, link)| Needs {
+            deadline,
+            loss,
+            link,
+        })
+    }
+
+    proptest! {
+        /// Enough for everybody, and no more than somebody needs.
+        #[test]
+        fn the_strictest_serves_everybody_and_is_what_somebody_needs(
+            all in prop::collection::vec(any_needs(), 0..6),
+            (deadline, loss, retain) in (1_i64..200, 0_u32..6, 0_u32..4),
+        ) {
+            let (links, delays) = (links(), Delays::default());
+            let contract = Contract::every(Span::millis(50)).deadline(Span::millis(deadline)).tolerate(loss).retain(retain);
+            let strict = links.strictest(&contract, all.iter().copied()).unwrap();
+            let of = |contract: &Contract| {
+                let way = links.delay(contract.link).unwrap().to_subscriber;
+                let upstream = delays.publisher_to_broker;
+                (dispatch_deadline(contract, upstream, way), replication_deadline(contract, upstream, &delays))
+            };
+            let (dispatch, replication) = of(&strict);
+            let own: Vec<_> = all.iter().map(|needs| of(&needs.of(&contract))).chain([of(&contract)]).collect();
+            prop_assert_eq!(Some(dispatch), own.iter().map(|own| own.0).min());
+            prop_assert_eq!(Some(replication), own.iter().map(|own| own.1).min());
+            prop_assert_eq!((strict.link, strict.period, strict.retain), (contract.link, contract.period, contract.retain));
+        }
+    }
+
+    #[test]
+    fn needs_that_are_less_than_the_contract_change_nothing_and_a_link_that_is_not_there_is_named() {
+        let contract = Contract::every(Span::millis(50)).tolerate(2);
+        let lax = Needs { deadline: Some(Span::secs(1)), loss: Some(9), link: Some(LinkClass::EDGE) };
+        assert_eq!(links().strictest(&contract, [lax, Needs::NONE]), Ok(contract));
+        let far = Needs { link: Some("moon".parse().unwrap()), ..Needs::NONE };
+        assert_eq!(links().strictest(&contract, [far]), Err("moon".parse().unwrap()));
+        let rare = contract.deadline(Span::FOREVER);
+        assert_eq!(links().strictest(&rare, [Needs::NONE]), Ok(rare));
+        let urgent = Needs { deadline: Some(Span::millis(5)), ..Needs::NONE };
+        assert_eq!(links().strictest(&rare, [urgent]).unwrap().deadline, Span::millis(5));
+        assert_eq!(Needs { loss: Some(0), ..urgent }.to_string(), "deadline 5ms, loss 0");
+    }
+}
