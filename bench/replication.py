@@ -123,7 +123,7 @@ blocking = "1ms"
                      f'retain = {retain}\ndeadline = "{deadline}"\nstreams = {streams}\n')
         # As long as anybody waits for a result. Without it, room for 4096 events is made for each topic and operator.
         text += f'[[source]]\ntopic = "c{number}/+"\nvalidity = "1s"\n'
-        text += (f'[[operator]]\nname = "work{number}"\nkind = "wasm"\nmodule = "{module_path}"\nanswers = "always"\n'
+        text += (f'[[operator]]\nname = "work{number}"\nkind = "wasm"\nmodule = "{module_path}"\nanswers = "always"\nremembers = "nothing"\n'
                  f'inputs = ["c{number}/+"]\noutput = "out{number}/+"\nlevel = {level}\ncost = "150us"\n')
         text += f'deadline = "{deadline}"\n'
     return text

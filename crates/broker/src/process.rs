@@ -166,6 +166,12 @@ impl Broker {
         }
     }
 
+    /// A copy of what operators remember has been sent to the backup.
+    pub fn count_memory(&mut self, bytes: usize) {
+        self.stats.memories += 1;
+        self.stats.memory_bytes += bytes as u64;
+    }
+
     /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
     pub fn told_memories(&mut self) {
         self.telling.goes_on |= self.pair.backup().is_some_and(|partner| !partner.told);

@@ -111,6 +111,8 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     results_broken: 0,
     unprocessed: 0,
     under_way: 0,
+    memories: 0,
+    memory_bytes: 0,
     events_beyond: 0,
     relayed_bytes: 0,
     subscribers_lost: 0,

@@ -38,6 +38,9 @@ pub(crate) struct Stats {
     pub(crate) results: u64,
     pub(crate) results_refused: u64,
     pub(crate) unprocessed: u64,
+    /// Copies of what operators remember, and their bytes.
+    pub(crate) memories: u64,
+    pub(crate) memory_bytes: u64,
     /// What subscribers have said that they missed, and that came to them late.
     pub(crate) subscribers_lost: u64,
     pub(crate) subscribers_late: u64,
@@ -71,6 +74,8 @@ impl Stats {
             results: 0,
             results_refused: 0,
             unprocessed: 0,
+            memories: 0,
+            memory_bytes: 0,
             subscribers_lost: 0,
             subscribers_late: 0,
             classes: Classes::new(&settings.topics, settings.limits.classes),
@@ -244,6 +249,8 @@ impl Broker {
             results_broken: if survey.operators > 0 { self.table.refused_results() } else { 0 },
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
+            memories: stats.memories,
+            memory_bytes: stats.memory_bytes,
             events_beyond: survey.events_beyond,
             relayed_bytes: survey.relayed_bytes,
             subscribers_lost: stats.subscribers_lost,

@@ -97,6 +97,8 @@ impl NodeReport {
                 ("results_broken", status.results_broken),
                 ("unprocessed", status.unprocessed),
                 ("under_way", status.under_way),
+                ("memories", status.memories),
+                ("memory_bytes", status.memory_bytes),
                 ("events_beyond", status.events_beyond),
                 ("relayed_bytes", status.relayed_bytes),
                 ("subscribers_lost", status.subscribers_lost),

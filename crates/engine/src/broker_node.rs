@@ -328,6 +328,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         while let Some(kept) = self.operators.next_kept() {
             if let Some(link) = backup {
                 net.send(link, &Frame::Memory { instance: &kept.instance, picture: &kept.picture });
+                self.broker.count_memory(kept.picture.len());
             }
         }
         let (broker, wired) = self.wired(net);

@@ -444,6 +444,13 @@ pub const METRICS: &[Metric] = &[
     of_node!("verge_operators", Gauge, operators, "Operators at work."),
     of_node!("verge_operators_under_way", Gauge, under_way, "Messages that are under way in operators."),
     of_node!(
+        "verge_operators_memory_copies_total",
+        Counter,
+        memories,
+        "Copies of what operators remember that were sent to the backup."
+    ),
+    of_node!("verge_operators_memory_bytes_total", Counter, memory_bytes, "Their bytes."),
+    of_node!(
         "verge_operators_events_beyond_total",
         Counter,
         events_beyond,

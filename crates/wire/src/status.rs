@@ -95,6 +95,10 @@ pub struct NodeStatus<'a> {
     pub unprocessed: u64,
     /// Messages that are under way in operators.
     pub under_way: u64,
+    /// Copies of what operators remember that were sent to the backup, and their bytes.
+    pub memories: u64,
+    /// See `memories`.
+    pub memory_bytes: u64,
     /// Events of operators that were made although as many were in use as can be true at once.
     pub events_beyond: u64,
     /// Bytes of clients that passed through the backup, both ways.
@@ -306,7 +310,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 31],
+    counters: [U64; 33],
     latency: [I64; 3],
     known: U64,
 }
@@ -341,6 +345,8 @@ impl<'a> NodeStatus<'a> {
             self.results_broken,
             self.unprocessed,
             self.under_way,
+            self.memories,
+            self.memory_bytes,
             self.events_beyond,
             self.relayed_bytes,
             self.subscribers_lost,
@@ -404,6 +410,8 @@ impl<'a> NodeStatus<'a> {
             results_broken,
             unprocessed,
             under_way,
+            memories,
+            memory_bytes,
             events_beyond,
             relayed_bytes,
             subscribers_lost,
@@ -452,6 +460,8 @@ impl<'a> NodeStatus<'a> {
             results_broken,
             unprocessed,
             under_way,
+            memories,
+            memory_bytes,
             events_beyond,
             relayed_bytes,
             subscribers_lost,

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""What copying the memory of operators to the backup costs: for some operators, fed 100 messages a second each for SECONDS, how large a copy
+is, how often one goes, bytes per second, and the processor time of the primary against the same operators without a backup. ROUNDS times each,
+medians. Writes bench/results/memories.md and memories.json, or where RESULTS says. `--quick`: a look."""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
+
+options(__doc__, "quick")
+PROGRAM = program("VERGE", "verge")
+ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
+SECONDS = 2 if QUICK else int(os.environ.get("SECONDS", "10"))
+OPERATORS = {
+    "threshold": 'kind = "threshold"\nabove = 0.5\n',
+    "average over 16": 'kind = "average"\nwindow = 16\n',
+    "average over 256": 'kind = "average"\nwindow = 256\n',
+    "average over 4096": 'kind = "average"\nwindow = 4096\n',
+    "fft of 2048": 'kind = "fft"\nsize = 2048\n',
+    "ekf": 'kind = "ekf"\nmodel = "constant-velocity"\naxes = 1\nprocess = 1.0\nnoise = 4.0\n',
+}
+PERIOD_MS = 10
+
+
+def configuration(folder, ports, operator):
+    """A pair, a topic and an operator of it."""
+    text = "".join(
+        f'[brokers.{name}]\nlisten = "127.0.0.1:{ports[2 * place]}"\nhttp = "127.0.0.1:{ports[2 * place + 1]}"\n'
+        for place, name in enumerate("ab"))
+    text += (f'[network]\nfailover = "200ms"\n[[topic]]\nfilter = "in"\nperiod = "{PERIOD_MS}ms"\ndeadline = "100ms"\nloss = 0\nretain = 40\n'
+             f'[[source]]\ntopic = "in"\ntype = "json"\n[[operator]]\nname = "it"\ninputs = ["in"]\noutput = "out"\n{operator}')
+    path = os.path.join(folder, "verge.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def metrics(port):
+    """The numbers that a broker shows, by name; nothing where it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
+def wait_for(port, name, value):
+    """Until a broker says so."""
+    until = time.monotonic() + 20
+    while metrics(port).get(name) != value:
+        if time.monotonic() > until:
+            raise SystemExit(f"watchdog: {name} is not {value}")
+        time.sleep(0.05)
+
+
+def measure(operator, protected):
+    """Copies, their bytes, and processor time of the primary, each for a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        ports = free_ports(4)
+        path = configuration(folder, ports, operator)
+        readings = os.path.join(folder, "readings.csv")
+        rows = (SECONDS + 10) * 1000 // PERIOD_MS
+        with open(readings, "w", encoding="utf-8") as file:
+            file.write("time,value\n" + "".join(f"{row * PERIOD_MS / 1000},{row % 97}\n" for row in range(rows)))
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        processes = []
+        try:
+            for name in "ab" if protected else "a":
+                processes.append(subprocess.Popen([PROGRAM, "broker", name, "--config", path], **quiet))
+                time.sleep(0.5)
+            if protected:
+                wait_for(ports[1], "verge_protected", 1)
+            else:
+                wait_for(ports[1], 'verge_role{role="primary"}', 1)
+            replay = [PROGRAM, "replay", readings, "-t", "in", "--config", path]
+            processes.append(subprocess.Popen(replay, **quiet))
+            time.sleep(5)
+            before = metrics(ports[1])
+            time.sleep(SECONDS)
+            after = metrics(ports[1])
+        finally:
+            for process in reversed(processes):
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+    per_second = lambda name: (after[name] - before[name]) / SECONDS
+    return {"results": per_second("verge_operators_results_total"), "runs": per_second("verge_messages_arrived_total"),
+            "copies": per_second("verge_operators_memory_copies_total"), "bytes": per_second("verge_operators_memory_bytes_total"),
+            "cpu_ms": 1e3 * per_second("verge_process_cpu_seconds_total")}
+
+
+def medians(rows):
+    """Of each number."""
+    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+
+
+def page(measured, taken):
+    """The page."""
+    lines = [
+        "# What it costs that operators remember", "",
+        f"Command: `{command('ROUNDS', 'SECONDS')}`. {origin(commit(), machine(), taken)}", "",
+        f"A pair on one host. One topic with a message every {PERIOD_MS} ms feeds one operator. What it remembers is copied to the backup every "
+        f"100 ms (`processing.snapshots`). Counted for {SECONDS} s, {ROUNDS} times, medians. The processor time is that of the primary's process with "
+        "its metrics read twice, beside that of a broker without a partner, which copies nothing, neither messages nor memories.", "",
+        "| operator | messages/s | copies/s | bytes each | kB/s | CPU ms/s | alone |", "|---|---|---|---|---|---|---|",
+    ]
+    for name, (protected, alone) in measured.items():
+        each = protected["bytes"] / protected["copies"] if protected["copies"] else 0
+        lines.append(f"| {name} | {protected['runs']:.0f} | {protected['copies']:.1f} | {each:.0f} | {protected['bytes'] / 1e3:.1f} | "
+                     f"{protected['cpu_ms']:.1f} | {alone['cpu_ms']:.1f} |")
+    lines += ["", "What is left out: operators whose memory is above a megabyte are not copied at all; several instances cost as many copies. "
+              "Where nothing comes, nothing is copied.", ""]
+    return "\n".join(lines)
+
+
+def main():
+    """Measures all, in turn, so that the host's moods meet all alike."""
+    to_repository()
+    rows, before = {name: ([], []) for name in OPERATORS}, stolen()
+    for _ in range(ROUNDS):
+        for name, operator in OPERATORS.items():
+            for place, protected in enumerate([True, False]):
+                rows[name][place].append(measure(operator, protected))
+                print(name, "protected" if protected else "alone", rows[name][place][-1], flush=True)
+    measured = {name: (medians(protected), medians(alone)) for name, (protected, alone) in rows.items()}
+    taken = share_stolen(before, stolen())
+    write_results({"memories.md": page(measured, taken), "memories.json": json.dumps(measured, indent=1) + "\n"})
+
+
+if __name__ == "__main__":
+    main()
