@@ -18,6 +18,8 @@ use std::sync::Arc;
 const PATIENCE: Span = Span::secs(1);
 /// Pictures that are begun in one turn.
 const PER_TURN: usize = 16;
+/// A picture has to fit into a frame.
+const PICTURE_BYTES_MAX: usize = MEMORY_BYTES_MAX + 40_000;
 /// Pictures of instances that are not there yet, and their bytes.
 const UNCLAIMED_MAX: usize = 4_096;
 const UNCLAIMED_BYTES_MAX: usize = 64 << 20;
@@ -203,7 +205,7 @@ impl Pictures {
         let unclaimed = self.unclaimed.remove(&*keeping.name);
         if let Some((picture, streams)) = unclaimed {
             self.unclaimed_bytes -= bytes_of(&picture);
-            keeping.restore_from(picture, streams);
+            keeping.last = keeping.fits(&picture).then_some((picture, streams));
         }
         self.by_name.insert(Arc::clone(&keeping.name), number);
         if keeping.last.is_some() {
@@ -402,7 +404,7 @@ impl Pictures {
                 taking.operators[operator] = memory;
                 taking.left -= 1;
                 if taking.left == 0 {
-                    self.finish(index, crew);
+                    self.finish(index, done, crew);
                 }
             }
             Err(fault) => self.give_up(index, Some(operator), fault, done, crew),
@@ -410,7 +412,7 @@ impl Pictures {
     }
 
     /// A picture has been taken.
-    fn finish(&mut self, index: u32, crew: &mut impl Crew) {
+    fn finish(&mut self, index: u32, done: &mut Vec<Receipt>, crew: &mut impl Crew) {
         let Some(keeping) = self.keepings.get_mut(&index) else { return };
         let Some(taking) = keeping.taking.take() else { return };
         let picture = Picture {
@@ -418,8 +420,13 @@ impl Pictures {
             cuts: keeping.cuts.clone(),
             operators: taking.operators,
         };
+        let written = picture.write();
+        if written.len() > PICTURE_BYTES_MAX {
+            let fault = Fault::Failed("its instance is given messages of too many publishers");
+            return self.give_up(index, None, fault, done, crew);
+        }
         let waiting = std::mem::take(&mut keeping.waiting);
-        self.ready.push_back(Kept { instance: Arc::clone(&keeping.name), picture: picture.write(), waiting });
+        self.ready.push_back(Kept { instance: Arc::clone(&keeping.name), picture: written, waiting });
         let streams = picture.cuts.own_streams();
         (keeping.last, keeping.dirty) = (Some((picture, streams)), !keeping.held.is_empty());
         if keeping.dirty {
@@ -471,7 +478,10 @@ impl Pictures {
         crew: &mut impl Crew,
     ) -> bool {
         let Some((picture, streams)) = Picture::read(bytes, ours) else { return false };
-        let Some(index) = self.by_name.get(name).copied() else {
+        let here = self.by_name.get(name).copied();
+        let fits = |index: &u32| self.keepings.get(index).is_some_and(|keeping| keeping.fits(&picture));
+        // Where graphs change on one broker first, the instance that it belongs to is still to come here.
+        let Some(index) = here.filter(fits) else {
             let room = self.unclaimed.len() < UNCLAIMED_MAX
                 && self.unclaimed_bytes + bytes_of(&picture) <= UNCLAIMED_BYTES_MAX;
             if room || self.unclaimed.contains_key(name) {
@@ -482,11 +492,9 @@ impl Pictures {
             return room;
         };
         let Some(keeping) = self.keepings.get_mut(&index) else { return false };
-        let fits = keeping.restore_from(picture, streams);
-        if fits {
-            self.go_back(now, index, crew);
-        }
-        fits
+        keeping.last = Some((picture, streams));
+        self.go_back(now, index, crew);
+        true
     }
 
     /// This broker does not reign any more: what instances have seen since their latest pictures, whoever reigns sees again. They go back.
@@ -529,12 +537,8 @@ impl Keeping {
     }
 
     /// Whether a picture is one of this instance.
-    fn restore_from(&mut self, picture: Picture, streams: Streams) -> bool {
-        let fits = picture.fingerprint == self.fingerprint && picture.operators.len() == self.asks.len();
-        if fits {
-            self.last = Some((picture, streams));
-        }
-        fits
+    fn fits(&self, picture: &Picture) -> bool {
+        picture.fingerprint == self.fingerprint && picture.operators.len() == self.asks.len()
     }
 
     /// It goes on from the latest picture, or from the beginning.
