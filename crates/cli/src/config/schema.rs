@@ -953,7 +953,12 @@ pub const OPERATOR_KEYS: &[Key] = &[
         "[]",
         "Inputs whose readings must have been created within a span of each other.",
     ),
-    key("cost", Kind::Duration, "measured", "How long a run takes at most, and saying what it remembers, for `verge check`."),
+    key(
+        "cost",
+        Kind::Duration,
+        "measured",
+        "How long a run takes at most, and saying what it remembers, for `verge check`.",
+    ),
     key(
         "output",
         Kind::Filter,
