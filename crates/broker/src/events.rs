@@ -664,11 +664,13 @@ impl Event<'_> {
             ),
             Event::SubscriberLate { topic, publisher, subscriber, late, by } => write!(
                 f,
-                "{late} messages of `{topic}` from {publisher} came to {subscriber} after their deadline, by up to {by}: look at the way                  to its host and at how busy that is, or state a longer deadline"
+                "{late} messages of `{topic}` from {publisher} came to {subscriber} after their deadline, by up to {by}: look at the way \
+                 to its host and at how busy that is, or state a longer deadline"
             ),
             Event::SubscriberMissed { topic, publisher, subscriber, lost, run, tolerated } => write!(
                 f,
-                "{subscriber} misses {lost} messages of `{topic}` from {publisher}, {run} of them in a row, and its contract tolerates                  {tolerated}: look at the way to its host, or whether it reads too slowly (`verge doctor`)"
+                "{subscriber} misses {lost} messages of `{topic}` from {publisher}, {run} of them in a row, and its contract tolerates \
+                 {tolerated}: look at the way to its host, or whether it reads too slowly (`verge doctor`)"
             ),
             _ => Ok(()),
         }
