@@ -772,11 +772,6 @@ impl<'a> Frame<'a> {
             k if k == MarkKind::Confirm as u8 => return Marks::check(body).map(Frame::Confirm),
             kind::RECORDS => return Ok(Frame::Records(body)),
             kind::KNOWS => return Knows::check(body).map(Frame::Knows),
-            kind::MEMORY => {
-                let mut reader = Reader(body);
-                let instance = reader.text(OPERATOR_BYTES_MAX)?;
-                return Ok(Frame::Memory { instance, picture: reader.0 });
-            }
             kind::RELAY => {
                 let mut reader = Reader(body);
                 let channel = reader.head::<U32>()?.get();
@@ -829,6 +824,10 @@ impl<'a> Frame<'a> {
                 let head = reader.head::<ShortfallHead>()?;
                 let (dropped, waited, rate) = (head.dropped.get(), head.waited.get(), head.rate.get());
                 Frame::Shortfall(Shortfall { span: Span(head.span.get()), dropped, waited, rate })
+            }
+            kind::MEMORY => {
+                let instance = reader.text(OPERATOR_BYTES_MAX)?;
+                Frame::Memory { instance, picture: std::mem::take(&mut reader.0) }
             }
             kind::RECEIVED => {
                 let head = reader.head::<ReceivedHead>()?;
