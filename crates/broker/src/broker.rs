@@ -69,6 +69,11 @@ pub trait Outputs: Effects {
         let _ = lineage;
     }
 
+    /// A result has been sent to everybody who reads; it waits for those who do not.
+    fn offered(&mut self, lineage: u32) {
+        let _ = lineage;
+    }
+
     /// A topic has come. `Some`: its messages are given to whoever serves other protocols, under this number.
     fn route(&mut self, topic: &str) -> Option<Route> {
         let _ = topic;

@@ -9,7 +9,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::{Event, LateCause};
 use crate::links::{Link, Links};
 use crate::table::Topic;
-use contract::{Span, Time};
+use contract::{LinkClass, Span, Time};
 use wire::{ClockDifference, Frame, LinkId};
 
 /// Clocks that differ by more than this are no jitter between synchronised ones.
@@ -58,27 +58,38 @@ impl Broker {
         let topics = self.table.topics.iter().flatten().take(TOPICS_LOOKED_AT);
         let far = topics.filter(|topic| topic.subscribers.contains(&session));
         let Some((topic, planned)) =
-            far.filter_map(|topic| Some((topic, self.is_too_far(topic, way)?))).next()
+            far.filter_map(|topic| Some((topic, self.is_too_far(topic, session, way)?))).next()
         else {
             return;
         };
-        let (subscriber, topic, class) = (&*link.name, topic.name.as_str(), topic.contract.link);
+        let class = self.class_of_way(topic, session);
+        let (subscriber, topic) = (&*link.name, topic.name.as_str());
         out.report(&Event::SubscriberFar { subscriber, topic, class: class.name(), way, planned });
         if let Some(link) = self.links.get_mut(from) {
             link.far_told_at = now;
         }
     }
 
-    /// The way to subscribers that a topic is planned with, where this one is longer.
-    fn is_too_far(&self, topic: &Topic, way: Span) -> Option<Span> {
-        let planned = self.settings.links.delay(topic.contract.link)?.to_subscriber;
-        (way > planned && !topic.contract.deadline.is_forever()).then_some(planned)
+    /// The class of the way to a subscriber of a topic: its own, if it has said so.
+    fn class_of_way(&self, topic: &Topic, session: u32) -> LinkClass {
+        let session = self.sessions.get(session);
+        let own =
+            session.and_then(|session| session.needs_of(topic.name.as_str()).find_map(|needs| needs.link));
+        own.unwrap_or(topic.contract.link)
+    }
+
+    /// The way to a subscriber that a topic is planned with, where this one is longer.
+    fn is_too_far(&self, topic: &Topic, session: u32, way: Span) -> Option<Span> {
+        let planned = self.settings.links.delay(self.class_of_way(topic, session))?.to_subscriber;
+        (way > planned && !topic.strict().deadline.is_forever()).then_some(planned)
     }
 
     /// Whether a subscriber of a topic is further away than its link class says.
     pub(crate) fn has_far_subscribers(&self, topic: &Topic) -> bool {
-        let way = |session: &u32| self.links.get(self.sessions.get(*session)?.link?)?.way();
-        topic.subscribers.iter().filter_map(way).any(|way| self.is_too_far(topic, way).is_some())
+        topic.subscribers.iter().any(|index| {
+            let way = self.sessions.get(*index).and_then(|session| self.links.get(session.link?)?.way());
+            way.is_some_and(|way| self.is_too_far(topic, *index, way).is_some())
+        })
     }
 }
 

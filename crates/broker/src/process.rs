@@ -133,11 +133,12 @@ impl Broker {
             self.lose_for_memory(now, index, shortage, out);
             return false;
         }
+        // What is made of a message that was sent again after a fail-over may be late as that is.
+        let again = self.is_again(result.stream, result.seq);
         let Some((stream, topic)) = self.table.pair_mut(index) else { return false };
         self.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
-        let (ticket, old) =
-            stream.ring.push(result.seq, result.created, result.payload, SlotFlags::NONE, result.flags);
+        let (ticket, old) = stream.ring.push(result.seq, result.created, result.payload, again, result.flags);
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.lineage = result.lineage;
         }
@@ -151,6 +152,13 @@ impl Broker {
         let deadline = result.created + topic.plan.pseudo.dispatch;
         self.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
         true
+    }
+
+    /// The flag of a result of this message.
+    fn is_again(&self, stream: u32, seq: u64) -> SlotFlags {
+        let slot = self.table.stream(stream).and_then(|stream| stream.ring.slot(stream.ring.find(seq)?));
+        let again = slot.is_some_and(|slot| slot.flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)));
+        if again { SlotFlags::RESENT } else { SlotFlags::NONE }
     }
 
     /// No picture could be taken of what operators remember whose results are on these topics: a crash would take it away.

@@ -131,6 +131,8 @@ impl Broker {
         if let Some(slot) = slot {
             slot.unconfirmed = offered.missing;
             slot.set(SlotFlags::OFFERED);
+            // Of what is no result there is none.
+            out.offered(slot.lineage);
             if offered.processing {
                 slot.set(SlotFlags::PROCESSING);
                 if Mutant::FinishEarly.is_on() {

@@ -339,6 +339,10 @@ impl Client {
         handler: impl FnMut(&Delivery<'_>) + Send + 'static,
     ) -> Result<u32, Error> {
         let parsed: TopicFilter = filter.parse().map_err(|error| Error::Topic(format!("{error}")))?;
+        needs.check().map_err(|error| Error::SubscriptionRefused {
+            filter: filter.to_owned(),
+            reason: error.to_string(),
+        })?;
         let handler: Handler = Box::new(handler);
         let number = self.shared.with(|node, net| {
             let number = node.with(net, |endpoint, out| endpoint.subscribe_with(&parsed, needs, out))?;
@@ -353,6 +357,12 @@ impl Client {
         };
         self.shared.unsubscribe(number);
         Err(refused)
+    }
+
+    /// Why subscriptions that needed more than contracts say go on without that, since this was last asked: a topic that came later cannot be
+    /// carried so.
+    pub fn dropped_needs(&self) -> Result<Vec<String>, Error> {
+        self.shared.with(|node, _| std::mem::take(&mut node.application().dropped_needs))
     }
 
     /// Hears of every change of the primary, on the client's thread.

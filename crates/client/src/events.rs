@@ -12,6 +12,8 @@ use wire::{Farewell, FarewellReason, Frame, PeerIndex, Shortfall};
 /// Called for every message of a subscription, on the client's own thread.
 pub(crate) type Handler = Box<dyn FnMut(&Delivery<'_>) + Send>;
 /// Called when a broker says that it dropped messages for this client.
+/// Further reasons take the place of the last.
+const DROPPED_NEEDS_MAX: usize = 64;
 pub(crate) type ShortfallHandler = Box<dyn FnMut(&Shortfall) + Send>;
 /// Called when the primary changes.
 pub(crate) type ReignHandler = Box<dyn FnMut(Reigning) + Send>;
@@ -33,6 +35,8 @@ pub(crate) struct Events {
     pub(crate) handlers: BTreeMap<u32, Handler>,
     pub(crate) on_reign: Option<ReignHandler>,
     pub(crate) on_shortfall: Option<ShortfallHandler>,
+    /// Why subscriptions go on without what they need, where nobody has asked yet.
+    pub(crate) dropped_needs: Vec<String>,
     pub(crate) subscribed: BTreeMap<u32, Result<(), String>>,
     /// Counts what has been heard, so that those who wait see that something has changed.
     pub(crate) heard: u64,
@@ -109,7 +113,11 @@ impl Application for Events {
 
     fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
         self.heard += 1;
-        self.subscribed.insert(subscription, result.map_err(str::to_owned));
+        let before = self.subscribed.insert(subscription, result.map_err(str::to_owned));
+        if let (Some(Ok(())), Err(reason)) = (before, result) {
+            self.dropped_needs.truncate(DROPPED_NEEDS_MAX - 1);
+            self.dropped_needs.push(reason.to_owned());
+        }
     }
 
     fn reigning(&mut self, reigning: Reigning) {

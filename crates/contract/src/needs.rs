@@ -7,7 +7,7 @@
 //!
 //! Source: subscribers state `D` and `L` in FRAME, section III; the strictest of a topic counts.
 
-use crate::{Contract, LinkClass, Links, Loss, Span};
+use crate::{Contract, ContractError, LinkClass, Links, Loss, Span};
 use std::fmt;
 
 /// What a subscriber needs of the topics of a filter, beyond their contracts.
@@ -28,6 +28,14 @@ impl Needs {
     /// Whether that is nothing.
     pub fn is_none(&self) -> bool {
         *self == Needs::NONE
+    }
+
+    /// Checks what can be checked without knowing the deployment.
+    pub fn check(&self) -> Result<(), ContractError> {
+        match self.deadline.filter(|deadline| *deadline <= Span::ZERO) {
+            Some(value) => Err(ContractError::NotPositive { term: "deadline", value }),
+            None => Ok(()),
+        }
     }
 
     /// The contract as this subscriber needs it.

@@ -994,6 +994,15 @@ impl Endpoint {
         if self.primary != Some(broker) || !reigns {
             subscription.declined |= u16::from(result.is_err()) << broker.0;
         } else if !std::mem::replace(&mut subscription.answered, true) || result.is_err() {
+            // Of one that was admitted before, this says that it goes on without what it needs.
+            let dropped = result.is_err() && !subscription.needs.is_none();
+            let filter = dropped.then(|| {
+                subscription.needs = Needs::NONE;
+                subscription.filter.clone()
+            });
+            if let Some(filter) = filter {
+                self.find_due(&filter);
+            }
             out.subscribed(number, result);
         }
     }

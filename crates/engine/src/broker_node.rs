@@ -596,6 +596,10 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.operators.release(lineage);
     }
 
+    fn offered(&mut self, lineage: u32) {
+        self.operators.offered(lineage);
+    }
+
     fn survey(&mut self, wanted: Range<u32>) -> Survey {
         let mut survey = self.operators.survey(wanted);
         self.relay.survey(&mut survey);

@@ -28,6 +28,11 @@ pub trait Operators {
     /// A result has been dispatched, or never will be.
     fn release(&mut self, lineage: u32);
 
+    /// A result has been sent to everybody who reads, and waits for others. What its operators remember need not wait for those.
+    fn offered(&mut self, lineage: u32) {
+        let _ = lineage;
+    }
+
     /// A message with which operators are done.
     fn processed(&mut self) -> Option<Receipt>;
 
@@ -304,6 +309,12 @@ impl<C: Crew> Operators for Processor<C> {
     fn release(&mut self, lineage: u32) {
         if self.kept.get_mut(lineage as usize).and_then(Option::take).is_some() {
             self.free.push(lineage);
+        }
+    }
+
+    fn offered(&mut self, lineage: u32) {
+        if let Some(Some(event)) = self.kept.get_mut(lineage as usize) {
+            event.rests();
         }
     }
 

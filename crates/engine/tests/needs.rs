@@ -120,6 +120,10 @@ fn a_topic_that_comes_later_is_carried_by_its_contract_where_needs_cannot_be_kep
         "{heard:?}"
     );
     assert_eq!(plant.told("is carried by its contract"), 1);
+    for _ in 0..20 {
+        plant.publish(Span::millis(5));
+    }
+    assert_eq!(plant.late_at_subscribers(), 0, "it needs nothing more from then on");
 }
 
 #[test]

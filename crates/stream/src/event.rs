@@ -153,6 +153,11 @@ impl Event {
         event
     }
 
+    /// It does not move any more, though somebody still has it.
+    pub fn rests(&mut self) {
+        self.moving = None;
+    }
+
     /// It has arrived. What moved goes on with whoever has the token.
     pub(crate) fn arrive(&mut self) -> Option<Token> {
         self.moving.take()

@@ -306,3 +306,46 @@ fn a_picture_of_another_graph_or_of_nothing_is_not_taken() {
     let mut other = Side::new(0, false);
     assert!(other.router.recall(Time(7), &instance, &picture, &Some, &mut other.queue));
 }
+
+#[test]
+fn what_is_remembered_goes_on_after_graphs_have_changed() {
+    let more = || {
+        let mut more = spec();
+        let extra =
+            OperatorSpec { name: "least".to_owned(), kind: "min".to_owned(), ..more.operators[0].clone() };
+        more.consumers.push(ConsumerSpec {
+            name: "out/least".to_owned(),
+            from: "least".to_owned(),
+            level: Level(0),
+            deadline: Span::FOREVER,
+        });
+        more.operators.push(extra);
+        more.components()
+    };
+    let change = |side: &mut Side| {
+        side.router.change(more()).unwrap();
+        // As a broker does it: what is new is bound before what was is unbound.
+        for (topic, handle) in TOPICS.iter().zip(&mut side.handles) {
+            let before = std::mem::replace(handle, side.router.bind(topic, &mut side.queue).unwrap().handle);
+            side.router.unbind(before, &mut side.queue);
+        }
+    };
+    let (mut first, mut second) = (Side::new(0, true), Side::new(0, false));
+    change(&mut first);
+    change(&mut second);
+    for seq in 0..3 {
+        first.supply(seq, 0, seq.into(), f64::from(seq));
+        first.finish();
+    }
+    assert!(!first.pictures.is_empty());
+    for (instance, picture) in &first.pictures {
+        assert!(second.router.recall(Time(7), instance, picture, &Some, &mut second.queue));
+    }
+    first.supply(3, 0, 3, 3.0);
+    first.finish();
+    second.supply(3, 0, 3, 3.0);
+    second.finish();
+    let mean = ("out/mean".to_owned(), 0, 3);
+    assert_eq!(second.got.get(&mean), Some(&1.5_f64.to_le_bytes().to_vec()));
+    assert_eq!(second.got.get(&mean), first.got.get(&mean));
+}

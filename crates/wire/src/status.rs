@@ -236,7 +236,7 @@ impl std::fmt::Display for Concern {
             Concern::Unprotected => "no backup stands by",
             Concern::CopiesLate => "copies left late for the backup",
             Concern::TooFast => "messages come more often than the period says",
-            Concern::OperatorsBehind => "operators are behind by more than is kept",
+            Concern::OperatorsBehind => "operators, or subscribers of their results, are behind by more than is kept",
             Concern::PairLink => "the link to the backup does not bear the contract, see the log (detection_slow, pair_link_thin, pair_link_lossy)",
             Concern::Relayed => "a client passes through the backup",
             Concern::Crowded => "there are more connections than the deadline leaves time for, see the log (crowded)",

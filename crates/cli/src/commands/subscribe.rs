@@ -83,6 +83,9 @@ fn next(
             }
         }
         client.check()?;
+        for reason in client.dropped_needs()? {
+            complain(&format!("verge: {reason}"));
+        }
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(None);
         }

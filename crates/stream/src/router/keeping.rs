@@ -218,7 +218,10 @@ impl Pictures {
     /// It ends. Messages that waited for a picture of it do not any more.
     pub(super) fn remove(&mut self, number: u32, done: &mut Vec<Receipt>) {
         let Some(keeping) = self.keepings.remove(&number) else { return };
-        self.by_name.remove(&keeping.name);
+        // One of the same name may have come meanwhile: where graphs change, topics are bound anew before they are unbound.
+        if self.by_name.get(&keeping.name) == Some(&number) {
+            self.by_name.remove(&keeping.name);
+        }
         self.settle(keeping.waiting, done);
     }
 
