@@ -32,7 +32,8 @@ PERIOD_MS = 10
 def configuration(folder, ports, operator):
     """A pair, a topic and an operator of it."""
     text = "".join(
-        f'[brokers.{name}]\nlisten = "127.0.0.1:{ports[2 * place]}"\nhttp = "127.0.0.1:{ports[2 * place + 1]}"\n'
+        f'[brokers.{name}]\nclients = "127.0.0.1:{ports[3 * place]}"\npair = "127.0.0.1:{ports[3 * place + 1]}"\n'
+        f'http = "127.0.0.1:{ports[3 * place + 2]}"\n'
         for place, name in enumerate("ab"))
     text += (f'[network]\nfailover = "200ms"\n[[topic]]\nfilter = "in"\nperiod = "{PERIOD_MS}ms"\ndeadline = "100ms"\nloss = 0\nretain = 40\n'
              f'[[source]]\ntopic = "in"\ntype = "json"\n[[operator]]\nname = "it"\ninputs = ["in"]\noutput = "out"\n{operator}')
@@ -65,7 +66,7 @@ def wait_for(port, name, value):
 def measure(operator, protected):
     """Copies, their bytes, and processor time of the primary, each for a second."""
     with tempfile.TemporaryDirectory() as folder:
-        ports = free_ports(4)
+        ports = free_ports(6)
         path = configuration(folder, ports, operator)
         readings = os.path.join(folder, "readings.csv")
         rows = (SECONDS + 10) * 1000 // PERIOD_MS
@@ -78,15 +79,15 @@ def measure(operator, protected):
                 processes.append(subprocess.Popen([PROGRAM, "broker", name, "--config", path], **quiet))
                 time.sleep(0.5)
             if protected:
-                wait_for(ports[1], "verge_protected", 1)
+                wait_for(ports[2], "verge_protected", 1)
             else:
-                wait_for(ports[1], 'verge_role{role="primary"}', 1)
+                wait_for(ports[2], 'verge_role{role="primary"}', 1)
             replay = [PROGRAM, "replay", readings, "-t", "in", "--config", path]
             processes.append(subprocess.Popen(replay, **quiet))
             time.sleep(5)
-            before = metrics(ports[1])
+            before = metrics(ports[2])
             time.sleep(SECONDS)
-            after = metrics(ports[1])
+            after = metrics(ports[2])
         finally:
             for process in reversed(processes):
                 process.send_signal(signal.SIGKILL)

@@ -735,7 +735,7 @@ impl Broker {
         let hello = Hello {
             standing: self.pair.standing(),
             prefers_to_reign: self.settings.prefers_to_reign,
-            reign: self.pair.reign,
+            reign: if to_partner { self.pair.reign } else { self.pair.followed() },
             node: self.settings.node,
             incarnation: self.settings.started.0,
             name: &self.settings.name,

@@ -123,6 +123,8 @@ impl Copies {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
     Stay,
+    /// Whom this broker follows stays, in another reign; everybody is told.
+    Tell,
     Promote(PromotionCause),
     /// Step down, and stand by on this link if there is one.
     StepDown(Option<LinkId>),
@@ -313,6 +315,13 @@ impl Pair {
         }
     }
 
+    /// The reign that clients are told of: that of the primary for which this broker stands by. [`Pair::reign`] may be higher, since
+    /// anybody's word bounds the next epoch from below.
+    pub(crate) fn followed(&self) -> Reign {
+        let primary = self.primary_link().and_then(|link| self.news_of(link));
+        primary.map_or(self.reign, |news| news.reign)
+    }
+
     /// Where messages go that reached this broker although it does not reign.
     pub(crate) fn forward_link(&self) -> Option<LinkId> {
         self.primary_link().or_else(|| {
@@ -331,6 +340,7 @@ impl Pair {
         if !self.is_credible(news.reign) {
             return Decision::Stay;
         }
+        let told_before = self.news_of(news.link).map(|known| known.reign);
         self.news.retain(|known| known.link != news.link);
         self.news.push(news);
         self.judge_suspicion(now, news.node);
@@ -347,7 +357,7 @@ impl Pair {
                 Decision::Promote(PromotionCause::Raised)
             }
             (Role::Primary { .. }, _) => Decision::Stay,
-            (_, Standing::Primary) => self.follow(news),
+            (_, Standing::Primary) => self.follow(news, told_before),
             (Role::Seeking { .. }, Standing::Seeking) => self.go_first(news),
             (Role::Backup { primary: Some(link), .. }, Standing::Seeking)
                 if link != news.link && self.node_of(link) == Some(news.node) =>
@@ -712,13 +722,17 @@ impl Pair {
         self.news_of(link).map(|news| news.node)
     }
 
-    fn follow(&mut self, news: News) -> Decision {
+    fn follow(&mut self, news: News, told_before: Option<Reign>) -> Decision {
         let joined = self.primary_link();
-        if news.reign.epoch < self.reign.epoch || joined == Some(news.link) {
-            // Either a reign that has ended and will hear so from our greeting, or nothing new.
-            if joined == Some(news.link) {
-                self.reign = self.reign.max(news.reign);
-            }
+        if joined == Some(news.link) {
+            // Nothing new, or the same primary has raised its reign. Who hears of us as one of the old reign takes us for one of
+            // another pair before long.
+            let raised = told_before != Some(news.reign) && !Mutant::TellNoRaise.is_on();
+            self.reign = self.reign.max(news.reign);
+            return if raised { Decision::Tell } else { Decision::Stay };
+        }
+        if news.reign.epoch < self.reign.epoch {
+            // A reign that has ended, and will hear so from our greeting.
             return Decision::Stay;
         }
         if joined.is_some() && joined.and_then(|link| self.node_of(link)) == Some(news.node) {

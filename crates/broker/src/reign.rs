@@ -38,6 +38,7 @@ impl Broker {
         let leaving = self.leaving != Leaving::No;
         match decision {
             Decision::Stay => {}
+            Decision::Tell => self.tell_standing(out),
             // Who is on the way out takes no new part in the pair, unless nobody else has what it handed over.
             Decision::Promote(_) if leaving && !self.pair.is_primary() && !self.pair.remembers() => {
                 self.pair.seek(now);
@@ -200,14 +201,15 @@ impl Broker {
         if let Some(knowledge) = out.knowledge() {
             knowledge.write(&mut knows);
         }
-        let news = Frame::Reign { reign: self.pair.reign, standing: self.pair.standing() };
+        let standing = self.pair.standing();
         for (id, link) in self.links.iter() {
             // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
             if link.greeted && !link.closing {
                 if !knows.is_empty() && matches!(link.party, Party::Peer) {
                     out.send(id, &Frame::Knows(Knows::of(&knows)));
                 }
-                out.send(id, &news);
+                let reign = if link.is_client() { self.pair.followed() } else { self.pair.reign };
+                out.send(id, &Frame::Reign { reign, standing });
             }
         }
     }

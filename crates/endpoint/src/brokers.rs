@@ -31,6 +31,8 @@ pub(crate) enum Connection {
 pub(crate) struct BrokerLink {
     pub(crate) connection: Connection,
     pub(crate) standing: Standing,
+    /// Since when it has been standing by, on this connection.
+    pub(crate) stands_by_since: Time,
     pub(crate) reign: Reign,
     /// The broker's numbers for streams, to ours.
     numbers: Vec<u32>,
@@ -65,6 +67,7 @@ impl BrokerLink {
         BrokerLink {
             connection: Connection::Down { retry_at: now },
             standing: Standing::Seeking,
+            stands_by_since: Time::NEVER,
             reign: Reign::default(),
             numbers: Vec::new(),
             poll_at: Time::NEVER,
@@ -115,10 +118,20 @@ impl BrokerLink {
         *self = BrokerLink { connection, rest, node, same_as, ..BrokerLink::new(now) };
     }
 
-    pub(crate) fn greeted(&mut self, link: LinkId, hello: &Hello<'_>) {
+    pub(crate) fn greeted(&mut self, now: Time, link: LinkId, hello: &Hello<'_>) {
         self.connection = Connection::Up(link);
-        (self.standing, self.reign) = (hello.standing, hello.reign);
+        self.stands(now, hello.standing, hello.reign);
         (self.node, self.same_as) = (Some(hello.node), None);
+    }
+
+    /// It has said what it is.
+    pub(crate) fn stands(&mut self, now: Time, standing: Standing, reign: Reign) {
+        if standing != Standing::Backup {
+            self.stands_by_since = Time::NEVER;
+        } else if self.stands_by_since == Time::NEVER {
+            self.stands_by_since = now;
+        }
+        (self.standing, self.reign) = (standing, reign);
     }
 
     /// Its address means something else now.

@@ -535,7 +535,7 @@ impl Endpoint {
             Frame::Deliver(messages) => self.receive(now, index, from, messages, out),
             Frame::Hello(hello) => self.welcome(now, index, from, &hello, out),
             Frame::Reign { reign, standing } => {
-                (self.brokers[index].reign, self.brokers[index].standing) = (reign, standing);
+                self.brokers[index].stands(now, standing, reign);
                 self.elect(now, out);
             }
             Frame::Announce(announce) => self.learn(index, &announce, self.primary == Some(broker)),
@@ -707,14 +707,16 @@ impl Endpoint {
         if self.primary.is_some() || !ways.iter().all(|way| resting(way).is_some()) {
             return None;
         }
-        // Where the primary has failed, the one that stands by is about to reign, and should not be kept busy with this meanwhile.
-        let since = self.orphaned_since + self.settings.failover + self.settings.poll;
+        // Where the primary has failed, the one that stands by is about to reign, and should not be kept busy with this meanwhile. Where
+        // both have just begun, the other one is about to be reached.
+        let patience = self.settings.failover + self.settings.poll;
         // One of another pair would lead to the primary of that pair.
         let stands_by = |broker: &BrokerLink| {
             broker.up().is_some() && broker.standing == Standing::Backup && !broker.is_apart
         };
         let through = |(index, (broker, way)): (usize, (&BrokerLink, &BrokerLink))| {
             let retry_at = resting(way).filter(|_| stands_by(broker))?;
+            let since = self.orphaned_since.max(broker.stands_by_since) + patience;
             Some((index + BROKERS_MAX, retry_at.max(since)))
         };
         direct.iter().zip(ways).enumerate().filter_map(through).min_by_key(|(_, at)| *at)
@@ -724,6 +726,9 @@ impl Endpoint {
     fn see_to_ways(&mut self, now: Time, out: &mut impl Outputs) {
         // A clock that went back must not keep us from trying.
         self.orphaned_since = self.orphaned_since.min(now);
+        self.brokers.iter_mut().filter(|broker| broker.standing == Standing::Backup).for_each(|broker| {
+            broker.stands_by_since = broker.stands_by_since.min(now);
+        });
         if let Some((way, _)) = self.next_way().filter(|(_, at)| now >= *at) {
             (self.brokers[way].connection, self.brokers[way].rest) = (Connection::Dialing, Span::ZERO);
             out.dial(PeerIndex(way as u8), self.settings.connect);
@@ -812,7 +817,7 @@ impl Endpoint {
         if index < BROKERS_MAX {
             self.leave_other_addresses(index, hello.node, out);
         }
-        self.brokers[index].greeted(link, hello);
+        self.brokers[index].greeted(now, link, hello);
         self.catch_up[index] = 0;
         let succession = self.succession;
         self.elect(now, out);

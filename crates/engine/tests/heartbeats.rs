@@ -239,3 +239,31 @@ fn a_client_of_another_pair_deposes_nobody_whose_partner_stands_by() {
     broker.tell(stray, &reign(Standing::Following, OTHER, 7));
     assert!(!broker.state().is_primary());
 }
+
+#[test]
+fn who_stands_by_says_that_its_primary_has_raised_its_reign() {
+    for known_before in [false, true] {
+        let (mut broker, primary) = backup();
+        let client = broker.accept();
+        broker.tell(client, &hello(Standing::Following, "client", 0, 1));
+        broker.heard(client);
+        if known_before {
+            // The client was the first to hear of it.
+            broker.tell(client, &reign(Standing::Following, OTHER, 2));
+        }
+        broker.tell(primary, &reign(Standing::Primary, OTHER, 2));
+        let words = broker.heard(client).join("\n");
+        assert!(words.contains("Reign { epoch: Epoch(2)") && words.contains("standing: Backup"), "{words}");
+    }
+}
+
+#[test]
+fn who_stands_by_is_of_the_reign_of_its_primary_whatever_clients_know() {
+    let (mut broker, _) = backup();
+    let stray = broker.accept();
+    broker.tell(stray, &hello(Standing::Following, "stray", OTHER + 1, 7));
+    let client = broker.accept();
+    broker.tell(client, &hello(Standing::Following, "client", OTHER, 1));
+    let words = broker.heard(client).join("\n");
+    assert!(words.contains("epoch: Epoch(1)") && !words.contains("Epoch(7)"), "{words}");
+}

@@ -5,9 +5,9 @@ mod world;
 
 use contract::timing::LinkDelay;
 use contract::{Contract, LinkClass, Links, Span};
-use endpoint::PublicationState;
+use endpoint::{Endpoint, PublicationState};
 use wire::limits::STREAMS_MAX;
-use wire::{Announce, Frame, MarkKind, MessageKind, Register, Standing, Verdict};
+use wire::{Announce, Frame, MarkKind, MessageKind, PeerIndex, Register, Standing, Verdict};
 use world::alone::{Alone, hello, reign};
 use world::run::{replicated, run, run_with, urgent};
 use world::{Who, World};
@@ -576,4 +576,26 @@ fn a_backup_takes_the_life_of_a_stream_that_its_primary_carries() {
         heard.iter().any(|frame| frame.contains("Verdict") && frame.contains("admitted: true")),
         "{heard:?}"
     );
+}
+
+#[test]
+fn a_client_asks_for_no_way_before_the_primary_had_time_to_answer() {
+    let mut client = Alone::client();
+    // Both brokers have been away for long, and the one that stands by is reached first.
+    client.refuse_dials();
+    client.pass(Span::millis(1_000));
+    client.refuse_dials();
+    client.pass(Span::millis(1_000));
+    let backup = client.connect(1);
+    client.tell(backup, &hello(Standing::Backup, "b", 11, 1));
+    client.pass(Span::millis(100));
+    assert_eq!(client.dials(), 1, "the primary");
+    let primary = client.connect(0);
+    client.tell(primary, &hello(Standing::Primary, "a", 10, 1));
+    client.pass(Span::millis(100));
+    assert_eq!(client.dials(), 0);
+    // It is asked for where the primary stays out of reach.
+    client.close(primary);
+    client.pass(Span::millis(1_000));
+    assert!(client.is_dialing(Endpoint::way(PeerIndex(1))));
 }

@@ -231,6 +231,7 @@ impl World {
                 };
                 self.watch.follows(self.now, host, reign, relayed, &next);
             }
+            Heard::Stranger(broker) => self.watch.calls_stranger(self.now, host, broker),
             Heard::Dismissed(_) | Heard::HandedOver { .. } => {}
         }
     }

@@ -10,7 +10,7 @@ use crate::scenario::Latency;
 use crate::scene;
 use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
-use endpoint::{Delivery, PublicationState, Reigning};
+use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex};
 
@@ -88,6 +88,8 @@ pub(crate) enum Heard {
     Subscribed { subscription: u32, admitted: bool },
     Reigning { reign: Option<Reign>, relayed: bool },
     Dismissed(String),
+    /// A broker, by its place among the addresses, is of another pair.
+    Stranger(u8),
     HandedOver { done: bool },
 }
 
@@ -140,6 +142,12 @@ impl Application for App {
 
     fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
         self.heard.push(Heard::Dismissed(farewell.text.to_owned()));
+    }
+
+    fn unfit(&mut self, broker: PeerIndex, why: &Unfit) {
+        if *why == Unfit::Apart {
+            self.heard.push(Heard::Stranger(broker.0));
+        }
     }
 
     fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {

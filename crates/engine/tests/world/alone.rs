@@ -148,6 +148,11 @@ impl<N: Node> Alone<N> {
         self.wires.dials.len()
     }
 
+    /// Whether the node has asked for this connection and does not have it yet.
+    pub fn is_dialing(&self, peer: PeerIndex) -> bool {
+        self.wires.dials.contains(&peer)
+    }
+
     /// Nobody listens where the node wants to connect to.
     pub fn refuse_dials(&mut self) {
         for peer in std::mem::take(&mut self.wires.dials) {

@@ -24,6 +24,7 @@ mod operators;
 mod progress;
 mod reigns;
 mod served;
+mod strangers;
 mod told;
 
 pub(crate) use devices::is_of_device;
@@ -74,6 +75,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (duplicates::NAME, duplicates::STATEMENT),
     (reigns::NAME, reigns::STATEMENT),
     (epochs::NAME, epochs::STATEMENT),
+    (strangers::NAME, strangers::STATEMENT),
     (copies::NAME, copies::STATEMENT),
     (admission::NAME, admission::STATEMENT),
     (deadlines::NAME, deadlines::STATEMENT),
@@ -98,7 +100,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
 
 /// Whether a property is looked at in such runs: beyond the assumptions, losses, handovers and lazy copies are not.
 pub fn is_demanded(checker: &str, assumed: bool) -> bool {
-    assumed || ![losses::NAME, handover::NAME, lazy::NAME, memories::NAME].contains(&checker)
+    assumed || ![losses::NAME, handover::NAME, lazy::NAME, memories::NAME, strangers::NAME].contains(&checker)
 }
 
 /// What happened in runs, and how often each property was looked at: an empty check is seen.
@@ -365,12 +367,18 @@ impl Watch {
     ) {
         let result = self.epochs.follows(now, host, reign);
         self.verdict(now, epochs::NAME, result);
+        self.verdict(now, strangers::NAME, strangers::agrees(host, None));
         let publishes = !next.is_empty();
         let result = self.failover.follows(now, host, reign, publishes);
         self.verdict(now, failover::NAME, result);
         if reign.is_some() {
             self.losses.follows(host, relayed, next, &mut self.ledger);
         }
+    }
+
+    /// A client's application was told that a broker is of another pair.
+    pub(crate) fn calls_stranger(&mut self, now: Time, host: usize, broker: u8) {
+        self.verdict(now, strangers::NAME, strangers::agrees(host, Some(broker)));
     }
 
     /// A device's application was told something.
