@@ -84,13 +84,24 @@ pub(crate) struct Joined {
 /// What an application heard, besides messages.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Heard {
-    Judged { publication: u32, admitted: bool },
-    Subscribed { subscription: u32, admitted: bool },
-    Reigning { reign: Option<Reign>, relayed: bool },
+    Judged {
+        publication: u32,
+        admitted: bool,
+    },
+    Subscribed {
+        subscription: u32,
+        admitted: bool,
+    },
+    Reigning {
+        reign: Option<Reign>,
+        relayed: bool,
+    },
     Dismissed(String),
     /// A broker, by its place among the addresses, is of another pair.
     Stranger(u8),
-    HandedOver { done: bool },
+    HandedOver {
+        done: bool,
+    },
 }
 
 /// A client's application.
