@@ -73,6 +73,8 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::DetectionSlow { .. }
         | Event::PairLinkLossy { .. }
         | Event::PairLinkThin { .. }
+        | Event::PairLinkFar { .. }
+        | Event::CopyingSlow { .. }
         | Event::TookOverFalsely { .. }
         | Event::Crowded { .. }
         | Event::CutOff { .. }

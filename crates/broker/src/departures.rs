@@ -88,6 +88,7 @@ impl Broker {
         if since == Time::NEVER || Mutant::JudgeBeforeLeaving.is_on() {
             return;
         }
+        self.lazy.action().left(now);
         let (took, lag) = (now.since(since).max(Span::ZERO), self.departures.lag);
         self.departures.lag = (took * 2).max(Span(lag.0 - lag.0 / 64)).max(LAG_LEAST);
         if !self.departures.close.is_empty() {

@@ -184,6 +184,22 @@ pub enum Event<'a> {
         /// Streams whose copies must be there sooner.
         streams: u64,
     },
+    /// The way to the backup takes longer than contracts count with.
+    PairLinkFar {
+        /// How long, on the average.
+        takes: Span,
+        /// What contracts count with.
+        planned: Span,
+        /// Streams whose messages are copied.
+        streams: u64,
+    },
+    /// From when a copy is due to begin until it has left takes longer than contracts count with.
+    CopyingSlow {
+        /// How long, at the 99th percentile.
+        takes: Span,
+        /// `C_r`, what contracts count with.
+        budget: Span,
+    },
     /// The link to the backup carries less than copies need.
     PairLinkThin {
         /// Bytes in a second that it carries.
@@ -509,6 +525,8 @@ impl fmt::Display for Event<'_> {
             Event::DetectionSlow { .. }
             | Event::PairLinkLossy { .. }
             | Event::PairLinkThin { .. }
+            | Event::PairLinkFar { .. }
+            | Event::CopyingSlow { .. }
             | Event::TookOverFalsely { .. } => self.write_link(f),
             Event::Crowded { clients, takes, streams } => write!(
                 f,
@@ -617,6 +635,18 @@ impl Event<'_> {
                  {streams} streams need theirs sooner, so they are at risk. No further topic is admitted whose messages must be copied. \
                  Give the brokers a faster link, let publishers retain more so that fewer need copies (`verge check`), or choose \
                  replication.policy = \"lazy\""
+            ),
+            Event::PairLinkFar { takes, planned, streams } => write!(
+                f,
+                "copies are on their way to the backup for {takes}, and contracts count with network.broker_to_broker = {planned}: {streams} \
+                 streams whose messages are copied are at risk. Set network.broker_to_broker to more than {takes} on both brokers, or bring \
+                 them nearer"
+            ),
+            Event::CopyingSlow { takes, budget } => write!(
+                f,
+                "one copy in a hundred has left only {takes} after it was due to begin, and contracts count with replication.budget = \
+                 {budget}: copies that were needed may have been late. Raise replication.budget to more than {takes} on both brokers, or \
+                 give the broker less to do"
             ),
             Event::TookOverFalsely { patience } => write!(
                 f,

@@ -94,6 +94,8 @@ impl Event<'_> {
             Event::DetectionSlow { .. } => "detection_slow",
             Event::PairLinkLossy { .. } => "pair_link_lossy",
             Event::PairLinkThin { .. } => "pair_link_thin",
+            Event::PairLinkFar { .. } => "pair_link_far",
+            Event::CopyingSlow { .. } => "copying_slow",
             Event::TookOverFalsely { .. } => "took_over_falsely",
             Event::Crowded { .. } => "crowded",
             Event::Refused { .. } => "refused",
@@ -187,6 +189,8 @@ impl Event<'_> {
             | Event::DetectionSlow { .. }
             | Event::PairLinkLossy { .. }
             | Event::PairLinkThin { .. }
+            | Event::PairLinkFar { .. }
+            | Event::CopyingSlow { .. }
             | Event::TookOverFalsely { .. }
             | Event::Crowded { .. }
             | Event::EventsBeyond { .. }
@@ -231,6 +235,15 @@ impl Event<'_> {
             Event::PairLinkLossy { loss_ppm, late_by, streams } => {
                 hear("loss_ppm", Number(u64::from(*loss_ppm)));
                 hear("late_by_seconds", Seconds(*late_by));
+                hear("streams", Number(*streams));
+            }
+            Event::CopyingSlow { takes, budget } => {
+                hear("takes_seconds", Seconds(*takes));
+                hear("budget_seconds", Seconds(*budget));
+            }
+            Event::PairLinkFar { takes, planned, streams } => {
+                hear("takes_seconds", Seconds(*takes));
+                hear("planned_seconds", Seconds(*planned));
                 hear("streams", Number(*streams));
             }
             Event::PairLinkThin { carries, needed, wait, streams } => {

@@ -19,6 +19,9 @@
 //! and the stream goes back with its next mark that is not settled. Each message is passed once, so that a message costs a
 //! few comparisons, and the heap is touched about once in `D^r` per stream.
 //!
+//! **What a copy takes.** `C_r` is stated (`replication.budget`), and seen: from when a copy was due to begin until it has left, the host's
+//! own lateness included, of which the 99th percentile counts. Where that is more than what is stated, the operator is told what to state.
+//!
 //! **The invariant.** While there is a backup, each mark that is neither settled nor copied has its stream in the heap, due no
 //! later than the mark itself. Who joins is copied everything that is not settled ([`Broker::copy_again`]), so the heap begins
 //! empty with every backup and means nothing without one.
@@ -27,10 +30,13 @@
 //! and pruning what is settled after its copy has left (`run.rs`).
 
 use crate::broker::{Broker, Outputs};
+use crate::events::Event;
+use crate::partner::TELL_EVERY;
 use crate::ring::SlotFlags;
 use crate::settings::Replication;
 use crate::table::{Stream, Topic};
-use contract::{Mutant, Span, Time};
+use contract::{Lazy, Mutant, Span, Time};
+use hdrhistogram::Histogram;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -85,6 +91,52 @@ pub(crate) struct LazyCopies {
     round_at: Time,
     /// The stream with which a round goes on.
     round: Option<u32>,
+    action: Action,
+}
+
+/// How long it takes from when a copy is due to begin until it has left, of late.
+#[derive(Clone)]
+pub(crate) struct Action {
+    /// When the first copy was due of those that were made in this turn; [`Time::NEVER`]: none was.
+    due: Time,
+    /// In microseconds, of the last turns with copies.
+    took: Histogram<u32>,
+    /// The 99th percentile of as many before.
+    p99: Option<Span>,
+    told: Time,
+}
+
+/// Turns with copies of which one percentile is made.
+const ACTIONS: u64 = 1_000;
+/// What takes longer counts as so long.
+const ACTION_MAX: Span = Span::secs(60);
+
+impl Default for Action {
+    fn default() -> Action {
+        let highest = ACTION_MAX.as_nanos_u64() / 1_000;
+        let took = Histogram::new_with_bounds(1, highest, 2).expect("invariant: constant bounds are valid");
+        Action { due: Time::NEVER, took, p99: None, told: Time::ZERO }
+    }
+}
+
+impl Action {
+    /// A copy is made that was due then, or goes along with others.
+    fn begin(&mut self, due: Time, now: Time) {
+        self.due = self.due.min(due).min(now);
+    }
+
+    /// Everything that was written has left.
+    pub(crate) fn left(&mut self, now: Time) {
+        let due = std::mem::replace(&mut self.due, Time::NEVER);
+        if due == Time::NEVER {
+            return;
+        }
+        self.took.saturating_record(now.since(due).as_nanos_u64() / 1_000);
+        if self.took.len() >= ACTIONS {
+            self.p99 = Some(Span::micros(self.took.value_at_quantile(0.99) as i64));
+            self.took.reset();
+        }
+    }
 }
 
 impl LazyCopies {
@@ -100,7 +152,18 @@ impl LazyCopies {
             period,
             round_at: Time::ZERO,
             round: None,
+            action: Action::default(),
         }
+    }
+
+    /// See [`Action`].
+    pub(crate) fn action(&mut self) -> &mut Action {
+        &mut self.action
+    }
+
+    /// What a copy takes from when it is due to begin until it has left, at the 99th percentile of a thousand. Zero: too few were made.
+    pub(crate) fn action_p99(&self) -> Span {
+        self.action.p99.unwrap_or(Span::ZERO)
     }
 
     /// Makes room for so many streams, so that nothing is allocated while messages flow. Streams that have gone may still be
@@ -192,9 +255,12 @@ impl Broker {
                 continue;
             }
             let copies = !Mutant::GiveCopiesUp.is_on();
-            if copies && self.replicate(now, entry.stream, entry.ticket, out) && self.lazy.batch.is_none() {
-                self.lazy.batch = Some(now + self.lazy.window);
-                self.stats.batches += 1;
+            if copies && self.replicate(now, entry.stream, entry.ticket, out) {
+                self.lazy.action.begin(entry.due, now);
+                if self.lazy.batch.is_none() {
+                    self.lazy.batch = Some(now + self.lazy.window);
+                    self.stats.batches += 1;
+                }
             }
             self.arm_with_next(now, entry);
         }
@@ -221,6 +287,19 @@ impl Broker {
         }
     }
 
+    /// Tells where copies take longer than is counted with.
+    pub(crate) fn tell_slow_copying(&mut self, now: Time, out: &mut impl Outputs) {
+        let Some(Lazy { budget, .. }) = self.settings.replication.lazy() else { return };
+        let Action { p99, told, .. } = &mut self.lazy.action;
+        *told = (*told).min(now);
+        let Some(takes) = p99.filter(|takes| *takes > budget) else { return };
+        if *told != Time::ZERO && now < *told + TELL_EVERY {
+            return;
+        }
+        *told = now;
+        out.report(&Event::CopyingSlow { takes, budget });
+    }
+
     /// The baseline that copies in rounds: everything that has arrived since the last one.
     fn copy_round(&mut self, now: Time, period: Span, budget: usize, out: &mut impl Outputs) -> usize {
         let first = self.lazy.round.take().unwrap_or_else(|| {
@@ -241,5 +320,34 @@ impl Broker {
             done += tickets.filter(|ticket| self.replicate(now, index, *ticket, out)).count();
         }
         done.min(budget)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_copy_takes_is_counted_from_when_it_was_due_and_one_in_a_hundred_takes_longer() {
+        let mut action = Action::default();
+        let mut now = Time(1_000_000_000);
+        action.left(now);
+        assert_eq!(action.took.len(), 0, "no copy was made");
+        for turn in 0..ACTIONS {
+            assert_eq!(action.p99, None);
+            let takes = Span::micros(if turn % 100 < 98 { 200 } else { 5_000 });
+            now = now + Span::millis(10);
+            // The host was late by some of it, and another copy went along.
+            action.begin(now + Span::secs(1), now + takes);
+            action.begin(now, now + takes);
+            action.left(now + takes);
+        }
+        let p99 = action.p99.expect("a thousand copies were made");
+        assert!(p99 >= Span::millis(5) && p99 < Span::micros(5_100), "{p99}");
+        (0..ACTIONS).for_each(|_| {
+            action.begin(now, now);
+            action.left(now + Span::micros(100));
+        });
+        assert!(action.p99.is_some_and(|p99| p99 < Span::micros(110)), "what is long ago does not count");
     }
 }

@@ -727,7 +727,7 @@ impl Pair {
         if joined == Some(news.link) {
             // Nothing new, or the same primary has raised its reign. Who hears of us as one of the old reign takes us for one of
             // another pair before long.
-            let raised = told_before != Some(news.reign) && !Mutant::TellNoRaise.is_on();
+            let raised = told_before != Some(news.reign);
             self.reign = self.reign.max(news.reign);
             return if raised { Decision::Tell } else { Decision::Stay };
         }

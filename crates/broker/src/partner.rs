@@ -21,6 +21,7 @@ pub(crate) struct PartnerLink {
     slow_told: Time,
     lossy_told: Time,
     thin_told: Time,
+    far_told: Time,
     /// Take-overs that were wrong, as far as they were told.
     false_told: u64,
     /// A death takes longer to be noticed than contracts count with.
@@ -58,7 +59,9 @@ pub(crate) struct Thin {
 }
 
 /// The same trouble is told so often at most.
-const TELL_EVERY: Span = Span::secs(60);
+pub(crate) const TELL_EVERY: Span = Span::secs(60);
+/// A way between the brokers that takes so much longer than planned is no trouble worth a word: a thread may be woken so late.
+const FAR_MIN: Span = Span::millis(1);
 /// Streams at risk are looked for so often at most.
 const LOOK_EVERY: Span = Span::secs(1);
 /// Heartbeats before anything is concluded from their losses.
@@ -146,6 +149,13 @@ impl PartnerLink {
         self.evidence.map_or(Span::ZERO, |it| it.patience)
     }
 
+    /// How long the way to the partner takes, where that is longer than planned. Heartbeats are measured there and back.
+    fn far(&self, planned: Span) -> Option<Span> {
+        let heard = self.evidence.is_some_and(|it| it.heard >= HEARD_MIN);
+        let takes = Span(self.round_trip().0 / 2);
+        (heard && takes > planned + FAR_MIN).then_some(takes)
+    }
+
     /// By how much a copy may be late that is lost once, if the link is seen to lose any.
     fn late_by(&self) -> Option<Span> {
         let lossy = |it: &Evidence| it.heard >= HEARD_MIN && it.loss_ppm >= LOSS_TOLD_PPM;
@@ -154,11 +164,12 @@ impl PartnerLink {
 }
 
 impl Broker {
-    /// Whether the partner, or the link to it, does not bear what this topic's contract counts with: a death is noticed too late, copies wait
-    /// for too long, or one that is lost once comes too late on a link that loses some.
+    /// Whether the partner, or the link to it, does not bear what this topic's contract counts with: a death is noticed too late, copies are
+    /// on their way for longer than planned or wait for too long, or one that is lost once comes too late on a link that loses some.
     pub(crate) fn is_at_risk_by_link(&self, topic: &Topic) -> bool {
         let counted = topic.strict().loss != contract::Loss::Unbounded && topic.plan.replicate;
-        if counted && self.partner.notices_late {
+        let far = self.partner.far(self.settings.delays.broker_to_broker);
+        if counted && (self.partner.notices_late || far.is_some()) {
             return true;
         }
         let waits = self.partner.copies.thin.map(|thin| thin.wait);
@@ -211,8 +222,8 @@ impl Broker {
     /// Looks at what heartbeats say, and tells what does not bear the contracts.
     pub(crate) fn look_at_partner(&mut self, now: Time, out: &mut impl Outputs) {
         self.partner.evidence = out.evidence();
-        let PartnerLink { slow_told, lossy_told, thin_told, .. } = &mut self.partner;
-        for told in [slow_told, lossy_told, thin_told] {
+        let PartnerLink { slow_told, lossy_told, thin_told, far_told, .. } = &mut self.partner;
+        for told in [slow_told, lossy_told, thin_told, far_told] {
             *told = (*told).min(now);
         }
         self.measure_copies(out);
@@ -221,6 +232,20 @@ impl Broker {
         self.tell_false_takeover(now, out);
         self.tell_slow_detection(now, out);
         self.tell_losses(now, out);
+        self.tell_far(now, out);
+        self.tell_slow_copying(now, out);
+    }
+
+    fn tell_far(&mut self, now: Time, out: &mut impl Outputs) {
+        let planned = self.settings.delays.broker_to_broker;
+        let Some(takes) = self.partner.far(planned).filter(|_| self.pair.is_primary()) else { return };
+        if now < self.partner.far_told + TELL_EVERY {
+            return;
+        }
+        self.partner.far_told = now;
+        let topics = self.table.streams().filter_map(|(_, stream)| self.table.topic(stream.topic));
+        let streams = topics.filter(|topic| self.is_at_risk_by_link(topic)).count() as u64;
+        out.report(&Event::PairLinkFar { takes, planned, streams });
     }
 
     fn tell_false_takeover(&mut self, now: Time, out: &mut impl Outputs) {
@@ -269,6 +294,30 @@ impl Broker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_partner_is_far_where_the_way_there_is_longer_than_planned_and_known_well() {
+        let link = |heard, millis| {
+            let evidence = Evidence {
+                node: contract::NodeId(1),
+                silence: Span::ZERO,
+                unheard: Span::ZERO,
+                patience: Span::millis(50),
+                still: Span::ZERO,
+                heard,
+                round_trip: Some(Span::millis(millis)),
+                loss_ppm: 0,
+            };
+            PartnerLink { evidence: Some(evidence), ..PartnerLink::default() }
+        };
+        let planned = Span::micros(50);
+        assert_eq!(link(HEARD_MIN, 20).far(planned), Some(Span::millis(10)));
+        assert_eq!(link(HEARD_MIN - 1, 20).far(planned), None, "too little was heard");
+        assert_eq!(link(HEARD_MIN, 2).far(planned), None, "a thread may have been woken late");
+        assert_eq!(link(HEARD_MIN, 20).far(Span::millis(9)), None, "what is planned and a little");
+        assert_eq!(link(HEARD_MIN, 20).far(Span::millis(8)), Some(Span::millis(10)));
+        assert_eq!(PartnerLink::default().far(planned), None);
+    }
 
     #[test]
     fn a_link_is_too_thin_only_while_more_waits_than_it_takes_and_its_rate_is_what_leaves() {

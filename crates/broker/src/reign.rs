@@ -204,7 +204,8 @@ impl Broker {
         let standing = self.pair.standing();
         for (id, link) in self.links.iter() {
             // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
-            if link.greeted && !link.closing {
+            let silent = Mutant::TellNoReign.is_on() && link.is_client() && !self.pair.is_primary();
+            if link.greeted && !link.closing && !silent {
                 if !knows.is_empty() && matches!(link.party, Party::Peer) {
                     out.send(id, &Frame::Knows(Knows::of(&knows)));
                 }

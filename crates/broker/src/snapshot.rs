@@ -100,6 +100,7 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     pair_round_trip_us: 0,
     pair_loss_ppm: 0,
     pair_patience_us: 0,
+    copying_us: 0,
     forwarded: 0,
     late_replications: 0,
     copies_kept: 0,

@@ -240,6 +240,7 @@ impl Broker {
             pair_round_trip_us: self.partner.round_trip().as_nanos_u64() / 1_000,
             pair_loss_ppm: self.partner.loss_ppm().into(),
             pair_patience_us: self.partner.patience().as_nanos_u64() / 1_000,
+            copying_us: self.lazy.action_p99().as_nanos_u64() / 1_000,
             forwarded: stats.forwarded,
             late_replications: stats.late_replications,
             copies_kept: stats.copies_kept,

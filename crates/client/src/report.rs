@@ -86,6 +86,7 @@ impl NodeReport {
                 ("pair_round_trip_us", status.pair_round_trip_us),
                 ("pair_loss_ppm", status.pair_loss_ppm),
                 ("pair_patience_us", status.pair_patience_us),
+                ("copying_us", status.copying_us),
                 ("forwarded", status.forwarded),
                 ("late_replications", status.late_replications),
                 ("copies_kept", status.copies_kept),

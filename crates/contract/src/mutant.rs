@@ -18,8 +18,8 @@ pub enum Mutant {
     IgnorePrunes,
     /// Messages that reach a broker which no longer reigns are dropped.
     DropStrays,
-    /// A backup keeps to itself that its primary has raised its reign.
-    TellNoRaise,
+    /// A broker that comes to stand by keeps to itself for whose reign.
+    TellNoReign,
     /// A promotion does not raise the epoch.
     KeepEpoch,
     /// A backup waits much longer than configured before it takes over.

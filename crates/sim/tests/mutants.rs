@@ -55,7 +55,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::ForgetMemories, "memories", Weather::Assumed, 200),
     (Mutant::TellNoTroubles, "told", Weather::Beyond, 100),
     (Mutant::JudgeBeforeLeaving, "departures", Weather::Beyond, 600),
-    (Mutant::TellNoRaise, "strangers", Weather::Assumed, 3_000),
+    (Mutant::TellNoReign, "strangers", Weather::Assumed, 20),
     (Mutant::LetNobodyThrough, "losses", Weather::Assumed, 200),
 ];
 

@@ -192,6 +192,13 @@ pub const METRICS: &[Metric] = &[
         "How long the partner may be silent before it is taken for dead; 0 where no heartbeats have come.",
         |reading, samples| samples.value(reading.snapshot.node.pair_patience_us as f64 / 1e6),
     ),
+    metric(
+        "verge_copying_seconds",
+        Kind::Gauge,
+        &[],
+        "From when a lazy copy is due to begin until it has left, at the 99th percentile of a thousand turns with copies; replication.budget must cover it. 0 where too few were made.",
+        |reading, samples| samples.value(reading.snapshot.node.copying_us as f64 / 1e6),
+    ),
     of_node!("verge_clients", Gauge, clients, "Connected clients."),
     of_node!(
         "verge_relayed_clients",

@@ -73,6 +73,8 @@ pub struct NodeStatus<'a> {
     pub pair_loss_ppm: u64,
     /// How long the partner may be silent before it is taken for dead, in microseconds; 0 where no heartbeats have come.
     pub pair_patience_us: u64,
+    /// From when a lazy copy is due to begin until it has left, at the 99th percentile, in microseconds; 0 where too few were made.
+    pub copying_us: u64,
     /// Messages that came while this broker did not reign, and were sent on to the one that does.
     pub forwarded: u64,
     /// Copies sent after their deadline.
@@ -237,7 +239,7 @@ impl std::fmt::Display for Concern {
             Concern::CopiesLate => "copies left late for the backup",
             Concern::TooFast => "messages come more often than the period says",
             Concern::OperatorsBehind => "operators, or subscribers of their results, are behind by more than is kept",
-            Concern::PairLink => "the link to the backup does not bear the contract, see the log (detection_slow, pair_link_thin, pair_link_lossy)",
+            Concern::PairLink => "the link to the backup does not bear the contract, see the log (detection_slow, pair_link_thin, pair_link_lossy, pair_link_far)",
             Concern::Relayed => "a client passes through the backup",
             Concern::Crowded => "there are more connections than the deadline leaves time for, see the log (crowded)",
             Concern::LostOnTheWay => "a subscriber missed more messages in a row than L, see the log (subscriber_missed)",
@@ -310,7 +312,7 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 33],
+    counters: [U64; 34],
     latency: [I64; 3],
     known: U64,
 }
@@ -334,6 +336,7 @@ impl<'a> NodeStatus<'a> {
             self.pair_round_trip_us,
             self.pair_loss_ppm,
             self.pair_patience_us,
+            self.copying_us,
             self.forwarded,
             self.late_replications,
             self.copies_kept,
@@ -399,6 +402,7 @@ impl<'a> NodeStatus<'a> {
             pair_round_trip_us,
             pair_loss_ppm,
             pair_patience_us,
+            copying_us,
             forwarded,
             late_replications,
             copies_kept,
@@ -449,6 +453,7 @@ impl<'a> NodeStatus<'a> {
             pair_round_trip_us,
             pair_loss_ppm,
             pair_patience_us,
+            copying_us,
             forwarded,
             late_replications,
             copies_kept,

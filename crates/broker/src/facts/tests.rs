@@ -24,6 +24,8 @@ fn all() -> Vec<Event<'static>> {
         Event::HandedOver { forwarded: 5 },
         Event::DetectionSlow { takes: second, failover: second, loss_ppm: 1, round_trip: second },
         Event::PairLinkLossy { loss_ppm: 2, late_by: second, streams: 3 },
+        Event::PairLinkFar { takes: second, planned: second, streams: 6 },
+        Event::CopyingSlow { takes: second, budget: second },
         Event::PairLinkThin { carries: 4, needed: 5, wait: second, streams: 6 },
         Event::TookOverFalsely { patience: second },
         Event::Crowded { clients: 7, takes: second, streams: 8 },

@@ -235,7 +235,8 @@ fn show(report: &Report) -> Result<(), Trouble> {
     }
     let [arrival, dispatch, replication] = report.costs_us;
     line(&format!(
-        "together {:.2} % of a processor, of {:.0} % that may be used; a message costs {arrival:.2} us to take in, \
+        "together {:.2} % of a processor if each message comes alone, less where many come together, of {:.0} % that may be used; a \
+         message costs {arrival:.2} us to take in, \
          {dispatch:.2} us per subscriber, {replication:.2} us to copy",
         report.utilisation * 100.0,
         report.share * 100.0

@@ -8,9 +8,6 @@ use host::{Door, DoorLimits, Guests, Place};
 use std::path::{Path, PathBuf};
 use wire::{Protocol, Transport};
 
-/// A packet with what belongs to it must fit a frame between the brokers.
-const PACKET_BYTES_MOST: usize = 1_000_000;
-
 /// Listeners that may name the host by which a broker is reached; those for clients first, since the pair may have a network of its own.
 const REACHED: [&str; 7] = ["clients", "clients_tls", "mqtt", "mqtt_tls", "mqtt_ws", "mqtt_wss", "pair"];
 
@@ -134,7 +131,7 @@ impl Understanding {
         mqtt::Limits {
             connections: self.size("limits.connections"),
             sessions: self.size("mqtt.sessions"),
-            packet_bytes: self.size("mqtt.packet").min(mqtt::packet::PACKET_BYTES_MAX).min(PACKET_BYTES_MOST),
+            packet_bytes: self.size("mqtt.packet"),
             receive_maximum: small("mqtt.receive_maximum"),
             topic_aliases: small("mqtt.topic_aliases"),
             topic_aliases_out: small("mqtt.topic_aliases_out"),

@@ -35,7 +35,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stream::SharedFactory;
 use value::{Raw, Value, understand};
-use wire::limits::PAYLOAD_BYTES_MAX;
 
 /// One broker of the pair.
 #[derive(Clone, PartialEq, Debug)]
@@ -519,7 +518,7 @@ impl Understanding {
             backup_slots: self.size("limits.backup_slots"),
             store_bytes: self.size("limits.store"),
             memory_bytes: self.memory(),
-            size_assumed: self.size("limits.size_assumed").min(PAYLOAD_BYTES_MAX),
+            size_assumed: self.size("limits.size_assumed"),
             subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
             subscriber_delay: self.span("limits.subscriber_delay"),
             deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
@@ -633,7 +632,7 @@ impl Understanding {
                 ("streams", Value::Integer(count)) => streams = count as u32,
                 ("subscribers", Value::Integer(count)) => subscribers = count as u32,
                 ("confirm", Value::Switch(confirm)) => contract.confirm = confirm,
-                ("size", Value::Integer(size)) => contract.size = size.min(PAYLOAD_BYTES_MAX as i64) as u32,
+                ("size", Value::Integer(size)) => contract.size = size as u32,
                 _ => {}
             }
         }

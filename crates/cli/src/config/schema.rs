@@ -1,7 +1,10 @@
 //! Every key of the configuration: its path, what it may hold, its default, and a line of documentation. The reference
 //! `docs/configuration.md`, `verge config default` and the check for unknown keys all come from this table.
 
-use wire::limits::STREAMS_MAX;
+use wire::limits::{PAYLOAD_BYTES_MAX, STREAMS_MAX};
+
+/// A packet of MQTT with what belongs to it must fit a frame between the brokers.
+const PACKET_BYTES_MAX: i64 = 1_000_000;
 
 /// What a key may hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,6 +27,8 @@ pub enum Kind {
     IntegerOrAuto(i64, i64),
     /// A number of bytes, plain or with a unit (`64KiB`, `1MiB`, `1GiB`).
     Bytes,
+    /// The same in this range.
+    BytesWithin(i64, i64),
     /// Bytes, or what there is.
     BytesOrAuto,
     /// A number above 0 and up to 1.
@@ -80,6 +85,7 @@ impl Kind {
             }
             Kind::Integer(min, max) => format!("whole number from {min} to {max}"),
             Kind::IntegerOrAuto(min, max) => format!("whole number from {min} to {max}, or \"auto\""),
+            Kind::BytesWithin(least, most) => format!("bytes, such as 65536 or \"64KiB\", from {least} to {most}"),
             Kind::Bytes => "bytes, such as 65536 or \"64KiB\"".to_owned(),
             Kind::BytesOrAuto => "bytes, such as \"512MiB\", or \"auto\"".to_owned(),
             Kind::Share => "number above 0 and up to 1".to_owned(),
@@ -427,7 +433,12 @@ pub const KEYS: &[Key] = &[
          to 1ms, so that fewer wake-ups take processors from them. Only where there are graphs at the start; admission counts it as blocking there. 0s: never.",
     ),
     key("mqtt.sessions", Kind::Integer(1, 10_000_000), "65536", "Sessions of one broker, connected or not."),
-    key("mqtt.packet", Kind::Bytes, "\"256KiB\"", "The largest packet that is taken, up to 1000000 bytes."),
+    key(
+        "mqtt.packet",
+        Kind::BytesWithin(1, PACKET_BYTES_MAX),
+        "\"256KiB\"",
+        "The largest packet that is taken.",
+    ),
     key(
         "mqtt.receive_maximum",
         Kind::Integer(1, 65_535),
@@ -461,9 +472,9 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "mqtt.backlog",
-        Kind::Bytes,
+        Kind::BytesWithin(64 << 10, 1 << 40),
         "\"4MiB\"",
-        "What may wait on one connection, at least 64KiB. Above it, messages of QoS 0 are dropped and counted, others queued.",
+        "What may wait on one connection. Above it, messages of QoS 0 are dropped and counted, others queued.",
     ),
     key(
         "mqtt.subscriptions_per_session",
@@ -591,7 +602,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits.size_assumed",
-        Kind::Bytes,
+        Kind::BytesWithin(1, PAYLOAD_BYTES_MAX as i64),
         "\"4KiB\"",
         "The payload for which memory is reserved where a contract does not state its size. Longer messages are taken as long as more \
          can be reserved, and are otherwise lost, counted and told of.",
@@ -893,9 +904,9 @@ pub const TOPIC_KEYS: &[Key] = &[
     ),
     key(
         "size",
-        Kind::Bytes,
+        Kind::BytesWithin(1, PAYLOAD_BYTES_MAX as i64),
         "limits.size_assumed",
-        "The largest payload of its messages, 1 MiB at most. Brokers reserve memory for so much; where it is left out, for limits.size_assumed.",
+        "The largest payload of its messages. Brokers reserve memory for so much; where it is left out, for limits.size_assumed.",
     ),
     key(
         "confirm",

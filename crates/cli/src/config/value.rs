@@ -145,6 +145,10 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Bytes | Kind::BytesOrAuto, Raw::Number(text) | Raw::Text(text)) => {
             understand_bytes(text).map(Value::Integer).ok_or_else(expected)
         }
+        (Kind::BytesWithin(least, most), Raw::Number(text) | Raw::Text(text)) => {
+            let bytes = understand_bytes(text).filter(|bytes| (least..=most).contains(bytes));
+            bytes.map(Value::Integer).ok_or_else(expected)
+        }
         (Kind::Folder, Raw::Text(text)) => Ok(Value::Word(text.clone())),
         (Kind::Share, Raw::Number(number)) => {
             let share: f64 = number.parse().map_err(|_| expected())?;
@@ -361,6 +365,10 @@ mod tests {
         assert_eq!(understand(Kind::Bytes, &Raw::Text("64KiB".into())), Ok(Value::Integer(65_536)));
         assert_eq!(understand(Kind::Bytes, &Raw::Number("65_536".into())), Ok(Value::Integer(65_536)));
         assert!(understand(Kind::Bytes, &Raw::Text("64 parsec".into())).is_err());
+        let most = Kind::BytesWithin(1, 1 << 20);
+        assert_eq!(understand(most, &Raw::Text("1MiB".into())), Ok(Value::Integer(1 << 20)));
+        let error = understand(most, &Raw::Text("2MiB".into())).unwrap_err();
+        assert!(error.contains("from 1 to 1048576"), "{error}");
     }
 
     #[test]

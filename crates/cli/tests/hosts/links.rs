@@ -18,6 +18,8 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
         }
         [1, 2].iter().for_each(|host| lab.guest(*host).mend_link());
     }
+    // The way between the brokers is longer than contracts count with.
+    plant.wait_for("Set network.broker_to_broker to more than");
     for broker in &plant.brokers {
         assert!(!broker.log().contains("is primary in epoch 2"), "{}", broker.log());
     }

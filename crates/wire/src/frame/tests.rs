@@ -161,7 +161,7 @@ proptest! {
         round_trip(Frame::NodeStatus(NodeStatus {
             name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4, relayed: 8, relayed_names: &name, silent: 9, relayed_bytes: late, events_beyond: refused, memories: late, memory_bytes: overrun, subscribers_lost: overrun, subscribers_late: dropped,
             utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
-            clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, results_broken: late, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
+            clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, copying_us: late, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, results_broken: late, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
             known: arrived, store: StoreState::GivenUp, store_reason: &name,
         }))?;
         let row = StreamStatus {
