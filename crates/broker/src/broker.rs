@@ -7,6 +7,7 @@ use crate::finished::Finished;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
 use crate::memory::Memory;
+use crate::needs::{Other, OtherNeeds};
 use crate::pair::{Copies, Decision, News, Pair};
 use crate::partner::PartnerLink;
 use crate::posting::{Route, Routed};
@@ -21,7 +22,7 @@ use crate::standby::Telling;
 use crate::status::{Stats, Survey};
 use crate::table::{Stream, Table};
 use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
-use contract::{Admission, Filters, Reign, Span, Time, TopicFilter};
+use contract::{Admission, Filters, Reign, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
@@ -231,7 +232,9 @@ pub struct Broker {
     /// Units of work that commands have taken since somebody asked.
     pub(crate) spent: usize,
     /// What came of counting subscribers of other protocols, for those who ask again.
-    pub(crate) counted: BTreeMap<LinkId, (TopicFilter, Result<(), String>)>,
+    pub(crate) counted: BTreeMap<LinkId, (Other, Result<(), String>)>,
+    /// What those need beyond contracts.
+    pub(crate) other_needs: OtherNeeds,
     /// How far the backup has been told of sessions.
     pub(crate) telling: Telling,
     /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
@@ -294,6 +297,7 @@ impl Broker {
             tasks: VecDeque::new(),
             spent: 0,
             counted: BTreeMap::new(),
+            other_needs: OtherNeeds::default(),
             telling: Telling::default(),
             dropped: Vec::new(),
             secret: Box::from(""),

@@ -4,14 +4,70 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::process::Processing;
 use crate::table::Topic;
-use contract::{Contract, Plan};
+use contract::{Contract, Needs, Plan, TopicFilter};
+use std::collections::BTreeMap;
 use wire::{Frame, LinkId};
+
+/// A subscription of another protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Other {
+    /// Whose it is.
+    pub client: Box<str>,
+    /// As it was written; a client may write one filter in several ways.
+    pub text: Box<str>,
+    /// The topics.
+    pub filter: TopicFilter,
+    /// What is needed of them, beyond their contracts.
+    pub needs: Needs,
+}
+
+/// What is needed by subscriptions of other protocols, those of them that need anything, by client and text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OtherNeeds(BTreeMap<(Box<str>, Box<str>), (TopicFilter, Needs)>);
+
+/// So many may need something. Each topic that comes is compared with all of them.
+const OTHER_NEEDS_MAX: usize = 1_024;
+
+impl OtherNeeds {
+    fn of<'s>(&'s self, topic: &'s str) -> impl Iterator<Item = (&'s str, Needs)> {
+        let meant = self.0.iter().filter(move |(_, (filter, _))| filter.matches(topic));
+        meant.map(|((client, _), (_, needs))| (&**client, *needs))
+    }
+
+    /// One more; that is refused where there are too many.
+    pub(crate) fn insert(&mut self, other: &Other) -> Result<(), String> {
+        if other.needs.is_none() {
+            return Ok(());
+        }
+        if self.0.len() >= OTHER_NEEDS_MAX {
+            return Err(format!(
+                "{OTHER_NEEDS_MAX} subscriptions of MQTT need something beyond contracts, the limit"
+            ));
+        }
+        let Other { client, text, filter, needs } = other.clone();
+        self.0.insert((client, text), (filter, needs));
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, other: &Other) {
+        if !other.needs.is_none() {
+            self.0.remove(&(other.client.clone(), other.text.clone()));
+        }
+    }
+
+    /// Takes out those that mean this topic: client, filter, and what was needed.
+    pub(crate) fn take(&mut self, topic: &str) -> Vec<(Box<str>, TopicFilter, Needs)> {
+        let meant = self.0.extract_if(.., |_, (filter, _)| filter.matches(topic));
+        meant.map(|((client, _), (filter, needs))| (client, filter, needs)).collect()
+    }
+}
 
 impl Broker {
     /// The contract by which a topic of this name and these subscribers is planned.
     pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[u32]) -> Contract {
         let sessions = subscribers.iter().filter_map(|index| self.sessions.get(*index));
         let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
+        let needs = needs.chain(self.other_needs.of(name).map(|(_, needs)| needs));
         // Link classes were looked at when they came, and those of a configuration stay.
         self.settings.links.strictest(contract, needs).unwrap_or(*contract)
     }
@@ -21,6 +77,11 @@ impl Broker {
         if !self.sessions.get(session).is_some_and(|session| session.needy) {
             return Ok(());
         }
+        self.plan_for_everybody(index)
+    }
+
+    /// A topic is planned by what all its subscribers need. `Err`: that cannot be kept, whatever the load.
+    pub(crate) fn plan_for_everybody(&mut self, index: u32) -> Result<(), String> {
         let Some(topic) = self.table.topic(index) else { return Ok(()) };
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
         self.plan_strictly(index, strict).map_err(|refusal| {
@@ -76,6 +137,16 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let mut told: Vec<(LinkId, u32, String)> = Vec::new();
+        let cannot = |needs: &Needs| {
+            format!(
+                "`{name}` cannot be carried as this subscriber needs it ({needs}), and is carried by its contract: {reason}"
+            )
+        };
+        // MQTT has no word for a subscription that is refused later.
+        for (client, filter, needs) in self.other_needs.take(name) {
+            let (client, filter, reason) = (&client, filter.as_str(), &cannot(&needs));
+            out.report(&Event::SubscriptionRefused { client, filter, reason });
+        }
         for index in subscribers {
             let Some(session) = self.sessions.get_mut(*index).filter(|session| session.needy) else {
                 continue;
@@ -85,10 +156,7 @@ impl Broker {
                 if wanted.needs.is_none() || !filter.matches(name) {
                     continue;
                 }
-                let text = format!(
-                    "`{name}` cannot be carried as this subscriber needs it ({}), and is carried by its contract: {reason}",
-                    wanted.needs
-                );
+                let text = cannot(&wanted.needs);
                 wanted.needs = Default::default();
                 out.report(&Event::SubscriptionRefused {
                     client: &client,
@@ -125,7 +193,9 @@ impl Broker {
         }
         let name = topic.name.as_str();
         let sessions = topic.subscribers.iter().filter_map(|index| self.sessions.get(*index));
-        let needy = sessions.flat_map(|session| session.needs_of(name).map(|needs| (&session.client, needs)));
+        let needy =
+            sessions.flat_map(|session| session.needs_of(name).map(|needs| (&*session.client, needs)));
+        let needy = needy.chain(self.other_needs.of(name));
         let words: Vec<String> =
             needy.take(SHOWN + 1).map(|(client, needs)| format!("{client}: {needs}")).collect();
         let more = if words.len() > SHOWN { " and others" } else { "" };

@@ -7,6 +7,7 @@
 
 use crate::arrive::Unstored;
 use crate::broker::{Broker, Outputs};
+use crate::needs::{Other, OtherNeeds};
 use crate::register::{Denial, Publisher};
 use crate::ring::SlotFlags;
 use crate::tasks::{TEST_UNITS, Task, UNITS_PER_SLICE};
@@ -104,12 +105,23 @@ pub enum Unposted {
     Refused(String),
 }
 
+/// A subscription of another protocol of which the needs cannot be met any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unkept {
+    /// Whose it is.
+    pub client: Box<str>,
+    /// The topics.
+    pub filter: TopicFilter,
+    /// Why.
+    pub reason: String,
+}
+
 /// A subscriber of another protocol that comes or goes, and the topics that hear of it.
 #[derive(Clone)]
 pub(crate) struct Counting {
     /// Who is told what came of it; nobody where it goes.
     pub(crate) link: Option<LinkId>,
-    filter: TopicFilter,
+    other: Other,
     comes: bool,
     place: String,
     /// Topics that have been told that it comes.
@@ -120,9 +132,9 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    fn new(link: Option<LinkId>, filter: &TopicFilter) -> Counting {
-        let (filter, place) = (filter.clone(), String::new());
-        Counting { link, filter, comes: true, place, counted: 0, undoing: None, refusal: None }
+    fn new(link: Option<LinkId>, other: &Other) -> Counting {
+        let (other, place) = (other.clone(), String::new());
+        Counting { link, other, comes: true, place, counted: 0, undoing: None, refusal: None }
     }
 
     /// Whether the next topic is to be told.
@@ -226,26 +238,34 @@ impl Broker {
         self.take_stream(now, topic, contract, &publisher, true, out)
     }
 
-    /// A subscriber of another protocol comes whose filter this is; the topics that it means are dispatched to one more. `Err`: they
-    /// could not be served in time. `None`: there are many, and who asks again for this link is told later. Each link counts one filter
-    /// at a time.
-    pub fn count_other(&mut self, link: LinkId, filter: &TopicFilter) -> Option<Result<(), String>> {
+    /// A subscriber of another protocol comes; the topics that it means are dispatched to one more, and planned by what it needs. `Err`:
+    /// they could not be served in time. `None`: there are many, and who asks again for this link is told later. Each link counts one
+    /// subscription at a time.
+    pub fn count_other(&mut self, link: LinkId, other: &Other) -> Option<Result<(), String>> {
         let waits = |task: &Task| matches!(task, Task::Count(counting) if counting.link == Some(link));
         if !self.counted.contains_key(&link) && !self.tasks.iter().any(waits) {
-            self.begin_counting(Counting::new(Some(link), filter));
+            if let Some(class) = other.needs.link.filter(|class| self.settings.links.delay(*class).is_none())
+            {
+                return Some(Err(contract::Refusal::UnknownLink(class).to_string()));
+            }
+            if let Err(text) = self.other_needs.insert(other) {
+                return Some(Err(text));
+            }
+            self.begin_counting(Counting::new(Some(link), other));
         }
         self.counted.remove(&link).map(|(_, verdict)| verdict)
     }
 
-    /// A subscriber of another protocol has gone whose filter this was.
-    pub fn discount_other(&mut self, filter: &TopicFilter) {
-        self.begin_counting(Counting { comes: false, ..Counting::new(None, filter) });
+    /// A subscriber of another protocol has gone.
+    pub fn discount_other(&mut self, other: &Other) {
+        self.other_needs.remove(other);
+        self.begin_counting(Counting { comes: false, ..Counting::new(None, other) });
     }
 
     /// Nobody will ask any more what was to be counted for this link.
     pub fn forget_count(&mut self, link: LinkId) {
-        if let Some((filter, Ok(()))) = self.counted.remove(&link) {
-            self.discount_other(&filter);
+        if let Some((other, Ok(()))) = self.counted.remove(&link) {
+            self.discount_other(&other);
         }
         for task in &mut self.tasks {
             if let Task::Count(counting) = task {
@@ -273,8 +293,9 @@ impl Broker {
         let mut more = true;
         while used < units && more {
             let (topics, looks);
-            (topics, looks, more) = self.next_topics(&counting.filter, &mut counting.place);
+            (topics, looks, more) = self.next_topics(&counting.other.filter, &mut counting.place);
             used += looks;
+            let mut unkept = None;
             for index in topics {
                 let routed = self.table.topic(index).is_some_and(|topic| topic.route.is_some());
                 if routed && counting.takes_part() {
@@ -285,9 +306,22 @@ impl Broker {
                         topic.others =
                             if comes { others.saturating_add(1) } else { others.saturating_sub(1) };
                     });
+                    if counting.other.needs.is_none() {
+                        continue;
+                    }
+                    if !comes {
+                        self.plan_for_those_left(index);
+                    } else if let Err(text) = self.plan_for_everybody(index) {
+                        unkept = Some(text);
+                        break;
+                    }
                 }
             }
             more &= !counting.is_undone();
+            if unkept.is_some() {
+                more = true;
+                self.undo_counting(counting, unkept);
+            }
         }
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
         if checked && counting.comes && counting.counted > 0 {
@@ -298,23 +332,41 @@ impl Broker {
                     "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter",
                     counting.counted
                 );
-                counting.undo(Some(text));
+                self.undo_counting(counting, Some(text));
             }
         }
         if !more && counting.comes && counting.link.is_none() {
             // Who asked has gone.
             more = counting.counted > 0;
-            counting.undo(None);
+            self.undo_counting(counting, None);
         }
         if !more && let Some(link) = counting.link {
             let verdict = counting.refusal.take().map_or(Ok(()), Err);
-            self.counted.insert(link, (counting.filter.clone(), verdict));
+            self.counted.insert(link, (counting.other.clone(), verdict));
         }
         (used, !more)
     }
 
-    /// After a promotion: how many subscribers of other protocols each topic has, as they are known here.
-    pub fn recount_others(&mut self, mut receivers: impl FnMut(&str) -> u32) {
+    /// Topics that have been told of a subscriber are told that it does not come after all, and why.
+    fn undo_counting(&mut self, counting: &mut Counting, refusal: Option<String>) {
+        self.other_needs.remove(&counting.other);
+        counting.undo(refusal);
+    }
+
+    /// After a promotion: how many subscribers of other protocols each topic has, as they are known here, and which of them need something.
+    /// Returns those whose needs cannot be met any more, and why.
+    pub fn recount_others(
+        &mut self,
+        needy: impl IntoIterator<Item = Other>,
+        mut receivers: impl FnMut(&str) -> u32,
+    ) -> Vec<Unkept> {
+        self.other_needs = OtherNeeds::default();
+        let mut unkept = Vec::new();
+        for other in needy {
+            if let Err(reason) = self.other_needs.insert(&other) {
+                unkept.push(Unkept { client: other.client, filter: other.filter, reason });
+            }
+        }
         let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let Some(topic) = self.table.topic(index).filter(|topic| topic.route.is_some()) else { continue };
@@ -322,7 +374,19 @@ impl Broker {
             if others != topic.others {
                 self.change_subscribers(index, |topic| topic.others = others);
             }
+            if let Err(reason) = self.plan_for_everybody(index) {
+                let name =
+                    self.table.topic(index).map(|topic| topic.name.as_str().to_owned()).unwrap_or_default();
+                let taken = self.other_needs.take(&name).into_iter();
+                unkept.extend(taken.map(|(client, filter, _)| Unkept {
+                    client,
+                    filter,
+                    reason: reason.clone(),
+                }));
+                self.plan_for_those_left(index);
+            }
         }
+        unkept
     }
 
     /// Messages that have arrived, and those that have been dispatched, since the process started.

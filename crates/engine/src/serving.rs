@@ -5,10 +5,10 @@ use crate::broker_node::{BrokerNode, Reporter};
 use crate::commands::Commands;
 use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
-use broker::{Beginning, Broker, Event, Posted, Posting, Unposted};
-use contract::{Span, Time, TopicFilter};
+use broker::{Beginning, Broker, Event, Other, Posted, Posting, Unkept, Unposted};
+use contract::{Span, Time, TopicError};
 use mqtt::packet::{Qos, Reason};
-use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step};
+use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
 
 /// Between two words to the operator about what clients are refused.
@@ -25,19 +25,18 @@ struct Judge<'a> {
 }
 
 impl Load for Judge<'_> {
-    fn comes(&mut self, link: LinkId, filter: &str) -> Option<Result<(), String>> {
-        let filter: TopicFilter = match filter.parse() {
-            Ok(filter) => filter,
-            Err(error) => return Some(Err(contract::TopicError::to_string(&error))),
+    fn comes(&mut self, link: LinkId, wish: &Wish) -> Option<Result<(), String>> {
+        let counted = match other_of(wish) {
+            Ok(other) => self.broker.count_other(link, &other),
+            Err(error) => Some(Err(error.to_string())),
         };
-        let counted = self.broker.count_other(link, &filter);
         self.spend(1);
         counted
     }
 
-    fn goes(&mut self, filter: &str) {
-        if let Ok(filter) = filter.parse() {
-            self.broker.discount_other(&filter);
+    fn goes(&mut self, wish: &Wish) {
+        if let Ok(other) = other_of(wish) {
+            self.broker.discount_other(&other);
         }
         self.spend(1);
     }
@@ -49,6 +48,12 @@ impl Load for Judge<'_> {
     fn spend(&mut self, units: usize) {
         self.commands.spend(self.broker.take_spent() + units);
     }
+}
+
+/// A subscription of MQTT, as the broker knows it.
+fn other_of(wish: &Wish) -> Result<Other, TopicError> {
+    let filter = wish.filter().parse()?;
+    Ok(Other { client: wish.client.clone(), text: wish.text.clone(), filter, needs: wish.needs })
 }
 
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
@@ -212,16 +217,22 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             if reigns {
                 let Beginning { unasked, closes } = self.broker.beginning();
                 gateway.begin_counting(self.broker.reign(), unasked, closes);
-                self.broker.recount_others(|topic| gateway.receivers(topic));
+                let needy: Vec<Other> = gateway.needy().filter_map(|wish| other_of(&wish).ok()).collect();
+                for Unkept { client, filter, reason } in
+                    self.broker.recount_others(needy, |topic| gateway.receivers(topic))
+                {
+                    let (client, filter, reason) = (&*client, filter.as_str(), &*reason);
+                    self.reporter.report(&Event::SubscriptionRefused { client, filter, reason });
+                }
             }
             gateway.set_broker(figures(&self.broker));
             gateway.set_reign(now, reigns, net);
         }
         let mut judge = Judge { broker: &mut self.broker, commands: &mut self.commands };
         while judge.has_room()
-            && let Some(filter) = gateway.next_gone_filter()
+            && let Some(wish) = gateway.next_gone()
         {
-            judge.goes(&filter);
+            judge.goes(&wish);
         }
         while let Some(login) = gateway.next_login() {
             self.reporter.login(login);

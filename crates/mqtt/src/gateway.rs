@@ -35,9 +35,9 @@ use crate::session::{ALL_SENT, Session, Sessions};
 use crate::settings::Settings;
 use crate::slab::Slab;
 use crate::stats::Stats;
-use crate::tree::{Matches, Subscriptions};
+use crate::tree::{Matches, Subscriptions, parse_filter};
 use contract::admission::Carriers;
-use contract::{Span, Time};
+use contract::{Needs, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use timers::Timer;
@@ -46,11 +46,11 @@ use words::append_with_words;
 
 /// Whether one more subscriber of a filter can be served in time, and whether there is time to deal with it now. The broker judges.
 pub trait Load {
-    /// A subscriber of this filter comes. `None`: ask again when there is room again, for the same link and filter.
-    fn comes(&mut self, link: LinkId, filter: &str) -> Option<Result<(), String>>;
+    /// A subscriber comes. `None`: ask again when there is room again, for the same link and wish.
+    fn comes(&mut self, link: LinkId, wish: &Wish) -> Option<Result<(), String>>;
 
-    /// A subscriber of this filter goes.
-    fn goes(&mut self, filter: &str);
+    /// A subscriber goes.
+    fn goes(&mut self, wish: &Wish);
 
     /// Whether there is room for another command now, or messages go first.
     fn has_room(&self) -> bool {
@@ -60,6 +60,24 @@ pub trait Load {
     /// A command has taken so many units of work.
     fn spend(&mut self, units: usize) {
         let _ = units;
+    }
+}
+
+/// What a subscription means to the broker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Whose it is.
+    pub client: Box<str>,
+    /// Its filter as the client wrote it, with the group that shares it.
+    pub text: Box<str>,
+    /// What is needed of its topics, beyond their contracts.
+    pub needs: Needs,
+}
+
+impl Wish {
+    /// What the filter means, without the group that shares it.
+    pub fn filter(&self) -> &str {
+        parse_filter(&self.text).map_or(&self.text, |filter| filter.filter)
     }
 }
 
@@ -238,8 +256,8 @@ pub struct Gateway<R = Open> {
     /// Connections by user.
     connected: BTreeMap<Option<Box<str>>, usize>,
     scratch: Scratch,
-    /// Filters of sessions that have ended.
-    gone_filters: Vec<Box<str>>,
+    /// Subscriptions of sessions that have ended.
+    gone: Vec<Wish>,
     given: learn::Given,
     telling: learn::Telling,
     knowledge: Knowledge,
@@ -295,7 +313,7 @@ impl<R: Rules> Gateway<R> {
             stats: Stats::default(),
             connected: BTreeMap::new(),
             scratch: Scratch::default(),
-            gone_filters: Vec::new(),
+            gone: Vec::new(),
             given: BTreeMap::new(),
             telling: Default::default(),
             knowledge: Knowledge::default(),

@@ -259,6 +259,9 @@ pub struct Acknowledge {
     pub reason: Reason,
 }
 
+/// User properties with which a client asks for something begin like this.
+pub(crate) const ASKING: &str = "verge-";
+
 /// Topics wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subscribe {
@@ -266,6 +269,8 @@ pub struct Subscribe {
     pub id: u16,
     /// The number that comes with each message.
     pub subscription: Option<u32>,
+    /// User properties that mean something here: names and values.
+    pub asks: Vec<(Box<str>, Box<str>)>,
     /// Filters, at least one.
     pub filters: Vec<Wanted>,
 }

@@ -6,7 +6,7 @@
 use crate::packet::{Options, Qos, RetainHandling, Version, Will};
 use crate::session::{Flight, Numbers, Session};
 use crate::tree::Entry;
-use contract::{Epoch, NodeId, Reign, Time};
+use contract::{Epoch, Needs, NodeId, Reign, Span, Time};
 use std::collections::BTreeMap;
 use wire::{Knowledge, Part};
 
@@ -530,9 +530,32 @@ pub(crate) fn write_session<'a>(
         let Options { qos, no_local, retain_as_published, retain_handling } = entry.options;
         put_piece(out, filter.as_bytes());
         out.push(qos as u8);
-        out.push(u8::from(no_local) | u8::from(retain_as_published) << 1 | (retain_handling as u8) << 2);
+        let needs = session.needs.get(filter);
+        let bits = u8::from(no_local) | u8::from(retain_as_published) << 1 | (retain_handling as u8) << 2;
+        out.push(bits | if needs.is_some() { NEEDS_BIT } else { 0 });
         out.extend_from_slice(&entry.subscription.unwrap_or(0).to_le_bytes());
+        if let Some(needs) = needs {
+            write_needs(out, needs);
+        }
     }
+}
+
+/// Among the bits of a subscription: what its client needs comes after it.
+const NEEDS_BIT: u8 = 1 << 4;
+
+fn write_needs(out: &mut Vec<u8>, needs: &Needs) {
+    let Needs { deadline, loss, link } = needs;
+    out.extend_from_slice(&deadline.map_or(0, |deadline| deadline.0).to_le_bytes());
+    out.extend_from_slice(&loss.map_or(u64::MAX, u64::from).to_le_bytes());
+    put_piece(out, link.map(|link| link.to_string()).unwrap_or_default().as_bytes());
+}
+
+fn read_needs(reader: &mut Reader<'_>) -> Option<Needs> {
+    let deadline = Some(Span(reader.u64()? as i64)).filter(|deadline| *deadline > Span::ZERO);
+    let loss = u32::try_from(reader.u64()?).ok();
+    let link = reader.text()?;
+    let link = if link.is_empty() { None } else { Some(link.parse().ok()?) };
+    Some(Needs { deadline, loss, link })
 }
 
 /// A session's filters.
@@ -557,9 +580,12 @@ pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Filte
     }
     let mut subscriptions = Vec::new();
     while !reader.0.is_empty() {
-        let (filter, qos, bits) = (reader.text()?.into(), reader.qos()?, reader.u8()?);
+        let (filter, qos, bits): (Box<str>, _, _) = (reader.text()?.into(), reader.qos()?, reader.u8()?);
         let subscription = Some(reader.u32()?).filter(|number| *number != 0);
-        let retain_handling = match bits >> 2 {
+        if bits & NEEDS_BIT != 0 {
+            session.needs.insert(filter.clone(), read_needs(&mut reader)?);
+        }
+        let retain_handling = match bits >> 2 & 3 {
             0 => RetainHandling::Send,
             1 => RetainHandling::SendIfNew,
             _ => RetainHandling::Keep,

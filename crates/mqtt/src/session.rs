@@ -1,11 +1,12 @@
 //! Sessions: what outlives a connection.
 
 use crate::aliases::Aliases;
+use crate::gateway::Wish;
 use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
 use crate::unanswered::Unanswered;
-use contract::{Contract, Time};
+use contract::{Contract, Needs, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
 
@@ -123,6 +124,8 @@ pub(crate) struct Session {
     pub(crate) dropped: u64,
     /// Whether others have been told of it.
     pub(crate) recorded: bool,
+    /// What its client needs of the topics of a filter beyond their contracts, where it needs anything, by the filter as it was written.
+    pub(crate) needs: BTreeMap<Box<str>, Needs>,
 }
 
 impl Session {
@@ -152,7 +155,14 @@ impl Session {
             outlets: BTreeMap::new(),
             dropped: 0,
             recorded: false,
+            needs: BTreeMap::new(),
         }
+    }
+
+    /// What a subscription of this filter means to the broker.
+    pub(crate) fn wish(&self, text: &str) -> Wish {
+        let needs = self.needs.get(text).copied().unwrap_or_default();
+        Wish { client: self.client.clone(), text: text.into(), needs }
     }
 
     /// Whether it outlives its connection.

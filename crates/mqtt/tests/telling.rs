@@ -5,7 +5,7 @@ use contract::{Contract, Loss, Span, Time};
 use mqtt::gateway::Dispatched;
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, subscribe, v5};
-use mqtt::{Gateway, Limits, Load, Settings};
+use mqtt::{Gateway, Limits, Load, Settings, Wish};
 use std::num::NonZeroU16;
 use wire::{
     Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind, Order, PeerIndex,
@@ -38,10 +38,10 @@ impl Effects for Nobody {
 }
 
 impl Load for Nobody {
-    fn comes(&mut self, _link: LinkId, _filter: &str) -> Option<Result<(), String>> {
+    fn comes(&mut self, _link: LinkId, _wish: &Wish) -> Option<Result<(), String>> {
         Some(Ok(()))
     }
-    fn goes(&mut self, _filter: &str) {}
+    fn goes(&mut self, _wish: &Wish) {}
 }
 
 fn gateway(node: u64) -> Gateway {

@@ -8,6 +8,7 @@ mod aliases;
 mod asking;
 mod delivery;
 mod failover;
+mod needs;
 mod retained;
 mod sessions;
 mod shared;

@@ -316,6 +316,25 @@ impl World {
         self.suback(client, id)
     }
 
+    /// Subscribes with user properties and returns the code of the answer.
+    pub fn want_needing(
+        &mut self,
+        client: usize,
+        filter: &str,
+        qos: QoS,
+        user_properties: v5::UserProperties,
+    ) -> u8 {
+        let id = self.new_id(client);
+        let packet_id = NonZeroU16::new(id).unwrap();
+        let options = v5::SubscriptionOptions { qos, ..Default::default() };
+        let topic_filters = vec![(filter.into(), options)];
+        self.say_5(
+            client,
+            v5::Packet::Subscribe(v5::Subscribe { packet_id, id: None, user_properties, topic_filters }),
+        );
+        self.suback(client, id)
+    }
+
     fn suback(&mut self, client: usize, id: u16) -> u8 {
         self.run_for(Span::millis(5));
         let answer = |got: &Got| match got {

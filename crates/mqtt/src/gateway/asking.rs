@@ -1,12 +1,9 @@
-//! Contracts that clients of MQTT 5 ask for by user properties.
+//! What clients of MQTT 5 ask for by user properties: contracts of what they publish, and what they need of what they subscribe.
 
-use crate::packet::Publish;
-use contract::{Contract, Loss, Span};
+use crate::packet::{ASKING, Publish};
+use contract::{Contract, Loss, Needs, Span};
 use std::fmt::Display;
 use wire::limits::PAYLOAD_BYTES_MAX;
-
-/// User properties with which a client asks for a contract begin like this.
-const ASKING: &str = "verge-";
 
 /// The contract that a message's user properties ask for: `verge-deadline`, `verge-period`, `verge-loss`, `verge-retain`,
 /// `verge-priority`, `verge-size`. What they leave open is the fallback's, but a deadline or a loss alone makes the period the deadline.
@@ -51,6 +48,32 @@ pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Resu
     }
     contract.check().map_err(|error| error.to_string())?;
     Ok(Some(contract))
+}
+
+/// What the user properties of a SUBSCRIBE say that its client needs: `verge-deadline`, `verge-loss`, `verge-link`. Where they make no
+/// sense, says why and what would.
+pub(super) fn asked_needs(asks: &[(Box<str>, Box<str>)]) -> Result<Needs, String> {
+    let mut needs = Needs::NONE;
+    for (name, value) in asks {
+        match name.get(ASKING.len()..).unwrap_or("") {
+            "deadline" => {
+                let deadline = value.parse::<Span>().map_err(|error| format!("{name}: {error}"))?;
+                needs.deadline = Some(deadline);
+            }
+            "loss" => needs.loss = Some(value.parse().map_err(|_| no_term(name, value, "a number"))?),
+            "link" => {
+                let link = value.parse::<contract::LinkClass>();
+                needs.link = Some(link.map_err(|error| format!("{name}: {error}"))?);
+            }
+            _ => {
+                return Err(format!(
+                    "{name}: a subscriber may ask for verge-deadline, verge-loss and verge-link"
+                ));
+            }
+        }
+    }
+    needs.check().map_err(|error| error.to_string())?;
+    Ok(needs)
 }
 
 #[cold]

@@ -3,12 +3,11 @@
 use super::publish::Draft;
 use super::timers::Timer;
 use super::words::append_with_words;
-use super::{Action, Gateway, Login, Phase, Rules};
+use super::{Action, Gateway, Login, Phase, Rules, Wish};
 use crate::aliases::Aliases;
 use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
-use crate::tree::parse_filter;
 use contract::{Mutant, Span, Time};
 use std::net::SocketAddr;
 use wire::{Effects, LinkId, Order};
@@ -419,9 +418,7 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn end_session(&mut self, index: u32) {
         self.publish_will(index);
         let Some(session) = self.sessions.remove(index) else { return };
-        // The broker counts what a filter means, without the group that shares it.
-        let means = |text| parse_filter(text).ok().map(|filter| Box::from(filter.filter));
-        self.gone_filters.extend(self.subscriptions.filters_of(index).filter_map(means));
+        self.gone.extend(self.subscriptions.filters_of(index).map(|text| session.wish(text)));
         self.subscriptions.remove_session(index);
         let bodies = session.flights.iter().map(|flight| flight.body);
         for body in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
@@ -444,9 +441,15 @@ impl<R: Rules> Gateway<R> {
         ends.iter().chain(&will).for_each(|timer| _ = self.timers.remove(timer));
     }
 
-    /// Filters of sessions that have ended: the broker need not count them any more.
-    pub fn next_gone_filter(&mut self) -> Option<Box<str>> {
-        self.gone_filters.pop()
+    /// Subscriptions of sessions that have ended: the broker need not count them any more.
+    pub fn next_gone(&mut self) -> Option<Wish> {
+        self.gone.pop()
+    }
+
+    /// Subscriptions that need something beyond the contracts of their topics.
+    pub fn needy(&self) -> impl Iterator<Item = Wish> {
+        let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
+        sessions.flat_map(|session| session.needs.keys().map(|text| session.wish(text)))
     }
 
     /// Records a session as it is now, or that it need not be known any more.

@@ -89,6 +89,7 @@ impl<R: Rules> Gateway<R> {
             (session.ends_at, session.will_at) = (learnt.ends_at, learnt.will_at);
             (session.will, session.user) = (learnt.will, learnt.user);
             session.dropped = learnt.dropped;
+            session.needs = learnt.needs;
         }
         let gone: Vec<Box<str>> = self
             .subscriptions

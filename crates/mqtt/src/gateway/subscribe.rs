@@ -1,10 +1,11 @@
 //! Subscriptions come and go.
 
+use super::asking::asked_needs;
 use super::words::append_with_words;
-use super::{Action, Gateway, Load, Rules, Step};
+use super::{Action, Gateway, Load, Rules, Step, Wish};
 use crate::packet::{Qos, Reason, RetainHandling, Subscribe, Unsubscribe, Wanted, suback, unsuback};
 use crate::tree::{Entry, FilterError, parse_filter};
-use contract::Time;
+use contract::{Needs, Time};
 use wire::{Effects, LinkId, Order};
 
 /// How far a packet about filters has come.
@@ -33,12 +34,17 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> Step<'a> {
         let mut asking = self.resume_asking(link);
+        let needs = asked_needs(&subscribe.asks);
         while let Some(wanted) = subscribe.filters.get(asking.reasons.len()) {
             if !load.has_room() {
                 return self.ask_later(link, asking);
             }
             let entry = Entry { options: wanted.options, subscription: subscribe.subscription };
-            match self.add_subscription(link, index, wanted, entry, load) {
+            let added = match &needs {
+                Ok(needs) => self.add_subscription(link, index, wanted, (entry, *needs), load),
+                Err(text) => Some(Err((Reason::IMPLEMENTATION_SPECIFIC, String::clone(text)))),
+            };
+            match added {
                 None => return self.ask_later(link, asking),
                 Some(Ok(new)) => {
                     asking.begun.push((asking.reasons.len(), new));
@@ -118,26 +124,33 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         wanted: &Wanted,
-        entry: Entry,
+        (entry, needs): (Entry, Needs),
         load: &mut impl Load,
     ) -> Option<Result<bool, (Reason, String)>> {
-        let known = match self.check_subscription(index, wanted) {
+        let known = match self.check_subscription(index, wanted, needs) {
             Ok(known) => known,
             Err(refused) => {
                 self.stats.not_authorized += u64::from(refused.0 == Reason::NOT_AUTHORIZED);
                 return Some(Err(refused));
             }
         };
-        let filter = parse_filter(&wanted.filter).ok()?.filter;
-        match if known { Some(Ok(())) } else { load.comes(link, filter) } {
+        let client = self.sessions.get(index)?.client.clone();
+        let wish = Wish { client, text: wanted.filter.clone(), needs };
+        match if known { Some(Ok(())) } else { load.comes(link, &wish) } {
             None => return None,
             Some(Ok(())) => {}
             Some(Err(text)) => return Some(Err((Reason::QUOTA_EXCEEDED, text))),
         }
         let inserted = self.subscriptions.insert(&wanted.filter, index, entry);
+        if inserted.is_ok()
+            && !needs.is_none()
+            && let Some(session) = self.sessions.get_mut(index)
+        {
+            session.needs.insert(wanted.filter.clone(), needs);
+        }
         Some(inserted.map(|_| !known).map_err(|error| {
             if !known {
-                load.goes(filter);
+                load.goes(&wish);
             }
             let reason = match error {
                 FilterError::SharedNoLocal => Reason::PROTOCOL_ERROR,
@@ -149,7 +162,12 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Whether a session may have a subscription, and has had one of the same text before.
-    fn check_subscription(&self, index: u32, wanted: &Wanted) -> Result<bool, (Reason, String)> {
+    fn check_subscription(
+        &self,
+        index: u32,
+        wanted: &Wanted,
+        needs: Needs,
+    ) -> Result<bool, (Reason, String)> {
         let limits = &self.settings.limits;
         let filter = parse_filter(&wanted.filter)
             .map_err(|error| (Reason::TOPIC_FILTER_INVALID, error.to_string()))?;
@@ -162,6 +180,10 @@ impl<R: Rules> Gateway<R> {
             return Err((Reason::NOT_AUTHORIZED, text));
         }
         let known = self.subscriptions.get(&wanted.filter, index).is_some();
+        if known && session.wish(&wanted.filter).needs != needs {
+            let text = "the session has this filter already, and needs something else there: unsubscribe from it first";
+            return Err((Reason::IMPLEMENTATION_SPECIFIC, text.to_owned()));
+        }
         let held = self.subscriptions.held(index);
         if !known && held >= limits.subscriptions_per_session {
             let text = format!(
@@ -195,8 +217,11 @@ impl<R: Rules> Gateway<R> {
                     asking.why.get_or_insert_with(|| error.to_string());
                     Reason::TOPIC_FILTER_INVALID
                 }
-                Ok(filter) if self.subscriptions.remove(text, index) => {
-                    load.goes(filter.filter);
+                Ok(_) if self.subscriptions.remove(text, index) => {
+                    if let Some(session) = self.sessions.get_mut(index) {
+                        load.goes(&session.wish(text));
+                        session.needs.remove(text);
+                    }
                     Reason::SUCCESS
                 }
                 Ok(_) => Reason::NO_SUBSCRIPTION_EXISTED,

@@ -2,8 +2,8 @@
 
 use super::checks::Checked;
 use super::{
-    Connect, Disconnect, Malformed, Options, Packet, Qos, Reason, RetainHandling, Subscribe, Unsubscribe,
-    Version, Wanted, Will, decode, encode,
+    ASKING, Connect, Disconnect, Malformed, Options, Packet, Qos, Reason, RetainHandling, Subscribe,
+    Unsubscribe, Version, Wanted, Will, decode, encode,
 };
 use bytes::BytesMut;
 use rmqtt_codec::{types::QoS, v3, v5};
@@ -78,6 +78,7 @@ pub(super) fn subscribe(body: &[u8], version: Version) -> Result<Packet<'static>
         Either::V3(v3::Packet::Subscribe { packet_id, topic_filters }) => Subscribe {
             id: packet_id.into(),
             subscription: None,
+            asks: Vec::new(),
             filters: topic_filters
                 .into_iter()
                 .map(|(filter, granted)| Wanted {
@@ -89,6 +90,12 @@ pub(super) fn subscribe(body: &[u8], version: Version) -> Result<Packet<'static>
         Either::V5(v5::Packet::Subscribe(subscribe)) => Subscribe {
             id: subscribe.packet_id.into(),
             subscription: subscribe.id.map(Into::into),
+            asks: subscribe
+                .user_properties
+                .iter()
+                .filter(|(name, _)| name.starts_with(ASKING))
+                .map(|(name, value)| (text(name), text(value)))
+                .collect(),
             filters: subscribe
                 .topic_filters
                 .into_iter()
