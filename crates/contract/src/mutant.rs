@@ -148,6 +148,12 @@ pub enum Mutant {
     WriteThePast,
     /// Nobody is noticed to have published something else.
     CompareNothing,
+    /// A node that has missed a job goes on as if it had not.
+    TakeWhatComes,
+    /// What a single node says of the store is believed.
+    BelieveOne,
+    /// A node that has missed something asks nobody for it.
+    AskNobody,
 }
 
 #[cfg(feature = "mutants")]

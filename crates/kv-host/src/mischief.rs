@@ -1,7 +1,7 @@
 //! A node that lies, for demonstrations and measurements: it tells every peer something else, with a valid code.
 
 use kv::frame::{Batches, BodyHash};
-use kv::{Frame, HEAD_BYTES, Head, LinkKey, Node, TUPLE_HEAD_BYTES, Tuples};
+use kv::{Frame, HEAD_BYTES, Head, LinkKey, Node, STATE_ROUND, TUPLE_HEAD_BYTES, Tuples};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,17 +25,25 @@ impl Mischief {
         }
         let body = &mut self.body[..frame.body.len()];
         body.copy_from_slice(frame.body);
-        for (_, at, length) in Batches::of(frame.body) {
-            let mut place = at;
-            for tuple in Tuples::of(&frame.body[at..at + length]) {
-                place += TUPLE_HEAD_BYTES;
-                lie(&mut body[place..place + tuple.value.len()], to);
-                place += tuple.value.len();
+        if head.round == STATE_ROUND {
+            twist_tuples(frame.body, body, 0, to);
+        } else {
+            for (_, at, length) in Batches::of(frame.body) {
+                twist_tuples(&frame.body[at..at + length], body, at, to);
             }
         }
         let head = head.seal(&BodyHash::of(body), &self.links[to.index()]);
         debug_assert_eq!(head.len(), HEAD_BYTES);
         Frame { head, body }
+    }
+}
+
+/// Tells a peer other values than these tuples have, which begin there in the body.
+fn twist_tuples(tuples: &[u8], body: &mut [u8], mut place: usize, to: Node) {
+    for tuple in Tuples::of(tuples) {
+        place += TUPLE_HEAD_BYTES;
+        lie(&mut body[place..place + tuple.value.len()], to);
+        place += tuple.value.len();
     }
 }
 

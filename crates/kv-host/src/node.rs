@@ -8,7 +8,7 @@ use crate::report::{Shared, Telling};
 use crate::settings::{Journal, LaneSettings, NodeSettings};
 use crate::status::{Desk, LaneDesk};
 use crate::wires::{Handover, Wires};
-use contract::{Span, Time};
+use contract::Span;
 use host::{Helpers, HostError, Loss};
 use kv::{Lane, Standing};
 use kv_shared::{MemoryError, Server, ServerError, State, StoreWriter};
@@ -95,6 +95,9 @@ struct Watched {
     shared: Shared,
     alarms: u64,
     skipped: u64,
+    fenced: u64,
+    recovered: u64,
+    lacks: bool,
     late: u64,
     hears: usize,
     liars: kv::NodeSet,
@@ -207,7 +210,14 @@ impl Node {
 
     fn begin(&mut self, settings: &NodeSettings, ready: Vec<Ready>) -> Result<(), NodeError> {
         let rejoins = self.links.found_running.load(Ordering::Relaxed);
-        let standing = if rejoins { Standing::Rejoining } else { Standing::Founding };
+        let standing = match (rejoins, settings.founds) {
+            (true, _) => Standing::Rejoining,
+            (false, true) => Standing::Founded,
+            (false, false) => Standing::Founding,
+        };
+        if rejoins && settings.founds {
+            self.journal.warn("the others are running, so this node joins them and founds nothing");
+        }
         self.journal.note(if rejoins { "joins the others, which are running" } else { "begins" });
         for one in ready {
             let pulse = self.pulse(settings, one, standing);
@@ -237,8 +247,8 @@ impl Node {
         store.set_counts_from(counts_from);
         // What is written before the first job is for that one.
         store.begun(setup.job_at(setup.release_after(now)).unwrap_or(0).saturating_sub(1));
-        let cautious = if standing == Standing::Rejoining { now + setup.horizon() } else { Time::ZERO };
-        store.set_cautious_until(cautious);
+        store.set_cautious_until(lane.cautious_until());
+        store.set_lacks(!lane.is_sure());
         store.set_state(State::Running);
         self.watched.push(Watched::new(shared.clone()));
         let switch = settings.lies.clone();
@@ -295,8 +305,9 @@ impl Node {
 
 impl Watched {
     fn new(shared: Shared) -> Watched {
-        let (alarms, skipped, late, hears) = (0, 0, 0, 0);
-        Watched { shared, alarms, skipped, late, hears, liars: kv::NodeSet::EMPTY, clock_back: false }
+        let (alarms, skipped, fenced, recovered, late, hears) = (0, 0, 0, 0, 0, 0);
+        let (liars, clock_back, lacks) = (kv::NodeSet::EMPTY, false, false);
+        Watched { shared, alarms, skipped, fenced, recovered, lacks, late, hears, liars, clock_back }
     }
 
     /// Says what is new.
@@ -305,8 +316,8 @@ impl Watched {
         let Some(last) = facts.last else { return };
         if facts.alarms > self.alarms {
             journal.warn(
-                "more nodes than may be faulty published something else than this one: what is read here and there may differ. Stop the \
-                 control, compare `verge kv status` on all nodes, and restart those that are alone",
+                "the stores of more nodes than may be faulty differ from this one: what was read here and there may differ. This node gives \
+                 nothing more to its readers. Stop the control, compare `verge kv status` on all nodes, and restart those that are alone",
             );
         }
         if facts.skipped > self.skipped {
@@ -314,6 +325,18 @@ impl Watched {
                 "{} jobs were skipped: the thread of the lane was not run in time",
                 facts.skipped - self.skipped
             ));
+        }
+        if facts.fenced > self.fenced {
+            journal.warn(&format!(
+                "{} jobs do not count here: fewer nodes were heard than are right, or this node spoke too late",
+                facts.fenced - self.fenced
+            ));
+        }
+        if !last.sure && !self.lacks {
+            journal.warn("this node may lack what the others have agreed on: it asks them, and readers hear that it does not know");
+        }
+        if last.sure && (self.lacks || facts.recovered > self.recovered.max(1)) {
+            journal.note("this node knows again what the others have agreed on");
         }
         if facts.late_publish > self.late {
             journal.warn(&format!(
@@ -336,6 +359,7 @@ impl Watched {
             ));
         }
         (self.alarms, self.skipped, self.late) = (facts.alarms, facts.skipped, facts.late_publish);
+        (self.fenced, self.recovered, self.lacks) = (facts.fenced, facts.recovered, !last.sure);
         (self.hears, self.liars, self.clock_back) =
             (facts.hears.len(), self.liars.with(last.liars), clock_back);
     }

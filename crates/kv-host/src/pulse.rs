@@ -84,6 +84,7 @@ impl Pulse {
             Err(BeginError::Missed { .. } | BeginError::ClockWentBack(_)) => {}
             Err(error) => debug_assert!(false, "the release was asked for: {error}"),
         }
+        self.store.set_lacks(!self.lane.is_sure());
         self.store.finished(job);
         self.store.beat(host::now());
         (self.telling.facts.sends_to, self.telling.facts.hears) = self.wires.connected();
@@ -123,6 +124,11 @@ impl Pulse {
     fn finish(&mut self, release: Time) {
         self.lane.fuse();
         let outcome = self.lane.publish(host::now(), &mut self.store);
+        self.store.set_lacks(!outcome.sure);
+        self.store.set_cautious_until(self.lane.cautious_until());
         self.telling.ended(outcome, release, host::now(), release >= self.counts_from);
+        // In what is left of the period, before the next job.
+        let period = self.lane.setup().period();
+        self.wires.answer(&mut self.lane, release + period - Span(period.0 / 8));
     }
 }

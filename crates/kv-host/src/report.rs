@@ -32,6 +32,11 @@ pub(crate) struct Facts {
     pub(crate) disagreed: u64,
     pub(crate) alarms: u64,
     pub(crate) skipped: u64,
+    /// Jobs that this node published nothing of, and times that it came to know what it had missed.
+    pub(crate) fenced: u64,
+    pub(crate) recovered: u64,
+    /// When last something was not as it should be here, or at a peer; [`Time::ZERO`]: never.
+    pub(crate) troubled: Time,
     pub(crate) late_publish: u64,
     /// How far the clock has gone back, until it has caught up.
     pub(crate) clock_back: Span,
@@ -77,6 +82,10 @@ impl Telling {
         self.facts.last = Some(outcome);
         let Comparison { differ, .. } = outcome.comparison;
         self.facts.alarms += u64::from(outcome.alarm);
+        let calm = [outcome.silent, outcome.liars, differ].iter().all(|nodes| nodes.is_empty());
+        if counts && !(calm && outcome.sure && outcome.late == 0 && !outcome.alarm && !outcome.fenced) {
+            self.facts.troubled = now;
+        }
         if counts {
             self.facts.jobs += 1;
             self.facts.complete += u64::from(outcome.silent.is_empty());
@@ -90,7 +99,11 @@ impl Telling {
 
     /// Tells what there is, if nobody reads just now.
     pub(crate) fn tell(&mut self, lane: &Lane) {
-        self.facts.skipped = lane.skipped();
+        if lane.skipped() > self.facts.skipped {
+            self.facts.troubled = host::now();
+        }
+        (self.facts.skipped, self.facts.fenced, self.facts.recovered) =
+            (lane.skipped(), lane.fenced(), lane.recovered());
         self.facts.late_publish = lane.late_publish();
         let Ok(mut report) = self.shared.0.try_lock() else { return };
         let (period, offset) = (lane.setup().period(), lane.setup().config().offset);

@@ -42,6 +42,8 @@ pub struct NodeSettings {
     pub socket: PathBuf,
     /// How long it waits for all others before it begins with those that there are.
     pub start_wait: Span,
+    /// An operator says that there is nothing to be known yet: it begins with an empty store, whoever is there.
+    pub founds: bool,
     /// While it is true, this node lies: it tells every peer something else. For demonstrations and measurements.
     pub lies: Option<Arc<AtomicBool>>,
 }

@@ -4,7 +4,7 @@ use crate::clients::Change;
 use crate::links::Links;
 use crate::report::Shared;
 use crate::settings::NodeSettings;
-use contract::Span;
+use contract::{Span, Time};
 use kv::{NodeSet, PeerCounters, Setup};
 use kv_shared::{Backend, Quotas, RingReader, Seat, Store};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ impl Desk {
             json!({
                 "job": last.job, "published": last.published, "late": last.late, "silent": self.names(last.silent),
                 "liars": self.names(last.liars), "agree": self.names(last.comparison.agree),
-                "differ": self.names(last.comparison.differ), "alarm": last.alarm,
+                "differ": self.names(last.comparison.differ), "alarm": last.alarm, "fenced": last.fenced, "sure": last.sure,
             })
         });
         let peers = (0..self.nodes()).map(kv::Node::at).filter(|peer| *peer != self.settings.me);
@@ -125,7 +125,8 @@ impl Desk {
             "offset_seconds": lane.setup.config().offset.0 as f64 / 1e9,
             "round_seconds": lane.setup.round().0 as f64 / 1e9,
             "keys": lane.setup.keys(),
-            "jobs": { "counted": jobs, "complete": facts.complete, "skipped": facts.skipped, "disagreed": facts.disagreed, "alarms": facts.alarms },
+            "jobs": { "counted": jobs, "complete": facts.complete, "skipped": facts.skipped, "fenced": facts.fenced, "recovered": facts.recovered, "disagreed": facts.disagreed, "alarms": facts.alarms },
+            "troubled_seconds_ago": (facts.troubled != Time::ZERO).then(|| host::now().since(facts.troubled).0 as f64 / 1e9),
             "last": last,
             "coordination_seconds": coordination,
             "margin_min_seconds": margin,

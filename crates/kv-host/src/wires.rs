@@ -6,7 +6,7 @@
 
 use crate::mischief::Mischief;
 use contract::{Span, Time};
-use kv::{Dropped, HEAD_BYTES, Head, Lane, Node, NodeSet};
+use kv::{Dropped, Frame, HEAD_BYTES, Head, Lane, Node, NodeSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -151,6 +151,18 @@ impl Wires {
         }
     }
 
+    /// Answers those who have asked in this job for what they have missed, by `until`.
+    pub(crate) fn answer(&mut self, lane: &mut Lane, until: Time) {
+        for peer in beginning_after(self.me, &mut self.peers).filter(|peer| peer.outgoing.is_some()) {
+            let Some(frame) = lane.answer(peer.node) else { continue };
+            let frame = match &mut self.mischief {
+                Some(mischief) => mischief.twist(frame, peer.node),
+                None => frame,
+            };
+            peer.give(&frame, until);
+        }
+    }
+
     /// Whether a frame of this round has not left yet.
     pub(crate) fn is_sending(&self) -> bool {
         self.peers.iter().any(|peer| peer.sent.is_some())
@@ -233,6 +245,24 @@ impl Peer {
             Direction::Incoming => {
                 self.incoming = None;
                 self.filled = 0;
+            }
+        }
+    }
+
+    /// Sends a whole frame, or breaks the connection: half of one would be none.
+    fn give(&mut self, frame: &Frame<'_>, until: Time) {
+        let mut sent = 0;
+        while let Some(wire) = self.outgoing.as_ref().filter(|_| sent < frame.bytes()) {
+            let head = frame.head.get(sent..).unwrap_or_default();
+            let body = &frame.body[sent.saturating_sub(HEAD_BYTES)..];
+            match (&wire.stream).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+                Ok(written) if written > 0 => sent += written,
+                Err(error) if is_for_now(&error) && host::now() < until => {
+                    let mut polled = [PollFd::from_borrowed_fd(wire.stream.as_fd(), PollFlags::OUT)];
+                    let left = until.since(host::now()).max(Span::ZERO).as_nanos_u64().min(999_999_999);
+                    let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: left as i64 }));
+                }
+                _ => return self.lose(Direction::Outgoing),
             }
         }
     }

@@ -139,6 +139,7 @@ fn cluster(config: &Config) -> Vec<NodeSettings> {
         lanes: vec![lane(config)],
         socket: PathBuf::from(format!("/tmp/verge-kv-test-{}-{number}-{me}.sock", std::process::id())),
         start_wait: Span::secs(20),
+        founds: false,
         lies: None,
     };
     (0..4).map(node).collect()

@@ -67,7 +67,12 @@ impl Store {
         let row = &self.memory.words()[at..=at + self.shape.places];
         for _ in 0..LOOKS_MAX {
             if let Some(found) = self.look(key, row, freshness, now, buffer) {
-                return found;
+                return found.map_err(|error| match error {
+                    ReadError::Lane(kv::ReadError::Nothing | kv::ReadError::Stale(_)) if self.lacks() => {
+                        kv::ReadError::Unknown.into()
+                    }
+                    error => error,
+                });
             }
         }
         Err(ReadError::Restless)

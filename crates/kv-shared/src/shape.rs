@@ -15,7 +15,7 @@ use kv::{Config, Format};
 /// The first word of every store.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"vrgkvsto");
 /// Grows with every change of the layout.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 /// A multiple of a cache line.
 pub(crate) const HEADER_WORDS: usize = 64;
 
@@ -41,6 +41,7 @@ pub(crate) mod field {
     pub(crate) const STATE: usize = 32;
     pub(crate) const COUNTS_FROM: usize = 33;
     pub(crate) const CAUTIOUS_UNTIL: usize = 34;
+    pub(crate) const LACKS: usize = 35;
     pub(crate) const BEGUN: usize = 40;
     pub(crate) const FINISHED: usize = 41;
     pub(crate) const HEARTBEAT: usize = 42;

@@ -139,6 +139,11 @@ impl Store {
         Time(self.word(field::CAUTIOUS_UNTIL))
     }
 
+    /// Whether this node may lack what others have agreed on: then a read that finds nothing says so.
+    pub fn lacks(&self) -> bool {
+        self.word(field::LACKS) != 0
+    }
+
     /// The number of the last job that has begun; 0 if none has.
     pub fn begun(&self) -> u64 {
         self.word(field::BEGUN)

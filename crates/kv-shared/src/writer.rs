@@ -70,6 +70,11 @@ impl StoreWriter {
         self.set(field::CAUTIOUS_UNTIL, until.0);
     }
 
+    /// Whether this node may lack what others have agreed on; see [`kv::Lane::is_sure`].
+    pub fn set_lacks(&self, lacks: bool) {
+        self.set(field::LACKS, u64::from(lacks));
+    }
+
     /// A job begins: what is written from now on goes to the next one. To be said before rings are drained, and for the job
     /// before the first one when the lane starts.
     pub fn begun(&self, job: u64) {

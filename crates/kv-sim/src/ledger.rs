@@ -2,7 +2,7 @@
 
 use crate::checkers::{Ended, Publication};
 use crate::part::Write;
-use crate::scenario::{KeyKind, START, Scenario};
+use crate::scenario::{Act, KeyKind, START, Scenario};
 use contract::{Span, Time};
 use kv::{Mode, Node, NodeSet, ReadError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,8 @@ pub(crate) struct Terms {
     /// Who lies in a job. Others may be silent, late or dead.
     pub(crate) lying: Vec<NodeSet>,
     pub(crate) ever_faulty: NodeSet,
+    /// Whether faulty nodes do nothing but stop.
+    pub(crate) only_stops: bool,
     /// Whether what is faulty is within what the guarantees assume.
     pub(crate) assumed: bool,
     /// How long a node may need to wake up, and to fuse and publish.
@@ -49,6 +51,7 @@ impl Terms {
             faulty: (0..=scenario.jobs + 1).map(|job| scenario.faulty(job)).collect(),
             lying: (0..=scenario.jobs + 1).map(|job| scenario.lying(job)).collect(),
             ever_faulty: scenario.ever_faulty(),
+            only_stops: scenario.faults.iter().all(|fault| matches!(fault.act, Act::Crash(_))),
             assumed: scenario.assumed,
             processor: scenario.wake_max() + scenario.cpu,
         }
@@ -59,8 +62,9 @@ impl Terms {
         release.since(START + self.offset).as_nanos_u64() / self.period.as_nanos_u64()
     }
 
-    pub(crate) fn release(&self, job: u64) -> Time {
-        START + self.offset + self.period * job
+    /// Whether nobody is faulty in a job.
+    pub(crate) fn is_calm(&self, job: u64) -> bool {
+        self.faulty.get(job as usize).is_some_and(|faulty| faulty.is_empty())
     }
 
     /// Whether a node is right in a job, and so is all that is assumed.
@@ -81,19 +85,27 @@ pub(crate) struct NodeFacts {
     pub(crate) began: Time,
     /// The release of the last job that it began or skipped.
     pub(crate) last: Option<Time>,
-    /// Until when it writes nothing that it has not seen published.
+    /// Until when it writes nothing that it has not seen published, if it has come to others.
     pub(crate) cautious_until: Option<Time>,
+    /// Whether its store lacks nothing, as it said after its last job; whether it has ever lacked anything since it first did not; and
+    /// whether any job has ended.
+    pub(crate) sure: bool,
+    pub(crate) blurred: bool,
+    pub(crate) has_ended: bool,
+    pub(crate) has_known: bool,
+    /// It has raised the alarm in this life.
+    pub(crate) alarmed: bool,
+    /// Jobs in a row, the last ones, in which nobody was faulty.
+    pub(crate) calm_jobs: u64,
     /// What it has published, newest stamps only.
     pub(crate) store: BTreeMap<u16, BTreeMap<Time, Vec<u8>>>,
     /// All that it has ever published.
     pub(crate) seen: BTreeMap<(u16, Time), Vec<u8>>,
     pub(crate) late: u64,
-    /// The digest of the job before, with its number, and what it stands for.
+    /// The job before, and the digest of its store after it, where that lacked nothing.
     pub(crate) digest: Option<(u64, u64)>,
-    /// Digests that came in the first round of this job, by peer.
+    /// Digests of stores that lack nothing, which came in the first round of this job, by peer.
     pub(crate) told: BTreeMap<usize, u64>,
-    /// Since which job it has been right all the time.
-    pub(crate) right_since: Option<u64>,
 }
 
 /// A read and what it gave.
@@ -170,7 +182,12 @@ impl Ledger {
 
     pub(crate) fn begun(&mut self, node: usize, release: Time, now: Time) {
         let job = self.terms.job(release);
+        let period = self.terms.period;
         let facts = &mut self.nodes[node];
+        if facts.last.is_some_and(|last| last + period != release) {
+            facts.calm_jobs = 0;
+            facts.lacks();
+        }
         (facts.running, facts.last, facts.began) = (Some(release), Some(release), now);
         facts.stamps.clear();
         facts.told.clear();
@@ -182,12 +199,13 @@ impl Ledger {
         let facts = &mut self.nodes[node];
         facts.batch.clear();
         facts.stamps.clear();
-        (facts.running, facts.digest, facts.right_since) = (None, None, None);
+        (facts.running, facts.calm_jobs) = (None, 0);
+        facts.lacks();
     }
 
     /// A frame was taken. Where its numbers are is in the head's table.
     pub(crate) fn took(&mut self, node: usize, from: usize, frame: &[u8]) {
-        if frame.len() >= 40 && frame[16] == 1 && frame[19] == 1 {
+        if frame.len() >= 40 && frame[16] == 1 && frame[19] & 1 == 1 {
             let digest = u64::from_le_bytes(std::array::from_fn(|at| frame[32 + at]));
             self.nodes[node].told.insert(from, digest);
         }
@@ -201,17 +219,21 @@ impl Ledger {
         self.found.undecided += u64::from(outcome.fused.undecided);
         self.found.alarms += u64::from(outcome.alarm);
         self.found.accusations += outcome.liars.len() as u64;
-        let is_right = self.terms.is_right(node, job);
+        let (is_right, is_calm) = (self.terms.is_right(node, job), self.terms.is_calm(job));
         let facts = &mut self.nodes[node];
         facts.running = None;
-        facts.right_since = if is_right { facts.right_since.or(Some(job)) } else { None };
-        facts.digest = Some((job, outcome.fused.digest));
-        facts.late = ended.late_in_all;
-        for publication in &ended.published {
-            facts.publish(publication, self.terms.history);
+        facts.calm_jobs = if is_calm { facts.calm_jobs + 1 } else { 0 };
+        if !outcome.sure {
+            facts.lacks();
         }
-        for publication in &ended.published {
-            if self.is_whole(node, publication.stamp) {
+        (facts.sure, facts.has_ended) = (outcome.sure, true);
+        facts.has_known |= outcome.sure;
+        facts.alarmed |= outcome.alarm;
+        facts.digest = outcome.sure.then_some((job, outcome.digest));
+        facts.late = ended.late_in_all;
+        for publication in ended.recovered.iter().chain(&ended.published) {
+            facts.publish(publication, self.terms.history);
+            if is_right {
                 let place = (publication.key, publication.stamp);
                 self.truth.entry(place).or_insert_with(|| (publication.value.clone(), node));
             }
@@ -221,15 +243,15 @@ impl Ledger {
             u64::from(all.values().any(|(_, digest)| *digest != outcome.fused.digest));
         all.insert(node, (ended.vector.clone(), outcome.fused.digest));
     }
-
-    /// Whether a node has been right in every job in which this instant could be agreed on.
-    pub(crate) fn is_whole(&self, node: usize, stamp: Time) -> bool {
-        let since = self.nodes[node].right_since;
-        since.is_some_and(|job| job == 0 || self.terms.release(job - 1) < stamp - self.terms.horizon)
-    }
 }
 
 impl NodeFacts {
+    /// It may have missed something.
+    fn lacks(&mut self) {
+        self.blurred |= self.sure;
+        (self.sure, self.digest) = (false, None);
+    }
+
     /// I5: the newest stamps stay.
     fn publish(&mut self, publication: &Publication, history: usize) {
         let (key, stamp) = (publication.key, publication.stamp);

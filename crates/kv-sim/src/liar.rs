@@ -3,7 +3,7 @@
 use crate::scenario::{KeyKind, Lie, Scenario};
 use contract::{Span, Time};
 use kv::frame::{BATCH_HEAD_BYTES, Batches, BodyHash, append_batch};
-use kv::{HEAD_BYTES, Head, KeyId, LinkKey, Node, Setup, Tuple};
+use kv::{HEAD_BYTES, Head, KeyId, LinkKey, Node, STATE_ROUND, Setup, TUPLE_HEAD_BYTES, Tuple, Tuples};
 use simulation::hash;
 
 /// What leaves.
@@ -35,6 +35,10 @@ impl Liar<'_> {
         let Some((head, body)) = split(honest) else { return vec![Utterance::of(honest.to_vec())] };
         let sealed = |head: Head, body: &[u8]| Utterance::of(self.seal(head, body));
         match lie {
+            Lie::Batches | Lie::Relays if head.round == STATE_ROUND => {
+                let head = Head { sure: true, ..head };
+                vec![sealed(head, &self.state(&head, body, random))]
+            }
             Lie::Batches => vec![sealed(head, &self.batches(&head, body, random))],
             Lie::Relays if head.round > 1 => vec![sealed(head, &self.batches(&head, body, random))],
             Lie::Relays => vec![Utterance::of(honest.to_vec())],
@@ -50,7 +54,8 @@ impl Liar<'_> {
                 vec![sealed(Head { job, ..head }, body)]
             }
             Lie::Round => {
-                let round = [0, head.round + 1, head.round.saturating_sub(1), u8::MAX][random.usize(..4)];
+                let round =
+                    [0, head.round.wrapping_add(1), head.round.saturating_sub(1), u8::MAX][random.usize(..4)];
                 vec![sealed(Head { round, ..head }, body)]
             }
             Lie::Address => vec![sealed(misaddressed(head, random), body)],
@@ -59,8 +64,8 @@ impl Liar<'_> {
             }
             Lie::Replay => self.replay(honest, random),
             Lie::Digest => {
-                let digest = [None, Some(random.u64(..)), Some(0)][random.usize(..3)];
-                vec![sealed(Head { digest, ..head }, body)]
+                let digest = [head.digest, random.u64(..), 0][random.usize(..3)];
+                vec![sealed(Head { digest, sure: random.bool(), ..head }, body)]
             }
         }
     }
@@ -101,6 +106,23 @@ impl Liar<'_> {
             let start = lied.len();
             lied.resize(start + BATCH_HEAD_BYTES + batch.len(), 0);
             append_batch(&mut lied, start, label, &batch);
+        }
+        lied
+    }
+
+    /// An answer about state in which values are others, or not there.
+    fn state(&self, head: &Head, body: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
+        let mut lied = Vec::new();
+        for tuple in Tuples::of(body) {
+            let seed = hash::number(hash::number(self.seed, tuple.stamp.0), head.job);
+            let value = match random.u8(..4) {
+                0 => continue,
+                1 => tuple.value.to_vec(),
+                _ => self.value(usize::from(tuple.key.0), tuple.stamp, &mut fastrand::Rng::with_seed(seed)),
+            };
+            let start = lied.len();
+            lied.resize(start + TUPLE_HEAD_BYTES + value.len(), 0);
+            let _: Option<usize> = Tuple { value: &value, ..tuple }.write(&mut lied[start..]);
         }
         lied
     }
@@ -183,7 +205,9 @@ fn cut(honest: &[u8], random: &mut fastrand::Rng) -> Utterance {
 
 fn misshapen(body: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = body.to_vec();
-    match random.u8(..4) {
+    // An answer about state may be empty.
+    let shape = if bytes.len() < 8 { 1 } else { random.u8(..4) };
+    match shape {
         0 => bytes.truncate(random.usize(..bytes.len())),
         1 => bytes.push(0),
         2 => bytes[random.usize(..4)] ^= 1,

@@ -56,6 +56,12 @@ pub struct Findings {
     pub crashes: u64,
     /// Processes that came back.
     pub rejoins: u64,
+    /// Answers to nodes that had missed something.
+    pub answers: u64,
+    /// Times that a node came to know what it had missed.
+    pub recovered: u64,
+    /// Jobs of which a node published nothing, since it may have agreed on something else than others.
+    pub fenced: u64,
     /// Connections that could not be read any further.
     pub broken: u64,
     /// Jobs in which a node called another one a liar.

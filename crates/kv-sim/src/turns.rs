@@ -18,11 +18,19 @@ const READS_MAX: usize = 16;
 /// Frames that are remembered, for whoever repeats them.
 const REMEMBERED: usize = 32;
 
-struct Shared(Vec<Publication>);
+#[derive(Default)]
+struct Shared {
+    published: Vec<Publication>,
+    recovered: Vec<Publication>,
+}
 
 impl Publish for Shared {
     fn publish(&mut self, key: KeyId, stamp: Time, value: &[u8]) {
-        self.0.push(Publication { key: key.0, stamp, value: value.to_vec() });
+        self.published.push(Publication { key: key.0, stamp, value: value.to_vec() });
+    }
+
+    fn recover(&mut self, key: KeyId, stamp: Time, value: &[u8]) {
+        self.recovered.push(Publication { key: key.0, stamp, value: value.to_vec() });
     }
 }
 
@@ -162,10 +170,26 @@ impl World<'_> {
     /// Sends the frame of the round that has begun to everybody.
     fn send(&mut self, at: Place) {
         for to in (0..self.scenario.nodes).filter(|to| *to != at.node) {
-            let part = self.part(at);
-            let (Some(line), Some(lane)) = (part.outgoing[to], &part.lane) else { continue };
+            let Some(lane) = &self.part(at).lane else { continue };
             let frame = lane.frame(Node::at(to));
+            self.send_frame(at, to, [&frame.head[..], frame.body].concat());
+        }
+    }
+
+    /// Answers those who have asked in this job for what they have missed.
+    fn answer(&mut self, at: Place) {
+        for to in (0..self.scenario.nodes).filter(|to| *to != at.node) {
+            let Some(lane) = &mut self.part_mut(at).lane else { continue };
+            let Some(frame) = lane.answer(Node::at(to)) else { continue };
             let honest = [&frame.head[..], frame.body].concat();
+            self.findings.answers += 1;
+            self.send_frame(at, to, honest);
+        }
+    }
+
+    fn send_frame(&mut self, at: Place, to: usize, honest: Vec<u8>) {
+        {
+            let Some(line) = self.part(at).outgoing[to] else { return };
             let job = self.job(at);
             let mut random =
                 self.random(&[7, at.lane as u64, at.node as u64, to as u64, job, u64::from(honest[16])]);
@@ -318,15 +342,27 @@ impl World<'_> {
         let vector = (0..parts.len()).map(Node::at);
         let lane = parts[at.node].lane.as_mut().expect("it has just fused");
         let vector: Vec<Vec<u8>> = vector.map(|node| lane.agreed(node).to_vec()).collect();
-        let mut shared = Shared(Vec::new());
+        let mut shared = Shared::default();
         let outcome = lane.publish(now, &mut shared);
-        let ended = Ended { outcome, vector, published: shared.0, late_in_all: lane.late_publish() };
+        let Shared { published, recovered } = shared;
+        let ended = Ended { outcome, vector, published, recovered, late_in_all: lane.late_publish() };
         watch.ended(at.node, now, &ended);
         self.hash = hash::number(hash::number(self.hash, now.0), outcome.fused.digest);
         self.tell(at, || {
             let (silent, liars) = (outcome.silent, outcome.liars);
-            format!("publishes {} values, silent {silent:?}, lying {liars:?}", outcome.published)
+            let word = if outcome.fenced {
+                ", fenced"
+            } else if outcome.sure {
+                ""
+            } else {
+                ", lacks something"
+            };
+            format!(
+                "publishes {} values, holds {}, silent {silent:?}, lying {liars:?}{word}",
+                outcome.published, outcome.held
+            )
         });
+        self.answer(at);
         let release = self.part(at).release;
         self.sleep(at, Some(release));
     }

@@ -310,6 +310,8 @@ impl<'a> World<'a> {
                 });
                 watch.ends(node, accused);
                 self.findings.skipped += lane.skipped();
+                self.findings.recovered += lane.recovered();
+                self.findings.fenced += lane.fenced();
             }
         }
     }

@@ -25,6 +25,9 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::WriteUnseen, "writes", Weather::Assumed, 100),
     (Mutant::WriteThePast, "writes", Weather::Assumed, 20),
     (Mutant::CompareNothing, "alarm", Weather::Beyond, 40),
+    (Mutant::TakeWhatComes, "agreement", Weather::Assumed, 600),
+    (Mutant::BelieveOne, "agreement", Weather::Assumed, 600),
+    (Mutant::AskNobody, "recovery", Weather::Assumed, 100),
 ];
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a configuration must keep to. All that is wrong is found at once.
 
-use crate::setup::{batch_bytes_max, batch_tuples_max, round, writers_needed};
+use crate::setup::{batch_bytes_max, batch_tuples_max, round, state_bytes_max, writers_needed};
 use crate::{Config, ConfigError, Key, Layout, Mode, NODES_MAX, NodeSet, Vote, frame};
 use contract::{Span, check_name};
 use std::collections::BTreeSet;
@@ -142,6 +142,7 @@ fn check_memory(config: &Config, found: &mut Vec<ConfigError>) {
     let bytes = tree_bytes(config);
     let batch = (frame::BATCH_HEAD_BYTES + batch_bytes_max(config)) as u128;
     let frame = u128::from(Layout::batches_per_message(n, f + 1)).saturating_mul(batch);
+    let frame = frame.max(state_bytes_max(config) as u128);
     if bytes > config.tree_bytes_max as u128 || frame > Config::FRAME_BYTES_MAX as u128 {
         found.push(ConfigError::TreeBytes { bytes, max: config.tree_bytes_max, frame });
     }
@@ -159,7 +160,8 @@ pub(crate) fn tree_bytes(config: &Config) -> u128 {
     let in_round = |round| u128::from(Layout::batches_per_message(n, round)).saturating_mul(batch);
     let received = (1..=rounds).map(|round| in_round(round).saturating_mul(n as u128 - 1));
     let slots = (0..=rounds).filter_map(|level| Layout::deepest_slots(n, level)).map(|slots| slots * 8);
-    let total = received.chain(slots).fold(batch + in_round(rounds), u128::saturating_add);
+    let states = (n as u128).saturating_mul(state_bytes_max(config) as u128);
+    let total = received.chain(slots).chain([states]).fold(batch + in_round(rounds), u128::saturating_add);
     // Places in it have 32 bits.
     if total > u128::from(u32::MAX) { u128::MAX } else { total }
 }

@@ -7,14 +7,18 @@
 //! | 6, 7 | lane |
 //! | 8 to 15 | number of the job |
 //! | 16, 17, 18 | round, sender, receiver |
-//! | 19 | 1 if there is a digest |
+//! | 19 | 1: the sender's store lacks nothing; 2: it asks for state, or answers |
 //! | 20 to 23 | length of the body |
 //! | 24 to 31 | fingerprint of the configuration |
-//! | 32 to 39 | digest of what the job before this one published |
-//! | 40 to 71 | code of authentication |
+//! | 32 to 39 | digest of the store as it was after the job before this one |
+//! | 40 to 47 | state: stamps after this time |
+//! | 48 to 51 | state: from this key on |
+//! | 52 to 55 | state: up to this key, which is not in the answer |
+//! | 56 to 87 | code of authentication |
 //!
 //! All numbers are little-endian. The body is, for each label that the sender speaks about in this round and in the order of the
-//! labels, the label (4 bytes), the length of the batch (4) and the batch.
+//! labels, the label (4 bytes), the length of the batch (4) and the batch. An answer about state has the round 255, the number of the job
+//! after which it is so, and tuples for a body, by key and stamp.
 //!
 //! The code is a keyed BLAKE3 of the head and of the BLAKE3 of the body, with the key of the two nodes. A correct node says the
 //! same to all in a round, so it hashes the body once and not for each of them. The code takes the place of a checksum: what it
@@ -22,15 +26,20 @@
 //! if it had not come.
 
 use crate::Node;
+use contract::Time;
 use std::fmt;
 
 /// The bytes before the body.
-pub const HEAD_BYTES: usize = 72;
-const SIGNED_BYTES: usize = 40;
+pub const HEAD_BYTES: usize = 88;
+const SIGNED_BYTES: usize = 56;
+const SURE: u8 = 1;
+const ASKS: u8 = 2;
 /// What begins every frame.
 pub const MAGIC: [u8; 4] = *b"VgKV";
 /// The version of frames and of what nodes conclude from them.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+/// The round of an answer about state.
+pub const STATE_ROUND: u8 = 255;
 /// What a batch takes in a body besides its tuples.
 pub const BATCH_HEAD_BYTES: usize = 8;
 
@@ -61,8 +70,23 @@ pub struct Head {
     pub body_len: u32,
     /// Which configuration the sender has.
     pub fingerprint: u64,
-    /// What the job before this one published at the sender, if it took part in it.
-    pub digest: Option<u64>,
+    /// Of the sender's store, as it was after the job before this one; in an answer, after this one.
+    pub digest: u64,
+    /// Whether that store lacks nothing that others may have.
+    pub sure: bool,
+    /// What the sender asks for in round 1; in an answer, what it answers.
+    pub ask: Option<Ask>,
+    /// In an answer: the first key that it says nothing of.
+    pub until: u32,
+}
+
+/// A part of the store that a node asks the others for: they answer with how it is after the job in which they were asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Stamps after this time.
+    pub since: Time,
+    /// From this key on.
+    pub key: u32,
 }
 
 /// A frame to be sent, without copying its body.
@@ -110,11 +134,11 @@ impl Head {
         if version != VERSION {
             return Err(HeadError::Version(version));
         }
-        let digest = match bytes[19] {
-            0 => None,
-            1 => Some(word(32)),
-            _ => return Err(HeadError::Malformed),
-        };
+        let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        if bytes[19] > SURE | ASKS {
+            return Err(HeadError::Malformed);
+        }
+        let ask = Ask { since: Time(word(40)), key: half(48) };
         Ok(Head {
             lane: u16::from_le_bytes([bytes[6], bytes[7]]),
             job: word(8),
@@ -123,7 +147,10 @@ impl Head {
             receiver: Node(bytes[18]),
             body_len: u32::from_le_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]),
             fingerprint: word(24),
-            digest,
+            digest: word(32),
+            sure: bytes[19] & SURE != 0,
+            ask: (bytes[19] & ASKS != 0).then_some(ask),
+            until: half(52),
         })
     }
 
@@ -137,10 +164,15 @@ impl Head {
         bytes[16] = self.round;
         bytes[17] = self.sender.0;
         bytes[18] = self.receiver.0;
-        bytes[19] = u8::from(self.digest.is_some());
+        bytes[19] = if self.sure { SURE } else { 0 } | if self.ask.is_some() { ASKS } else { 0 };
         bytes[20..24].copy_from_slice(&self.body_len.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.fingerprint.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.digest.unwrap_or(0).to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.digest.to_le_bytes());
+        if let Some(Ask { since, key }) = self.ask {
+            bytes[40..48].copy_from_slice(&since.0.to_le_bytes());
+            bytes[48..52].copy_from_slice(&key.to_le_bytes());
+        }
+        bytes[52..56].copy_from_slice(&self.until.to_le_bytes());
         let code = code(&bytes, body, key);
         bytes[SIGNED_BYTES..].copy_from_slice(code.as_bytes());
         bytes
@@ -233,7 +265,10 @@ mod tests {
             receiver: Node(0),
             body_len: 4,
             fingerprint: 9,
-            digest: Some(u64::MAX),
+            digest: u64::MAX,
+            sure: true,
+            ask: Some(Ask { since: Time(5), key: 7 }),
+            until: 11,
         }
     }
 
@@ -253,15 +288,15 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_version_1_stay_what_they_are() {
+    fn the_bytes_of_version_2_stay_what_they_are() {
         let sealed = head().seal(&BodyHash::of(b"body"), &LinkKey([5; 32]));
         let hex: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
-        let plain = "56674b56010002004d000000000000000103000104000000\
-                     0900000000000000ffffffffffffffff";
+        let plain = "56674b56020002004d0000000000000001030003040000000900000000000000\
+                     ffffffffffffffff0500000000000000070000000b000000";
         assert_eq!(hex[..2 * SIGNED_BYTES], *plain);
         assert_eq!(
             hex[2 * SIGNED_BYTES..],
-            *"50dea549650b951604156d8d6193db52f05b61a1cb4f7d1e1f1f6c1e0f05e848"
+            *"264a793b640d197596b6972e1fc360177a19cc66375b488c99ca18fd008fa973"
         );
     }
 

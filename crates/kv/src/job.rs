@@ -16,9 +16,12 @@
 //! algorithms* (1996), chapter 6.
 
 use crate::evidence::Heard;
-use crate::frame::{BATCH_HEAD_BYTES, Batches, BodyHash, append_batch, is_authentic};
+use crate::frame::{Ask, BATCH_HEAD_BYTES, Batches, BodyHash, STATE_ROUND, append_batch, is_authentic};
 use crate::resolve::{Counting, Vector, resolve};
-use crate::{Comparison, Dropped, Frame, HEAD_BYTES, Head, LinkKey, Node, NodeSet, PeerCounters, Setup};
+use crate::state::{Recovery, is_state};
+use crate::{
+    Comparison, Dropped, Frame, HEAD_BYTES, Head, LinkKey, Mode, Node, NodeSet, PeerCounters, Setup,
+};
 use contract::{Mutant, Time};
 use std::sync::Arc;
 
@@ -79,6 +82,8 @@ pub enum Taken {
     InTime,
     /// It is kept for a later round of this job, or for the job that has not begun yet.
     Kept,
+    /// It is an answer about state.
+    State,
 }
 
 /// The agreements of one node in one lane.
@@ -91,9 +96,19 @@ pub struct Job {
     release: Time,
     /// 0 before the job begins, `R + 1` when all rounds are over.
     round: usize,
-    /// What this node published in the job before, if it took part.
-    previous: Option<u64>,
+    /// The digest of this node's store, and whether that lacks nothing.
+    store: (u64, bool),
     comparison: Comparison,
+    /// Whose store is the same as this node's, which of those lack nothing, and who lacks nothing and has another.
+    equal: NodeSet,
+    equal_sure: NodeSet,
+    other_sure: NodeSet,
+    /// What this node asks for, and what peers ask for.
+    ask: Option<Ask>,
+    asks: Box<[Option<Ask>]>,
+    pub(crate) recovery: Recovery,
+    /// What this node agrees on may not be what others agree on.
+    fenced: bool,
     /// From whom nothing more will come in this job.
     cut: NodeSet,
     /// Whose frame has come, by round.
@@ -139,8 +154,15 @@ impl Job {
             number,
             release: Time::ZERO,
             round: 0,
-            previous: None,
+            store: (0, false),
             comparison: Comparison::default(),
+            equal: NodeSet::EMPTY,
+            equal_sure: NodeSet::EMPTY,
+            other_sure: NodeSet::EMPTY,
+            ask: None,
+            asks: vec![None; n].into(),
+            recovery: Recovery::new(&setup),
+            fenced: false,
             cut: NodeSet::EMPTY,
             heard: vec![NodeSet::EMPTY; rounds].into(),
             levels: (0..=rounds).map(slots).collect(),
@@ -155,33 +177,39 @@ impl Job {
             peers: vec![PeerCounters::default(); n].into(),
             setup,
         };
-        job.expect(number, None);
+        job.expect(number, (0, false));
         job
     }
 
-    /// Forgets the job before and waits for this one; its frames are taken from now on. `previous` is the digest of what the
-    /// job before it published here.
-    pub fn expect(&mut self, number: u64, previous: Option<u64>) {
+    /// Forgets the job before and waits for this one; its frames are taken from now on. `store` is the digest of this node's store, and whether
+    /// that lacks nothing.
+    pub fn expect(&mut self, number: u64, store: (u64, bool)) {
         self.number = number;
         self.release = self.setup.release_of(number);
         self.round = 0;
-        self.previous = previous;
+        self.store = store;
         self.comparison = Comparison::default();
+        (self.equal, self.equal_sure, self.other_sure) = Default::default();
+        self.ask = None;
+        self.asks.fill(None);
+        self.fenced = false;
         self.cut = NodeSet::EMPTY;
         self.liars = NodeSet::EMPTY;
         self.heard.fill(NodeSet::EMPTY);
         self.levels.iter_mut().for_each(|level| level.fill(Slot::NOTHING));
     }
 
-    /// Begins the job that it waits for with this node's batch, and with it round 1: send [`Job::frame`] to every peer.
+    /// Begins the job that it waits for with this node's batch, and with it round 1: send [`Job::frame`] to every peer. `ask` is what it asks
+    /// the others for.
     ///
     /// # Panics
     /// If the batch is longer than a batch may be.
-    pub fn begin(&mut self, batch: &[u8]) {
+    pub fn begin(&mut self, batch: &[u8], ask: Option<Ask>, now: Time) {
         assert!(batch.len() <= self.setup.batch_bytes_max(), "a batch of {} bytes", batch.len());
         self.arena[..batch.len()].copy_from_slice(batch);
         self.levels[0][0] = Slot::new(0, batch.len());
-        self.open(1);
+        self.ask = ask;
+        self.open(1, now);
     }
 
     /// The number of the job.
@@ -217,10 +245,43 @@ impl Job {
             receiver: to,
             body_len: self.body_len as u32,
             fingerprint: self.setup.fingerprint(),
-            digest: self.previous,
+            digest: self.store.0,
+            sure: self.store.1,
+            ask: self.ask.filter(|_| self.round == 1),
+            until: 0,
         };
         let head = head.seal(&self.body_hash, &self.links[to.index()]);
         Frame { head, body: &self.body[..self.body_len] }
+    }
+
+    /// What a peer has asked for in this job.
+    pub(crate) fn asked(&self, peer: Node) -> Option<Ask> {
+        self.asks.get(peer.index()).copied().flatten()
+    }
+
+    /// An answer to a peer: how what it asked for is after this job, as tuples up to a key.
+    pub(crate) fn answer<'a>(
+        &self,
+        to: Node,
+        job: u64,
+        ask: Ask,
+        (body, until): (&'a [u8], u32),
+        digest: u64,
+    ) -> Frame<'a> {
+        let head = Head {
+            lane: self.setup.config().lane,
+            job,
+            round: STATE_ROUND,
+            sender: self.me,
+            receiver: to,
+            body_len: body.len() as u32,
+            fingerprint: self.setup.fingerprint(),
+            digest,
+            sure: true,
+            ask: Some(ask),
+            until,
+        };
+        Frame { head: head.seal(&BodyHash::of(body), &self.links[to.index()]), body }
     }
 
     /// A whole frame that has come from a peer.
@@ -243,6 +304,9 @@ impl Job {
         }
         if head.fingerprint != self.setup.fingerprint() {
             return Err(Dropped::OtherConfiguration);
+        }
+        if head.round == STATE_ROUND {
+            return self.admit_state(from, &head, bytes);
         }
         let round = usize::from(head.round);
         if round == 0 || round > self.setup.rounds() {
@@ -273,13 +337,68 @@ impl Job {
         }
         self.check_body(round, from, body)?;
         self.keep(round, from, body);
-        if let (1, Some(theirs), Some(ours)) = (round, head.digest, self.previous) {
-            let side = if theirs == ours { &mut self.comparison.agree } else { &mut self.comparison.differ };
-            if !Mutant::CompareNothing.is_on() {
-                side.insert(from);
-            }
+        if round == 1 {
+            self.compare(from, &head);
         }
         Ok(if round == self.round { Taken::InTime } else { Taken::Kept })
+    }
+
+    /// What a frame of round 1 says besides its batch.
+    fn compare(&mut self, from: Node, head: &Head) {
+        self.asks[from.index()] = head.ask;
+        let (ours, sure) = self.store;
+        let equal = head.digest == ours;
+        if equal {
+            self.equal.insert(from);
+        }
+        if head.sure {
+            let side = if equal { &mut self.equal_sure } else { &mut self.other_sure };
+            side.insert(from);
+        }
+        if sure && head.sure && !Mutant::CompareNothing.is_on() {
+            let side = if equal { &mut self.comparison.agree } else { &mut self.comparison.differ };
+            side.insert(from);
+        }
+    }
+
+    /// An answer about state, if this node waits for it.
+    fn admit_state(&mut self, from: Node, head: &Head, bytes: &[u8]) -> Result<Taken, Dropped> {
+        let (head_bytes, body) =
+            bytes.split_first_chunk::<HEAD_BYTES>().ok_or(Dropped::Length(bytes.len()))?;
+        if head.job >= self.number {
+            return Err(Dropped::FarAhead { job: head.job });
+        }
+        if body.len() != head.body_len as usize || body.len() > self.setup.state_bytes_max() {
+            return Err(Dropped::Length(bytes.len()));
+        }
+        let key = &self.links[from.index()];
+        if !is_authentic(head_bytes, body, key) && !Mutant::IgnoreCodes.is_on() {
+            return Err(Dropped::Forged);
+        }
+        let ask = head.ask.ok_or(Dropped::Malformed)?;
+        if !head.sure || !is_state(body, ask, head.until, &self.setup) {
+            return Err(Dropped::Malformed);
+        }
+        // What is not asked for any more is nobody's fault.
+        if self.recovery.expects(head.job, head.ask) {
+            self.recovery.offer(from, body, head.until);
+        }
+        Ok(Taken::State)
+    }
+
+    /// Whether what this node agrees on may differ from what others agree on, since it was deaf, or too late where nodes only stop.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced && !Mutant::TakeWhatComes.is_on()
+    }
+
+    /// Whether others are seen to have the same store, so that this one lacks nothing.
+    pub(crate) fn is_like_others(&self) -> bool {
+        let (n, f) = (self.setup.nodes(), self.setup.faults());
+        let (sure, together) = (self.equal_sure.len(), self.equal.len() + 1);
+        match self.setup.mode() {
+            Mode::Byzantine => sure > f || together >= n - f,
+            Mode::Crash => sure > 0 || (2 * together > n && self.other_sure.is_empty()),
+        }
     }
 
     /// Whether a body has exactly the batches that its round demands.
@@ -331,17 +450,22 @@ impl Job {
             return Step::Wait { until, missing };
         }
         unheard.iter().for_each(|peer| self.peers[peer.index()].silent += 1);
+        let deaf = unheard.len() > self.setup.faults();
+        self.fenced |= deaf && self.setup.mode() == Mode::Byzantine;
         if round == self.setup.rounds() {
             self.round = round + 1;
             return Step::Over;
         }
-        self.open(round + 1);
+        self.open(round + 1, now);
         Step::Send
     }
 
     /// Repeats to itself what this node has heard, and makes the frame that says it to the others.
-    fn open(&mut self, round: usize) {
+    fn open(&mut self, round: usize, now: Time) {
         self.round = round;
+        let (end, link) = (self.release + self.setup.round() * round as u64, self.setup.config().link);
+        let late = now + (link.round_min() - link.send) > end;
+        self.fenced |= late && self.setup.mode() == Mode::Crash;
         let layout = self.setup.layout();
         let (above, below) = self.levels.split_at_mut(round);
         self.body_len = 0;

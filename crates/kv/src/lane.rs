@@ -1,5 +1,7 @@
 //! One node's part in one lane: what tasks write and read, and the jobs in between.
 
+use crate::frame::Ask;
+use crate::state::{Gap, write_state};
 use crate::{
     Comparison, Dropped, Frame, Fuse, Fused, Inserted, Job, KeyId, LinkKey, Node, NodeSet, PeerCounters,
     Publish, Published, ReadError, Setup, Step, Taken, Tuple, Unpublished, Value,
@@ -10,8 +12,10 @@ use std::sync::Arc;
 /// How a node comes into its lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// All begin together with an empty store.
+    /// All begin together with an empty store. That is so once enough others are seen to have an empty one too.
     Founding,
+    /// The same, and an operator says so, whoever is there.
+    Founded,
     /// The others may have been running: what it writes before it has read would contradict them.
     Rejoining,
 }
@@ -56,9 +60,9 @@ pub enum WriteError {
     /// As many tuples as a job may carry wait already (I1).
     #[error("{0} tuples wait for the next job, as many as `batch_tuples_max` allows")]
     Full(usize),
-    /// The node has rejoined and has not seen this key's state yet (A6).
+    /// The node has come to others that were running, or to none, and does not know this key's state yet (A6).
     #[error(
-        "this node has rejoined and nothing has been published under this key since: write when it can be read"
+        "this node does not know what the others have agreed on, and nothing has been published under this key since: write when it can be read"
     )]
     Rejoining,
 }
@@ -101,6 +105,14 @@ pub struct Outcome {
     pub late: u32,
     /// Values that were not new, or older than the whole history.
     pub ignored: u32,
+    /// Values that nobody reads before this node knows what it has missed.
+    pub held: u32,
+    /// What this node agreed on may not be what others agreed on, so it published nothing and counts the job as missed.
+    pub fenced: bool,
+    /// Whether the store lacks nothing that others may have.
+    pub sure: bool,
+    /// The digest of the store, after this job.
+    pub digest: u64,
     /// Who was silent in a round.
     pub silent: NodeSet,
     /// Who has certainly lied.
@@ -121,10 +133,22 @@ pub struct Lane {
     job: Job,
     fuse: Fuse,
     fused: Option<Fused>,
+    /// What it may lack.
+    gap: Option<Gap>,
+    /// How it came, whether a job has ended since, and whether it has lacked nothing since.
+    standing: Standing,
+    has_ended: bool,
+    has_known: bool,
     /// Until when a key must have been published before this node writes it.
     cautious_until: Time,
+    /// The job that was published last, for which answers about state are made, and room for one.
+    answers_for: u64,
+    asks: Box<[Option<Ask>]>,
+    answer: Box<[u8]>,
     late_publish: u64,
     skipped: u64,
+    fenced: u64,
+    recovered: u64,
 }
 
 impl Lane {
@@ -142,23 +166,70 @@ impl Lane {
             job: Job::new(setup.clone(), me, links, job),
             fuse: Fuse::new(setup.clone()),
             fused: None,
+            gap: None,
+            standing,
+            has_ended: false,
+            has_known: false,
             cautious_until: Time::ZERO,
+            answers_for: 0,
+            asks: vec![None; setup.nodes()].into(),
+            answer: vec![0; setup.state_bytes_max()].into(),
             late_publish: 0,
             skipped: 0,
+            fenced: 0,
+            recovered: 0,
             setup,
         };
-        if standing == Standing::Rejoining {
-            lane.rejoin(first);
+        let release = lane.job.release();
+        match standing {
+            Standing::Founded => {}
+            Standing::Founding => lane.lack(Time::ZERO, release),
+            Standing::Rejoining => {
+                lane.rejoin(release);
+                lane.cautious_until = first + lane.setup.horizon();
+            }
         }
+        lane.expect(job);
         lane
     }
 
-    /// A6: forgets the store, since this node has been away for so long that it may be out of date. Until a key has been
-    /// published again, or for the length of the horizon if nobody writes it, this node does not write it.
+    /// A6: forgets the store, since this node has been away for so long that it may be out of date. Until it knows what the others have, or a key
+    /// has been published again, or for the length of the horizon, this node does not write the key.
     pub fn rejoin(&mut self, now: Time) {
         self.unpublished.clear();
         self.published.clear();
+        (self.standing, self.has_known) = (Standing::Rejoining, false);
+        self.lack(Time::ZERO, now);
         self.cautious_until = now + self.setup.horizon();
+    }
+
+    /// What was agreed on after `since`, in jobs released up to `last`, may be missing here.
+    fn lack(&mut self, since: Time, last: Time) {
+        let until = last + self.setup.horizon();
+        let before = self.gap.unwrap_or(Gap { since, until });
+        self.gap = Some(Gap { since: before.since.min(since), until: before.until.max(until) });
+        self.job.recovery.restart();
+    }
+
+    /// The jobs from `first` to `last` were missed.
+    fn miss(&mut self, first: u64, last: u64) {
+        self.lack(self.setup.release_of(first), self.setup.release_of(last));
+    }
+
+    /// Whether the store lacks nothing that others may have.
+    pub fn is_sure(&self) -> bool {
+        self.gap.is_none()
+    }
+
+    /// Until when this node, which has come to others or to nobody, writes only keys that it can read, unless it knows before what there is.
+    pub fn cautious_until(&self) -> Time {
+        match self.standing {
+            _ if self.has_known || Mutant::WriteUnseen.is_on() => Time::ZERO,
+            Standing::Rejoining => self.cautious_until,
+            // Before the first job all are alike.
+            Standing::Founding if self.has_ended => Time::NEVER,
+            Standing::Founding | Standing::Founded => Time::ZERO,
+        }
     }
 
     /// The configuration and what follows from it.
@@ -192,8 +263,7 @@ impl Lane {
             return Err(WriteError::NotANumber);
         }
         let alone = terms.writers == [self.me].into_iter().collect();
-        let cautious = now < self.cautious_until && !Mutant::WriteUnseen.is_on();
-        if cautious && self.published.is_empty(key) && !alone {
+        if now < self.cautious_until() && self.published.is_empty(key) && !alone {
             return Err(WriteError::Rejoining);
         }
         let written = self.unpublished.push(&Tuple { key, stamp: publishing, value });
@@ -210,7 +280,10 @@ impl Lane {
 
     /// I2: the newest value of the key that is at least as new as `freshness` and whose instant has come.
     pub fn read(&self, key: KeyId, freshness: Time, now: Time) -> Result<Value<'_>, ReadError> {
-        self.published.read(key, freshness, now)
+        self.published.read(key, freshness, now).map_err(|error| match error {
+            ReadError::Nothing | ReadError::Stale(_) if self.gap.is_some() => ReadError::Unknown,
+            error => error,
+        })
     }
 
     /// A1, 1: begins the job of this release with what tasks have written: send [`Lane::frame`] to every peer, and call
@@ -226,23 +299,28 @@ impl Lane {
         }
         // Jobs whose release nobody has begun, and one that has not come to its end.
         self.skipped += number - self.job.number();
+        if number > self.job.number() {
+            self.miss(self.job.number(), number - 1);
+        }
         let (late, limit) = (now.since(release), Span(self.setup.period().0 / 4));
         if late >= limit {
             self.skipped += 1;
             self.unpublished.clear();
-            self.expect(number.saturating_add(1), None);
+            self.miss(number, number);
+            self.expect(number.saturating_add(1));
             return Err(BeginError::Missed { late, limit });
         }
         if number != self.job.number() {
-            self.expect(number, None);
+            self.expect(number);
         }
-        self.job.begin(self.unpublished.drain());
+        let ask = self.gap.and_then(|gap| self.job.recovery.ask(number, gap));
+        self.job.begin(self.unpublished.drain(), ask, now);
         Ok(())
     }
 
-    fn expect(&mut self, number: u64, digest: Option<u64>) {
+    fn expect(&mut self, number: u64) {
         self.fused = None;
-        self.job.expect(number, digest);
+        self.job.expect(number, (self.published.digest(), self.gap.is_none()));
     }
 
     /// The frame of this round for a peer.
@@ -294,30 +372,76 @@ impl Lane {
     /// If nothing has been fused.
     pub fn publish(&mut self, now: Time, others: &mut impl Publish) -> Outcome {
         let fused = self.fused.expect("`fuse` comes before `publish`");
-        let comparison = self.job.comparison();
+        let (number, comparison) = (self.job.number(), self.job.comparison());
         let mut outcome = Outcome {
-            job: self.job.number(),
+            job: number,
             fused,
             published: 0,
             late: 0,
             ignored: 0,
+            held: 0,
+            fenced: self.job.is_fenced(),
+            sure: false,
+            digest: 0,
             silent: self.job.silent(),
             liars: self.job.liars(),
             comparison,
-            alarm: comparison.is_alarming(self.setup.faults()),
+            alarm: comparison.is_alarming(&self.setup),
         };
+        self.recover(number, others);
+        if outcome.alarm {
+            // Nobody shall believe what cannot be trusted.
+            self.lack(Time::ZERO, self.job.release());
+        }
+        if outcome.fenced {
+            self.fenced += 1;
+            self.miss(number, number);
+        } else {
+            self.publish_fused(now, &mut outcome, others);
+        }
+        (outcome.sure, outcome.digest) = (self.gap.is_none(), self.published.digest());
+        self.has_known |= outcome.sure;
+        self.late_publish += u64::from(outcome.late);
+        (self.has_ended, self.answers_for) = (true, number);
+        for peer in NodeSet::all(self.setup.nodes()).iter() {
+            self.asks[peer.index()] = self.job.asked(peer).filter(|_| outcome.sure);
+        }
+        self.expect(number.saturating_add(1));
+        outcome
+    }
+
+    /// Takes what others say that this node has missed, or sees that it has missed nothing.
+    fn recover(&mut self, number: u64, others: &mut impl Publish) {
+        let Some(_) = self.gap else { return };
+        if self.job.is_like_others() || self.job.recovery.adopt(number, &self.setup, &mut self.published) {
+            self.gap = None;
+            self.recovered += 1;
+            self.job.recovery.restart();
+            self.published.release_held(|key, stamp, value| others.recover(key, stamp, value));
+        }
+    }
+
+    fn publish_fused(&mut self, now: Time, outcome: &mut Outcome, others: &mut impl Publish) {
         for Tuple { key, stamp, value } in self.fuse.values() {
-            if self.published.insert(key, stamp, value) == Inserted::New {
-                others.publish(key, stamp, value);
-                outcome.published += 1;
-                outcome.late += u32::from(stamp <= now && !Mutant::CountNothingLate.is_on());
-            } else {
-                outcome.ignored += 1;
+            let held = self.gap.is_some_and(|gap| stamp <= gap.until) && !Mutant::TakeWhatComes.is_on();
+            match self.published.insert_as(key, stamp, value, held) {
+                Inserted::New if held => outcome.held += 1,
+                Inserted::New => {
+                    others.publish(key, stamp, value);
+                    outcome.published += 1;
+                    outcome.late += u32::from(stamp <= now && !Mutant::CountNothingLate.is_on());
+                }
+                Inserted::Repeated | Inserted::TooOld => outcome.ignored += 1,
             }
         }
-        self.late_publish += u64::from(outcome.late);
-        self.expect(outcome.job.saturating_add(1), Some(fused.digest));
-        outcome
+    }
+
+    /// What a peer asked for in the job that was published last: send it, after that job. `None`: nothing, or this node does not know.
+    pub fn answer(&mut self, to: Node) -> Option<Frame<'_>> {
+        let ask = self.asks.get_mut(to.index())?.take()?;
+        let (len, until) = write_state(&self.published, self.setup.keys(), ask, &mut self.answer);
+        let said = (&self.answer[..len], until);
+        (until > ask.key).then(|| self.job.answer(to, self.answers_for, ask, said, self.published.digest()))
     }
 
     /// The batch of each node that was agreed on; of use between [`Lane::fuse`] and [`Lane::publish`].
@@ -338,6 +462,16 @@ impl Lane {
     /// What a peer has done since the lane began.
     pub fn counters(&self, peer: Node) -> PeerCounters {
         self.job.counters(peer)
+    }
+
+    /// Jobs of which this node published nothing, since it may have agreed on something else than the others.
+    pub fn fenced(&self) -> u64 {
+        self.fenced
+    }
+
+    /// How often it has come to know what it had missed.
+    pub fn recovered(&self) -> u64 {
+        self.recovered
     }
 
     /// How many tuples wait for the next job.

@@ -7,6 +7,9 @@ use contract::{Mutant, Span, Time};
 ///
 /// A value does not move once it is there: an order of one byte for each place says which is the oldest. And it does not
 /// change: what is published first under a key and stamp stands, so that nobody reads two values for one instant.
+///
+/// A value is *held* while it is not sure that nobody published another one first: nobody reads it. The digest is a sum over all values, so that
+/// it costs as much as what changes.
 #[derive(Debug)]
 pub struct Published {
     history: usize,
@@ -19,6 +22,9 @@ pub struct Published {
     stamps: Box<[Time]>,
     value_lens: Box<[u16]>,
     values: Box<[u8]>,
+    held: Box<[bool]>,
+    held_count: usize,
+    digest: u64,
 }
 
 /// What `read` gives.
@@ -46,6 +52,11 @@ pub enum ReadError {
     /// What is visible is too old.
     #[error("the newest value is {0} older than the freshness asked for")]
     Stale(Span),
+    /// There may be something that others read, and this node has missed it.
+    #[error(
+        "this node has missed a job and does not know yet what was agreed on: read again, or on another node"
+    )]
+    Unknown,
 }
 
 /// What became of a value that was to be published.
@@ -63,6 +74,11 @@ pub enum Inserted {
 pub trait Publish {
     /// A value that is new. The stamp may lie ahead: readers see it from then on.
     fn publish(&mut self, key: KeyId, stamp: Time, value: &[u8]);
+
+    /// A value that was agreed on in a job that this node missed, or was held back since it had.
+    fn recover(&mut self, key: KeyId, stamp: Time, value: &[u8]) {
+        self.publish(key, stamp, value);
+    }
 }
 
 impl Publish for () {
@@ -84,6 +100,9 @@ impl Published {
             stamps: vec![Time::ZERO; places].into(),
             value_lens: vec![0; places].into(),
             values: vec![0; places * setup.value_bytes_max()].into(),
+            held: vec![false; places].into(),
+            held_count: 0,
+            digest: 0,
         }
     }
 
@@ -96,30 +115,106 @@ impl Published {
             return Err(ReadError::FreshnessInFuture(freshness.since(now)));
         }
         let visible = if Mutant::ShowEarly.is_on() { now + Span::millis(1) } else { now };
-        let newest =
-            self.places(key).rev().find(|&place| self.stamps[place] <= visible).ok_or(ReadError::Nothing)?;
+        let newest = self.places(key).rev().find(|&place| self.stamps[place] <= visible && !self.held[place]);
+        let newest = newest.ok_or(ReadError::Nothing)?;
         let stamp = self.stamps[newest];
         if stamp < freshness && !Mutant::ReadStale.is_on() {
             return Err(ReadError::Stale(freshness.since(stamp)));
         }
-        let at = newest * self.value_bytes_max;
-        Ok(Value { stamp, bytes: &self.values[at..at + usize::from(self.value_lens[newest])] })
+        Ok(Value { stamp, bytes: self.value(newest) })
     }
 
-    /// Whether anything has been published under the key, be it visible yet or not.
+    fn value(&self, place: usize) -> &[u8] {
+        let at = place * self.value_bytes_max;
+        &self.values[at..at + usize::from(self.value_lens[place])]
+    }
+
+    /// Whether nothing that may be read has been published under the key, be it visible yet or not.
     pub fn is_empty(&self, key: KeyId) -> bool {
-        self.lens[usize::from(key.0)] == 0
+        self.places(key).all(|place| self.held[place])
+    }
+
+    /// A number that is the same wherever all values are, held ones too.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Values of a key with stamps after this, in ascending order.
+    pub(crate) fn since(&self, key: KeyId, since: Time) -> impl Iterator<Item = (Time, &[u8])> {
+        let places = self.places(key).filter(move |&place| self.stamps[place] > since);
+        places.map(|place| (self.stamps[place], self.value(place)))
     }
 
     /// Publishes a value that fits.
     pub fn insert(&mut self, key: KeyId, stamp: Time, value: &[u8]) -> Inserted {
+        self.insert_as(key, stamp, value, false)
+    }
+
+    /// Forgets what is held under a key with stamps after this.
+    pub(crate) fn drop_held(&mut self, key: KeyId, since: Time) {
+        let row = usize::from(key.0) * self.history;
+        let mut at = 0;
+        while at < usize::from(self.lens[usize::from(key.0)]) {
+            let place = row + usize::from(self.order[row + at]);
+            if self.held[place] && self.stamps[place] > since {
+                self.take_out(key, at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// The value at this place of the order goes; the last place moves into its own.
+    fn take_out(&mut self, key: KeyId, at: usize) {
+        let row = usize::from(key.0) * self.history;
+        let len = usize::from(self.lens[usize::from(key.0)]);
+        let place = usize::from(self.order[row + at]);
+        self.forget(row + place);
+        self.order.copy_within(row + at + 1..row + len, row + at);
+        let last = len - 1;
+        self.lens[usize::from(key.0)] = last as u8;
+        if place == last {
+            return;
+        }
+        if let Some(moved) = self.order[row..row + last].iter_mut().find(|other| usize::from(**other) == last)
+        {
+            *moved = place as u8;
+        }
+        let (from, to) = (row + last, row + place);
+        (self.stamps[to], self.value_lens[to], self.held[to]) =
+            (self.stamps[from], self.value_lens[from], self.held[from]);
+        self.held[from] = false;
+        let bytes = self.value_bytes_max;
+        self.values.copy_within(from * bytes..(from + 1) * bytes, to * bytes);
+    }
+
+    /// Everything that is held may be read from now on.
+    pub(crate) fn release_held(&mut self, mut readable: impl FnMut(KeyId, Time, &[u8])) {
+        for key in (0..self.keys).map(|key| KeyId(key as u16)) {
+            if self.held_count == 0 {
+                return;
+            }
+            let row = usize::from(key.0) * self.history;
+            for at in 0..usize::from(self.lens[usize::from(key.0)]) {
+                let place = row + usize::from(self.order[row + at]);
+                if std::mem::take(&mut self.held[place]) {
+                    self.held_count -= 1;
+                    readable(key, self.stamps[place], self.value(place));
+                }
+            }
+        }
+    }
+
+    /// The same for a value of which it may not be sure that it is the first.
+    pub(crate) fn insert_as(&mut self, key: KeyId, stamp: Time, value: &[u8], held: bool) -> Inserted {
         let (row, len) = (usize::from(key.0) * self.history, usize::from(self.lens[usize::from(key.0)]));
         let newer = self.places(key).rev().take_while(|&place| self.stamps[place] > stamp).count();
         let mut at = len - newer;
         if at > 0 && self.stamps[row + usize::from(self.order[row + at - 1])] == stamp {
             if Mutant::Overwrite.is_on() {
                 let place = row + usize::from(self.order[row + at - 1]);
-                return self.put(place, stamp, value);
+                self.forget(place);
+                return self.put(key, place, stamp, value, held);
             }
             return Inserted::Repeated;
         }
@@ -129,20 +224,32 @@ impl Published {
             len as u8
         } else if at == len && Mutant::DropNewest.is_on() {
             at -= 1;
+            self.forget(row + usize::from(self.order[row + at]));
             self.order[row + at]
         } else if at == 0 {
             return Inserted::TooOld;
         } else {
             let oldest = self.order[row];
+            self.forget(row + usize::from(oldest));
             at -= 1;
             self.order.copy_within(row + 1..row + 1 + at, row);
             oldest
         };
         self.order[row + at] = place;
-        self.put(row + usize::from(place), stamp, value)
+        self.put(key, row + usize::from(place), stamp, value, held)
     }
 
-    fn put(&mut self, place: usize, stamp: Time, value: &[u8]) -> Inserted {
+    /// What is at a place counts no longer.
+    fn forget(&mut self, place: usize) {
+        let key = KeyId((place / self.history) as u16);
+        self.digest = self.digest.wrapping_sub(entry_hash(key, self.stamps[place], self.value(place)));
+        self.held_count -= usize::from(std::mem::take(&mut self.held[place]));
+    }
+
+    fn put(&mut self, key: KeyId, place: usize, stamp: Time, value: &[u8], held: bool) -> Inserted {
+        self.digest = self.digest.wrapping_add(entry_hash(key, stamp, value));
+        self.held[place] = held;
+        self.held_count += usize::from(held);
         self.stamps[place] = stamp;
         self.value_lens[place] = value.len() as u16;
         let at = place * self.value_bytes_max;
@@ -153,6 +260,8 @@ impl Published {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.lens.fill(0);
+        self.held.fill(false);
+        (self.held_count, self.digest) = (0, 0);
     }
 
     /// The places of a key, oldest stamp first.
@@ -161,6 +270,12 @@ impl Published {
         let row = key * self.history;
         self.order[row..row + usize::from(self.lens[key])].iter().map(move |&place| row + usize::from(place))
     }
+}
+
+fn entry_hash(key: KeyId, stamp: Time, value: &[u8]) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&key.0.to_le_bytes()).update(&stamp.0.to_le_bytes()).update(value);
+    crate::digest::first_word(&hasher.finalize())
 }
 
 #[cfg(test)]

@@ -165,7 +165,12 @@ impl Setup {
     /// The longest frame.
     pub fn frame_bytes_max(&self) -> usize {
         // Messages never become shorter from one round to the next.
-        HEAD_BYTES + self.body_bytes_max(self.rounds())
+        HEAD_BYTES + self.body_bytes_max(self.rounds()).max(self.state_bytes_max())
+    }
+
+    /// The longest answer about state.
+    pub fn state_bytes_max(&self) -> usize {
+        state_bytes_max(&self.config)
     }
 
     fn body_bytes(&self, round: usize, batch: usize) -> usize {
@@ -261,6 +266,15 @@ pub(crate) fn batch_tuples_max(config: &Config) -> usize {
 /// `NT` tuples with the longest values.
 pub(crate) fn batch_bytes_max(config: &Config) -> usize {
     batch_tuples_max(config).saturating_mul(TUPLE_HEAD_BYTES.saturating_add(config.value_bytes_max))
+}
+
+/// An answer about state has so much at most, unless a single key needs more.
+const STATE_BYTES_TARGET: usize = 64 << 10;
+
+/// The longest answer about state: one key with all its stamps at least.
+pub(crate) fn state_bytes_max(config: &Config) -> usize {
+    let key = config.history.saturating_mul(TUPLE_HEAD_BYTES.saturating_add(config.value_bytes_max));
+    key.max(STATE_BYTES_TARGET.min(key.saturating_mul(config.keys.len())))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ fn lie(random: &mut fastrand::Rng, setup: &Setup, from: usize, to: usize, honest
         len = append_batch(&mut body, len, *label, batch);
     }
     head.body_len = body.len() as u32;
-    head.digest = [None, Some(random.u64(..)), head.digest][random.usize(..3)];
+    (head.digest, head.sure) = ([random.u64(..), head.digest][random.usize(..2)], random.bool());
     [&head.seal(&BodyHash::of(&body), &key(from, to))[..], &body].concat()
 }
 

@@ -94,6 +94,8 @@ pub(crate) struct Device {
     timer: Time,
     heard: Time,
     said: Time,
+    /// It asks again at this time at the earliest.
+    asks_at: Time,
     /// The session that was there before is of no use to it: it has just started.
     is_new: bool,
     greetings: u64,
@@ -138,6 +140,7 @@ impl Device {
             timer: now,
             heard: now,
             said: now,
+            asks_at: now,
             is_new: true,
             greetings: 0,
             next_id: 0,
@@ -357,7 +360,8 @@ impl Device {
     }
 
     fn set_timer(&mut self) {
-        self.timer = (self.said + KEEP_ALIVE).min(self.heard + KEEP_ALIVE * 2);
+        let asked = self.asks_at.max(self.heard + KEEP_ALIVE);
+        self.timer = (self.said + KEEP_ALIVE).min(asked).min(self.heard + KEEP_ALIVE * 2);
     }
 }
 
@@ -417,8 +421,11 @@ impl Node for Device {
             Phase::Greeting => self.give_up(now, net),
             Phase::Open if now >= self.heard + KEEP_ALIVE * 2 => self.give_up(now, net),
             Phase::Open => {
-                if now >= self.said + KEEP_ALIVE {
+                // Who publishes and is sent nothing hears nothing unless it asks.
+                let unheard = now >= self.heard + KEEP_ALIVE && now >= self.asks_at;
+                if now >= self.said + KEEP_ALIVE || unheard {
                     self.write(now, &PINGREQ, net);
+                    self.asks_at = now + KEEP_ALIVE;
                 }
                 self.set_timer();
             }

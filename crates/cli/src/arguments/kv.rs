@@ -28,6 +28,9 @@ pub enum KvCommand {
         /// Run although links have no secret keys and nodes are reached beyond this host.
         #[arg(long)]
         insecure: bool,
+        /// Begin with an empty store whoever is there: nothing that was agreed on before counts.
+        #[arg(long)]
+        found: bool,
         /// Lie from SIGUSR1 on, for demonstrations.
         #[arg(long, hide = true)]
         may_lie: bool,

@@ -56,7 +56,7 @@ pub type Seats = Arc<Mutex<Rings>>;
 impl Node1 {
     pub fn new(setup: &Arc<Setup>, first: Time) -> Node1 {
         let links = vec![LinkKey([0; 32]); setup.nodes()];
-        let lane = Lane::new(setup.clone(), Node(0), &links, Standing::Founding, first);
+        let lane = Lane::new(setup.clone(), Node(0), &links, Standing::Founded, first);
         let writer = StoreWriter::create(setup, Node(0)).unwrap();
         let release = setup.release_after(first - Span(1));
         writer.set_counts_from(release);

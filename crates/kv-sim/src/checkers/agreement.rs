@@ -1,8 +1,7 @@
 //! K1: for each key and publishing time, all correct nodes publish the same value or none.
 //!
-//! What is compared is the vector of each job, a hash of what was made of it, and the values under each key and instant, among
-//! nodes that were right in every job in which the instant could be agreed on. A node that has been away knows nothing of what
-//! was published meanwhile for instants to come, so it may take a second proposal for one of those.
+//! What is compared is the vector of each job, a hash of what was made of it, and every value under each key and instant that a node which is
+//! right now gives to its readers, whatever it has missed before.
 
 use super::Ended;
 use crate::ledger::Ledger;
@@ -24,7 +23,10 @@ pub(super) fn ended(ledger: &Ledger, node: usize, job: u64, ended: &Ended) -> Re
             return Err(format!("in job {job}, node {other} has made something else of the same batches"));
         }
     }
-    for one in ended.published.iter().filter(|one| ledger.is_whole(node, one.stamp)) {
+    if ended.outcome.fenced {
+        return Err(format!("in job {job}, this node is right and publishes nothing"));
+    }
+    for one in ended.published.iter().chain(&ended.recovered) {
         if let Some((value, other)) = ledger.truth.get(&(one.key, one.stamp))
             && *value != one.value
         {

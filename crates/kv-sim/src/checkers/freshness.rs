@@ -1,6 +1,6 @@
 //! I2: a read gives the newest value with `t_min ≤ t ≤ now`, or says why there is none; held against a plain table.
 
-use crate::ledger::{Ledger, Read};
+use crate::ledger::{Ledger, NodeFacts, Read};
 use kv::ReadError;
 
 pub(super) const NAME: &str = "freshness";
@@ -15,7 +15,11 @@ pub(super) fn read(ledger: &Ledger, node: usize, read: &Read) -> Result<(), Stri
     if freshness > now {
         return expect(matches!(result, Err(ReadError::FreshnessInFuture(_))), read, "that is in the future");
     }
-    let stamps = ledger.nodes[node].store.get(key);
+    let facts = &ledger.nodes[node];
+    if !facts.sure || facts.blurred {
+        return blurred(facts, read);
+    }
+    let stamps = facts.store.get(key);
     let newest = stamps.and_then(|stamps| stamps.range(..=*now).next_back());
     match (newest, result) {
         (None, Err(ReadError::Nothing)) => Ok(()),
@@ -25,6 +29,19 @@ pub(super) fn read(ledger: &Ledger, node: usize, read: &Read) -> Result<(), Stri
         (Some((stamp, _)), Err(ReadError::Stale(_))) => expect(stamp < freshness, read, "there is one"),
         (Some((stamp, _)), _) => expect(false, read, &format!("the newest is of {}", stamp.0)),
         (None, _) => expect(false, read, "there is none"),
+    }
+}
+
+/// Of a node that lacks something, or has: what it holds back may have taken the place of what is older.
+fn blurred(facts: &NodeFacts, read: &Read) -> Result<(), String> {
+    match &read.result {
+        Ok((stamp, value)) => {
+            let is_given = facts.seen.get(&(read.key, *stamp)) == Some(value);
+            expect(is_given && *stamp >= read.freshness, read, "that was not given to readers")
+        }
+        Err(ReadError::Unknown) => expect(!facts.sure, read, "it lacks nothing"),
+        Err(ReadError::Nothing | ReadError::Stale(_)) => expect(facts.sure, read, "it lacks something"),
+        Err(_) => expect(false, read, "there is such a key, and it is asked for what has come"),
     }
 }
 

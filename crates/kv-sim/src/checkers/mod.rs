@@ -8,6 +8,7 @@ mod evidence;
 mod freshness;
 mod history;
 mod instants;
+mod recovery;
 mod single;
 mod termination;
 mod validity;
@@ -53,6 +54,7 @@ pub const CHECKERS: &[(&str, &str)] = &[
     (evidence::NAME, evidence::STATEMENT),
     (writes::NAME, writes::STATEMENT),
     (alarm::NAME, alarm::STATEMENT),
+    (recovery::NAME, recovery::STATEMENT),
 ];
 
 /// A value that has been published.
@@ -68,8 +70,9 @@ pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
     /// What was agreed on, by node.
     pub(crate) vector: Vec<Vec<u8>>,
-    /// What the lane gave to others.
+    /// What the lane gave to others, of this job, and of those before.
     pub(crate) published: Vec<Publication>,
+    pub(crate) recovered: Vec<Publication>,
     /// How many values the lane counts as late since it began.
     pub(crate) late_in_all: u64,
 }
@@ -154,6 +157,7 @@ impl Watch {
             (validity::NAME, validity::ended(ledger, node, job, ended)),
             (votes::NAME, votes::ended(ledger, node, ended)),
             (alarm::NAME, alarm::ended(ledger, node, job, ended)),
+            (recovery::NAME, recovery::ended(ledger, node, job, ended)),
             (evidence::NAME, evidence::ended(ledger, node, job, ended)),
         ];
         for (name, result) in checks {

@@ -1,6 +1,6 @@
 //! K4: a key and publishing time never have two values on one node, whatever others do.
 
-use super::Ended;
+use super::{Ended, Publication};
 use crate::ledger::{Ledger, Read};
 
 pub(super) const NAME: &str = "single";
@@ -8,9 +8,9 @@ pub(super) const STATEMENT: &str = "a key and instant never have two values on o
 
 pub(super) fn published(ledger: &Ledger, node: usize, ended: &Ended) -> Result<(), String> {
     let seen = &ledger.nodes[node].seen;
-    for (at, one) in ended.published.iter().enumerate() {
-        let again =
-            ended.published[..at].iter().any(|other| (other.key, other.stamp) == (one.key, one.stamp));
+    let given: Vec<&Publication> = ended.recovered.iter().chain(&ended.published).collect();
+    for (at, one) in given.iter().enumerate() {
+        let again = given[..at].iter().any(|other| (other.key, other.stamp) == (one.key, one.stamp));
         if again || seen.get(&(one.key, one.stamp)).is_some_and(|value| *value != one.value) {
             return Err(format!("key {} has a second value for the instant {}", one.key, one.stamp.0));
         }

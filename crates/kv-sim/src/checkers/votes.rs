@@ -16,6 +16,10 @@ type Proposals<'a> = BTreeMap<(u16, Time), BTreeMap<usize, &'a [u8]>>;
 pub(super) fn ended(ledger: &Ledger, node: usize, ended: &Ended) -> Result<(), String> {
     let (terms, facts) = (&ledger.terms, &ledger.nodes[node]);
     let Some(release) = facts.running else { return Ok(()) };
+    // What it holds back is not given to anybody.
+    if !ended.outcome.sure || !facts.sure || facts.blurred {
+        return Ok(());
+    }
     let mut proposals = Proposals::new();
     for (source, batch) in ended.vector.iter().enumerate() {
         collect(terms, release, source, batch, &mut proposals);

@@ -1,7 +1,7 @@
 //! I1 and A6: what is accepted can still be agreed on before its instant, belongs to the node, and fits; a node that has rejoined
 //! writes nothing that it has not seen. What is refused is refused for a reason.
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, NodeFacts};
 use crate::part::Write;
 use crate::scenario::{KeyKind, Scenario};
 use contract::Time;
@@ -19,7 +19,7 @@ fn reason(ledger: &Ledger, node: usize, now: Time, write: &Write) -> Option<&'st
         || <[u8; 8]>::try_from(&write.value[..]).is_ok_and(|value| f64::from_le_bytes(value).is_finite());
     let alone: NodeSet = [Node::at(node)].into_iter().collect();
     let is_empty = facts.store.get(&write.key.0).is_none_or(|stamps| stamps.is_empty());
-    let is_cautious = facts.cautious_until.is_some_and(|until| now < until);
+    let is_cautious = is_cautious(facts, now);
     let reasons = [
         (!writers.contains(Node::at(node)), "not a writer"),
         (write.publishing <= now, "past"),
@@ -29,6 +29,11 @@ fn reason(ledger: &Ledger, node: usize, now: Time, write: &Write) -> Option<&'st
         (facts.stamps.len() >= terms.tuples_max, "full"),
     ];
     reasons.into_iter().find(|(applies, _)| *applies).map(|(_, reason)| reason)
+}
+
+/// Whether a node that has come does not know yet what there is.
+fn is_cautious(facts: &NodeFacts, now: Time) -> bool {
+    !facts.has_known && facts.cautious_until.map_or(facts.has_ended, |until| now < until)
 }
 
 pub(super) fn wrote(
@@ -54,6 +59,8 @@ pub(super) fn wrote(
             Ok(()) | Err(WriteError::PublishingTimeTooSoon(_) | WriteError::PublishingTimeTooFar { .. }),
             None,
         ) => Ok(()),
+        // What it holds back may have taken the place of what it had given.
+        (Err(WriteError::Rejoining), None) if is_cautious(&ledger.nodes[node], now) => Ok(()),
         (Err(error), None) => Err(format!("{} was refused without a reason: {error}", what())),
         (Err(_), Some(_)) => Ok(()),
     }

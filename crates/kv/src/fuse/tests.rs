@@ -161,7 +161,7 @@ fn what_jobs_of_one_node_agree_on_is_what_it_wrote() {
     let number = setup.job_at(RELEASE).unwrap();
     let mut job = Job::new(setup.clone(), Node(0), &[LinkKey([0; 32])], number);
     assert_eq!(job.step(RELEASE), Step::Idle);
-    job.begin(&batch(&[(0, IN_TIME, b"alone")]));
+    job.begin(&batch(&[(0, IN_TIME, b"alone")]), None, RELEASE);
     assert_eq!(job.step(RELEASE), Step::Over);
     job.resolve();
     let mut fuse = Fuse::new(setup);

@@ -51,7 +51,10 @@ fn frame(setup: &Setup, from: Node, to: Node, round: usize, words: &Words) -> Ve
         receiver: to,
         body_len: body.len() as u32,
         fingerprint: setup.fingerprint(),
-        digest: None,
+        digest: 0,
+        sure: false,
+        ask: None,
+        until: 0,
     };
     let head = head.seal(&BodyHash::of(&body), &link(from.index(), to.index()));
     [&head[..], &body].concat()
@@ -64,7 +67,7 @@ fn words_of(frame: Frame<'_>) -> Words {
 /// Runs one job with these batches; the vector of each node.
 fn run(jobs: &mut [Job], batches: &[Vec<u8>], liars: NodeSet, lie: &mut Lie<'_>) -> Vec<Vec<Vec<u8>>> {
     let setup = jobs[0].setup.clone();
-    jobs.iter_mut().zip(batches).for_each(|(job, batch)| job.begin(batch));
+    jobs.iter_mut().zip(batches).for_each(|(job, batch)| job.begin(batch, None, Time::ZERO));
     for round in 1..=setup.rounds() {
         for from in 0..jobs.len() {
             for to in (0..jobs.len()).filter(|&to| to != from) {

@@ -60,6 +60,175 @@ fn job(lanes: &mut [&mut Lane], release: Time, published: Time) -> Vec<Outcome> 
     fused.collect()
 }
 
+/// The same, and those who have asked for something are answered; `lie` may change what is said, to whom.
+fn whole_job(lanes: &mut [&mut Lane], release: Time, lie: impl Fn(Node, &mut Vec<u8>)) -> Vec<Outcome> {
+    // Answers to what was asked in the job before come with the first frames of this one.
+    let outcomes = job(lanes, release, release + Span::millis(20));
+    for from in 0..lanes.len() {
+        for to in (0..lanes.len()).filter(|&to| to != from) {
+            let (sender, receiver) = (lanes[from].me, lanes[to].me);
+            let Some(frame) = lanes[from].answer(receiver) else { continue };
+            let mut body = frame.body.to_vec();
+            lie(sender, &mut body);
+            let head =
+                crate::Head { body_len: body.len() as u32, ..crate::Head::parse(&frame.head).unwrap() };
+            let key = LinkKey([(sender.0.min(receiver.0) * 16 + sender.0.max(receiver.0)); 32]);
+            let head = head.seal(&crate::frame::BodyHash::of(&body), &key);
+            let _ = lanes[to].take(sender, &[&head[..], &body].concat());
+        }
+    }
+    outcomes
+}
+
+fn honestly(_from: Node, _body: &mut Vec<u8>) {}
+
+fn all(lanes: &mut [Lane]) -> Vec<&mut Lane> {
+    lanes.iter_mut().collect()
+}
+
+/// One that three nodes have agreed on without node 3.
+fn missed_by_one() -> Vec<Lane> {
+    let mut lanes = lanes(config(), ms(1_004));
+    whole_job(&mut all(&mut lanes), ms(1_004), honestly);
+    lanes[..3].iter_mut().for_each(|lane| lane.write(A, b"one", ms(1_300), ms(1_050)).unwrap());
+    whole_job(&mut all(&mut lanes[..3]), ms(1_054), honestly);
+    // Node 3 has stood still, and all write another value for the same instant.
+    lanes.iter_mut().for_each(|lane| lane.write(A, b"two", ms(1_300), ms(1_100)).unwrap());
+    lanes
+}
+
+#[test]
+fn a_node_that_missed_a_job_reads_what_the_others_agreed_on_in_it() {
+    let mut lanes = missed_by_one();
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_104), honestly);
+    assert_eq!((outcomes[3].held, outcomes[3].published, outcomes[3].sure), (1, 0, false));
+    assert_eq!(lanes[3].read(A, ms(0), ms(1_300)), Err(ReadError::Unknown));
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_154), honestly);
+    assert!(outcomes[3].sure);
+    for lane in &lanes {
+        assert_eq!(lane.read(A, ms(0), ms(1_300)).unwrap().bytes, b"one");
+    }
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_204), honestly);
+    assert_eq!(outcomes[3].comparison.agree.len(), 3, "the stores are the same");
+    assert_eq!((lanes[3].skipped(), lanes[3].recovered()), (1, 2), "the first time was the first job");
+}
+
+#[test]
+fn a_liar_is_not_believed_about_what_was_missed() {
+    for liar in 0..3 {
+        let mut lanes = missed_by_one();
+        let lie = |from: Node, body: &mut Vec<u8>| {
+            if from == Node(liar) {
+                body.iter_mut().rev().take(3).for_each(|byte| *byte = b'x');
+            }
+        };
+        whole_job(&mut all(&mut lanes), ms(1_104), lie);
+        whole_job(&mut all(&mut lanes), ms(1_154), lie);
+        assert_eq!(lanes[3].read(A, ms(0), ms(1_300)).unwrap().bytes, b"one", "{liar} lies");
+    }
+}
+
+#[test]
+fn where_too_many_lie_about_it_nothing_is_read() {
+    let mut lanes = missed_by_one();
+    let lie = |from: Node, body: &mut Vec<u8>| {
+        if from.0 > 0 {
+            body.iter_mut().rev().take(3).for_each(|byte| *byte = b'x' + from.0);
+        }
+    };
+    for job in 2..6 {
+        whole_job(&mut all(&mut lanes), ms(1_004 + 50 * job), lie);
+        assert_eq!(lanes[3].read(A, ms(0), ms(1_300)), Err(ReadError::Unknown));
+    }
+    assert_eq!(lanes[0].read(A, ms(0), ms(1_300)).unwrap().bytes, b"one");
+}
+
+#[test]
+fn what_was_written_once_outlives_a_restart_of_all_nodes_one_after_the_other() {
+    let mut lanes = lanes(config(), ms(1_004));
+    lanes.iter_mut().for_each(|lane| lane.write(A, b"once", ms(1_050), ms(1_003)).unwrap());
+    let setup = lanes[0].setup().clone();
+    let mut release = ms(1_004);
+    for restarted in 0..4 {
+        whole_job(&mut all(&mut lanes), release, honestly);
+        release = release + Span::millis(50);
+        lanes[restarted] = lane(&setup, restarted, Standing::Rejoining, release);
+        assert_eq!(lanes[restarted].read(A, ms(0), ms(2_000)), Err(ReadError::Unknown));
+        for _ in 0..2 {
+            whole_job(&mut all(&mut lanes), release, honestly);
+            release = release + Span::millis(50);
+        }
+        assert!(lanes[restarted].is_sure());
+        assert_eq!(lanes[restarted].read(A, ms(0), ms(2_000)).unwrap().bytes, b"once");
+    }
+}
+
+#[test]
+fn a_pause_of_all_nodes_together_costs_nothing() {
+    let mut lanes = lanes(config(), ms(1_004));
+    lanes.iter_mut().for_each(|lane| lane.write(A, b"v", ms(1_050), ms(1_003)).unwrap());
+    whole_job(&mut all(&mut lanes), ms(1_004), honestly);
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_254), honestly);
+    assert!(outcomes.iter().all(|outcome| outcome.sure));
+}
+
+#[test]
+fn a_node_that_hears_too_few_publishes_nothing_of_that_job() {
+    let mut lanes = lanes(config(), ms(1_004));
+    whole_job(&mut all(&mut lanes), ms(1_004), honestly);
+    lanes.iter_mut().for_each(|lane| lane.write(OWN, b"v", ms(1_100), ms(1_053)).unwrap_or(()));
+    // Nodes 2 and 3 hear each other, and nobody else.
+    let outcomes = job(&mut all(&mut lanes[2..]), ms(1_054), ms(1_070));
+    assert!(outcomes.iter().all(|outcome| outcome.fenced && outcome.published == 0 && !outcome.sure));
+    assert_eq!(lanes[3].read(OWN, ms(0), ms(1_100)), Err(ReadError::Unknown));
+    assert_eq!((lanes[3].fenced(), lanes[3].skipped()), (1, 0));
+}
+
+#[test]
+fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_are_an_alarm() {
+    let two = Config {
+        nodes: vec!["a".into(), "b".into()],
+        mode: Mode::Crash,
+        keys: vec![Key::named("a")],
+        ..config()
+    };
+    let mut lanes = lanes(two, ms(1_004));
+    whole_job(&mut all(&mut lanes), ms(1_004), honestly);
+    // Each goes on alone; the first speaks in its second round when the other listens no longer.
+    let setup = lanes[0].setup().clone();
+    for (node, late) in [(0, true), (1, false)] {
+        let lane = &mut lanes[node];
+        lane.write(A, &[node as u8], ms(1_100), ms(1_053)).unwrap();
+        lane.begin(ms(1_054), ms(1_054)).unwrap();
+        let spoken = if late { ms(1_054) + setup.round() * 2 } else { ms(1_054) + setup.round() };
+        assert_eq!(lane.step(spoken), Step::Send);
+        assert_eq!(lane.step(ms(1_054) + setup.round() * 2), Step::Over);
+        lane.fuse();
+        assert_eq!(lane.publish(ms(1_090), &mut ()).fenced, late);
+    }
+    assert_eq!(lanes[0].read(A, ms(0), ms(1_100)), Err(ReadError::Unknown));
+    whole_job(&mut all(&mut lanes), ms(1_104), honestly);
+    whole_job(&mut all(&mut lanes), ms(1_154), honestly);
+    assert_eq!(lanes[0].read(A, ms(0), ms(1_200)).unwrap().bytes, [1], "it knows what the other did alone");
+    lanes[0].published.insert(A, ms(1_190), b"z");
+    let number = lanes[0].job.number();
+    lanes[0].expect(number);
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_204), honestly);
+    assert!(outcomes.iter().all(|outcome| outcome.alarm && !outcome.sure));
+}
+
+#[test]
+fn who_founds_alone_writes_and_reads_nothing_unless_an_operator_says_so() {
+    let setup = Setup::new(config()).unwrap();
+    for (standing, word) in [(Standing::Founding, false), (Standing::Founded, true)] {
+        let mut alone = lane(&setup, 0, standing, ms(1_004));
+        assert_eq!(alone.write(A, b"v", ms(1_050), ms(1_003)), Ok(()), "others may come with the first job");
+        job(&mut [&mut alone], ms(1_004), ms(1_020));
+        assert_eq!(alone.write(A, b"v", ms(1_100), ms(1_053)).is_ok(), word);
+        assert_eq!(alone.read(A, ms(0), ms(1_100)), Err(ReadError::Unknown), "it heard nobody");
+    }
+}
+
 #[test]
 fn e7_what_is_written_before_its_instant_is_read_from_it_on_at_every_node() {
     let mut lanes = lanes(config(), ms(1_000 + OFFSET));
@@ -159,45 +328,47 @@ fn a_node_without_a_quarter_of_the_period_left_skips_the_job() {
 }
 
 #[test]
-fn a_node_that_rejoins_writes_a_key_when_it_can_read_it() {
-    let mut all = lanes(config(), ms(1_004));
+fn a_node_that_rejoins_writes_a_key_when_it_knows_what_the_others_have() {
+    let mut lanes = lanes(config(), ms(1_004));
     let write =
         |lane: &mut Lane, period: u64| lane.write(A, b"v", ms(1_050 + 50 * period), ms(1_000 + 50 * period));
-    all.iter_mut().for_each(|lane| write(lane, 0).unwrap());
-    job(&mut all.iter_mut().collect::<Vec<_>>(), ms(1_004), ms(1_020));
+    lanes.iter_mut().for_each(|lane| write(lane, 0).unwrap());
+    whole_job(&mut all(&mut lanes), ms(1_004), honestly);
     // Node 3 starts again.
-    let setup = all[0].setup().clone();
-    all[3] = lane(&setup, 3, Standing::Rejoining, ms(1_054));
-    assert_eq!(write(&mut all[3], 1), Err(WriteError::Rejoining));
-    assert_eq!(all[3].write(OWN, b"v", ms(1_100), ms(1_050)), Ok(()), "nobody else can have written it");
-    all[..3].iter_mut().for_each(|lane| write(lane, 1).unwrap());
-    let outcomes = job(&mut all.iter_mut().collect::<Vec<_>>(), ms(1_054), ms(1_070));
+    let setup = lanes[0].setup().clone();
+    lanes[3] = lane(&setup, 3, Standing::Rejoining, ms(1_054));
+    assert_eq!(write(&mut lanes[3], 1), Err(WriteError::Rejoining));
+    assert_eq!(lanes[3].write(OWN, b"v", ms(1_100), ms(1_050)), Ok(()), "nobody else can have written it");
+    lanes[..3].iter_mut().for_each(|lane| write(lane, 1).unwrap());
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_054), honestly);
     assert_eq!(outcomes[3].comparison, Comparison::default(), "it has nothing to compare yet");
     assert_eq!(outcomes[0].comparison.agree, [Node(1), Node(2)].into_iter().collect());
-    assert_eq!(all[3].read(A, ms(1_050), ms(1_100)).unwrap().bytes, b"v");
-    assert_eq!(write(&mut all[3], 2), Ok(()));
-    assert_eq!(all[3].write(X, &1.0_f64.to_le_bytes(), ms(1_150), ms(1_100)), Err(WriteError::Rejoining));
-    let after = ms(1_054 + 500);
-    assert_eq!(all[3].write(X, &1.0_f64.to_le_bytes(), after + Span(1), after), Ok(()), "nobody writes it");
+    assert_eq!(write(&mut lanes[3], 2), Err(WriteError::Rejoining));
+    whole_job(&mut all(&mut lanes), ms(1_104), honestly);
+    assert_eq!(lanes[3].read(A, ms(1_100), ms(1_149)).unwrap().bytes, b"v");
+    assert_eq!(write(&mut lanes[3], 3), Ok(()));
+    assert_eq!(
+        lanes[3].write(X, &1.0_f64.to_le_bytes(), ms(1_250), ms(1_200)),
+        Ok(()),
+        "nobody has written it"
+    );
 }
 
 #[test]
-fn a_node_that_has_published_something_else_is_noticed_one_job_later() {
-    let mut all = lanes(config(), ms(1_004));
-    // Node 3 is alone in the first job and publishes nothing; the others do.
-    let (three, alone) = all.split_at_mut(3);
-    three.iter_mut().for_each(|lane| lane.write(A, b"v", ms(1_050), ms(1_003)).unwrap());
-    job(&mut three.iter_mut().collect::<Vec<_>>(), ms(1_004), ms(1_020));
-    let outcome = job(&mut alone.iter_mut().collect::<Vec<_>>(), ms(1_004), ms(1_030));
-    assert_eq!(outcome[0].silent.len(), 3);
-    let outcomes = job(&mut all.iter_mut().collect::<Vec<_>>(), ms(1_054), ms(1_070));
+fn a_node_whose_store_is_alone_raises_the_alarm_and_gives_nothing_more_to_its_readers() {
+    let mut lanes = lanes(config(), ms(1_004));
+    whole_job(&mut all(&mut lanes), ms(1_004), honestly);
+    lanes[3].published.insert(A, ms(1_050), b"other");
+    let number = lanes[3].job.number();
+    lanes[3].expect(number);
+    lanes.iter_mut().for_each(|lane| lane.write(A, b"v", ms(1_100), ms(1_053)).unwrap());
+    let outcomes = whole_job(&mut all(&mut lanes), ms(1_054), honestly);
     assert_eq!(outcomes[0].comparison.differ, [Node(3)].into_iter().collect());
-    assert!(!outcomes[0].alarm, "one may be faulty");
-    assert_eq!(all[0].counters(Node(3)).differed, 1);
-    assert!(outcomes[3].alarm, "three are too many: it is node 3 itself");
+    assert!(!outcomes[0].alarm && outcomes[0].sure, "one may be faulty");
+    assert_eq!(lanes[0].counters(Node(3)).differed, 1);
+    assert!(outcomes[3].alarm && !outcomes[3].sure, "three are too many: it is node 3 itself");
     assert_eq!(outcomes[3].comparison.differ.len(), 3);
-    let outcomes = job(&mut all.iter_mut().collect::<Vec<_>>(), ms(1_104), ms(1_120));
-    assert_eq!(outcomes[3].comparison.agree.len(), 3);
+    assert_eq!(lanes[3].read(A, ms(1_100), ms(1_100)), Err(ReadError::Unknown));
 }
 
 #[test]

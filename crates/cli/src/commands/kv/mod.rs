@@ -25,9 +25,10 @@ pub fn run(
 ) -> Outcome {
     let load = |file: Option<&Path>| store(load(file)?);
     match command {
-        KvCommand::Node { name, insecure, may_lie } => {
+        KvCommand::Node { name, insecure, found, may_lie } => {
             let heard = signals::begin()?;
-            node::run(&load(None)?, name, *insecure, *may_lie, heard)
+            let words = node::Words { insecure: *insecure, founds: *found, may_lie: *may_lie };
+            node::run(&load(None)?, name, words, heard)
         }
         KvCommand::Get { key, at, age } => values::get(&talk::reach(at, load)?, key, *age, format),
         KvCommand::Put { key, value, at, within } => {

@@ -27,12 +27,21 @@ impl Journal for Spoken {
     }
 }
 
+/// What is said on the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    pub insecure: bool,
+    pub founds: bool,
+    pub may_lie: bool,
+}
+
 /// A node has no other settings for its log.
 const LOG: LogConfig = LogConfig { json: false, level: Severity::Info };
 /// What signals do.
 const SIGNALS: &str = "SIGTERM ends a node, and its configuration is read at its start only";
 
-pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool, heard: Heard) -> Outcome {
+pub fn run(config: &KvConfig, name: &str, words: Words, heard: Heard) -> Outcome {
+    let Words { insecure, founds, may_lie } = words;
     let Some(me) = config.node(name) else {
         return Err(Trouble(format!("there is no node `{name}`: nodes are {}", config.names().join(", "))));
     };
@@ -62,6 +71,7 @@ pub fn run(config: &KvConfig, name: &str, insecure: bool, may_lie: bool, heard: 
             .collect(),
         socket: node.socket.clone(),
         start_wait: config.start_wait,
+        founds,
         lies,
     };
     for sentence in host::realtime::ask(&host::realtime::Wishes {

@@ -27,12 +27,17 @@ pub fn run(reached: &Reached, watch: bool, format: Format) -> Outcome {
     }
 }
 
-/// Whether a node sees all others, agrees with them, and keeps its time.
+/// Trouble is trouble for so long.
+const TROUBLE_SECONDS: f64 = 60.0;
+
+/// Whether a node sees all others, agrees with them, keeps its time, knows what the others do, and has for a while.
 fn is_well(report: &Value) -> bool {
     lanes(report).all(|lane| {
         let none = |path: &str| lane.pointer(path).and_then(Value::as_array).is_none_or(Vec::is_empty);
         lane["state"] == "running"
             && lane["jobs"]["alarms"] == 0
+            && lane["last"]["sure"] != false
+            && lane["troubled_seconds_ago"].as_f64().is_none_or(|ago| ago > TROUBLE_SECONDS)
             && ["/last/silent", "/last/liars", "/last/differ"].into_iter().all(none)
     })
 }
@@ -41,6 +46,7 @@ fn lanes(report: &Value) -> impl Iterator<Item = &Value> {
     report["lanes"].as_array().into_iter().flatten()
 }
 
+#[expect(clippy::too_many_lines, reason = "two tables")]
 fn show(reports: &[Value]) -> Result<(), Trouble> {
     let headings = [
         "node",
@@ -49,6 +55,8 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
         "jobs",
         "complete",
         "skipped",
+        "fenced",
+        "knows all",
         "mean ms",
         "worst ms",
         "margin ms",
@@ -57,7 +65,7 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
         "lying",
         "differ",
     ];
-    let mut nodes = table(&headings, &[1, 3, 4, 5, 6, 7, 8, 9]);
+    let mut nodes = table(&headings, &[1, 3, 4, 5, 6, 8, 9, 10, 11]);
     for report in reports {
         for lane in lanes(report) {
             let coordination = &lane["coordination_seconds"];
@@ -68,6 +76,8 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
                 text(&lane["jobs"]["counted"]),
                 text(&lane["jobs"]["complete"]),
                 text(&lane["jobs"]["skipped"]),
+                text(&lane["jobs"]["fenced"]),
+                knows(lane),
                 millis(&coordination["mean"]),
                 millis(&coordination["worst"]),
                 millis(&lane["margin_min_seconds"]),
@@ -109,6 +119,11 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
         }
     }
     line(&peers.to_string())
+}
+
+/// Whether a node lacks nothing that others have agreed on.
+fn knows(lane: &Value) -> String {
+    if lane["last"]["sure"] == false { "no" } else { "yes" }.to_owned()
 }
 
 fn text(value: &Value) -> String {

@@ -51,7 +51,7 @@ fn holds(setup: &Arc<Setup>, jobs: &mut [Job], liar_count: usize, random: &mut f
     random.shuffle(&mut order);
     let liars: NodeSet = order[..liar_count].iter().map(|&node| Node(node)).collect();
     let inputs: Vec<Vec<u8>> = (0..n).map(|_| vec![random.u8(1..4)]).collect();
-    jobs.iter_mut().for_each(|job| job.expect(NUMBER, None));
+    jobs.iter_mut().for_each(|job| job.expect(NUMBER, (0, false)));
     let vectors = run(jobs, &inputs, liars, &mut |_, _, _, mut words| {
         for (_, batch) in &mut words {
             match random.u8(..8) {
@@ -125,7 +125,7 @@ fn where_nodes_only_crash_any_majority_may_do_so() {
             let mut frames: Vec<usize> =
                 (0..n).map(|_| random.usize(0..(n - 1) * setup.rounds() + 1)).collect();
             let crashing: NodeSet = (n - f..n).map(Node::at).collect();
-            jobs.iter_mut().for_each(|job| job.expect(NUMBER, None));
+            jobs.iter_mut().for_each(|job| job.expect(NUMBER, (0, false)));
             let vectors = run(&mut jobs, &inputs, crashing, &mut |from, _, _, words| {
                 let left = &mut frames[from.index()];
                 *left = left.checked_sub(1)?;

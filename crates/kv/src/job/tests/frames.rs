@@ -6,7 +6,7 @@ fn begun() -> (Arc<Setup>, Vec<Job>) {
     let setup = Setup::new(config(4, 1)).unwrap();
     let mut jobs = cluster(&setup);
     for (node, job) in (10..).zip(&mut jobs) {
-        job.begin(&[node]);
+        job.begin(&[node], None, Time::ZERO);
     }
     (setup, jobs)
 }
@@ -75,13 +75,13 @@ fn a_frame_whose_round_is_over_changes_nothing() {
 fn a_frame_is_kept_for_a_job_that_has_not_begun_but_not_for_any_other() {
     let (_, mut jobs) = begun();
     let frame = bytes(&jobs[1], 0);
-    jobs[0].expect(NUMBER - 2, None);
+    jobs[0].expect(NUMBER - 2, (0, false));
     assert_eq!(jobs[0].take(Node(1), &frame), Err(Dropped::FarAhead { job: NUMBER }));
-    jobs[0].expect(NUMBER - 1, None);
+    jobs[0].expect(NUMBER - 1, (0, false));
     assert_eq!(jobs[0].take(Node(1), &frame), Err(Dropped::TooEarly { job: NUMBER }));
-    jobs[0].expect(NUMBER, None);
+    jobs[0].expect(NUMBER, (0, false));
     assert_eq!(jobs[0].take(Node(1), &frame), Ok(Taken::Kept));
-    jobs[0].expect(NUMBER + 1, None);
+    jobs[0].expect(NUMBER + 1, (0, false));
     assert_eq!(jobs[0].take(Node(1), &frame), Err(Dropped::Late { job: NUMBER, round: 1 }));
     assert_eq!((jobs[0].counters(Node(1)).wrong, jobs[0].counters(Node(1)).late), (2, 1));
 }
@@ -163,8 +163,8 @@ fn whatever_bytes_come_nothing_panics_and_nothing_forged_is_taken() {
 fn a_frame_replayed_in_a_later_job_is_late() {
     let (setup, mut jobs) = begun();
     let old = bytes(&jobs[1], 0);
-    jobs.iter_mut().for_each(|job| job.expect(NUMBER + 1, None));
-    jobs.iter_mut().for_each(|job| job.begin(&[1]));
+    jobs.iter_mut().for_each(|job| job.expect(NUMBER + 1, (0, false)));
+    jobs.iter_mut().for_each(|job| job.begin(&[1], None, Time::ZERO));
     assert_eq!(jobs[0].take(Node(1), &old), Err(Dropped::Late { job: NUMBER, round: 1 }));
     let mut renumbered = old;
     renumbered[8..16].copy_from_slice(&(NUMBER + 1).to_le_bytes());
