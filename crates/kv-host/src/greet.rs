@@ -100,6 +100,10 @@ pub(crate) trait Listener {
     fn nodes(&self) -> usize;
     /// The key of the link to a peer.
     fn key(&self, peer: Node) -> &LinkKey;
+    /// Room for so many bytes of somebody who has not shown that he has a key; whether there is any.
+    fn reserve(&self, bytes: usize) -> bool;
+    /// It is not needed any more.
+    fn give_back(&self, bytes: usize);
     /// What a lane has agreed on, if there is such a lane.
     fn setup(&self, lane: u16) -> Option<&Setup>;
     /// Whether the peer may connect, and whether the jobs of the lane count already.
@@ -126,7 +130,13 @@ pub(crate) fn answer(stream: &mut TcpStream, host: &impl Listener) -> Result<Opt
     }
     let mut shown = [0; PROOF_BYTES];
     stream.read_exact(&mut shown)?;
-    let facts = read_text(stream)?;
+    let length = read_length(stream)?;
+    if !host.reserve(length) {
+        return Err(GreetError::Io(io::ErrorKind::OutOfMemory.into()));
+    }
+    let facts = read_rest(stream, length);
+    host.give_back(length);
+    let facts = facts?;
     if !is_proof(&shown, &asked, &answered, &facts, key) {
         return Err(HelloError::Key.into());
     }
@@ -218,12 +228,21 @@ fn write_text(stream: &mut impl Write, text: &[u8]) -> io::Result<()> {
 }
 
 fn read_text(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let length = read_length(stream)?;
+    read_rest(stream, length)
+}
+
+fn read_length(stream: &mut impl Read) -> io::Result<usize> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > TEXT_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a text of {length} bytes")));
     }
+    Ok(length)
+}
+
+fn read_rest(stream: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     // No more is reserved than has come.
     let mut text = Vec::new();
     stream.take(length as u64).read_to_end(&mut text)?;
@@ -272,6 +291,12 @@ mod tests {
         fn key(&self, _peer: Node) -> &LinkKey {
             unreachable!("the greeting is never whole")
         }
+
+        fn reserve(&self, _bytes: usize) -> bool {
+            unreachable!("the greeting is never whole")
+        }
+
+        fn give_back(&self, _bytes: usize) {}
 
         fn setup(&self, _lane: u16) -> Option<&Setup> {
             None

@@ -12,6 +12,7 @@ use host::Helpers;
 use kv::hello::{Greeting, HelloError, Purpose};
 use kv::{LinkKey, Node, Setup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,8 +24,11 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_millis(500);
 /// Between two looks at what has become of connections.
 const LOOK: Duration = Duration::from_millis(50);
-/// First words that may be under way at once; more connections wait to be accepted.
+/// First words that may be under way at once; for one more, the oldest are broken off. Whoever has a key is done with them in a moment, so that
+/// strangers break off each other.
 const GREETINGS_MAX: usize = 64;
+/// What those may have sent who have not shown yet that they have a key, all together.
+const UNPROVEN_BYTES_MAX: usize = kv::hello::TEXT_BYTES_MAX;
 /// Whoever has not been heard for so long, and for four periods, makes way for another life of the same node.
 const SILENCE_MAX: Span = Span::secs(2);
 /// How long a refusal of the same peer for the same reason is not said again.
@@ -45,7 +49,9 @@ pub(crate) struct Links {
     pub(crate) found_running: AtomicBool,
     /// Whether the jobs of this node count.
     pub(crate) is_running: AtomicBool,
-    greetings: AtomicUsize,
+    /// First words under way, the oldest first.
+    greetings: Mutex<VecDeque<(u64, TcpStream)>>,
+    unproven_bytes: AtomicUsize,
     said: Mutex<Vec<(String, std::time::Instant)>>,
     threads: Helpers,
 }
@@ -76,7 +82,8 @@ impl Links {
             clocks: Clocks::new(settings.nodes.len()),
             found_running: AtomicBool::new(false),
             is_running: AtomicBool::new(false),
-            greetings: AtomicUsize::new(0),
+            greetings: Mutex::new(VecDeque::new()),
+            unproven_bytes: AtomicUsize::new(0),
             said: Mutex::new(Vec::new()),
             threads,
             settings,
@@ -214,22 +221,23 @@ impl Links {
 
     /// Answers whoever connects.
     pub(crate) fn listening(self: &Arc<Self>, listener: &TcpListener) {
+        let mut number = 0;
         while !self.stop.load(Ordering::Relaxed) {
             match listener.accept() {
-                Ok((stream, address)) if self.greetings.load(Ordering::Relaxed) < GREETINGS_MAX => {
-                    self.greetings.fetch_add(1, Ordering::Relaxed);
+                Ok((stream, address)) => {
+                    number += 1;
+                    if self.make_room(number, &stream).is_err() {
+                        continue;
+                    }
                     let this = self.clone();
                     let greet = move || {
-                        this.greeted(stream, address);
-                        this.greetings.fetch_sub(1, Ordering::Relaxed);
+                        this.greeted(stream, address, number);
                         Ok(())
                     };
-                    let greeting = self.threads.hire("kv greeting", greet);
-                    if greeting.is_err() {
-                        self.greetings.fetch_sub(1, Ordering::Relaxed);
+                    if self.threads.hire("kv greeting", greet).is_err() {
+                        self.end_greeting(number);
                     }
                 }
-                Ok(_) => std::thread::sleep(LOOK),
                 Err(_) => {
                     // Somebody comes, or it is time to look whether to end.
                     let mut polled = [PollFd::new(listener, PollFlags::IN)];
@@ -239,12 +247,31 @@ impl Links {
         }
     }
 
-    fn greeted(&self, mut stream: TcpStream, address: SocketAddr) {
-        if stream.set_nonblocking(false).is_err() {
-            return;
+    /// One more begins its first words; the oldest of too many are broken off.
+    fn make_room(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        let mut greetings = lock(&self.greetings);
+        while greetings.len() >= GREETINGS_MAX {
+            if let Some((_, oldest)) = greetings.pop_front() {
+                // Its thread reads that it is over.
+                let _ = oldest.shutdown(std::net::Shutdown::Both);
+            }
         }
+        greetings.push_back((number, stream));
+        Ok(())
+    }
+
+    fn end_greeting(&self, number: u64) {
+        lock(&self.greetings).retain(|(other, _)| *other != number);
+    }
+
+    fn greeted(&self, mut stream: TcpStream, address: SocketAddr, number: u64) {
         let host = Answering { links: self };
-        match answer(&mut stream, &host) {
+        let blocks = stream.set_nonblocking(false).map_err(GreetError::Io);
+        let answered = blocks.and_then(|()| answer(&mut stream, &host));
+        // Before it is handed over: nobody breaks off what carries frames.
+        self.end_greeting(number);
+        match answered {
             Ok(Some(greeting)) => self.admitted(&greeting, stream, address),
             Ok(None) | Err(GreetError::Io(_)) => {}
             Err(GreetError::Hello(error)) => {
@@ -288,6 +315,19 @@ impl Listener for Answering<'_> {
 
     fn key(&self, peer: Node) -> &LinkKey {
         &self.links.settings.links[peer.index()]
+    }
+
+    fn reserve(&self, bytes: usize) -> bool {
+        let all = &self.links.unproven_bytes;
+        let room = all.fetch_add(bytes, Ordering::Relaxed) + bytes <= UNPROVEN_BYTES_MAX;
+        if !room {
+            self.give_back(bytes);
+        }
+        room
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.links.unproven_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn setup(&self, lane: u16) -> Option<&Setup> {

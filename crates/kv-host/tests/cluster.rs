@@ -316,6 +316,45 @@ fn strangers_are_shown_the_door_and_nobody_notices() {
 }
 
 #[test]
+fn strangers_that_hold_every_place_keep_nobody_out() {
+    let mut nodes = start_all(&config());
+    let address = nodes[0].settings.nodes[0].address;
+    // More than there are places, and they come again.
+    let stop = Arc::new(AtomicBool::new(false));
+    let crowd: Vec<_> = (0..4)
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                let mut held = std::collections::VecDeque::new();
+                while !stop.load(Ordering::Relaxed) {
+                    if let Ok(mut stream) = TcpStream::connect(address) {
+                        drop(stream.write_all(b"Vg"));
+                        held.push_back(stream);
+                    }
+                    if held.len() > 60 {
+                        held.pop_front();
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    // Node b starts anew, and node a, where all the strangers are, hears it again.
+    let again = nodes.remove(1);
+    let settings = again.settings.clone();
+    again.end().unwrap();
+    until("it is missed", || nodes[0].last("silent") == ["b"]);
+    let again = Running::start(settings);
+    until("it is heard again", || nodes[0].last("silent").is_empty());
+    stop.store(true, Ordering::Relaxed);
+    crowd.into_iter().for_each(|one| one.join().unwrap());
+    for node in nodes.into_iter().chain([again]) {
+        node.end().unwrap();
+    }
+}
+
+#[test]
 fn a_node_whose_address_is_taken_says_so() {
     let settings = cluster(&config()).remove(0);
     let _held = TcpListener::bind(settings.nodes[0].address).unwrap();
