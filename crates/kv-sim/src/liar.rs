@@ -35,7 +35,8 @@ impl Liar<'_> {
         let Some((head, body)) = split(honest) else { return vec![Utterance::of(honest.to_vec())] };
         let sealed = |head: Head, body: &[u8]| Utterance::of(self.seal(head, body));
         match lie {
-            Lie::Batches | Lie::Relays if head.round == STATE_ROUND => {
+            // Whoever lies, lies about what was agreed on as well.
+            lie if head.round == STATE_ROUND && !matches!(lie, Lie::Bits | Lie::Cut | Lie::Replay) => {
                 let head = Head { sure: true, ..head };
                 vec![sealed(head, &self.state(&head, body, random))]
             }

@@ -148,9 +148,9 @@ fn check_memory(config: &Config, found: &mut Vec<ConfigError>) {
     }
 }
 
-/// What published values take: each with its stamp (8 bytes), its length (2) and its place in the order (1).
+/// What published values take: each with its stamp (8 bytes), its length (2), its place in the order (1) and whether it is held (1).
 pub(crate) fn store_bytes(config: &Config) -> usize {
-    config.keys.len().saturating_mul(config.history).saturating_mul(config.value_bytes_max + 11)
+    config.keys.len().saturating_mul(config.history).saturating_mul(config.value_bytes_max + 12)
 }
 
 /// What the tree takes: the own batch, the frames of all others in all rounds, one frame to be sent, and the slots.

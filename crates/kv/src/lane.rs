@@ -393,10 +393,12 @@ impl Lane {
             // Nobody shall believe what cannot be trusted.
             self.lack(Time::ZERO, self.job.release());
         }
+        // Those who have not met enough others to begin together agree on nothing: their stores stay empty, and so the same.
+        let begins = self.standing == Standing::Founding && !self.has_known && self.gap.is_some();
         if outcome.fenced {
             self.fenced += 1;
             self.miss(number, number);
-        } else {
+        } else if !begins {
             self.publish_fused(now, &mut outcome, others);
         }
         (outcome.sure, outcome.digest) = (self.gap.is_none(), self.published.digest());

@@ -23,6 +23,8 @@ pub struct Published {
     value_lens: Box<[u16]>,
     values: Box<[u8]>,
     held: Box<[bool]>,
+    /// For each key, the newest stamp that has made way for others and may have been read: nothing comes back under it.
+    gone: Box<[Time]>,
     held_count: usize,
     digest: u64,
 }
@@ -101,6 +103,7 @@ impl Published {
             value_lens: vec![0; places].into(),
             values: vec![0; places * setup.value_bytes_max()].into(),
             held: vec![false; places].into(),
+            gone: vec![Time::ZERO; keys].into(),
             held_count: 0,
             digest: 0,
         }
@@ -218,6 +221,9 @@ impl Published {
             }
             return Inserted::Repeated;
         }
+        if stamp <= self.gone[usize::from(key.0)] {
+            return Inserted::TooOld;
+        }
         let place = if len < self.history {
             self.lens[usize::from(key.0)] += 1;
             self.order.copy_within(row + at..row + len, row + at + 1);
@@ -230,7 +236,11 @@ impl Published {
             return Inserted::TooOld;
         } else {
             let oldest = self.order[row];
-            self.forget(row + usize::from(oldest));
+            let place = row + usize::from(oldest);
+            if !self.held[place] {
+                self.gone[usize::from(key.0)] = self.stamps[place];
+            }
+            self.forget(place);
             at -= 1;
             self.order.copy_within(row + 1..row + 1 + at, row);
             oldest
@@ -261,6 +271,7 @@ impl Published {
     pub fn clear(&mut self) {
         self.lens.fill(0);
         self.held.fill(false);
+        self.gone.fill(Time::ZERO);
         (self.held_count, self.digest) = (0, 0);
     }
 
