@@ -157,6 +157,14 @@ fn keys_of_links_are_made_once_and_for_the_owner_alone() {
     let exposed = folder.run(["kv", "node", "a", "-c", &config]);
     assert_eq!(exposed.code, Some(2));
     assert!(exposed.err.contains("verge kv secrets"), "{}", exposed.err);
+    // Keys that everybody can read are nobody's.
+    let named = nodes.replacen("192.0.2.1", "127.0.0.1", 1);
+    let named = named.replacen("7601\"\n", &format!("7601\"\nsecrets = \"{}\"\n", file.display()), 1);
+    let open = folder.write("open.toml", format!("{named}[[lane]]\nkeys = [\"a\"]\n")).display().to_string();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = folder.run(["kv", "node", "a", "-c", &open]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("everybody on this host can read these keys"), "{}", refused.err);
 }
 
 #[test]

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Connections that may wait for a lane's next job.
 const HANDOVERS_MAX: usize = 4 * kv::NODES_MAX;
+/// Jobs that do not count are told so often at most, all of them together.
+const QUIET: Duration = Duration::from_secs(10);
 /// Between two looks at what lanes tell.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -96,6 +98,7 @@ struct Watched {
     alarms: u64,
     skipped: u64,
     fenced: u64,
+    fenced_said: Option<Instant>,
     recovered: u64,
     lacks: bool,
     late: u64,
@@ -131,6 +134,8 @@ impl Node {
             Arc::new(Links::new(settings.clone(), journal.clone(), stop.clone(), senders, threads.clone()));
         let desk = Arc::new(Desk::new(settings.clone(), desks, links.clone()));
         let server = Server::start(&settings.socket, desk.clone())?;
+        let (socket, process) = (settings.socket.display(), std::process::id());
+        journal.note(&format!("listens on {address}, for tasks at {socket}; process {process}"));
         let mut node = Node {
             stop,
             bell,
@@ -307,7 +312,19 @@ impl Watched {
     fn new(shared: Shared) -> Watched {
         let (alarms, skipped, fenced, recovered, late, hears) = (0, 0, 0, 0, 0, 0);
         let (liars, clock_back, lacks) = (kv::NodeSet::EMPTY, false, false);
-        Watched { shared, alarms, skipped, fenced, recovered, lacks, late, hears, liars, clock_back }
+        Watched {
+            shared,
+            alarms,
+            skipped,
+            fenced,
+            fenced_said: None,
+            recovered,
+            lacks,
+            late,
+            hears,
+            liars,
+            clock_back,
+        }
     }
 
     /// Says what is new.
@@ -326,7 +343,9 @@ impl Watched {
                 facts.skipped - self.skipped
             ));
         }
-        if facts.fenced > self.fenced {
+        let quiet = self.fenced_said.is_some_and(|said| said.elapsed() < QUIET);
+        if facts.fenced > self.fenced && !quiet {
+            self.fenced_said = Some(Instant::now());
             journal.warn(&format!(
                 "{} jobs do not count here: fewer nodes were heard than are right, or this node spoke too late",
                 facts.fenced - self.fenced
@@ -359,7 +378,10 @@ impl Watched {
             ));
         }
         (self.alarms, self.skipped, self.late) = (facts.alarms, facts.skipped, facts.late_publish);
-        (self.fenced, self.recovered, self.lacks) = (facts.fenced, facts.recovered, !last.sure);
+        (self.recovered, self.lacks) = (facts.recovered, !last.sure);
+        if !quiet {
+            self.fenced = facts.fenced;
+        }
         (self.hears, self.liars, self.clock_back) =
             (facts.hears.len(), self.liars.with(last.liars), clock_back);
     }
@@ -374,6 +396,8 @@ fn prepare(settings: &NodeSettings) -> Result<Prepared, NodeError> {
         let (sender, handovers) = sync_channel(HANDOVERS_MAX);
         let (changes, inbox) = sync_channel::<Change>(CHANGES_MAX);
         let store = StoreWriter::create(&lane.setup, settings.me)?;
+        // Before its first job it knows nothing of what others may have.
+        store.set_lacks(!settings.founds);
         let shared = Shared::new();
         desks.push(LaneDesk::new(lane.setup.clone(), store.reader()?, changes, shared.clone()));
         senders.push(sender);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The bytes of a word.
 pub(crate) const WORD: usize = 8;
 
-/// The longest shared memory: 4 GiB. A configuration has its own limit, which is lower (`store_bytes_max`).
+/// The longest shared memory: 4 GiB. A configuration has its own limit, which is lower (`kv.store_memory`).
 pub const MEMORY_BYTES_MAX: u64 = 1 << 32;
 
 /// Why memory cannot be shared.

@@ -135,6 +135,8 @@ pub struct Lane {
     fused: Option<Fused>,
     /// What it may lack.
     gap: Option<Gap>,
+    /// It has raised the alarm, and its store has not been like that of others since.
+    alone: bool,
     /// How it came, whether a job has ended since, and whether it has lacked nothing since.
     standing: Standing,
     has_ended: bool,
@@ -167,6 +169,7 @@ impl Lane {
             fuse: Fuse::new(setup.clone()),
             fused: None,
             gap: None,
+            alone: false,
             standing,
             has_ended: false,
             has_known: false,
@@ -390,6 +393,7 @@ impl Lane {
         };
         self.recover(number, others);
         if outcome.alarm {
+            self.alone = true;
             // Nobody shall believe what cannot be trusted.
             self.lack(Time::ZERO, self.job.release());
         }
@@ -415,7 +419,11 @@ impl Lane {
     /// Takes what others say that this node has missed, or sees that it has missed nothing.
     fn recover(&mut self, number: u64, others: &mut impl Publish) {
         let Some(_) = self.gap else { return };
-        if self.job.is_like_others() || self.job.recovery.adopt(number, &self.setup, &mut self.published) {
+        let (alike, alone) = (self.job.is_like_others(), self.alone);
+        // What others have does not help a store that has something else already: it must be seen to be like theirs.
+        let adopted = !alike && self.job.recovery.adopt(number, &self.setup, &mut self.published);
+        if alike || (adopted && !alone) {
+            self.alone = false;
             self.gap = None;
             self.recovered += 1;
             self.job.recovery.restart();

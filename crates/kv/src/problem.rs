@@ -162,7 +162,7 @@ pub enum ConfigError {
     },
     /// Published values that take too much memory.
     #[error(
-        "{keys} keys with a history of {history} would take {bytes} bytes, more than `store_bytes_max = {max}`: lower `history` or \
+        "{keys} keys with a history of {history} would take {bytes} bytes, more than `kv.store_memory = {max}`: lower `history` or \
          `value_bytes_max`, or raise the limit"
     )]
     StoreBytes {
@@ -190,7 +190,7 @@ pub enum ConfigError {
     },
     /// A tree that takes too much memory.
     #[error(
-        "the tree would take {bytes} bytes, more than `tree_bytes_max = {max}`: lower `batch_tuples_max`, `value_bytes_max` or \
+        "the tree would take {bytes} bytes, more than `kv.tree_memory = {max}`: lower `batch_tuples_max`, `value_bytes_max` or \
          `faults`, or raise the limit (frames would have up to {frame} bytes, of at most {})",
         Config::FRAME_BYTES_MAX
     )]

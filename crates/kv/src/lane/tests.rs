@@ -369,6 +369,11 @@ fn a_node_whose_store_is_alone_raises_the_alarm_and_gives_nothing_more_to_its_re
     assert!(outcomes[3].alarm && !outcomes[3].sure, "three are too many: it is node 3 itself");
     assert_eq!(outcomes[3].comparison.differ.len(), 3);
     assert_eq!(lanes[3].read(A, ms(1_100), ms(1_100)), Err(ReadError::Unknown));
+    // It stays so, whatever it is told: what it has given to its readers is another value than theirs.
+    for job in 2..8 {
+        let outcomes = whole_job(&mut all(&mut lanes), ms(1_004 + 50 * job), honestly);
+        assert!(!outcomes[3].sure && !outcomes[3].alarm, "job {job}");
+    }
 }
 
 #[test]

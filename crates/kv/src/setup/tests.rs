@@ -89,10 +89,10 @@ fn trees_and_stores_that_are_too_large_are_refused_with_the_number() {
     assert!(refusal(slots).contains("3814697265625 slots"));
     let memory = Config { period: Span::secs(1), batch_tuples_max: Some(60_000), ..config(10, 3) };
     let text = refusal(memory);
-    assert!(text.contains("tree_bytes_max = 268435456"), "{text}");
+    assert!(text.contains("kv.tree_memory = 268435456"), "{text}");
     let keys = (0..60_000).map(|key| Key::named(&format!("k{key}"))).collect();
     let store = Config { keys, history: 255, batch_tuples_max: Some(100), ..config(4, 1) };
-    assert!(refusal(store).contains("would take 428400000 bytes, more than `store_bytes_max = 268435456`"));
+    assert!(refusal(store).contains("would take 428400000 bytes, more than `kv.store_memory = 268435456`"));
     let ten = Config { batch_tuples_max: Some(1_000), period: Span::secs(1), ..config(10, 3) };
     assert!(Setup::new(ten).is_ok());
 }

@@ -10,6 +10,7 @@ use kv::LinkKey;
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,12 +82,6 @@ pub fn run(config: &KvConfig, name: &str, words: Words, heard: Heard) -> Outcome
     }) {
         journal.note(&sentence);
     }
-    journal.note(&format!(
-        "listens on {}, for tasks at {}; process {}",
-        node.address,
-        node.socket.display(),
-        std::process::id()
-    ));
     let node = Node::start(&settings, journal.clone(), stop.clone())?;
     if !stop.load(Ordering::Relaxed) {
         journal.note("runs");
@@ -150,8 +145,20 @@ fn links(config: &KvConfig, me: usize, insecure: bool, journal: &Spoken) -> Resu
         }
         return Ok(secrets::public(&names, me));
     };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let unreadable = |error: std::io::Error| {
         Trouble(format!("cannot read kv.nodes.{}.secrets = {}: {error}", node.name, path.display()))
-    })?;
+    };
+    let mode = std::fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    if mode & 0o007 != 0 {
+        return Err(Trouble(format!(
+            "kv.nodes.{}.secrets = {}: everybody on this host can read these keys, and so speak for this node (mode {:o}): make new keys with \
+             `verge kv secrets`, or `chmod o= {}` if nobody has read them",
+            node.name,
+            path.display(),
+            mode & 0o777,
+            path.display()
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
     secrets::parse(&text, &names, me).map_err(|error| Trouble(format!("{}: {error}", path.display())))
 }

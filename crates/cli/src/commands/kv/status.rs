@@ -36,7 +36,7 @@ fn is_well(report: &Value) -> bool {
         let none = |path: &str| lane.pointer(path).and_then(Value::as_array).is_none_or(Vec::is_empty);
         lane["state"] == "running"
             && lane["jobs"]["alarms"] == 0
-            && lane["last"]["sure"] != false
+            && lane["last"]["sure"] == true
             && lane["troubled_seconds_ago"].as_f64().is_none_or(|ago| ago > TROUBLE_SECONDS)
             && ["/last/silent", "/last/liars", "/last/differ"].into_iter().all(none)
     })
@@ -123,7 +123,8 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
 
 /// Whether a node lacks nothing that others have agreed on.
 fn knows(lane: &Value) -> String {
-    if lane["last"]["sure"] == false { "no" } else { "yes" }.to_owned()
+    // One that has not ended a job yet knows nothing.
+    if lane["last"]["sure"] == true { "yes" } else { "no" }.to_owned()
 }
 
 fn text(value: &Value) -> String {
