@@ -57,6 +57,16 @@ impl Cluster {
         });
     }
 
+    /// Whether all nodes answer, know all, and hear each other.
+    fn is_whole(&self) -> bool {
+        let all = self.status();
+        let whole = |status: &Value| {
+            let last = &status["lanes"][0]["last"];
+            last["sure"] == true && last["silent"].as_array().is_some_and(Vec::is_empty)
+        };
+        all.len() == NAMES.len() && all.iter().all(whole)
+    }
+
     /// What all nodes that answer say.
     fn status(&self) -> Vec<Value> {
         let said = self.kv(&["status", "-o", "json"]);
@@ -72,12 +82,13 @@ fn counts(status: &Value) -> bool {
 fn what_is_put_is_got_at_all_nodes_although_one_is_killed() {
     let mut cluster = Cluster::start();
     cluster.put_and_get("mode", "auto");
-    wait_until("all answer", || cluster.kv(&["status"]).code == Some(0));
+    wait_until("all answer", || cluster.is_whole());
     cluster.nodes[3].kill();
     wait_until("it is silent", || cluster.kv(&["status"]).code == Some(1));
     cluster.put_and_get("force", "-2.5");
     let back = cluster.node("d");
-    wait_until("it is back", || cluster.kv(&["status"]).code == Some(0));
+    wait_until("it is back", || cluster.is_whole());
+    assert_eq!(cluster.kv(&["status"]).code, Some(1), "it was away a moment ago");
     cluster.put_and_get("mode", "manual");
     drop(back);
 }

@@ -388,7 +388,9 @@ impl Job {
 
     /// Whether what this node agrees on may differ from what others agree on, since it was deaf, or too late where nodes only stop.
     pub(crate) fn is_fenced(&self) -> bool {
-        self.fenced && !Mutant::TakeWhatComes.is_on()
+        // Where nodes only stop and nobody is heard, nobody is there who could agree on anything else.
+        let alone = self.setup.mode() == Mode::Crash && self.heard.iter().all(|heard| heard.is_empty());
+        self.fenced && !alone && !Mutant::TakeWhatComes.is_on()
     }
 
     /// Whether others are seen to have the same store, so that this one lacks nothing.

@@ -194,12 +194,17 @@ fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_
     };
     let mut lanes = lanes(two, ms(1_004));
     whole_job(&mut all(&mut lanes), ms(1_004), honestly);
-    // Each goes on alone; the first speaks in its second round when the other listens no longer.
+    // The first hears the other, stands still, and speaks in its second round when the other listens no longer.
     let setup = lanes[0].setup().clone();
+    for (node, lane) in (0..).zip(&mut lanes) {
+        lane.write(A, &[node], ms(1_100), ms(1_053)).unwrap();
+        lane.begin(ms(1_054), ms(1_054)).unwrap();
+    }
+    let frame = lanes[1].frame(Node(0));
+    let bytes = [&frame.head[..], frame.body].concat();
+    lanes[0].take(Node(1), &bytes).unwrap();
     for (node, late) in [(0, true), (1, false)] {
         let lane = &mut lanes[node];
-        lane.write(A, &[node as u8], ms(1_100), ms(1_053)).unwrap();
-        lane.begin(ms(1_054), ms(1_054)).unwrap();
         let spoken = if late { ms(1_054) + setup.round() * 2 } else { ms(1_054) + setup.round() };
         assert_eq!(lane.step(spoken), Step::Send);
         assert_eq!(lane.step(ms(1_054) + setup.round() * 2), Step::Over);
