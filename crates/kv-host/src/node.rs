@@ -99,7 +99,6 @@ struct Watched {
     skipped: u64,
     fenced: u64,
     fenced_said: Option<Instant>,
-    recovered: u64,
     lacks: bool,
     late: u64,
     hears: usize,
@@ -310,21 +309,9 @@ impl Node {
 
 impl Watched {
     fn new(shared: Shared) -> Watched {
-        let (alarms, skipped, fenced, recovered, late, hears) = (0, 0, 0, 0, 0, 0);
+        let (alarms, skipped, fenced, late, hears) = (0, 0, 0, 0, 0);
         let (liars, clock_back, lacks) = (kv::NodeSet::EMPTY, false, false);
-        Watched {
-            shared,
-            alarms,
-            skipped,
-            fenced,
-            fenced_said: None,
-            recovered,
-            lacks,
-            late,
-            hears,
-            liars,
-            clock_back,
-        }
+        Watched { shared, alarms, skipped, fenced, fenced_said: None, lacks, late, hears, liars, clock_back }
     }
 
     /// Says what is new.
@@ -354,7 +341,7 @@ impl Watched {
         if !last.sure && !self.lacks {
             journal.warn("this node may lack what the others have agreed on: it asks them, and readers hear that it does not know");
         }
-        if last.sure && (self.lacks || facts.recovered > self.recovered.max(1)) {
+        if last.sure && self.lacks {
             journal.note("this node knows again what the others have agreed on");
         }
         if facts.late_publish > self.late {
@@ -378,7 +365,7 @@ impl Watched {
             ));
         }
         (self.alarms, self.skipped, self.late) = (facts.alarms, facts.skipped, facts.late_publish);
-        (self.recovered, self.lacks) = (facts.recovered, !last.sure);
+        self.lacks = !last.sure;
         if !quiet {
             self.fenced = facts.fenced;
         }

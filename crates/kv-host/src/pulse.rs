@@ -74,27 +74,43 @@ impl Pulse {
         self.store.begun(job);
         let now = host::now();
         self.clients.drain(&mut self.lane, now, &mut self.telling.facts.writes);
-        match self.lane.begin(release, now) {
-            Ok(()) => {
-                if self.rounds(release) {
-                    self.finish(release);
-                }
-            }
+        let is_over = match self.lane.begin(release, now) {
+            Ok(()) => self.rounds(release),
             // It is counted, and told.
-            Err(BeginError::Missed { .. } | BeginError::ClockWentBack(_)) => {}
-            Err(error) => debug_assert!(false, "the release was asked for: {error}"),
+            Err(BeginError::Missed { .. } | BeginError::ClockWentBack(_)) => false,
+            Err(error) => {
+                debug_assert!(false, "the release was asked for: {error}");
+                false
+            }
+        };
+        if is_over {
+            self.lane.fuse();
+            let outcome = self.lane.publish(host::now(), &mut self.store);
+            self.telling.ended(outcome, release, host::now(), release >= self.counts_from);
         }
         self.store.set_lacks(!self.lane.is_sure());
+        self.store.set_cautious_until(self.lane.cautious_until());
         self.store.finished(job);
         self.store.beat(host::now());
+        if is_over {
+            // In what is left of the period, before the next job.
+            let period = self.lane.setup().period();
+            self.wires.answer(&mut self.lane, release + period - Span(period.0 / 8));
+        }
         (self.telling.facts.sends_to, self.telling.facts.hears) = self.wires.connected();
+    }
+
+    /// Sends the frames of a round that has begun.
+    fn send(&mut self) {
+        self.wires.send(&self.lane);
+        self.lane.sent(host::now());
     }
 
     /// Exchanges what is to be agreed on; `false` if the node is to end.
     fn rounds(&mut self, release: Time) -> bool {
         let length = self.lane.setup().round();
         self.wires.open(&mut self.lane, host::now());
-        self.wires.send(&self.lane);
+        self.send();
         self.wires.hear(&mut self.lane);
         let mut end = release + length;
         loop {
@@ -113,22 +129,11 @@ impl Pulse {
                 Step::Wait { until, .. } => self.wires.wait(&mut self.lane, now, until),
                 Step::Send => {
                     end = end + length;
-                    self.wires.send(&self.lane);
+                    self.send();
                     self.wires.hear(&mut self.lane);
                 }
                 Step::Over | Step::Idle => return true,
             }
         }
-    }
-
-    fn finish(&mut self, release: Time) {
-        self.lane.fuse();
-        let outcome = self.lane.publish(host::now(), &mut self.store);
-        self.store.set_lacks(!outcome.sure);
-        self.store.set_cautious_until(self.lane.cautious_until());
-        self.telling.ended(outcome, release, host::now(), release >= self.counts_from);
-        // In what is left of the period, before the next job.
-        let period = self.lane.setup().period();
-        self.wires.answer(&mut self.lane, release + period - Span(period.0 / 8));
     }
 }

@@ -82,11 +82,11 @@ impl Telling {
         self.facts.last = Some(outcome);
         let Comparison { differ, .. } = outcome.comparison;
         self.facts.alarms += u64::from(outcome.alarm);
-        let calm = [outcome.silent, outcome.liars, differ].iter().all(|nodes| nodes.is_empty());
-        if counts && !(calm && outcome.sure && outcome.late == 0 && !outcome.alarm && !outcome.fenced) {
-            self.facts.troubled = now;
-        }
         if counts {
+            let calm = [outcome.silent, outcome.liars, differ].iter().all(|nodes| nodes.is_empty());
+            if !(calm && outcome.sure && outcome.late == 0 && !outcome.alarm && !outcome.fenced) {
+                self.facts.troubled = now;
+            }
             self.facts.jobs += 1;
             self.facts.complete += u64::from(outcome.silent.is_empty());
             self.facts.disagreed += u64::from(!differ.is_empty());

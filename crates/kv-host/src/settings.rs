@@ -42,7 +42,7 @@ pub struct NodeSettings {
     pub socket: PathBuf,
     /// How long it waits for all others before it begins with those that there are.
     pub start_wait: Span,
-    /// An operator says that there is nothing to be known yet: it begins with an empty store, whoever is there.
+    /// An operator says that there is nothing to be known yet: it begins with an empty store, unless it finds others that run.
     pub founds: bool,
     /// While it is true, this node lies: it tells every peer something else. For demonstrations and measurements.
     pub lies: Option<Arc<AtomicBool>>,

@@ -2,7 +2,7 @@
 
 use crate::checkers::{Ended, Publication};
 use crate::part::Write;
-use crate::scenario::{Act, KeyKind, START, Scenario};
+use crate::scenario::{KeyKind, START, Scenario};
 use contract::{Span, Time};
 use kv::{Mode, Node, NodeSet, ReadError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +24,6 @@ pub(crate) struct Terms {
     /// Who lies in a job. Others may be silent, late or dead.
     pub(crate) lying: Vec<NodeSet>,
     pub(crate) ever_faulty: NodeSet,
-    /// Whether faulty nodes do nothing but stop.
-    pub(crate) only_stops: bool,
     /// Whether what is faulty is within what the guarantees assume.
     pub(crate) assumed: bool,
     /// How long a node may need to wake up, and to fuse and publish.
@@ -51,7 +49,6 @@ impl Terms {
             faulty: (0..=scenario.jobs + 1).map(|job| scenario.faulty(job)).collect(),
             lying: (0..=scenario.jobs + 1).map(|job| scenario.lying(job)).collect(),
             ever_faulty: scenario.ever_faulty(),
-            only_stops: scenario.faults.iter().all(|fault| matches!(fault.act, Act::Crash(_))),
             assumed: scenario.assumed,
             processor: scenario.wake_max() + scenario.cpu,
         }
@@ -87,8 +84,8 @@ pub(crate) struct NodeFacts {
     pub(crate) last: Option<Time>,
     /// Until when it writes nothing that it has not seen published, if it has come to others.
     pub(crate) cautious_until: Option<Time>,
-    /// Whether its store lacks nothing, as it said after its last job; whether it has ever lacked anything since it first did not; and
-    /// whether any job has ended.
+    /// Whether its store lacks nothing, as it said after its last job; whether what it holds may differ from what it gave to readers,
+    /// since it has lacked something; and whether any job has ended.
     pub(crate) sure: bool,
     pub(crate) blurred: bool,
     pub(crate) has_ended: bool,
@@ -229,6 +226,8 @@ impl Ledger {
         (facts.sure, facts.has_ended) = (outcome.sure, true);
         facts.has_known |= outcome.sure;
         facts.alarmed |= outcome.alarm;
+        // Where no more is faulty than is assumed, what it lacked has come, and what it held back is given or gone.
+        facts.blurred &= !(outcome.sure && self.terms.assumed && !facts.alarmed);
         facts.digest = outcome.sure.then_some((job, outcome.digest));
         facts.late = ended.late_in_all;
         for publication in ended.recovered.iter().chain(&ended.published) {

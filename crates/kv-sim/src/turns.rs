@@ -169,10 +169,16 @@ impl World<'_> {
 
     /// Sends the frame of the round that has begun to everybody.
     fn send(&mut self, at: Place) {
+        let mut longest = Span::ZERO;
         for to in (0..self.scenario.nodes).filter(|to| *to != at.node) {
             let Some(lane) = &self.part(at).lane else { continue };
             let frame = lane.frame(Node::at(to));
-            self.send_frame(at, to, [&frame.head[..], frame.body].concat());
+            let took = self.send_frame(at, to, [&frame.head[..], frame.body].concat());
+            longest = longest.max(took);
+        }
+        let left = self.local(at) + longest;
+        if let Some(lane) = &mut self.part_mut(at).lane {
+            lane.sent(left);
         }
     }
 
@@ -187,39 +193,40 @@ impl World<'_> {
         }
     }
 
-    fn send_frame(&mut self, at: Place, to: usize, honest: Vec<u8>) {
-        {
-            let Some(line) = self.part(at).outgoing[to] else { return };
-            let job = self.job(at);
-            let mut random =
-                self.random(&[7, at.lane as u64, at.node as u64, to as u64, job, u64::from(honest[16])]);
-            let link = self.scenario.link;
-            let mut way = edge(&mut random, link.send - self.scenario.wake_max())
-                + edge(&mut random, link.delay_max + self.scenario.excess)
-                + edge(&mut random, link.receive);
-            let (utterances, slower) = self.utter(at, to, &honest, &mut random);
-            way += slower;
-            for utterance in utterances {
-                self.findings.frames += 1;
-                self.findings.lies += u64::from(utterance.bytes != honest || slower > Span::ZERO);
-                if utterance.is_tampered {
-                    self.strands[at.lane].watch.ledger.tampered.insert(utterance.bytes.clone());
-                }
-                let now = self.now;
-                let arrives = &mut self.part_mut(at).arrives[to];
-                *arrives = (*arrives).max(now + way);
-                let when = *arrives;
-                let there = Place { lane: at.lane, node: to };
-                let what = Happening::Arrive { at: there, from: at.node, line, bytes: utterance.bytes };
-                // Bytes come in before anybody looks.
-                self.agenda.push_first(when, what);
+    /// Returns how long it takes until it has left.
+    fn send_frame(&mut self, at: Place, to: usize, honest: Vec<u8>) -> Span {
+        let Some(line) = self.part(at).outgoing[to] else { return Span::ZERO };
+        let job = self.job(at);
+        let mut random =
+            self.random(&[7, at.lane as u64, at.node as u64, to as u64, job, u64::from(honest[16])]);
+        let link = self.scenario.link;
+        let sending = edge(&mut random, link.send - self.scenario.wake_max());
+        let mut way = sending
+            + edge(&mut random, link.delay_max + self.scenario.excess)
+            + edge(&mut random, link.receive);
+        let (utterances, slower) = self.utter(at, to, &honest, &mut random);
+        way += slower;
+        for utterance in utterances {
+            self.findings.frames += 1;
+            self.findings.lies += u64::from(utterance.bytes != honest || slower > Span::ZERO);
+            if utterance.is_tampered {
+                self.strands[at.lane].watch.ledger.tampered.insert(utterance.bytes.clone());
             }
-            let sent = &mut self.part_mut(at).sent[to];
-            if sent.len() == REMEMBERED {
-                sent.remove(0);
-            }
-            sent.push(honest);
+            let now = self.now;
+            let arrives = &mut self.part_mut(at).arrives[to];
+            *arrives = (*arrives).max(now + way);
+            let when = *arrives;
+            let there = Place { lane: at.lane, node: to };
+            let what = Happening::Arrive { at: there, from: at.node, line, bytes: utterance.bytes };
+            // Bytes come in before anybody looks.
+            self.agenda.push_first(when, what);
         }
+        let sent = &mut self.part_mut(at).sent[to];
+        if sent.len() == REMEMBERED {
+            sent.remove(0);
+        }
+        sent.push(honest);
+        sending
     }
 
     /// What a node says to a peer instead of a frame, and how much later; the frame itself, if nothing is wrong with the node.

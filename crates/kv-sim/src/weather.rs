@@ -183,7 +183,8 @@ fn fault(scenario: &Scenario, random: &mut fastrand::Rng, node: usize, from: u64
         3 => Act::Deaf(some(random)),
         1 => Act::Stall(Span(pick(random, &[period.0 / 4, period.0 / 4 - 1, stall]))),
         4 => Act::Slow(Span(pick(random, &[1, slow]))),
-        5 if from <= 2 => {
+        // A clock is off from the beginning, so that nobody else may have been faulty before.
+        5 if from <= 2 && scenario.faults.iter().all(|other| other.from == from) => {
             let off = scenario.link.clock_error.0 + random.i64(1..period.0 / 4);
             Act::Clock(Span(if random.bool() { off } else { -off }))
         }

@@ -438,6 +438,13 @@ impl Job {
         peer != self.me && !self.cut.contains(peer) && open.iter().any(|heard| !heard.contains(peer))
     }
 
+    /// The frames of this round have left. Where nodes only stop, who speaks later than the others listen is not heard and does not see it.
+    pub fn sent(&mut self, now: Time) {
+        let (end, link) = (self.release + self.setup.round() * self.round as u64, self.setup.config().link);
+        let late = now + (link.round_min() - link.send) > end;
+        self.fenced |= late && self.setup.mode() == Mode::Crash;
+    }
+
     /// Ends the round if its time has come or all have been heard, and begins the next.
     pub fn step(&mut self, now: Time) -> Step {
         let Some(round) = self.round() else {
@@ -465,9 +472,8 @@ impl Job {
     /// Repeats to itself what this node has heard, and makes the frame that says it to the others.
     fn open(&mut self, round: usize, now: Time) {
         self.round = round;
-        let (end, link) = (self.release + self.setup.round() * round as u64, self.setup.config().link);
-        let late = now + (link.round_min() - link.send) > end;
-        self.fenced |= late && self.setup.mode() == Mode::Crash;
+        // A round that begins too late is too late whenever its frames leave.
+        self.sent(now);
         let layout = self.setup.layout();
         let (above, below) = self.levels.split_at_mut(round);
         self.body_len = 0;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub enum Standing {
     /// All begin together with an empty store. That is so once enough others are seen to have an empty one too.
     Founding,
-    /// The same, and an operator says so, whoever is there.
+    /// The same, and an operator says so: nothing need be seen of others.
     Founded,
     /// The others may have been running: what it writes before it has read would contradict them.
     Rejoining,
@@ -183,14 +183,10 @@ impl Lane {
             recovered: 0,
             setup,
         };
-        let release = lane.job.release();
         match standing {
             Standing::Founded => {}
-            Standing::Founding => lane.lack(Time::ZERO, release),
-            Standing::Rejoining => {
-                lane.rejoin(release);
-                lane.cautious_until = first + lane.setup.horizon();
-            }
+            Standing::Founding => lane.lack(Time::ZERO, first),
+            Standing::Rejoining => lane.rejoin(first),
         }
         lane.expect(job);
         lane
@@ -350,6 +346,12 @@ impl Lane {
         self.job.wants(peer)
     }
 
+    /// The frames of this round have left, or wait for connections that do not take them. A node of [`Mode::Crash`](crate::Mode::Crash) that
+    /// spoke later than the others listen publishes nothing of this job.
+    pub fn sent(&mut self, now: Time) {
+        self.job.sent(now);
+    }
+
     /// Ends the round if its time has come or all have been heard, and begins the next.
     pub fn step(&mut self, now: Time) -> Step {
         self.job.step(now)
@@ -433,7 +435,9 @@ impl Lane {
 
     fn publish_fused(&mut self, now: Time, outcome: &mut Outcome, others: &mut impl Publish) {
         for Tuple { key, stamp, value } in self.fuse.values() {
-            let held = self.gap.is_some_and(|gap| stamp <= gap.until) && !Mutant::TakeWhatComes.is_on();
+            // A node whose store is not that of others may go on to agree on something else than they do.
+            let held = self.alone || self.gap.is_some_and(|gap| stamp <= gap.until);
+            let held = held && !Mutant::TakeWhatComes.is_on();
             match self.published.insert_as(key, stamp, value, held) {
                 Inserted::New if held => outcome.held += 1,
                 Inserted::New => {

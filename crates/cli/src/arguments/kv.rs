@@ -28,7 +28,7 @@ pub enum KvCommand {
         /// Run although links have no secret keys and nodes are reached beyond this host.
         #[arg(long)]
         insecure: bool,
-        /// Begin with an empty store whoever is there: nothing that was agreed on before counts.
+        /// Begin with an empty store: nothing was agreed on before. Not heeded where others run.
         #[arg(long)]
         found: bool,
         /// Lie from SIGUSR1 on, for demonstrations.

@@ -1,4 +1,5 @@
-//! Section 8, 1: a node notices when the stores of more than `f` others are not its own (of any, where nodes only stop), and only then.
+//! Section 8, 1: a node notices when the stores of more than `f` others are not its own, and only then; where nodes only stop, also when
+//! as many are not its own as are.
 //!
 //! What the others say is read off the frames that were taken, what they published is known here.
 
@@ -32,9 +33,7 @@ pub(super) fn ended(ledger: &Ledger, node: usize, job: u64, ended: &Ended) -> Re
     if is_due != ended.outcome.alarm {
         return Err(format!("in job {job}, the stores of {} others differ: alarm {}", differ.len(), !is_due));
     }
-    // Where nodes only stop, one that is deaf or slow and speaks is more than is assumed.
-    let assumed = ledger.terms.assumed && (ledger.terms.mode == Mode::Byzantine || ledger.terms.only_stops);
-    let always_right = assumed && !ledger.terms.ever_faulty.contains(Node::at(node));
+    let always_right = ledger.terms.assumed && !ledger.terms.ever_faulty.contains(Node::at(node));
     if ended.outcome.alarm && always_right {
         return Err(format!("in job {job} there was an alarm although no more than f nodes were faulty"));
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Config, Format, Key, Mode, Vote};
+use std::ops::Range;
 
 fn ms(ms: u64) -> Time {
     Time(ms * 1_000_000)
@@ -164,6 +165,59 @@ fn what_was_written_once_outlives_a_restart_of_all_nodes_one_after_the_other() {
 }
 
 #[test]
+fn what_takes_several_answers_is_recovered_while_jobs_go_on() {
+    let keys = 24;
+    let config = Config {
+        nodes: (0..4).map(|n| format!("n{n}")).collect(),
+        keys: (0..keys).map(|key| Key::named(&format!("k{key}"))).collect(),
+        value_bytes_max: 4_000,
+        history: 6,
+        batch_tuples_max: Some(keys),
+        period: Span::secs(1),
+        ..Config::default()
+    };
+    let second = |job: u64| ms(1_000 * job + OFFSET);
+    let value = |key: usize, job: u64| vec![key as u8 ^ job as u8; 4_000 - key];
+    let mut lanes = lanes(config, second(1));
+    let setup = lanes[0].setup().clone();
+    assert!(keys * 2 * 3_900 > 2 * setup.state_bytes_max(), "three answers at least");
+    whole_job(&mut all(&mut lanes), second(1), honestly);
+    let write = |lanes: &mut [Lane], job: u64, keys: Range<usize>| {
+        for lane in lanes {
+            for key in keys.clone() {
+                let stamp = ms(1_000 * job + 3_000);
+                lane.write(KeyId(key as u16), &value(key, job), stamp, second(job) - Span::millis(1))
+                    .unwrap();
+            }
+        }
+    };
+    for job in 2..4 {
+        write(&mut lanes[..3], job, 0..keys);
+        whole_job(&mut all(&mut lanes[..3]), second(job), honestly);
+    }
+    let mut job = 4;
+    while job == 4 || !lanes[3].is_sure() {
+        assert!(job < 20, "what was missed is recovered at last");
+        // Each job publishes something more, of keys that are recovered and of others.
+        let first = job as usize * 5 % (keys - 3);
+        write(&mut lanes, job, first..first + 3);
+        whole_job(&mut all(&mut lanes), second(job), honestly);
+        job += 1;
+    }
+    assert!(job >= 4 + 3 * 2, "{} jobs: an answer comes in every second", job - 4);
+    for at in 4..job + 4 {
+        for key in (0..keys).map(|key| KeyId(key as u16)) {
+            let read = |lane: &Lane| {
+                lane.read(key, ms(0), second(at)).map(|value| (value.stamp, value.bytes.to_vec()))
+            };
+            assert_eq!(read(&lanes[3]), read(&lanes[0]), "{key:?} in second {at}");
+        }
+    }
+    let outcomes = whole_job(&mut all(&mut lanes), second(job), honestly);
+    assert_eq!(outcomes[3].comparison.agree.len(), 3, "the stores are the same");
+}
+
+#[test]
 fn a_pause_of_all_nodes_together_costs_nothing() {
     let mut lanes = lanes(config(), ms(1_004));
     lanes.iter_mut().for_each(|lane| lane.write(A, b"v", ms(1_050), ms(1_003)).unwrap());
@@ -184,8 +238,8 @@ fn a_node_that_hears_too_few_publishes_nothing_of_that_job() {
     assert_eq!((lanes[3].fenced(), lanes[3].skipped()), (1, 0));
 }
 
-#[test]
-fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_are_an_alarm() {
+/// Two nodes that only stop, of which the first stands still in its second round: that begins late, or its frame leaves late.
+fn one_of_two_speaks_late(begins: impl Fn(Time, Time) -> (Time, Time)) {
     let two = Config {
         nodes: vec!["a".into(), "b".into()],
         mode: Mode::Crash,
@@ -194,7 +248,6 @@ fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_
     };
     let mut lanes = lanes(two, ms(1_004));
     whole_job(&mut all(&mut lanes), ms(1_004), honestly);
-    // The first hears the other, stands still, and speaks in its second round when the other listens no longer.
     let setup = lanes[0].setup().clone();
     for (node, lane) in (0..).zip(&mut lanes) {
         lane.write(A, &[node], ms(1_100), ms(1_053)).unwrap();
@@ -203,13 +256,16 @@ fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_
     let frame = lanes[1].frame(Node(0));
     let bytes = [&frame.head[..], frame.body].concat();
     lanes[0].take(Node(1), &bytes).unwrap();
-    for (node, late) in [(0, true), (1, false)] {
+    let (link, first) = (setup.config().link, ms(1_054) + setup.round());
+    let over = first + setup.round();
+    let last = over - (link.round_min() - link.send);
+    for (node, (begun, left)) in [begins(over, last), (first, last)].into_iter().enumerate() {
         let lane = &mut lanes[node];
-        let spoken = if late { ms(1_054) + setup.round() * 2 } else { ms(1_054) + setup.round() };
-        assert_eq!(lane.step(spoken), Step::Send);
-        assert_eq!(lane.step(ms(1_054) + setup.round() * 2), Step::Over);
+        assert_eq!(lane.step(begun), Step::Send);
+        lane.sent(left);
+        assert_eq!(lane.step(over), Step::Over);
         lane.fuse();
-        assert_eq!(lane.publish(ms(1_090), &mut ()).fenced, late);
+        assert_eq!(lane.publish(ms(1_090), &mut ()).fenced, node == 0);
     }
     assert_eq!(lanes[0].read(A, ms(0), ms(1_100)), Err(ReadError::Unknown));
     whole_job(&mut all(&mut lanes), ms(1_104), honestly);
@@ -220,6 +276,12 @@ fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_
     lanes[0].expect(number);
     let outcomes = whole_job(&mut all(&mut lanes), ms(1_204), honestly);
     assert!(outcomes.iter().all(|outcome| outcome.alarm && !outcome.sure));
+}
+
+#[test]
+fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_are_an_alarm() {
+    one_of_two_speaks_late(|over, _| (over, over));
+    one_of_two_speaks_late(|_, last| (last - Span::micros(1), last + Span(1)));
 }
 
 #[test]
@@ -374,10 +436,15 @@ fn a_node_whose_store_is_alone_raises_the_alarm_and_gives_nothing_more_to_its_re
     assert!(outcomes[3].alarm && !outcomes[3].sure, "three are too many: it is node 3 itself");
     assert_eq!(outcomes[3].comparison.differ.len(), 3);
     assert_eq!(lanes[3].read(A, ms(1_100), ms(1_100)), Err(ReadError::Unknown));
-    // It stays so, whatever it is told: what it has given to its readers is another value than theirs.
-    for job in 2..8 {
-        let outcomes = whole_job(&mut all(&mut lanes), ms(1_004 + 50 * job), honestly);
+    // It stays so, whatever it is told and for however long: what it has given to its readers is another value than theirs.
+    let horizon = lanes[3].setup().horizon().as_nanos_u64() / 50_000_000;
+    for job in 2..horizon + 4 {
+        let release = 1_004 + 50 * job;
+        lanes.iter_mut().for_each(|lane| lane.write(X, &[0; 8], ms(release + 46), ms(release - 1)).unwrap());
+        let outcomes = whole_job(&mut all(&mut lanes), ms(release), honestly);
         assert!(!outcomes[3].sure && !outcomes[3].alarm, "job {job}");
+        assert_eq!((outcomes[0].published, outcomes[3].published), (1, 0), "job {job}");
+        assert_eq!(lanes[3].read(X, ms(0), ms(release + 46)), Err(ReadError::Unknown), "job {job}");
     }
 }
 

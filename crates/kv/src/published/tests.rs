@@ -66,3 +66,94 @@ fn i5_the_newest_20_stamps_are_kept_in_any_order_of_arrival() {
         }
     }
 }
+
+/// What is known of a key, and the newest stamp that made way for others and may have been read.
+#[derive(Default)]
+struct Model {
+    values: BTreeMap<u64, (Vec<u8>, bool)>,
+    gone: u64,
+}
+
+impl Model {
+    fn insert(&mut self, stamp: u64, value: &[u8], held: bool) -> Inserted {
+        if self.values.contains_key(&stamp) {
+            return Inserted::Repeated;
+        }
+        let is_full = self.values.len() == HISTORY;
+        if stamp <= self.gone || is_full && *self.values.keys().next().unwrap() > stamp {
+            return Inserted::TooOld;
+        }
+        if is_full {
+            let (oldest, (_, was_held)) = self.values.pop_first().unwrap();
+            self.gone = if was_held { self.gone } else { oldest };
+        }
+        self.values.insert(stamp, (value.to_vec(), held));
+        Inserted::New
+    }
+}
+
+const HISTORY: usize = 20;
+
+#[test]
+fn what_is_held_is_read_by_nobody_until_it_is_released_or_dropped() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut store, mut models) = (store(), [Model::default(), Model::default()]);
+        for _ in 0..random.usize(1..150) {
+            let key = random.usize(0..2);
+            let (id, model) = (KeyId(key as u16), &mut models[key]);
+            let stamp = random.u64(1..60);
+            match random.u32(0..40) {
+                0..34 => {
+                    let value: Vec<u8> = (0..random.usize(0..=16)).map(|_| random.u8(..)).collect();
+                    let held = random.bool();
+                    let inserted = store.insert_as(id, Time(stamp), &value, held);
+                    assert_eq!(inserted, model.insert(stamp, &value, held), "seed {seed}");
+                }
+                34..37 => {
+                    store.drop_held(id, Time(stamp));
+                    model.values.retain(|at, (_, held)| !*held || *at <= stamp);
+                }
+                37..39 => {
+                    let mut released = Vec::new();
+                    store.release_held(|key, stamp, value| released.push((key.0, stamp.0, value.to_vec())));
+                    let mut expected = Vec::new();
+                    for (key, model) in (0..).zip(&mut models) {
+                        for (stamp, (value, held)) in &mut model.values {
+                            if std::mem::take(held) {
+                                expected.push((key, *stamp, value.clone()));
+                            }
+                        }
+                    }
+                    assert_eq!(released, expected, "seed {seed}");
+                }
+                _ => {
+                    store.clear();
+                    models = [Model::default(), Model::default()];
+                }
+            }
+            agrees(&store, &models, seed);
+        }
+    }
+}
+
+/// Reads give what the models have, and the digest is that of a store to which the same values were given in another order.
+fn agrees(store: &Published, models: &[Model; 2], seed: u64) {
+    let mut other = self::store();
+    for (key, model) in (0..).map(KeyId).zip(models) {
+        for now in 0..60 {
+            let read = store.read(key, Time(0), Time(now)).ok();
+            let readable = model.values.range(..=now).rfind(|(_, (_, held))| !held);
+            let expected = readable.map(|(stamp, (value, _))| (*stamp, value.as_slice()));
+            assert_eq!(read.map(|value| (value.stamp.0, value.bytes)), expected, "seed {seed}");
+        }
+        let since = store.since(key, Time(30)).map(|(stamp, value)| (stamp.0, value.to_vec()));
+        let expected = model.values.range(31..).map(|(stamp, (value, _))| (*stamp, value.clone()));
+        assert!(since.eq(expected), "seed {seed}");
+        assert_eq!(store.is_empty(key), model.values.values().all(|(_, held)| *held), "seed {seed}");
+        for (stamp, (value, _)) in model.values.iter().rev() {
+            other.insert(key, Time(*stamp), value);
+        }
+    }
+    assert_eq!(store.digest(), other.digest(), "seed {seed}");
+}
