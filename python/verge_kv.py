@@ -23,7 +23,7 @@ import os
 import pathlib
 from typing import Callable, NamedTuple, Optional, Union
 
-__all__ = ["Error", "Full", "Gone", "Job", "Lane", "Late", "Nothing", "Number", "Report", "Stale", "Value", "latest_release", "now", "realtime"]
+__all__ = ["Error", "Full", "Gone", "Job", "Lane", "Late", "Nothing", "Number", "Report", "Stale", "Unknown", "Value", "latest_release", "now", "realtime"]
 
 
 class Error(Exception):
@@ -50,7 +50,11 @@ class Gone(Error):
     """The node has ended, or has not been heard of for two periods."""
 
 
-_ERRORS = {-1: Nothing, -2: Stale, -3: Full, -4: Late, -6: Gone}
+class Unknown(Error):
+    """The node does not know yet what was agreed on while it was away."""
+
+
+_ERRORS = {-1: Nothing, -2: Stale, -3: Full, -4: Late, -6: Gone, -9: Unknown}
 _INTERRUPTED = -7
 
 

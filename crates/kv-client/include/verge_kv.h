@@ -28,7 +28,8 @@ enum {
     VERGE_KV_INVALID = -5,     /* the call can never succeed like this */
     VERGE_KV_GONE = -6,        /* the node has gone */
     VERGE_KV_INTERRUPTED = -7, /* a signal came */
-    VERGE_KV_SYSTEM = -8       /* anything else */
+    VERGE_KV_SYSTEM = -8,      /* anything else */
+    VERGE_KV_UNKNOWN = -9      /* the node does not know yet what was agreed on while it was away: try again later */
 };
 
 /*

@@ -5,8 +5,8 @@ use contract::Time;
 use kv::KeyId;
 use kv_shared::clock::now;
 use kv_shared::{
-    Answer, FILES_MAX, Found, Gone, LaneFacts, Lines, PassingError, Request, RingWriter, State, Store,
-    WriteError,
+    Answer, FILES_MAX, Found, Gone, LaneFacts, Lines, PassingError, ReadError, Request, RingWriter, State,
+    Store, WriteError,
 };
 use std::io;
 use std::ops::Deref;
@@ -195,7 +195,7 @@ impl Reader {
     #[inline]
     fn look(&self, key: &Key, freshness: Time, buffer: &mut [u8]) -> Result<Found, Error> {
         let mut found = self.store.read(key.id, freshness, now(), buffer);
-        if found == Err(kv::ReadError::Nothing.into()) {
+        if let Err(ReadError::Lane(kv::ReadError::Nothing | kv::ReadError::Unknown)) = found {
             // A thread that was interrupted after it had looked at the clock, for so long that everything is newer by now.
             found = self.store.read(key.id, freshness, now(), buffer);
         }

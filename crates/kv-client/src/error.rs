@@ -90,7 +90,7 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Error::Read { error: ReadError::Lane(error), .. } => {
-                matches!(error, kv::ReadError::Nothing | kv::ReadError::Stale(_))
+                matches!(error, kv::ReadError::Nothing | kv::ReadError::Stale(_) | kv::ReadError::Unknown)
             }
             Error::Read { error, .. } => *error == ReadError::Restless,
             Error::Write { error, .. } => match error {

@@ -161,6 +161,24 @@ fn refusals_name_the_key_and_the_remedy() {
 }
 
 #[test]
+fn a_node_that_lacks_something_says_so_and_that_may_pass() {
+    let house = House::lacking("lacking");
+    let mut lane = Client::attach(&house.path, 0, &options(1)).unwrap();
+    let a = lane.key("a").unwrap();
+    wait_for("the node", || lane.node_alive().is_ok());
+    for (error, words) in [
+        (lane.read_now(&a, &mut [0; 16]).unwrap_err(), "key `a`: this node has missed a job"),
+        (
+            lane.write(&a, b"v", now() + lane.facts().period * 5).unwrap_err(),
+            "key `a`: this node does not know what the others",
+        ),
+    ] {
+        assert!(error.to_string().contains(words) && error.may_pass(), "{error}");
+    }
+    house.end();
+}
+
+#[test]
 fn a_client_waits_for_its_node_and_gives_its_place_back() {
     let path = socket_path("waits");
     let attaching = std::thread::spawn(move || {

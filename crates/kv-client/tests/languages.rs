@@ -119,10 +119,11 @@ fn c_is_told_what_was_refused_and_why() {
     std::fs::create_dir_all(&folder).unwrap();
     let program = folder.join("refusals");
     compile(&source("crates/kv-client/tests/refusals.c"), &program);
-    let house = House::start("c-refusals");
-    let output = Command::new(&program).arg(&house.path).output().unwrap();
+    let (house, lacking) = (House::start("c-refusals"), House::lacking("c-lacking"));
+    let output = Command::new(&program).args([&house.path, &lacking.path]).output().unwrap();
     assert_eq!(words(&output), "all is as it should be\n");
     house.end();
+    lacking.end();
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -131,8 +132,10 @@ fn python_is_told_what_was_refused_and_why() {
     if !is_there("python3") {
         return;
     }
-    let house = House::start("py-refusals");
-    let output = python(source("crates/kv-client/tests/refusals.py")).arg(&house.path).output().unwrap();
+    let (house, lacking) = (House::start("py-refusals"), House::lacking("py-lacking"));
+    let mut program = python(source("crates/kv-client/tests/refusals.py"));
+    let output = program.args([&house.path, &lacking.path]).output().unwrap();
     assert_eq!(words(&output), "all is as it should be\n");
     house.end();
+    lacking.end();
 }

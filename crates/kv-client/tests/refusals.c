@@ -1,4 +1,4 @@
-/* Every refusal that a call from C can meet, at a lane with the keys of the tests. */
+/* Every refusal that a call from C can meet, at a lane with the keys of the tests, and at one of a node that lacks something. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ int main(int count, char **arguments) {
     uint64_t stamp = 0;
     double number = 0;
     int64_t whole = 0;
-    if (count < 2) return 2;
+    if (count < 3) return 2;
 
     expect("no node", verge_kv_attach("/nonexistent/kv.sock", 0, 1, NULL, 0) != NULL, 0, "/nonexistent/kv.sock");
     expect("no socket", verge_kv_attach(NULL, 0, 1, NULL, 0) != NULL, 0, "socket must be a text");
@@ -58,6 +58,16 @@ int main(int count, char **arguments) {
     expect("releases", verge_kv_latest_release(1049, 50) == 1000 && verge_kv_release_after(1050, 50) == 1100, 1, NULL);
     verge_kv_detach(lane);
     verge_kv_detach(NULL);
+
+    lane = verge_kv_attach(arguments[2], 0, 1, "refusals", 10000);
+    if (!lane) {
+        fprintf(stderr, "%s\n", verge_kv_last_error());
+        return 1;
+    }
+    while (verge_kv_alive(lane) != 1) verge_kv_sleep_until(verge_kv_now() + 1000000);
+    expect("unknown", verge_kv_read(lane, a, 0, buffer, sizeof buffer, NULL), VERGE_KV_UNKNOWN, "this node has missed a job");
+    expect("unseen", verge_kv_write(lane, a, "v", 1, verge_kv_now() + 5 * period), VERGE_KV_UNKNOWN, "this node does not know");
+    verge_kv_detach(lane);
     puts("all is as it should be");
     return 0;
 }

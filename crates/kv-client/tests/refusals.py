@@ -1,11 +1,11 @@
-"""Every refusal that a call from Python can meet, at a lane with the keys of the tests."""
+"""Every refusal that a call from Python can meet, at a lane with the keys of the tests, and at one of a node that lacks something."""
 
 import contextlib
 import sys
 import time
 
 import verge_kv
-from verge_kv import Error, Full, Lane, Late, Nothing
+from verge_kv import Error, Full, Lane, Late, Nothing, Unknown
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def wait(condition):
     raise AssertionError("nothing came within 30 s")
 
 
-socket = sys.argv[1]
+socket, lacking = sys.argv[1:]
 with refused(Error, "/nonexistent/kv.sock"):
     Lane("/nonexistent/kv.sock")
 with refused(Error, "30 of the lane's 30 tuples"):
@@ -71,4 +71,11 @@ with Lane(socket, tuples=2, name="refusals") as lane:
         pass
 with refused(Error, "the lane is closed"):
     lane.read(a)
+with Lane(lacking) as lane:
+    while not lane.alive():
+        time.sleep(0.001)
+    with refused(Unknown, "this node has missed a job"):
+        lane.read(lane.key("a"))
+    with refused(Unknown, "this node does not know"):
+        lane.write(lane.key("a"), b"v", soon())
 print("all is as it should be")

@@ -26,6 +26,8 @@ pub(super) enum Code {
     Interrupted = -7,
     /// `VERGE_KV_SYSTEM`
     System = -8,
+    /// `VERGE_KV_UNKNOWN`
+    Unknown = -9,
 }
 
 /// The longest sentence, with its zero.
@@ -85,6 +87,7 @@ fn code(error: &Error) -> Code {
         Error::Read { error: ReadError::Lane(error), .. } => match error {
             kv::ReadError::Nothing => Code::Nothing,
             kv::ReadError::Stale(_) => Code::Stale,
+            kv::ReadError::Unknown => Code::Unknown,
             _ => Code::Invalid,
         },
         Error::Read { error: ReadError::Restless, .. } => Code::Nothing,
@@ -94,6 +97,7 @@ fn code(error: &Error) -> Code {
             WriteError::NoJobBefore(_) | WriteError::Lane(kv::WriteError::PublishingTimePast(_)) => {
                 Code::Late
             }
+            WriteError::Lane(kv::WriteError::Rejoining) => Code::Unknown,
             _ => Code::Invalid,
         },
         Error::NoNode { .. } | Error::Passing(_) | Error::Memory(_) | Error::Refused(_) => Code::System,

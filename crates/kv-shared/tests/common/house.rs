@@ -1,7 +1,7 @@
 //! A node that does its jobs on the clock, with a socket.
 
 use super::{Node1, Seats, config, setup, socket_path};
-use contract::Span;
+use contract::{Span, Time};
 use kv::Config;
 use kv_shared::{Server, clock};
 use std::path::PathBuf;
@@ -19,10 +19,23 @@ pub struct House {
 
 impl House {
     pub fn start(name: &str) -> House {
+        House::start_with(name, |_| {})
+    }
+
+    /// One that does not know what the others have agreed on.
+    pub fn lacking(name: &str) -> House {
+        House::start_with(name, |node| {
+            node.writer.set_lacks(true);
+            node.writer.set_cautious_until(Time::NEVER);
+        })
+    }
+
+    fn start_with(name: &str, change: impl FnOnce(&Node1)) -> House {
         // Slow enough for a machine that has other things to do.
         let (period, offset, horizon) = (Span::millis(100), Span::millis(50), Some(Span::secs(5)));
         let setup = setup(Config { period, offset, horizon, ..config() });
         let node = Node1::new(&setup, clock::now());
+        change(&node);
         let (path, seats) = (socket_path(name), node.seats.clone());
         let server = Server::start(&path, node.backend()).unwrap();
         let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
