@@ -146,7 +146,8 @@ impl Broker {
         let released = if resend {
             Release { at: message.created.min(now), step: None }
         } else {
-            stream.release(now, message.created, age, topic, self.admission.delays())
+            let is_newest = message.seq >= expected;
+            stream.release(now, message.created, is_newest, topic, self.admission.delays())
         };
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
         let marks = message.flags.only(MessageFlags::TRUTHS);
@@ -332,17 +333,27 @@ impl Stream {
     /// deadline has passed) counts as the nearest that it could. And messages that follow each other faster than the
     /// period are served as if they kept it. Messages sent again after a failover are exempt from both: they are late
     /// through no fault of their publisher, and the oldest go first.
+    ///
+    /// The newest message begins anew where it was created before the one before it: its publisher's clock was set back.
     #[inline]
-    fn release(&mut self, now: Time, created: Time, age: Span, topic: &Topic, delays: &Delays) -> Release {
+    fn release(
+        &mut self,
+        now: Time,
+        created: Time,
+        is_newest: bool,
+        topic: &Topic,
+        delays: &Delays,
+    ) -> Release {
         let contract = &topic.contract;
-        let at = if age > contract.deadline { now - contract.deadline } else { created.min(now) };
+        let is_past = now.since(created) > contract.deadline;
+        let at = if is_past { now - contract.deadline } else { created.min(now) };
         // Creation may jitter by as much as the way to the broker is allowed to take.
         let least_step = contract.period - delays.publisher_to_broker;
         let before = self.times();
         let step = created.since(before.created);
         let in_order = before.created != Time::ZERO && step >= Span::ZERO;
         let too_fast = in_order && step < least_step && !contract.period.is_forever();
-        let created = before.created.max(created);
+        let created = if is_newest { created } else { before.created.max(created) };
         if !too_fast {
             self.set_times(Times { created, released: at });
             return Release { at, step: None };
@@ -354,3 +365,6 @@ impl Stream {
         Release { at, step: Some(step) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,8 @@ pub(crate) struct Action {
     took: Histogram<u32>,
     /// The 99th percentile of as many before.
     p99: Option<Span>,
+    /// The same, until it was compared with what is stated.
+    new: Option<Span>,
     told: Time,
 }
 
@@ -115,7 +117,7 @@ impl Default for Action {
     fn default() -> Action {
         let highest = ACTION_MAX.as_nanos_u64() / 1_000;
         let took = Histogram::new_with_bounds(1, highest, 2).expect("invariant: constant bounds are valid");
-        Action { due: Time::NEVER, took, p99: None, told: Time::ZERO }
+        Action { due: Time::NEVER, took, p99: None, new: None, told: Time::ZERO }
     }
 }
 
@@ -134,6 +136,7 @@ impl Action {
         self.took.saturating_record(now.since(due).as_nanos_u64() / 1_000);
         if self.took.len() >= ACTIONS {
             self.p99 = Some(Span::micros(self.took.value_at_quantile(0.99) as i64));
+            self.new = self.p99;
             self.took.reset();
         }
     }
@@ -290,12 +293,12 @@ impl Broker {
     /// Tells where copies take longer than is counted with.
     pub(crate) fn tell_slow_copying(&mut self, now: Time, out: &mut impl Outputs) {
         let Some(Lazy { budget, .. }) = self.settings.replication.lazy() else { return };
-        let Action { p99, told, .. } = &mut self.lazy.action;
+        let Action { new, told, .. } = &mut self.lazy.action;
         *told = (*told).min(now);
-        let Some(takes) = p99.filter(|takes| *takes > budget) else { return };
-        if *told != Time::ZERO && now < *told + TELL_EVERY {
+        if now < *told + TELL_EVERY {
             return;
         }
+        let Some(takes) = new.take().filter(|takes| *takes > budget) else { return };
         *told = now;
         out.report(&Event::CopyingSlow { takes, budget });
     }

@@ -41,7 +41,8 @@ impl OtherNeeds {
         }
         if self.0.len() >= OTHER_NEEDS_MAX {
             return Err(format!(
-                "{OTHER_NEEDS_MAX} subscriptions of MQTT need something beyond contracts, the limit"
+                "{OTHER_NEEDS_MAX} subscriptions of MQTT need something beyond contracts already, the limit: subscribe without \
+                 `verge-` properties, or state the need in the topic's contract"
             ));
         }
         let Other { client, text, filter, needs } = other.clone();
@@ -53,6 +54,10 @@ impl OtherNeeds {
         if !other.needs.is_none() {
             self.0.remove(&(other.client.clone(), other.text.clone()));
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Takes out those that mean this topic: client, filter, and what was needed.

@@ -177,6 +177,11 @@ impl Broker {
         counted && late_by.is_some_and(|late_by| topic.plan.pseudo.replication < late_by)
     }
 
+    fn streams_at_risk_by_link(&self) -> u64 {
+        let topics = self.table.streams().filter_map(|(_, stream)| self.table.topic(stream.topic));
+        topics.filter(|topic| self.is_at_risk_by_link(topic)).count() as u64
+    }
+
     /// The link to the backup, if it carries less than copies need already.
     pub(crate) fn thin_link(&self) -> Option<Thin> {
         self.partner.copies.thin.filter(|_| self.pair.is_primary())
@@ -214,8 +219,7 @@ impl Broker {
             return;
         }
         self.partner.thin_told = now;
-        let topics = self.table.streams().filter_map(|(_, stream)| self.table.topic(stream.topic));
-        let streams = topics.filter(|topic| self.is_at_risk_by_link(topic)).count() as u64;
+        let streams = self.streams_at_risk_by_link();
         out.report(&Event::PairLinkThin { carries, needed, wait, streams });
     }
 
@@ -242,10 +246,11 @@ impl Broker {
         if now < self.partner.far_told + TELL_EVERY {
             return;
         }
-        self.partner.far_told = now;
-        let topics = self.table.streams().filter_map(|(_, stream)| self.table.topic(stream.topic));
-        let streams = topics.filter(|topic| self.is_at_risk_by_link(topic)).count() as u64;
-        out.report(&Event::PairLinkFar { takes, planned, streams });
+        let streams = self.streams_at_risk_by_link();
+        self.partner.far_told = told_or_looked(now, streams);
+        if streams > 0 {
+            out.report(&Event::PairLinkFar { takes, planned, streams });
+        }
     }
 
     fn tell_false_takeover(&mut self, now: Time, out: &mut impl Outputs) {
@@ -281,14 +286,17 @@ impl Broker {
         if !self.pair.is_primary() || now < self.partner.lossy_told + TELL_EVERY {
             return;
         }
-        let topics = self.table.streams().filter_map(|(_, stream)| self.table.topic(stream.topic));
-        let streams = topics.filter(|topic| self.is_at_risk_by_link(topic)).count() as u64;
-        // Looking at all streams is not for each time.
-        self.partner.lossy_told = if streams > 0 { now } else { now - (TELL_EVERY - LOOK_EVERY) };
+        let streams = self.streams_at_risk_by_link();
+        self.partner.lossy_told = told_or_looked(now, streams);
         if streams > 0 {
             out.report(&Event::PairLinkLossy { loss_ppm: self.partner.loss_ppm(), late_by, streams });
         }
     }
+}
+
+/// When a trouble was told that concerns so many streams: looking at all of them is not for each time.
+fn told_or_looked(now: Time, streams: u64) -> Time {
+    if streams > 0 { now } else { now - (TELL_EVERY - LOOK_EVERY) }
 }
 
 #[cfg(test)]

@@ -374,6 +374,12 @@ impl Broker {
             if others != topic.others {
                 self.change_subscribers(index, |topic| topic.others = others);
             }
+            // Others wait while a promotion goes on.
+            if self.other_needs.is_empty()
+                && self.table.topic(index).is_some_and(|topic| topic.stricter.is_none())
+            {
+                continue;
+            }
             if let Err(reason) = self.plan_for_everybody(index) {
                 let name =
                     self.table.topic(index).map(|topic| topic.name.as_str().to_owned()).unwrap_or_default();

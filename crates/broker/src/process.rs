@@ -460,4 +460,4 @@ impl Denial {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

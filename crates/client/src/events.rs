@@ -12,14 +12,15 @@ use wire::{Farewell, FarewellReason, Frame, PeerIndex, Shortfall};
 /// Called for every message of a subscription, on the client's own thread.
 pub(crate) type Handler = Box<dyn FnMut(&Delivery<'_>) + Send>;
 /// Called when a broker says that it dropped messages for this client.
-/// Further reasons take the place of the last.
-const DROPPED_NEEDS_MAX: usize = 64;
 pub(crate) type ShortfallHandler = Box<dyn FnMut(&Shortfall) + Send>;
 /// Called when the primary changes.
 pub(crate) type ReignHandler = Box<dyn FnMut(Reigning) + Send>;
 
 /// Everything that would be called.
 pub(crate) type Handlers = (BTreeMap<u32, Handler>, Option<ReignHandler>, Option<ShortfallHandler>);
+
+/// Reasons that are kept until somebody asks. Further ones take the place of the last.
+const DROPPED_NEEDS_MAX: usize = 64;
 
 /// The rows of a broker's answers so far.
 #[derive(Default)]

@@ -19,7 +19,7 @@ fn long_names_of_results_stay_apart() {
 
 /// Nobody listens; operators take every topic, once there are any.
 #[derive(Default)]
-struct Alone {
+pub(crate) struct Alone {
     within: Option<Span>,
     said: Vec<String>,
     /// The numbers that subscribers are told to expect first.
@@ -63,9 +63,9 @@ impl Effects for Alone {
     fn hang_up(&mut self, _link: LinkId) {}
 }
 
-const NOW: Time = Time(1_000_000_000_000);
+pub(crate) const NOW: Time = Time(1_000_000_000_000);
 
-fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
+pub(crate) fn broker(tune: impl FnOnce(&mut Limits)) -> Broker {
     broker_of(Vec::new(), tune)
 }
 

@@ -11,6 +11,8 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
         return;
     };
     let plant = Plant::start(&lab, "");
+    lab.guest(4).spawn("verge sub -c /lab/verge.toml -t copied > /dev/null");
+    lab.guest(3).spawn(&format!("verge pub -c /lab/verge.toml -t copied -m x {COPIED} --repeat 1000000"));
     for weather in ["delay 3ms 2ms loss 1%", "delay 10ms 5ms loss 1%"] {
         [1, 2].iter().for_each(|host| lab.guest(*host).netem(weather));
         for _ in 0..5 {
@@ -18,7 +20,7 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
         }
         [1, 2].iter().for_each(|host| lab.guest(*host).mend_link());
     }
-    // The way between the brokers is longer than contracts count with.
+    // The way between the brokers is longer than the contracts of what is copied count with.
     plant.wait_for("Set network.broker_to_broker to more than");
     for broker in &plant.brokers {
         assert!(!broker.log().contains("is primary in epoch 2"), "{}", broker.log());
