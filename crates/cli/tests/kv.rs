@@ -5,6 +5,7 @@ mod support;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::http::{codes, get, sample};
 use support::{Folder, Process, Ran, free_ports, wait_until};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -15,24 +16,26 @@ struct Cluster {
     nodes: Vec<Process>,
     config: PathBuf,
     folder: Folder,
+    /// Where they show themselves.
+    http: [u16; 4],
 }
 
 impl Cluster {
     fn start() -> Cluster {
         let folder = Folder::new();
-        let ports = free_ports::<4>();
+        let (ports, http) = (free_ports::<4>(), free_ports::<4>());
         let mut text = "[kv]\ndelay_max = \"5ms\"\n".to_owned();
-        for (name, port) in NAMES.iter().zip(ports) {
+        for ((name, port), http) in NAMES.iter().zip(ports).zip(http) {
             let socket = folder.path(&format!("{name}.sock"));
             text += &format!(
-                "[kv.nodes.{name}]\naddress = \"127.0.0.1:{port}\"\nsocket = \"{}\"\n",
+                "[kv.nodes.{name}]\naddress = \"127.0.0.1:{port}\"\nsocket = \"{}\"\nhttp = \"127.0.0.1:{http}\"\n",
                 socket.display()
             );
         }
         text += "[[lane]]\nkeys = [\"mode\", \"force\"]\nperiod = \"100ms\"\npriority = \"auto\"\n\
                  [[vote]]\nfilter = \"force\"\nvote = \"median f64\"\n";
         let config = folder.write("verge.toml", text);
-        let mut cluster = Cluster { nodes: Vec::new(), config, folder };
+        let mut cluster = Cluster { nodes: Vec::new(), config, folder, http };
         cluster.nodes = NAMES.iter().map(|name| cluster.node(name)).collect();
         wait_until("all nodes run", || cluster.status().iter().filter(|status| counts(status)).count() == 4);
         cluster
@@ -94,6 +97,27 @@ fn what_is_put_is_got_at_all_nodes_although_one_is_killed() {
 }
 
 #[test]
+fn a_node_shows_how_it_is_to_whoever_watches_it() {
+    let mut cluster = Cluster::start();
+    wait_until("all are ready", || cluster.http.iter().all(|port| get(*port, "/readyz").0 == 200));
+    let at = cluster.http[0];
+    assert_eq!(get(at, "/healthz"), (200, "alive\n".to_owned()));
+    let (code, page) = get(at, "/metrics");
+    assert_eq!((code, sample(&page, "verge_kv_knows_all{lane=\"0\"} ")), (200, Some(1.0)), "{page}");
+    assert_eq!(sample(&page, "verge_kv_peer_hears{lane=\"0\",peer=\"d\"} "), Some(1.0), "{page}");
+    let (_, said) = get(at, "/api/v1/status");
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["node"], "a");
+    cluster.nodes[3].kill();
+    wait_until("it is not heard", || codes(&get(at, "/readyz").1).contains(&"silent".to_owned()));
+    assert_eq!((get(at, "/readyz").0, get(at, "/readyz?strict").0), (200, 503), "one may be faulty");
+    // Nor do two agree on anything where one of four may lie.
+    cluster.nodes[2].kill();
+    wait_until("it does not know", || get(at, "/readyz").0 == 503);
+    let reasons = get(at, "/readyz").1;
+    assert!(reasons.contains("\"unknown\"") && reasons.contains("\"remedy\""), "{reasons}");
+}
+
+#[test]
 fn a_value_is_watched_as_it_becomes_visible() {
     let cluster = Cluster::start();
     let printed = cluster.folder.path("watched");
@@ -130,11 +154,45 @@ fn mistakes_are_answered_with_what_to_do() {
     }
 }
 
+/// Four nodes in this network.
+fn nodes(network: &str) -> String {
+    let node =
+        |(host, name): (usize, &&str)| format!("[kv.nodes.{name}]\naddress = \"{network}.{host}:7601\"\n");
+    (1..).zip(&NAMES).map(node).collect()
+}
+
+#[test]
+fn two_nodes_at_one_place_are_refused() {
+    let folder = Folder::new();
+    let check = |more: &str| {
+        let text = format!("{}{more}[[lane]]\nkeys = [\"a\"]\n", nodes("127.0.0"));
+        let file = folder.write("verge.toml", text).display().to_string();
+        folder.run(["config", "check", &file])
+    };
+    assert_eq!(check("").code, Some(0), "{}", check("").err);
+    let socket = |name: &str| {
+        format!("[kv.nodes.{name}]\naddress = \"127.0.0.9:{name}\"\nsocket = \"/tmp/one.sock\"\n")
+    };
+    for (more, part) in [
+        (
+            "[kv.nodes.e]\naddress = \"127.0.0.1:7601\"\n".to_owned(),
+            "kv.nodes.e.address and kv.nodes.a.address are both",
+        ),
+        (
+            socket("e").replace(":e", ":1") + &socket("f").replace(":f", ":2"),
+            "kv.nodes.f.socket and kv.nodes.e.socket are both /tmp/one.sock",
+        ),
+    ] {
+        let ran = check(&more);
+        assert_eq!(ran.code, Some(2), "{}", ran.out);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}
+
 #[test]
 fn a_check_says_whether_tasks_and_store_fit() {
     let folder = Folder::new();
-    let nodes: String =
-        NAMES.iter().map(|name| format!("[kv.nodes.{name}]\naddress = \"127.0.0.1:1\"\n")).collect();
+    let nodes = nodes("127.0.0");
     let lane = "[[lane]]\nkeys = [\"k/{0..99}\"]\nperiod = \"100ms\"\noffset = \"20ms\"\n";
     let task = |cost: &str| format!("[[task]]\nname = \"control\"\nperiod = \"100ms\"\ncost = \"{cost}\"\n");
     let check = |text: String| {
@@ -153,8 +211,7 @@ fn a_check_says_whether_tasks_and_store_fit() {
 fn keys_of_links_are_made_once_and_for_the_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
-    let nodes: String =
-        NAMES.iter().map(|name| format!("[kv.nodes.{name}]\naddress = \"192.0.2.1:7601\"\n")).collect();
+    let nodes = nodes("192.0.2");
     let config =
         folder.write("verge.toml", format!("{nodes}[[lane]]\nkeys = [\"a\"]\n")).display().to_string();
     let keys = folder.path("keys").display().to_string();
@@ -169,7 +226,7 @@ fn keys_of_links_are_made_once_and_for_the_owner_alone() {
     assert_eq!(exposed.code, Some(2));
     assert!(exposed.err.contains("verge kv secrets"), "{}", exposed.err);
     // Keys that everybody can read are nobody's.
-    let named = nodes.replacen("192.0.2.1", "127.0.0.1", 1);
+    let named = nodes.replace("192.0.2.", "127.0.0.");
     let named = named.replacen("7601\"\n", &format!("7601\"\nsecrets = \"{}\"\n", file.display()), 1);
     let open = folder.write("open.toml", format!("{named}[[lane]]\nkeys = [\"a\"]\n")).display().to_string();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();

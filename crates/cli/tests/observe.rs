@@ -7,9 +7,10 @@ mod support;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
+use support::http::{codes, connect, get, read_all, sample};
 use support::{Pair, Process, Site, WATCHDOG, free_ports, wait_for, wait_until};
 use verge::{Contract, Span};
 
@@ -23,43 +24,6 @@ fn site(http: [u16; 2], more: &str) -> Site {
     std::fs::create_dir(site.folder.path("conf.d")).unwrap();
     site.folder.write("conf.d/http.toml", shown);
     site
-}
-
-fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
-    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
-    stream.set_write_timeout(Some(WATCHDOG)).unwrap();
-    stream
-}
-
-/// Everything until the other end closes, which it may do before it has read everything.
-fn read_all(mut stream: TcpStream) -> String {
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The code and the body of an answer.
-fn get(port: u16, path: &str) -> (u16, String) {
-    let mut stream = connect(port);
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let answer = read_all(stream);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
-/// The value of the sample with this beginning.
-fn sample(page: &str, beginning: &str) -> Option<f64> {
-    page.lines().find_map(|line| line.strip_prefix(beginning)?.trim().parse().ok())
-}
-
-fn codes(body: &str) -> Vec<String> {
-    let json: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{body}"));
-    let reasons = json["reasons"].as_array().unwrap();
-    reasons.iter().map(|reason| reason["code"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -324,18 +288,23 @@ fn a_missed_deadline_is_told_of_and_counted() {
 }
 
 #[test]
-fn the_unit_file_is_accepted_by_systemd() {
-    let unit = include_str!("../../../packaging/verge@.service");
-    assert!(unit.contains("Type=notify") && unit.contains("WatchdogSec="));
-    let site = Site::new("");
-    let here = unit.replace("/usr/bin/verge", env!("CARGO_BIN_EXE_verge"));
-    let path = site.folder.write("verge@.service", here);
-    match std::process::Command::new("systemd-analyze").arg("verify").arg(&path).output() {
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && !said.contains("verge@"), "{said}");
+fn the_unit_files_are_accepted_by_systemd() {
+    let units = [
+        ("verge@", include_str!("../../../packaging/verge@.service")),
+        ("verge-kv@", include_str!("../../../packaging/verge-kv@.service")),
+    ];
+    for (name, unit) in units {
+        assert!(unit.contains("Type=notify") && unit.contains("WatchdogSec="));
+        let site = Site::new("");
+        let here = unit.replace("/usr/bin/verge", env!("CARGO_BIN_EXE_verge"));
+        let path = site.folder.write(&format!("{name}.service"), here);
+        match std::process::Command::new("systemd-analyze").arg("verify").arg(&path).output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success() && !said.contains(name), "{said}");
+            }
+            Err(_) => eprintln!("SKIPPED: there is no systemd-analyze here"),
         }
-        Err(_) => eprintln!("SKIPPED: there is no systemd-analyze here"),
     }
 }
 

@@ -13,5 +13,5 @@ mod status;
 mod watch;
 mod wires;
 
-pub use node::{Node, NodeError};
+pub use node::{Node, NodeError, Opened, Reporter};
 pub use settings::{Journal, LaneSettings, NodeAddress, NodeSettings};

@@ -11,7 +11,7 @@ use crate::wires::{Handover, Wires};
 use contract::Span;
 use host::{Helpers, HostError, Loss};
 use kv::{Lane, Standing};
-use kv_shared::{MemoryError, Server, ServerError, State, StoreWriter};
+use kv_shared::{Backend, MemoryError, Server, ServerError, State, StoreWriter};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use std::io;
@@ -115,27 +115,38 @@ struct Ready {
     shared: Shared,
 }
 
+/// A node that listens and has not begun.
+pub struct Opened {
+    node: Node,
+    settings: NodeSettings,
+    listener: TcpListener,
+    ready: Vec<Ready>,
+}
+
+/// Says how a node is, as `verge kv status` does.
+pub type Reporter = Arc<dyn Fn() -> serde_json::Value + Send + Sync>;
+
 impl Node {
-    /// Connects to the others, waits for them, and begins. Returns when jobs have begun, or `stop` was set before.
-    pub fn start(
-        settings: &NodeSettings,
+    /// Listens for the others and for tasks.
+    pub fn open(
+        settings: NodeSettings,
         journal: Arc<dyn Journal>,
         stop: Arc<AtomicBool>,
-    ) -> Result<Node, NodeError> {
+    ) -> Result<Opened, NodeError> {
         let address = settings.nodes[settings.me.index()].address;
         let refused = |reason| NodeError::Listen { address, reason };
         let listener = TcpListener::bind(address).map_err(refused)?;
         listener.set_nonblocking(true)?;
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let threads = Helpers::new()?;
-        let (ready, senders, desks) = prepare(settings)?;
+        let (ready, senders, desks) = prepare(&settings)?;
         let links =
             Arc::new(Links::new(settings.clone(), journal.clone(), stop.clone(), senders, threads.clone()));
         let desk = Arc::new(Desk::new(settings.clone(), desks, links.clone()));
         let server = Server::start(&settings.socket, desk.clone())?;
         let (socket, process) = (settings.socket.display(), std::process::id());
         journal.note(&format!("listens on {address}, for tasks at {socket}; process {process}"));
-        let mut node = Node {
+        let node = Node {
             stop,
             bell,
             links,
@@ -147,12 +158,7 @@ impl Node {
             journal,
             threads,
         };
-        node.connect(settings, listener)?;
-        node.await_others(settings)?;
-        if !node.stop.load(Ordering::Relaxed) {
-            node.begin(settings, ready)?;
-        }
-        Ok(node)
+        Ok(Opened { node, settings, listener, ready })
     }
 
     fn connect(&mut self, settings: &NodeSettings, listener: TcpListener) -> io::Result<()> {
@@ -304,6 +310,25 @@ impl Node {
             drop(thread.join());
         }
         self.server.stop();
+    }
+}
+
+impl Opened {
+    /// Whoever wants to know how the node is asks this.
+    pub fn reporter(&self) -> Reporter {
+        let desk = self.node.desk.clone();
+        Arc::new(move || desk.status())
+    }
+
+    /// Connects to the others, waits for them, and begins. Returns when jobs have begun, or the node was to stop before.
+    pub fn begin(self) -> Result<Node, NodeError> {
+        let Opened { mut node, settings, listener, ready } = self;
+        node.connect(&settings, listener)?;
+        node.await_others(&settings)?;
+        if !node.stop.load(Ordering::Relaxed) {
+            node.begin(&settings, ready)?;
+        }
+        Ok(node)
     }
 }
 

@@ -66,7 +66,8 @@ impl Running {
         let settings = NodeSettings { lies: Some(lies.clone()), ..settings };
         let (told, journal, stopped) = (settings.clone(), heard.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
-            let node = Node::start(&told, journal, stopped).map_err(|error| error.to_string())?;
+            let opened = Node::open(told, journal, stopped).map_err(|error| error.to_string())?;
+            let node = opened.begin().map_err(|error| error.to_string())?;
             node.run().map_err(|error| error.to_string())?;
             Ok(())
         });

@@ -1,7 +1,7 @@
 //! The control thread: the only place of a broker where an asynchronous runtime is.
 
 use crate::probe::{Live, Probe};
-use crate::server::{Shared, StatusSource, serve};
+use crate::server::{Shared, StatusSource, pages, serve};
 use broker::Snapshot;
 use std::io;
 use std::net::TcpListener;
@@ -44,7 +44,8 @@ impl Control {
             }
             if let Some(listener) = self.http {
                 listener.set_nonblocking(true)?;
-                parts.spawn(serve(tokio::net::TcpListener::from_std(listener)?, self.connections, shared));
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                parts.spawn(serve(listener, self.connections, pages(shared)));
             }
             // None of them ends by itself.
             match parts.join_next().await {

@@ -3,6 +3,7 @@
 mod control;
 mod exposition;
 mod metrics;
+mod nodes;
 mod probe;
 mod process;
 mod readiness;
@@ -11,6 +12,7 @@ mod server;
 pub use control::{Beat, Control};
 pub use exposition::Samples;
 pub use metrics::{Kind, METRICS, Metric, Reading, page, render};
+pub use nodes::{NODE_METRICS, NodeBeat, NodeControl, NodeMetric, NodeSource, Turning, node_reasons};
 pub use probe::{Answers, Probe, probe};
 pub use process::ProcessUse;
 pub use readiness::{Reason, judge, to_json};

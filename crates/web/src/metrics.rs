@@ -1,6 +1,7 @@
 //! The table of all metrics. What is rendered, the page `docs/metrics.md`, and the checks of the dashboard come from it.
 
 use crate::exposition::{Samples, seconds};
+use crate::nodes::NODE_METRICS;
 use crate::process::ProcessUse;
 use broker::{Failing, FailureCause, LATENCY_BUCKETS, Snapshot};
 use std::time::Duration;
@@ -627,21 +628,37 @@ fn tables(snapshot: &Snapshot) -> [(&'static str, usize, usize); 5] {
 pub fn render(reading: &Reading<'_>) -> String {
     let mut out = String::new();
     for metric in METRICS {
-        let before = out.len();
-        for line in
-            [["# HELP ", metric.name, " ", metric.help], ["# TYPE ", metric.name, " ", metric.kind.as_str()]]
-        {
-            line.iter().for_each(|part| out.push_str(part));
-            out.push('\n');
-        }
-        let head = out.len();
-        (metric.collect)(reading, &mut Samples::new(&mut out, metric.name));
-        if out.len() == head {
-            // There is nothing to say, as of levels where there are no operators.
-            out.truncate(before);
-        }
+        write_family(&mut out, metric.name, metric.kind, metric.help, |samples| {
+            (metric.collect)(reading, samples);
+        });
     }
     out
+}
+
+/// A metric with its samples; nothing where there are none, as of levels where there are no operators.
+pub(crate) fn write_family(
+    out: &mut String,
+    name: &'static str,
+    kind: Kind,
+    help: &str,
+    collect: impl FnOnce(&mut Samples<'_>),
+) {
+    let before = out.len();
+    for line in [["# HELP ", name, " ", help], ["# TYPE ", name, " ", kind.as_str()]] {
+        line.iter().for_each(|part| out.push_str(part));
+        out.push('\n');
+    }
+    let head = out.len();
+    collect(&mut Samples::new(out, name));
+    if out.len() == head {
+        out.truncate(before);
+    }
+}
+
+/// A line of the page.
+fn write_row(text: &mut String, name: &str, kind: Kind, labels: &[&str], help: &str) {
+    let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+    text.push_str(&format!("| `{name}` | {} | {} | {help} |\n", kind.as_str(), labels.join(", ")));
 }
 
 /// The page for people, as Markdown.
@@ -657,14 +674,21 @@ pub fn page() -> String {
          | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     for metric in METRICS {
-        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-        let (name, kind) = (metric.name, metric.kind.as_str());
-        text.push_str(&format!("| `{name}` | {kind} | {} | {} |\n", labels.join(", "), metric.help));
+        write_row(&mut text, metric.name, metric.kind, metric.labels, metric.help);
     }
     text.push_str("\nBuckets of histograms end at ");
     let ends: Vec<String> = LATENCY_BUCKETS.iter().map(ToString::to_string).collect();
     text.push_str(&ends.join(", "));
-    text.push_str(".\n");
+    text.push_str(
+        ".\n\n## Nodes of the key-value store\n\n\
+         A node with `kv.nodes.NAME.http` shows these in the same way. `/healthz` says whether its lanes do their jobs, `/readyz` whether it knows\n\
+         what the others have agreed on (with `?strict` also whether a node is silent, lies or was late within a minute), and\n\
+         `/api/v1/status` is the JSON of `verge kv status` for this node.\n\n\
+         | metric | type | labels | meaning |\n|---|---|---|---|\n",
+    );
+    for metric in NODE_METRICS {
+        write_row(&mut text, metric.name, metric.kind, metric.labels(), metric.help);
+    }
     text
 }
 

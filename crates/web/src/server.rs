@@ -43,15 +43,19 @@ pub(crate) struct Shared {
     pub(crate) asking: Semaphore,
 }
 
-/// Answers requests for ever.
-pub(crate) async fn serve(listener: TcpListener, connections: usize, shared: Arc<Shared>) {
-    let router = Router::new()
+/// What a broker shows.
+pub(crate) fn pages(shared: Arc<Shared>) -> Router {
+    Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/api/v1/status", get(status))
         .fallback(unknown)
-        .with_state(shared);
+        .with_state(shared)
+}
+
+/// Answers requests for ever.
+pub(crate) async fn serve(listener: TcpListener, connections: usize, router: Router) {
     let room = Arc::new(Semaphore::new(connections));
     let mut guests = VecDeque::new();
     loop {
@@ -110,11 +114,11 @@ async fn answer(stream: TcpStream, router: Router, asked: Arc<AtomicBool>) -> Re
         .await
 }
 
-const TEXT: &str = "text/plain; charset=utf-8";
-const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
-const JSON: &str = "application/json";
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+pub(crate) const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const JSON: &str = "application/json";
 
-fn reply(code: StatusCode, kind: &'static str, body: String) -> Response {
+pub(crate) fn reply(code: StatusCode, kind: &'static str, body: String) -> Response {
     (code, [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
@@ -139,13 +143,16 @@ async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// With `?strict`, what makes the broker unsafe counts as well.
 async fn readyz(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let reasons: Vec<Reason> = judge(shared.live.lock().await.look(false, PATIENCE).await);
+    readiness(&judge(shared.live.lock().await.look(false, PATIENCE).await), query)
+}
+
+/// With `?strict`, what makes it unsafe counts as well.
+pub(crate) fn readiness(reasons: &[Reason], query: Option<String>) -> Response {
     let strict = query.is_some_and(|query| query.split('&').any(|part| part == "strict"));
     let not_ready = reasons.iter().any(|reason| reason.blocking || strict);
     let code = if not_ready { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    reply(code, JSON, to_json(&reasons))
+    reply(code, JSON, to_json(reasons))
 }
 
 async fn status(State(shared): State<Arc<Shared>>) -> Response {
@@ -160,7 +167,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-async fn unknown() -> Response {
+pub(crate) async fn unknown() -> Response {
     let body = "there is /metrics, /healthz, /readyz and /api/v1/status\n".to_owned();
     reply(StatusCode::NOT_FOUND, TEXT, body)
 }

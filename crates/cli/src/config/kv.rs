@@ -5,6 +5,7 @@ use super::layers::Table;
 use super::schema::{LANE_KEYS, TASK_KEYS, VOTE_KEYS};
 use super::value::{Value, VoteName};
 use contract::{Span, TopicFilter};
+use host::Place;
 use kv::admission::{self, Task};
 use kv::{Config, Key, LinkTimes, Mode, NodeSet, ResolveRule, Setup, Vote};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct KvConfig {
 pub struct KvNode {
     pub name: String,
     pub address: SocketAddr,
+    /// Where it shows metrics, if anywhere.
+    pub http: Option<Place>,
     pub socket: PathBuf,
     /// The file with the keys of its links.
     pub secrets: Option<PathBuf>,
@@ -109,18 +112,42 @@ impl Understanding {
                 Some(Value::Word(path)) if !path.is_empty() => PathBuf::from(path),
                 _ => PathBuf::from(format!("/run/verge/kv-{name}.sock")),
             };
+            let http = match self.values.get(&format!("kv.nodes.{name}.http")) {
+                Some(Value::Address(place)) => Some(place.clone()),
+                _ => None,
+            };
             let secrets = match self.values.get(&format!("kv.nodes.{name}.secrets")) {
                 Some(Value::Word(path)) => Some(PathBuf::from(path)),
                 _ => None,
             };
-            Some(KvNode { address: address.ok()?, socket, secrets, name })
+            Some(KvNode { address: address.ok()?, http, socket, secrets, name })
         };
-        let nodes = names.into_iter().filter_map(node).collect();
+        let nodes: Vec<KvNode> = names.into_iter().filter_map(node).collect();
         for (path, message) in unknown {
             let source = self.source(&path);
             self.problem(&source, message, "correct the name, or write an IP address".to_owned());
         }
+        self.refuse_shared_places(&nodes);
         nodes
+    }
+
+    /// No two nodes have one address or one socket.
+    fn refuse_shared_places(&mut self, nodes: &[KvNode]) {
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        for node in nodes {
+            let http = node.http.as_ref().map(|place| ("http", place.to_string()));
+            let places =
+                [("address", node.address.to_string()), ("socket", node.socket.display().to_string())];
+            for (key, place) in places.into_iter().chain(http) {
+                let path = format!("kv.nodes.{}.{key}", node.name);
+                let is_any = place.ends_with(":0");
+                if let Some(other) = seen.insert(place.clone(), path.clone()).filter(|_| !is_any) {
+                    let source = self.source(&path);
+                    let message = format!("{path} and {other} are both {place}");
+                    self.problem(&source, message, "give each its own".to_owned());
+                }
+            }
+        }
     }
 
     fn vote(&mut self, table: &Table, names: &[String]) -> Option<Rule> {

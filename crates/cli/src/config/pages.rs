@@ -47,6 +47,7 @@ fn default_section(head: &str, shown: &str) -> String {
                 "link.*.broker_to_subscriber" => "\"5ms\"",
                 "link.*.confirmation" => "\"50ms\"",
                 "kv.nodes.*.address" => "\"127.0.0.1:760*\"",
+                "kv.nodes.*.http" => "\"127.0.0.1:759*\"",
                 _ => key.default,
             };
             let place = names(head).iter().position(|name| *name == shown).unwrap_or(0) + 1;

@@ -797,6 +797,12 @@ pub const KEYS: &[Key] = &[
     key("kv.store_memory", Kind::Bytes, "\"256MiB\"", "What one lane may take for published values."),
     key("kv.nodes.*.address", Kind::Address, "", "Where the other nodes of the store reach this one."),
     key(
+        "kv.nodes.*.http",
+        Kind::AddressOrNone,
+        "\"none\"",
+        "Where this node shows metrics, health and status over HTTP: /metrics, /healthz, /readyz, /api/v1/status. The usual port is 7590.",
+    ),
+    key(
         "kv.nodes.*.socket",
         Kind::Path,
         "\"\"",

@@ -12,7 +12,7 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
     };
     let plant = Plant::start(&lab, "");
     lab.guest(4).spawn("verge sub -c /lab/verge.toml -t copied > /dev/null");
-    lab.guest(3).spawn(&format!("verge pub -c /lab/verge.toml -t copied -m x {COPIED} --repeat 1000000"));
+    lab.guest(3).spawn(&format!("verge pub -c /lab/verge.toml -t copied -m x {LOAD} --repeat 1000000"));
     for weather in ["delay 3ms 2ms loss 1%", "delay 10ms 5ms loss 1%"] {
         [1, 2].iter().for_each(|host| lab.guest(*host).netem(weather));
         for _ in 0..5 {
@@ -28,7 +28,9 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
     plant.nothing_is_missing();
 }
 
-/// Publishers beside the plant's own, whose messages have to be copied, and what each sends every 50 ms.
+/// A contract whose messages have to be copied where a fail-over takes a second.
+const LOAD: &str = "--period 50ms --deadline 500ms --loss 2 --retain 23";
+/// Publishers of such beside the plant's own, and what each sends.
 const LOADS: usize = 10;
 const LOAD_BYTES: usize = 4_096;
 
@@ -45,7 +47,7 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
     lab.guest(4).spawn("verge sub -c /lab/verge.toml -t load/# > /dev/null");
     for load in 0..LOADS {
         lab.guest(3).spawn(&format!(
-            "verge pub -c /lab/verge.toml -t load/{load} -m {payload} --period 50ms --deadline 500ms --loss 2 --retain 23 --repeat 1000000"
+            "verge pub -c /lab/verge.toml -t load/{load} -m {payload} {LOAD} --repeat 1000000"
         ));
     }
     lab.guest(1).narrow_towards(&[lab.guest(2)], "500kbit", "400ms");

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
+pub mod http;
 pub mod sentences;
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -5,7 +5,7 @@ mod gateway;
 pub mod log;
 mod logins;
 pub mod memory;
-mod observe;
+pub mod observe;
 mod places;
 pub mod processing;
 mod reload;

@@ -23,7 +23,8 @@ pub fn start(
     connections: usize,
     helpers: &Helpers,
 ) -> Result<Option<(Answers, Option<SocketAddr>)>, Trouble> {
-    let http = own.http.as_ref().map(|place| listen(place, &own.name)).transpose()?;
+    let key = || format!("brokers.{}.http", own.name);
+    let http = own.http.as_ref().map(|place| listen(place, &key())).transpose()?;
     if http.is_none() && !notifier.is_connected() {
         return Ok(None);
     }
@@ -41,18 +42,18 @@ pub fn start(
     Ok(Some((answers, address)))
 }
 
-fn listen(address: &Place, name: &str) -> Result<TcpListener, Trouble> {
+/// A listener for HTTP; the key is where its address comes from.
+pub fn listen(address: &Place, key: &str) -> Result<TcpListener, Trouble> {
     TcpListener::bind(address.as_str()).map_err(|error| {
         Trouble(format!(
-            "cannot listen for HTTP at {address}: {error}. Give brokers.{name}.http another address, or say \"none\""
+            "cannot listen for HTTP at {address}: {error}. Give {key} another address, or say \"none\""
         ))
     })
 }
 
 /// Tells the service manager how the broker is, and that it is alive only when its data thread has answered.
 fn beat(notifier: Notifier) -> (Duration, Beat) {
-    // Twice within the time that the manager waits, so that one delay does no harm.
-    let interval = notifier.watchdog().map_or(BEAT, |watchdog| (watchdog / 2).min(BEAT));
+    let interval = interval(&notifier);
     let mut told = String::new();
     let beat = move |snapshot: Option<&Snapshot>| {
         let text = snapshot.map_or_else(|| "the data thread does not answer".to_owned(), describe);
@@ -65,6 +66,11 @@ fn beat(notifier: Notifier) -> (Duration, Beat) {
         }
     };
     (interval, Box::new(beat))
+}
+
+/// Twice within the time that the manager waits, so that one delay does no harm.
+pub fn interval(notifier: &Notifier) -> Duration {
+    notifier.watchdog().map_or(BEAT, |watchdog| (watchdog / 2).min(BEAT))
 }
 
 /// How a broker is, in a few words.

@@ -1,19 +1,23 @@
 //! `verge kv node`: one node, until it is asked to end.
 
 use crate::commands::broker::log::{Lines, write_in_background};
+use crate::commands::broker::observe::{interval, listen};
 use crate::commands::broker::signals::{Heard, cut_short_after, ends_within, say_ignored};
 use crate::config::{KvConfig, KvNode, LogConfig};
 use crate::output::{Outcome, Trouble, yes};
 use broker::Severity;
-use host::Helpers;
+use host::{Helpers, Notifier};
 use kv::LinkKey;
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};
 use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use web::{CONNECTIONS_MAX, NodeBeat, NodeControl, NodeSource, Turning, node_reasons};
 
 /// Says everything in the log.
 struct Spoken(Lines);
@@ -82,16 +86,73 @@ pub fn run(config: &KvConfig, name: &str, words: Words, heard: Heard) -> Outcome
     }) {
         journal.note(&sentence);
     }
-    let node = Node::start(&settings, journal.clone(), stop.clone())?;
+    let notifier = Notifier::from_environment().unwrap_or_else(|error| {
+        journal.warn(&format!("the service manager at NOTIFY_SOCKET cannot be told of anything: {error}"));
+        Notifier::default()
+    });
+    let opened = Node::open(settings, journal.clone(), stop.clone())?;
+    let key = || format!("kv.nodes.{name}.http");
+    let http = node.http.as_ref().map(|place| listen(place, &key())).transpose()?;
+    show(opened.reporter(), http, &notifier, &journal, &helpers)?;
+    // Systemd starts what needs the node when it listens: others may have to be started before it runs.
+    notifier.ready();
+    let node = opened.begin()?;
     if !stop.load(Ordering::Relaxed) {
         journal.note("runs");
     }
     node.run()?;
+    notifier.stopping();
     if helpers.loss().is_none() {
         journal.note("ended");
     }
     lines.end();
     helpers.loss().map_or_else(|| Ok(yes(true)), |loss| Err(Trouble(loss.to_string())))
+}
+
+/// Shows the node over HTTP, and tells the service manager that it is alive while its lanes do their jobs. Its thread must be there before
+/// those of lanes take their priorities.
+fn show(
+    source: NodeSource,
+    http: Option<TcpListener>,
+    notifier: &Notifier,
+    journal: &Spoken,
+    helpers: &Helpers,
+) -> Result<(), Trouble> {
+    if http.is_none() && !notifier.is_connected() {
+        return Ok(());
+    }
+    if let Some(address) = http.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        journal.note(&format!("metrics at http://{address}/metrics"));
+        if !address.ip().is_loopback() {
+            journal.warn("note: metrics are shown beyond this host, to whoever asks");
+        }
+    }
+    let beat = notifier.is_connected().then(|| beat(notifier.clone()));
+    let control = NodeControl { source, http, connections: CONNECTIONS_MAX, beat };
+    helpers.hire("control", move || control.run().map_err(|error| error.to_string()))?;
+    Ok(())
+}
+
+fn beat(notifier: Notifier) -> (Duration, NodeBeat) {
+    let every = interval(&notifier);
+    let (mut turning, mut told) = (Turning::default(), String::new());
+    let beat = move |report: &Value| {
+        let turns = turning.look(report, Instant::now());
+        if turns {
+            notifier.alive();
+        }
+        let troubles = node_reasons(report);
+        let text = match troubles.iter().max_by_key(|reason| reason.blocking) {
+            _ if !turns => "a lane stands still".to_owned(),
+            None => "all is well".to_owned(),
+            Some(reason) => reason.text.clone(),
+        };
+        if text != told {
+            notifier.status(&text);
+            told = text;
+        }
+    };
+    (every, Box::new(beat))
 }
 
 /// A thread that is lost ends the node, which says so.
