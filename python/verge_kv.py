@@ -21,9 +21,9 @@ import ctypes
 import ctypes.util
 import os
 import pathlib
-from typing import Callable, NamedTuple, Optional, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
-__all__ = ["Error", "Full", "Gone", "Job", "Lane", "Late", "Nothing", "Number", "Report", "Stale", "Unknown", "Value", "latest_release", "now", "realtime"]
+__all__ = ["Alarm", "Error", "Full", "Gone", "Job", "Lane", "Late", "Nothing", "Number", "Report", "Stale", "Unknown", "Value", "Vector", "latest_release", "now", "realtime"]
 
 
 class Error(Exception):
@@ -54,7 +54,11 @@ class Unknown(Error):
     """The node does not know yet what was agreed on while it was away."""
 
 
-_ERRORS = {-1: Nothing, -2: Stale, -3: Full, -4: Late, -6: Gone, -9: Unknown}
+class Alarm(Error):
+    """The lane is fail-safe, and more nodes than may be faulty have another store: go to a safe state."""
+
+
+_ERRORS = {-1: Nothing, -2: Stale, -3: Full, -4: Late, -6: Gone, -9: Unknown, -10: Alarm}
 _INTERRUPTED = -7
 
 
@@ -70,6 +74,13 @@ class Number(NamedTuple):
 
     stamp: int
     number: Union[float, int]
+
+
+class Vector(NamedTuple):
+    """What a value was made of: who proposed what, as all correct nodes have agreed. Who is missing proposed nothing, or has lied."""
+
+    stamp: int
+    said: Dict[str, bytes]
 
 
 class Report(NamedTuple):
@@ -99,6 +110,13 @@ def _load() -> ctypes.CDLL:
         ("read", number, [handle, number, u64, ctypes.c_void_p, ctypes.c_size_t, reference(u64)]),
         ("read_f64", integer, [handle, number, u64, reference(ctypes.c_double), reference(u64)]),
         ("read_i64", integer, [handle, number, u64, reference(number), reference(u64)]),
+        ("read_vector", number, [handle, number, u64, ctypes.c_void_p, ctypes.c_size_t, reference(u64)]),
+        ("vector_bytes_max", ctypes.c_size_t, [handle]),
+        ("said", integer, [ctypes.c_void_p, ctypes.c_size_t, integer, reference(ctypes.c_void_p), reference(ctypes.c_size_t)]),
+        ("nodes", integer, [handle]),
+        ("node_name", ctypes.c_char_p, [handle, integer]),
+        ("fail_safe", None, [handle, integer]),
+        ("alarm", integer, [handle]),
         ("write", integer, [handle, number, ctypes.c_char_p, ctypes.c_size_t, u64]),
         ("write_f64", integer, [handle, number, ctypes.c_double, u64]),
         ("write_i64", integer, [handle, number, number, u64]),
@@ -144,9 +162,12 @@ def realtime(priority: int = 0, processor: int = -1) -> None:
 class Lane:
     """An application's place at one lane of the node behind a socket."""
 
-    def __init__(self, socket: str, lane: int = 0, tuples: int = 16, name: Optional[str] = None, wait_ms: int = 0):
+    def __init__(
+        self, socket: str, lane: int = 0, tuples: int = 16, name: Optional[str] = None, wait_ms: int = 0, fail_safe: bool = False
+    ):
         """`tuples` is how many tuples the application writes in one period of the lane, `name` what it is called in the node's
-        status, and `wait_ms` how long to wait for a node that is not there yet."""
+        status, and `wait_ms` how long to wait for a node that is not there yet. With `fail_safe` every read raises `Alarm` while the node's
+        alarm is on, also what is fresh enough."""
         text = None if name is None else name.encode()
         self._handle = _library.verge_kv_attach(os.fsencode(socket), lane, tuples, text, wait_ms)
         if not self._handle:
@@ -154,6 +175,12 @@ class Lane:
         self.period: int = _library.verge_kv_period(self._handle)
         """The lane's period."""
         self._size = _library.verge_kv_value_bytes_max(self._handle)
+        self._vector_size = _library.verge_kv_vector_bytes_max(self._handle)
+        nodes = range(_library.verge_kv_nodes(self._handle))
+        self.nodes: List[str] = [_library.verge_kv_node_name(self._handle, node).decode() for node in nodes]
+        """The names of all nodes, by number."""
+        if fail_safe:
+            _library.verge_kv_fail_safe(self._handle, 1)
 
     def close(self) -> None:
         """Gives the place back. A process that ends does so, too."""
@@ -192,6 +219,21 @@ class Lane:
         number, stamp = ctypes.c_int64(), ctypes.c_uint64()
         _check(_library.verge_kv_read_i64(self._open(), key, freshness, ctypes.byref(number), ctypes.byref(stamp)))
         return Number(stamp.value, number.value)
+
+    def read_vector(self, key: int, freshness: int = 0) -> Vector:
+        """What the newest value was made of whose stamp is at least `freshness` and has come. The lane must keep that (`vectors`)."""
+        buffer, stamp = ctypes.create_string_buffer(max(self._vector_size, 1)), ctypes.c_uint64()
+        size = _check(_library.verge_kv_read_vector(self._open(), key, freshness, buffer, self._vector_size, ctypes.byref(stamp)))
+        said = {}
+        for node, name in enumerate(self.nodes):
+            value, length = ctypes.c_void_p(), ctypes.c_size_t()
+            if _check(_library.verge_kv_said(buffer, size, node, ctypes.byref(value), ctypes.byref(length))):
+                said[name] = ctypes.string_at(value, length.value)
+        return Vector(stamp.value, said)
+
+    def alarm(self) -> bool:
+        """Whether the node's alarm is on: more nodes than may be faulty have another store."""
+        return _library.verge_kv_alarm(self._open()) == 1
 
     def write(self, key: int, value: bytes, publishing: int) -> None:
         """Proposes a value that is to be visible on all nodes from `publishing` on."""

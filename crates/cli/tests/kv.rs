@@ -32,7 +32,7 @@ impl Cluster {
                 socket.display()
             );
         }
-        text += "[[lane]]\nkeys = [\"mode\", \"force\"]\nperiod = \"100ms\"\npriority = \"auto\"\n\
+        text += "[[lane]]\nkeys = [\"mode\", \"force\"]\nperiod = \"100ms\"\npriority = \"auto\"\nvectors = 2\n\
                  [[vote]]\nfilter = \"force\"\nvote = \"median f64\"\n";
         let config = folder.write("verge.toml", text);
         let mut cluster = Cluster { nodes: Vec::new(), config, folder, http };
@@ -89,6 +89,13 @@ fn what_is_put_is_got_at_all_nodes_although_one_is_killed() {
     cluster.nodes[3].kill();
     wait_until("it is silent", || cluster.kv(&["status"]).code == Some(1));
     cluster.put_and_get("force", "-2.5");
+    // Three have proposed it, and all of them know who.
+    let ran = cluster.kv(&["get", "force", "--vector", "-o", "json"]);
+    let rows: Vec<Value> = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    for row in &rows {
+        assert_eq!(row["said"], serde_json::json!({ "a": "-2.5", "b": "-2.5", "c": "-2.5" }), "{row}");
+    }
     let back = cluster.node("d");
     wait_until("it is back", || cluster.is_whole());
     assert_eq!(cluster.kv(&["status"]).code, Some(1), "it was away a moment ago");
@@ -144,6 +151,7 @@ fn mistakes_are_answered_with_what_to_do() {
         (&["put", "mode", "a value that is longer than it may be"], 2, "value_bytes_max"),
         (&["get", "mode", "-n", "z"], 2, "there is no node `z`"),
         (&["get", "mode", "--lane", "7"], 1, "this node has no such lane"),
+        (&["get", "speed", "--vector"], 1, "key `speed` is not configured"),
         (&["watch", "speed/#"], 2, "no key of lane 0 matches"),
         (&["node", "z"], 2, "there is no node `z`"),
         (&["node", "a"], 2, "is the node running already"),

@@ -29,7 +29,8 @@ enum {
     VERGE_KV_GONE = -6,        /* the node has gone */
     VERGE_KV_INTERRUPTED = -7, /* a signal came */
     VERGE_KV_SYSTEM = -8,      /* anything else */
-    VERGE_KV_UNKNOWN = -9      /* the node does not know yet what was agreed on while it was away: try again later */
+    VERGE_KV_UNKNOWN = -9,     /* the node does not know yet what was agreed on while it was away: try again later */
+    VERGE_KV_ALARM = -10       /* verge_kv_fail_safe, and more nodes than may be faulty have another store: go to a safe state */
 };
 
 /*
@@ -54,6 +55,31 @@ int64_t verge_kv_read(const verge_kv *kv, int64_t key, uint64_t freshness, void 
 /* The same for a number; 0 if there is one. */
 int verge_kv_read_f64(const verge_kv *kv, int64_t key, uint64_t freshness, double *number, uint64_t *stamp);
 int verge_kv_read_i64(const verge_kv *kv, int64_t key, uint64_t freshness, int64_t *number, uint64_t *stamp);
+
+/*
+ * What the newest value was made of whose stamp is at least `freshness` and has come: who proposed what, as all correct nodes have agreed. Copies
+ * it to `buffer`, and returns its length. A buffer of verge_kv_vector_bytes_max() bytes is always large enough; that is 0 where the lane keeps
+ * none (`vectors` of [[lane]]). Of values that this node has missed and taken from others there is none.
+ */
+int64_t verge_kv_read_vector(const verge_kv *kv, int64_t key, uint64_t freshness, void *buffer, size_t size, uint64_t *stamp);
+size_t verge_kv_vector_bytes_max(const verge_kv *kv);
+
+/*
+ * 1 if this node proposed something in the vector; then `value` points to it, inside of the vector, and `size` is its length (both may be NULL).
+ * 0 if it proposed nothing, or has lied.
+ */
+int verge_kv_said(const void *vector, size_t length, int node, const void **value, size_t *size);
+
+/* How many nodes there are, and what they are called; NULL where there is no such node. The text lives as long as the place. */
+int verge_kv_nodes(const verge_kv *kv);
+const char *verge_kv_node_name(const verge_kv *kv, int node);
+
+/*
+ * From now on every read of this application is refused with VERGE_KV_ALARM while the node's alarm is on, also what is fresh enough: for whoever has
+ * a safe state to go to. 0 ends that. verge_kv_alarm is 1 while the alarm is on, 0 otherwise.
+ */
+void verge_kv_fail_safe(const verge_kv *kv, int on);
+int verge_kv_alarm(const verge_kv *kv);
 
 /* Proposes a value that is to be visible on all nodes from `publishing` on; 0 if it is on its way. */
 int verge_kv_write(const verge_kv *kv, int64_t key, const void *value, size_t size, uint64_t publishing);

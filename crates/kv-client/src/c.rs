@@ -8,11 +8,11 @@
 
 mod report;
 
-use crate::{Client, Error, Key, Number, Options, Reader, Releases, now};
+use crate::{Client, Error, Key, Number, Options, Reader, Releases, Said, now};
 use contract::{Span, Time};
 use kv_shared::clock::sleep_towards;
 use report::{Code, guarded, refuse};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct Handle {
     reader: Reader,
     /// By their numbers.
     keys: Vec<Key>,
+    /// Their names, by number.
+    nodes: Vec<CString>,
     client: Mutex<Client>,
 }
 
@@ -30,7 +32,10 @@ impl Handle {
         let reader = client.reader().clone();
         let mut keys: Vec<Key> = reader.keys().collect();
         keys.sort_by_key(Key::number);
-        Ok(Handle { reader, keys, client: Mutex::new(client) })
+        // No name has a zero in it.
+        let nodes =
+            reader.nodes().iter().map(|name| CString::new(name.as_str()).unwrap_or_default()).collect();
+        Ok(Handle { reader, keys, nodes, client: Mutex::new(client) })
     }
 
     fn write(&self, key: i64, write: impl FnOnce(&mut Client, &Key) -> Result<(), Error>) -> c_int {
@@ -120,16 +125,7 @@ pub unsafe extern "C" fn verge_kv_read(
     stamp: *mut u64,
 ) -> i64 {
     // SAFETY: promised by the caller. No slice is made of a null pointer.
-    let (handle, buffer) = unsafe {
-        (
-            &*handle,
-            if buffer.is_null() {
-                <&mut [u8]>::default()
-            } else {
-                std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size)
-            },
-        )
-    };
+    let (handle, buffer) = unsafe { (&*handle, room(buffer, size)) };
     let mut len = 0;
     let code = guarded(|| {
         let Some(key) = handle.key(key) else { return no_key() };
@@ -144,6 +140,102 @@ pub unsafe extern "C" fn verge_kv_read(
         }
     });
     if code < 0 { code.into() } else { len }
+}
+
+/// # Safety
+/// As for `verge_kv_read`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_read_vector(
+    handle: *const Handle,
+    key: i64,
+    freshness: u64,
+    buffer: *mut c_void,
+    size: usize,
+    stamp: *mut u64,
+) -> i64 {
+    // SAFETY: promised by the caller.
+    let (handle, buffer) = unsafe { (&*handle, room(buffer, size)) };
+    let mut len = 0;
+    let code = guarded(|| {
+        let Some(key) = handle.key(key) else { return no_key() };
+        match handle.reader.read_vector(key, Time(freshness), buffer) {
+            Ok(vector) => {
+                len = vector.bytes.len() as i64;
+                // SAFETY: promised by the caller.
+                unsafe { put(stamp, vector.stamp.0) };
+                0
+            }
+            Err(error) => refuse(&error),
+        }
+    });
+    if code < 0 { code.into() } else { len }
+}
+
+/// # Safety
+/// `vector` has `len` bytes; `value` and `size` are null or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_said(
+    vector: *const c_void,
+    len: usize,
+    node: c_int,
+    value: *mut *const c_void,
+    size: *mut usize,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    let vector = unsafe { bytes(vector, len) };
+    guarded(|| {
+        let said = Said::of(vector).find(|(who, _)| c_int::from(who.0) == node);
+        if let Some((_, said)) = said {
+            // SAFETY: promised by the caller.
+            unsafe {
+                put(value, said.as_ptr().cast());
+                put(size, said.len());
+            }
+        }
+        said.is_some().into()
+    })
+}
+
+/// # Safety
+/// `handle` is what `verge_kv_attach` gave.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_vector_bytes_max(handle: *const Handle) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { &*handle }.reader.vector_bytes_max()
+}
+
+/// # Safety
+/// `handle` is what `verge_kv_attach` gave.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_nodes(handle: *const Handle) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe { &*handle }.nodes.len() as c_int
+}
+
+/// # Safety
+/// `handle` is what `verge_kv_attach` gave. The text is valid as long as that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_node_name(handle: *const Handle, node: c_int) -> *const c_char {
+    // SAFETY: promised by the caller.
+    let nodes = unsafe { &(&*handle).nodes };
+    let name = usize::try_from(node).ok().and_then(|node| nodes.get(node));
+    name.map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+/// # Safety
+/// `handle` is what `verge_kv_attach` gave.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_fail_safe(handle: *const Handle, on: c_int) {
+    // SAFETY: promised by the caller.
+    unsafe { &*handle }.reader.fail_safe(on != 0);
+}
+
+/// # Safety
+/// `handle` is what `verge_kv_attach` gave.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verge_kv_alarm(handle: *const Handle) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe { &*handle }.reader.alarm().into()
 }
 
 /// # Safety
@@ -185,16 +277,7 @@ pub unsafe extern "C" fn verge_kv_write(
     publishing: u64,
 ) -> c_int {
     // SAFETY: promised by the caller. No slice is made of a null pointer.
-    let (handle, value) = unsafe {
-        (
-            &*handle,
-            if value.is_null() {
-                <&[u8]>::default()
-            } else {
-                std::slice::from_raw_parts(value.cast::<u8>(), size)
-            },
-        )
-    };
+    let (handle, value) = unsafe { (&*handle, bytes(value, size)) };
     guarded(|| handle.write(key, |client, key| client.write(key, value, Time(publishing))))
 }
 
@@ -337,6 +420,26 @@ unsafe fn put<T>(place: *mut T, value: T) {
         // SAFETY: promised by the caller.
         unsafe { place.write(value) };
     }
+}
+
+/// # Safety
+/// `buffer` is null, or has `size` bytes that nobody else uses.
+unsafe fn room<'a>(buffer: *mut c_void, size: usize) -> &'a mut [u8] {
+    if buffer.is_null() {
+        return <&mut [u8]>::default();
+    }
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) }
+}
+
+/// # Safety
+/// `value` is null, or has `size` bytes that stay as they are.
+unsafe fn bytes<'a>(value: *const c_void, size: usize) -> &'a [u8] {
+    if value.is_null() {
+        return <&[u8]>::default();
+    }
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) }
 }
 
 /// # Safety

@@ -5,15 +5,15 @@ use contract::Time;
 use kv::KeyId;
 use kv_shared::clock::now;
 use kv_shared::{
-    Answer, FILES_MAX, Found, Gone, LaneFacts, Lines, PassingError, ReadError, Request, RingWriter, State,
-    Store, WriteError,
+    Answer, Found, Gone, LaneFacts, Lines, PassingError, ReadError, Request, RingWriter, Said, State, Store,
+    WriteError,
 };
 use std::io;
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How long the node may take to answer.
@@ -62,6 +62,10 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub struct Reader {
     store: Arc<Store>,
+    /// What values were made of, if the lane keeps that.
+    vectors: Option<Arc<Store>>,
+    nodes: Arc<[String]>,
+    fail_safe: Arc<AtomicBool>,
 }
 
 /// A value in the caller's buffer.
@@ -71,6 +75,23 @@ pub struct Value<'a> {
     pub stamp: Time,
     /// The value.
     pub bytes: &'a [u8],
+}
+
+/// What a value was made of, in the caller's buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector<'a> {
+    /// The instant from which on the value is valid.
+    pub stamp: Time,
+    /// As it is kept.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Vector<'a> {
+    /// Who proposed what, in ascending order of nodes; [`Reader::nodes`] has their names. All correct nodes have the same. Who is missing
+    /// proposed nothing, or has lied.
+    pub fn said(&self) -> Said<'a> {
+        Said::of(self.bytes)
+    }
 }
 
 impl Client {
@@ -83,15 +104,18 @@ impl Client {
         let mut lines = Lines::new(stream);
         let request = Request::Attach { lane, tuples: options.tuples, name: options.name.clone() };
         lines.send(&request, &[])?;
-        let slot = match lines.receive()? {
-            Answer::Attached { slot, .. } => slot,
+        let (slot, nodes) = match lines.receive()? {
+            Answer::Attached { slot, nodes, .. } => (slot, nodes.into()),
             Answer::Error(reason) => return Err(Error::Refused(reason)),
             other => return Err(Error::Refused(format!("it answers something else: {other:?}"))),
         };
-        let files: Result<[OwnedFd; FILES_MAX], _> = lines.take_files().try_into();
-        let [store, ring] =
-            files.map_err(|_| Error::Refused("it gives no memory with its answer".to_owned()))?;
-        let reader = Reader { store: Arc::new(Store::map(store)?) };
+        let mut files = lines.take_files().into_iter();
+        let (Some(store), Some(ring)) = (files.next(), files.next()) else {
+            return Err(Error::Refused("it gives no memory with its answer".to_owned()));
+        };
+        let vectors = files.next().map(Store::map).transpose()?.map(Arc::new);
+        let (store, fail_safe) = (Arc::new(Store::map(store)?), Arc::default());
+        let reader = Reader { store, vectors, nodes, fail_safe };
         Ok(Client { reader, ring: RingWriter::map(ring)?, slot, _connection: lines })
     }
 
@@ -199,7 +223,55 @@ impl Reader {
             // A thread that was interrupted after it had looked at the clock, for so long that everything is newer by now.
             found = self.store.read(key.id, freshness, now(), buffer);
         }
-        found.map_err(|error| Error::Read { key: key.name.clone(), error })
+        self.if_safe(found).map_err(|error| Error::Read { key: key.name.clone(), error })
+    }
+
+    /// What the newest value was made of that is at least as new as `freshness` and whose instant has come: who proposed what, as all correct
+    /// nodes have agreed. A buffer of [`Reader::vector_bytes_max`] bytes is always large enough. Of values that this node has missed and
+    /// taken from others there is none.
+    pub fn read_vector<'b>(
+        &self,
+        key: &Key,
+        freshness: Time,
+        buffer: &'b mut [u8],
+    ) -> Result<Vector<'b>, Error> {
+        let vectors = self.vectors.as_ref().ok_or(Error::NoVectors)?;
+        let found = vectors.read(key.id, freshness, now(), buffer).map_err(|error| match error {
+            ReadError::Lane(kv::ReadError::Nothing | kv::ReadError::Stale(_)) if self.store.lacks() => {
+                kv::ReadError::Unknown.into()
+            }
+            error => error,
+        });
+        let found = self.if_safe(found).map_err(|error| Error::Read { key: key.name.clone(), error })?;
+        Ok(Vector { stamp: found.stamp, bytes: &buffer[..found.len] })
+    }
+
+    /// The longest vector; 0 where the lane keeps none.
+    pub fn vector_bytes_max(&self) -> usize {
+        self.vectors.as_ref().map_or(0, |vectors| vectors.facts().value_bytes_max)
+    }
+
+    /// The names of all nodes, by number.
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// From now on every read of this application is refused ([`ReadError::Alarm`]) while the node's alarm is on, also what is fresh enough.
+    /// For whoever has a safe state to go to.
+    pub fn fail_safe(&self, on: bool) {
+        self.fail_safe.store(on, Relaxed);
+    }
+
+    /// Whether the node's alarm is on: more nodes than may be faulty have another store, and what was read here and there may differ. It goes off when
+    /// the store is seen to be that of the others again.
+    pub fn alarm(&self) -> bool {
+        self.store.is_alone()
+    }
+
+    #[inline]
+    fn if_safe(&self, found: Result<Found, ReadError>) -> Result<Found, ReadError> {
+        // After the value was copied: what is read when the alarm comes is refused as well.
+        if self.fail_safe.load(Relaxed) && self.store.is_alone() { Err(ReadError::Alarm) } else { found }
     }
 
     /// What the lane runs by.

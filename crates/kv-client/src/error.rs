@@ -43,6 +43,9 @@ pub enum Error {
         /// Why.
         error: ReadError,
     },
+    /// The lane does not keep what values are made of.
+    #[error("this lane keeps no vectors: set `vectors` of its [[lane]] on this node")]
+    NoVectors,
     /// A value was not written.
     #[error("key `{key}`: {error}")]
     Write {

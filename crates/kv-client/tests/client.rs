@@ -8,7 +8,7 @@ use common::house::House;
 use common::{socket_path, wait_for};
 use std::ops::ControlFlow;
 use std::time::Duration;
-use verge_kv::{Client, Error, Options, Releases, Span, Stamped, Time, now};
+use verge_kv::{Client, Error, Node, Options, Releases, Span, Stamped, Time, now};
 
 fn options(tuples: usize) -> Options {
     Options { tuples, ..Options::default() }
@@ -175,6 +175,52 @@ fn a_node_that_lacks_something_says_so_and_that_may_pass() {
     ] {
         assert!(error.to_string().contains(words) && error.may_pass(), "{error}");
     }
+    house.end();
+}
+
+#[test]
+fn whoever_is_fail_safe_reads_nothing_while_the_alarm_is_on() {
+    let (house, alarmed) = (House::start("safe"), House::lacking("alarmed"));
+    for (house, on) in [(&house, false), (&alarmed, true)] {
+        let lane = Client::attach(&house.path, 0, &options(1)).unwrap();
+        let (a, other) = (lane.key("a").unwrap(), lane.reader().clone());
+        lane.fail_safe(true);
+        assert_eq!(lane.alarm(), on);
+        for reader in [lane.reader(), &other] {
+            let error = reader.read_now(&a, &mut [0; 16]).unwrap_err();
+            assert_eq!(error.to_string().contains("nothing that was read can be trusted"), on, "{error}");
+            let error = reader.read_vector(&a, Time::ZERO, &mut [0; 99]).unwrap_err();
+            assert_eq!(error.to_string().contains("nothing that was read can be trusted"), on, "{error}");
+        }
+        lane.fail_safe(false);
+        let error = lane.read_now(&a, &mut [0; 16]).unwrap_err();
+        assert!(!error.to_string().contains("can be trusted"), "{error}");
+    }
+    house.end();
+    alarmed.end();
+}
+
+#[test]
+fn it_is_known_who_proposed_what() {
+    let house = House::start("vector");
+    let mut lane = Client::attach(&house.path, 0, &options(2)).unwrap();
+    let angle = lane.key("pendulum/angle").unwrap();
+    assert_eq!(lane.nodes(), ["only", "other"]);
+    assert_eq!(lane.vector_bytes_max(), 2 * (3 + lane.facts().value_bytes_max));
+    let mut buffer = vec![0; lane.vector_bytes_max()];
+    let error = lane.read_vector(&angle, Time::ZERO, &mut buffer).unwrap_err();
+    assert!(error.to_string().contains("nothing has been published"), "{error}");
+    let mut publishing = Time::ZERO;
+    wait_for("a write", || {
+        publishing = now() + lane.facts().period * 3;
+        lane.write_number(&angle, 0.5, publishing).is_ok()
+    });
+    wait_for("its instant", || lane.read_number::<f64>(&angle, publishing).is_ok());
+    let vector = lane.read_vector(&angle, publishing, &mut buffer).unwrap();
+    assert_eq!(vector.stamp, publishing, "that of the value");
+    assert_eq!(vector.said().collect::<Vec<_>>(), [(Node(0), &0.5_f64.to_le_bytes()[..])]);
+    let error = lane.read_vector(&angle, publishing, &mut [0; 4]).unwrap_err();
+    assert!(error.to_string().contains("the buffer 4"), "{error}");
     house.end();
 }
 

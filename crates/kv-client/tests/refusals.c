@@ -16,6 +16,9 @@ int main(int count, char **arguments) {
     uint64_t stamp = 0;
     double number = 0;
     int64_t whole = 0;
+    char vector[256];
+    const void *said = NULL;
+    size_t size = 0;
     if (count < 3) return 2;
 
     expect("no node", verge_kv_attach("/nonexistent/kv.sock", 0, 1, NULL, 0) != NULL, 0, "/nonexistent/kv.sock");
@@ -55,6 +58,17 @@ int main(int count, char **arguments) {
     expect("written", code, 0, NULL);
     while (verge_kv_read_i64(lane, mine, later, &whole, &stamp) != 0) verge_kv_sleep_until(verge_kv_now() + 1000000);
     expect("number", whole == -7 && stamp == later, 1, NULL);
+    expect("vector", verge_kv_read_vector(lane, mine, later, vector, sizeof vector, &stamp), 3 + 8, NULL);
+    expect("said", verge_kv_said(vector, 11, 0, &said, &size), 1, NULL);
+    expect("what", stamp == later && size == 8 && memcmp(said, &whole, 8) == 0, 1, NULL);
+    expect("not said", verge_kv_said(vector, 11, 1, NULL, NULL), 0, NULL);
+    expect("small vector", verge_kv_read_vector(lane, mine, later, vector, 4, NULL), VERGE_KV_INVALID, "the buffer 4");
+    expect("longest", (int64_t)verge_kv_vector_bytes_max(lane), 2 * (3 + (int64_t)verge_kv_value_bytes_max(lane)), NULL);
+    expect("nodes", verge_kv_nodes(lane), 2, NULL);
+    expect("names", strcmp(verge_kv_node_name(lane, 1), "other") == 0 && !verge_kv_node_name(lane, 2), 1, NULL);
+    expect("calm", verge_kv_alarm(lane), 0, NULL);
+    verge_kv_fail_safe(lane, 1);
+    expect("safe", verge_kv_read_i64(lane, mine, later, &whole, NULL), 0, NULL);
     expect("releases", verge_kv_latest_release(1049, 50) == 1000 && verge_kv_release_after(1050, 50) == 1100, 1, NULL);
     verge_kv_detach(lane);
     verge_kv_detach(NULL);
@@ -67,6 +81,9 @@ int main(int count, char **arguments) {
     while (verge_kv_alive(lane) != 1) verge_kv_sleep_until(verge_kv_now() + 1000000);
     expect("unknown", verge_kv_read(lane, a, 0, buffer, sizeof buffer, NULL), VERGE_KV_UNKNOWN, "this node has missed a job");
     expect("unseen", verge_kv_write(lane, a, "v", 1, verge_kv_now() + 5 * period), VERGE_KV_UNKNOWN, "this node does not know");
+    expect("alarm", verge_kv_alarm(lane), 1, NULL);
+    verge_kv_fail_safe(lane, 1);
+    expect("unsafe", verge_kv_read(lane, a, 0, buffer, sizeof buffer, NULL), VERGE_KV_ALARM, "can be trusted");
     verge_kv_detach(lane);
     puts("all is as it should be");
     return 0;

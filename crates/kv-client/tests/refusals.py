@@ -58,6 +58,8 @@ with Lane(socket, tuples=2, name="refusals") as lane:
     while verge_kv.now() < publishing:
         time.sleep(0.001)
     assert wait(lambda: lane.read_i64(mine, publishing)) == (publishing, -7)
+    assert lane.nodes == ["only", "other"] and not lane.alarm()
+    assert lane.read_vector(mine, publishing) == (publishing, {"only": (-7).to_bytes(8, "little", signed=True)})
     try:
         lane.every(lane.period + 1, lambda job: False)
         raise AssertionError("not refused")
@@ -78,4 +80,9 @@ with Lane(lacking) as lane:
         lane.read(lane.key("a"))
     with refused(Unknown, "this node does not know"):
         lane.write(lane.key("a"), b"v", soon())
+with Lane(lacking, fail_safe=True) as lane:
+    assert lane.alarm()
+    for read in lane.read, lane.read_f64, lane.read_vector:
+        with refused(verge_kv.Alarm, "can be trusted"):
+            read(lane.key("pendulum/angle"))
 print("all is as it should be")

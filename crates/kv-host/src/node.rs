@@ -407,11 +407,12 @@ fn prepare(settings: &NodeSettings) -> Result<Prepared, NodeError> {
     for lane in &settings.lanes {
         let (sender, handovers) = sync_channel(HANDOVERS_MAX);
         let (changes, inbox) = sync_channel::<Change>(CHANGES_MAX);
-        let store = StoreWriter::create(&lane.setup, settings.me)?;
+        let store = StoreWriter::create_with_vectors(&lane.setup, settings.me, lane.vectors)?;
         // Before its first job it knows nothing of what others may have.
         store.set_lacks(!settings.founds);
         let shared = Shared::new();
-        desks.push(LaneDesk::new(lane.setup.clone(), store.reader()?, changes, shared.clone()));
+        let stores = (store.reader()?, store.vectors()?);
+        desks.push(LaneDesk::new(lane.setup.clone(), stores, changes, shared.clone()));
         senders.push(sender);
         all.push(Ready { lane: lane.clone(), handovers, clients: Clients::new(inbox), store, shared });
     }

@@ -89,6 +89,7 @@ impl Pulse {
             self.telling.ended(outcome, release, host::now(), release >= self.counts_from);
         }
         self.store.set_lacks(!self.lane.is_sure());
+        self.store.set_alone(self.lane.is_alone());
         self.store.set_cautious_until(self.lane.cautious_until());
         self.store.finished(job);
         self.store.beat(host::now());

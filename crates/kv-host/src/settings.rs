@@ -25,6 +25,8 @@ pub struct LaneSettings {
     pub processor: Option<usize>,
     /// The priority of its thread under `SCHED_FIFO`; `None` for ordinary scheduling.
     pub priority: Option<u8>,
+    /// Of so many of the newest stamps of each key it is kept what their values were made of.
+    pub vectors: usize,
 }
 
 /// A node.

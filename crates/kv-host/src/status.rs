@@ -23,6 +23,7 @@ pub(crate) struct Desk {
 pub(crate) struct LaneDesk {
     setup: Arc<Setup>,
     store: Arc<Store>,
+    vectors: Option<Arc<Store>>,
     changes: SyncSender<Change>,
     shared: Shared,
     clients: Mutex<Book>,
@@ -37,12 +38,13 @@ struct Book {
 impl LaneDesk {
     pub(crate) fn new(
         setup: Arc<Setup>,
-        store: Store,
+        (store, vectors): (Store, Option<Store>),
         changes: SyncSender<Change>,
         shared: Shared,
     ) -> LaneDesk {
         let book = Book { quotas: Quotas::new(setup.batch_tuples_max()), names: BTreeMap::new() };
-        LaneDesk { setup, store: Arc::new(store), changes, shared, clients: Mutex::new(book) }
+        let vectors = vectors.map(Arc::new);
+        LaneDesk { setup, store: Arc::new(store), vectors, changes, shared, clients: Mutex::new(book) }
     }
 
     fn attach(&self, tuples: usize, name: &str) -> Result<Seat, String> {
@@ -167,6 +169,14 @@ impl LaneDesk {
 impl Backend for Desk {
     fn store(&self, lane: u16) -> Option<Arc<Store>> {
         self.lane(lane).map(|lane| lane.store.clone())
+    }
+
+    fn vectors(&self, lane: u16) -> Option<Arc<Store>> {
+        self.lane(lane)?.vectors.clone()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.settings.nodes.iter().map(|node| node.name.clone()).collect()
     }
 
     fn attach(&self, lane: u16, tuples: usize, name: &str) -> Result<Seat, String> {

@@ -4,7 +4,7 @@
 use contract::{Span, Time};
 use kv::{Config, Format, Key, LinkTimes, Setup, Vote};
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};
-use kv_shared::{Answer, Content, Lines, Request};
+use kv_shared::{Answer, Content, Lines, Plain, Request};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -147,7 +147,7 @@ fn cluster(config: &Config) -> Vec<NodeSettings> {
 }
 
 fn lane(config: &Config) -> LaneSettings {
-    LaneSettings { setup: Setup::new(config.clone()).unwrap(), processor: None, priority: None }
+    LaneSettings { setup: Setup::new(config.clone()).unwrap(), processor: None, priority: None, vectors: 0 }
 }
 
 fn start_all(config: &Config) -> Vec<Running> {
@@ -188,14 +188,14 @@ fn agree(
 
 fn text(value: &Answer) -> &str {
     match value {
-        Answer::Value { text: Some(text), .. } => text,
+        Answer::Value { plain: Plain { text: Some(text), .. }, .. } => text,
         other => panic!("{other:?}"),
     }
 }
 
 fn number(value: &Answer) -> f64 {
     match value {
-        Answer::Value { number: Some(number), .. } => number.as_f64().unwrap(),
+        Answer::Value { plain: Plain { number: Some(number), .. }, .. } => number.as_f64().unwrap(),
         other => panic!("{other:?}"),
     }
 }

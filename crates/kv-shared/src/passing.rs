@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// How many descriptors come with one answer: the store and the ring.
-pub const FILES_MAX: usize = 2;
+/// How many descriptors come with one answer: the store, the ring, and what values were made of.
+pub const FILES_MAX: usize = 3;
 
 /// What is read at once.
 const CHUNK_BYTES: usize = 4096;

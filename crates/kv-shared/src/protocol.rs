@@ -4,6 +4,7 @@
 use kv::Format;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The longest line, with its end.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -31,6 +32,16 @@ pub enum Request {
     Status {},
     /// The newest visible value of a key.
     Read {
+        /// Which lane.
+        lane: u16,
+        /// The name of the key.
+        key: String,
+        /// The oldest stamp that will do, in nanoseconds; without it, any.
+        #[serde(default)]
+        freshness: u64,
+    },
+    /// What the newest visible value of a key was made of.
+    Vector {
         /// Which lane.
         lane: u16,
         /// The name of the key.
@@ -70,12 +81,14 @@ pub enum Content {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// Two descriptors come with it: the store and the ring.
+    /// Two descriptors come with it, the store and the ring; and a third where the lane keeps what values were made of.
     Attached {
         /// The number of the application at this lane.
         slot: u32,
         /// How many tuples it may write for one job.
         tuples: usize,
+        /// The names of all nodes, by number.
+        nodes: Vec<String>,
     },
     /// As the node sees itself.
     Status(serde_json::Value),
@@ -83,19 +96,34 @@ pub enum Answer {
     Value {
         /// The instant from which on it is valid, in nanoseconds.
         stamp: u64,
-        /// The value, two hexadecimal digits for each byte.
-        bytes: String,
-        /// The same as text, if it is text.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        text: Option<String>,
-        /// The same as a number, if the key votes on numbers.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        number: Option<serde_json::Number>,
+        /// The value.
+        #[serde(flatten)]
+        plain: Plain,
+    },
+    /// What a value was made of.
+    Vector {
+        /// The instant from which on the value is valid, in nanoseconds.
+        stamp: u64,
+        /// Who proposed what, by the names of nodes. Who is missing proposed nothing, or has lied.
+        said: BTreeMap<String, Plain>,
     },
     /// It is in the next job.
     Written {},
     /// Nothing was done, for this reason.
     Error(String),
+}
+
+/// A value for whoever does not share memory.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Plain {
+    /// Two hexadecimal digits for each byte.
+    pub bytes: String,
+    /// The same as text, if it is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The same as a number, if the key votes on numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<serde_json::Number>,
 }
 
 /// Why a line is none.
@@ -147,6 +175,13 @@ impl Content {
 impl Answer {
     /// A value that was read under a key of this format.
     pub fn value(stamp: u64, bytes: &[u8], format: Option<Format>) -> Answer {
+        Answer::Value { stamp, plain: Plain::of(bytes, format) }
+    }
+}
+
+impl Plain {
+    /// A value of a key of this format.
+    pub fn of(bytes: &[u8], format: Option<Format>) -> Plain {
         let word = || bytes.try_into().ok();
         let text = || str::from_utf8(bytes).ok();
         let number = match format {
@@ -159,7 +194,7 @@ impl Answer {
         };
         let is_text = !matches!(format, Some(Format::F64 | Format::I64));
         let text = text().filter(|_| is_text).map(str::to_owned);
-        Answer::Value { stamp, bytes: to_hex(bytes), text, number }
+        Plain { bytes: to_hex(bytes), text, number }
     }
 }
 
@@ -198,7 +233,13 @@ mod tests {
         let content = Content::Value("v".into());
         let write = Request::Write { lane: 0, key: "a".into(), content, publishing: 9 };
         round(&write, r#"{"write":{"lane":0,"key":"a","value":"v","publishing":9}}"#);
-        round(&Answer::Attached { slot: 3, tuples: 20 }, r#"{"attached":{"slot":3,"tuples":20}}"#);
+        let attached = Answer::Attached { slot: 3, tuples: 20, nodes: vec!["a".into()] };
+        round(&attached, r#"{"attached":{"slot":3,"tuples":20,"nodes":["a"]}}"#);
+        let said = [("a".to_owned(), Plain::of(b"v", None))].into();
+        round(
+            &Answer::Vector { stamp: 5, said },
+            r#"{"vector":{"stamp":5,"said":{"a":{"bytes":"76","text":"v"}}}}"#,
+        );
         round(&Answer::Written {}, r#"{"written":{}}"#);
         round(&Answer::Error("no".into()), r#"{"error":"no"}"#);
         round(&Answer::value(5, b"v", None), r#"{"value":{"stamp":5,"bytes":"76","text":"v"}}"#);

@@ -40,6 +40,12 @@ pub enum ReadError {
         /// That of the buffer.
         given: usize,
     },
+    /// The stores of more nodes than may be faulty are others than this node's.
+    #[error(
+        "the stores of more nodes than may be faulty differ from this node's: nothing that was read can be trusted. Go to a safe state, and see \
+         `verge kv status` on all nodes"
+    )]
+    Alarm,
     /// The value was replaced in every one of [`LOOKS_MAX`] looks: no correct node does that.
     #[error(
         "the value was replaced {LOOKS_MAX} times while it was read: the node does not keep to its period, look at its status"

@@ -38,6 +38,12 @@ pub trait Backend: Send + Sync {
     /// The store of a lane, as applications see it; `None` if there is no such lane.
     fn store(&self, lane: u16) -> Option<Arc<Store>>;
 
+    /// What the values of a lane were made of; `None` if there is no such lane, or it is not kept.
+    fn vectors(&self, lane: u16) -> Option<Arc<Store>>;
+
+    /// The names of all nodes, by number.
+    fn nodes(&self) -> Vec<String>;
+
     /// Takes in an application that writes up to `tuples` for one job; a sentence if it cannot be.
     fn attach(&self, lane: u16, tuples: usize, name: &str) -> Result<Seat, String>;
 

@@ -10,12 +10,13 @@
 //! ```
 
 use crate::memory::{MEMORY_BYTES_MAX, MemoryError, WORD};
-use kv::{Config, Format};
+use crate::vector::vector_bytes_max;
+use kv::{Config, Format, NODES_MAX};
 
 /// The first word of every store.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"vrgkvsto");
 /// Grows with every change of the layout.
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 /// A multiple of a cache line.
 pub(crate) const HEADER_WORDS: usize = 64;
 
@@ -42,10 +43,18 @@ pub(crate) mod field {
     pub(crate) const COUNTS_FROM: usize = 33;
     pub(crate) const CAUTIOUS_UNTIL: usize = 34;
     pub(crate) const LACKS: usize = 35;
+    pub(crate) const ALONE: usize = 36;
     pub(crate) const BEGUN: usize = 40;
     pub(crate) const FINISHED: usize = 41;
     pub(crate) const HEARTBEAT: usize = 42;
 }
+
+/// The longest of what is kept: a vector of all nodes.
+const ENTRY_BYTES_MAX: usize = vector_bytes_max(NODES_MAX, Config::VALUE_BYTES_MAX);
+/// Bits for its length.
+const LEN_BITS: u32 = 20;
+const LEN_MASK: u64 = (1 << LEN_BITS) - 1;
+const _: () = assert!((ENTRY_BYTES_MAX as u64) < LEN_MASK, "all ones are the length of what is torn");
 
 /// The layout of one store; all of it follows from these four numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +74,7 @@ impl Shape {
     ) -> Option<Shape> {
         let possible = (1..=Config::KEYS_MAX).contains(&keys)
             && (1..=Config::HISTORY_MAX).contains(&history)
-            && (1..=Config::VALUE_BYTES_MAX).contains(&value_bytes_max)
+            && (1..=ENTRY_BYTES_MAX).contains(&value_bytes_max)
             && names_bytes < u32::MAX as usize;
         possible.then_some(Shape { keys, places: history + 1, value_bytes_max, names_bytes })
     }
@@ -166,18 +175,18 @@ pub(crate) struct Head(pub(crate) u64);
 impl Head {
     /// A value of this many bytes, complete with the `step`th step of the key.
     pub(crate) fn whole(step: u64, len: usize) -> Head {
-        Head(step << 16 | len as u64)
+        Head(step << LEN_BITS | len as u64)
     }
 
     /// The place is being written since this step.
     pub(crate) fn torn(step: u64) -> Head {
-        Head(step << 16 | 0xFFFF)
+        Head(step << LEN_BITS | LEN_MASK)
     }
 
     /// The length of the value; `None` if it is torn, or longer than any value.
     #[inline]
     pub(crate) fn len(self, value_bytes_max: usize) -> Option<usize> {
-        let len = (self.0 & 0xFFFF) as usize;
+        let len = (self.0 & LEN_MASK) as usize;
         (len <= value_bytes_max).then_some(len)
     }
 }

@@ -144,6 +144,11 @@ impl Store {
         self.word(field::LACKS) != 0
     }
 
+    /// Whether more nodes than may be faulty have another store: what was read here and there may differ.
+    pub fn is_alone(&self) -> bool {
+        self.word(field::ALONE) != 0
+    }
+
     /// The number of the last job that has begun; 0 if none has.
     pub fn begun(&self) -> u64 {
         self.word(field::BEGUN)

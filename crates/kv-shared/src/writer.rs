@@ -14,8 +14,9 @@
 use crate::memory::{Memory, MemoryError, WORD, seal_against_writing};
 use crate::shape::{Head, KeyTerms, MAGIC, NameEntry, Shape, VERSION, field};
 use crate::store::{State, Store};
+use crate::vector::{self, vector_bytes_max};
 use contract::Time;
-use kv::{KeyId, Node, Publish, Setup};
+use kv::{KeyId, Node, Proposals, Publish, Setup};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
@@ -26,18 +27,46 @@ pub struct StoreWriter {
     file: OwnedFd,
     memory: Memory,
     shape: Shape,
+    vectors: Option<Vectors>,
+}
+
+/// What values were made of: a store whose values are vectors, and room to make one.
+#[derive(Debug)]
+struct Vectors {
+    store: Box<StoreWriter>,
+    room: Box<[u8]>,
 }
 
 impl StoreWriter {
     /// A new store of one lane of this node, empty and starting. All of its memory is there.
     pub fn create(setup: &Setup, me: Node) -> Result<StoreWriter, MemoryError> {
+        StoreWriter::create_for(setup, me, setup.history(), setup.value_bytes_max())
+    }
+
+    /// The same, with what each value was made of for the `kept` newest stamps of each key; for none, if that is 0.
+    pub fn create_with_vectors(setup: &Setup, me: Node, kept: usize) -> Result<StoreWriter, MemoryError> {
+        let store = StoreWriter::create(setup, me)?;
+        if kept == 0 {
+            return Ok(store);
+        }
+        let longest = vector_bytes_max(setup.nodes(), setup.value_bytes_max());
+        let vectors = Box::new(StoreWriter::create_for(setup, me, kept, longest)?);
+        Ok(StoreWriter { vectors: Some(Vectors { store: vectors, room: vec![0; longest].into() }), ..store })
+    }
+
+    fn create_for(
+        setup: &Setup,
+        me: Node,
+        history: usize,
+        entry_bytes_max: usize,
+    ) -> Result<StoreWriter, MemoryError> {
         let names = Names::of(setup, me);
         let too_large = || MemoryError::TooLarge(setup.store_bytes() as u64);
-        let shape = Shape::new(setup.keys(), setup.history(), setup.value_bytes_max(), names.bytes.len())
-            .ok_or_else(too_large)?;
+        let shape =
+            Shape::new(setup.keys(), history, entry_bytes_max, names.bytes.len()).ok_or_else(too_large)?;
         shape.check_size()?;
         let (file, memory) = Memory::create("verge-kv-store", shape.words())?;
-        let store = StoreWriter { file, memory, shape };
+        let store = StoreWriter { file, memory, shape, vectors: None };
         store.write_header(setup, me, &names);
         store.write_tables(setup, me, &names);
         seal_against_writing(&store.file)?;
@@ -53,6 +82,11 @@ impl StoreWriter {
     pub fn reader(&self) -> Result<Store, MemoryError> {
         let file = rustix::io::fcntl_dupfd_cloexec(&self.file, 0);
         Store::map(file.map_err(|error| MemoryError::System { step: "duplicating the descriptor", error })?)
+    }
+
+    /// What values were made of, as applications see it, where that is kept.
+    pub fn vectors(&self) -> Result<Option<Store>, MemoryError> {
+        self.vectors.as_ref().map(|vectors| vectors.store.reader()).transpose()
     }
 
     /// What the lane is doing.
@@ -73,6 +107,11 @@ impl StoreWriter {
     /// Whether this node may lack what others have agreed on; see [`kv::Lane::is_sure`].
     pub fn set_lacks(&self, lacks: bool) {
         self.set(field::LACKS, u64::from(lacks));
+    }
+
+    /// Whether more nodes than may be faulty have another store; see [`kv::Lane::is_alone`].
+    pub fn set_alone(&self, alone: bool) {
+        self.set(field::ALONE, u64::from(alone));
     }
 
     /// A job begins: what is written from now on goes to the next one. To be said before rings are drained, and for the job
@@ -104,6 +143,9 @@ impl StoreWriter {
                 words[self.shape.place(key, place)].store(Head::torn(step).0, Relaxed);
             }
             count.store(step + 1, Release);
+        }
+        if let Some(vectors) = &mut self.vectors {
+            vectors.store.clear();
         }
     }
 
@@ -156,8 +198,8 @@ impl StoreWriter {
             (field::OFFSET, config.offset.as_nanos_u64()),
             (field::ROUND, setup.round().as_nanos_u64()),
             (field::HORIZON, setup.horizon().as_nanos_u64()),
-            (field::HISTORY, setup.history() as u64),
-            (field::VALUE_BYTES_MAX, setup.value_bytes_max() as u64),
+            (field::HISTORY, self.shape.places as u64 - 1),
+            (field::VALUE_BYTES_MAX, self.shape.value_bytes_max as u64),
             (field::BATCH_TUPLES_MAX, setup.batch_tuples_max() as u64),
             (field::PERIOD_MAX, config.period_max.unwrap_or(config.period).as_nanos_u64()),
             (field::KEYS, setup.keys() as u64),
@@ -217,6 +259,13 @@ impl Publish for StoreWriter {
             word.store(pack(bytes), Relaxed);
         }
         self.mend(key, at, step, stamp, value.len());
+    }
+
+    fn agreed(&mut self, key: KeyId, stamp: Time, proposals: Proposals<'_>) {
+        if let Some(Vectors { store, room }) = &mut self.vectors {
+            let len = vector::write(proposals, room);
+            store.publish(key, stamp, &room[..len]);
+        }
     }
 }
 
@@ -302,6 +351,27 @@ mod tests {
         // As if the stamp were seen before the head.
         writer.row(0).1[0].store(1, Relaxed);
         assert_eq!(read(&store, 9), Err(ReadError::Restless));
+    }
+
+    #[test]
+    fn vectors_are_kept_where_that_is_wanted() {
+        let config = Config {
+            nodes: vec!["only".into()],
+            faults: 0,
+            mode: Mode::Crash,
+            keys: vec![Key::named("a")],
+            value_bytes_max: Config::VALUE_BYTES_MAX,
+            ..Config::default()
+        };
+        let setup = Setup::new(config).unwrap();
+        let without = StoreWriter::create_with_vectors(&setup, Node(0), 0).unwrap();
+        assert!(without.vectors().unwrap().is_none());
+        let with = StoreWriter::create_with_vectors(&setup, Node(0), 3).unwrap();
+        let vectors = with.vectors().unwrap().unwrap();
+        assert_eq!(
+            (vectors.facts().history, vectors.facts().value_bytes_max),
+            (3, 3 + Config::VALUE_BYTES_MAX)
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use common::house::House;
 use common::{Node1, config, setup, socket_path, wait_for};
 use contract::{Span, Time};
 use kv_shared::{
-    Answer, CONNECTIONS_MAX, Content, JSON_TUPLES, LINE_BYTES_MAX, Lines, Request, RingWriter, Server,
+    Answer, CONNECTIONS_MAX, Content, JSON_TUPLES, LINE_BYTES_MAX, Lines, Plain, Request, RingWriter, Server,
     ServerError, Store, clock,
 };
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ fn ask(lines: &mut Lines, request: &Request) -> Answer {
 fn attach(lines: &mut Lines, tuples: usize) -> Result<(Store, RingWriter), String> {
     match ask(lines, &Request::Attach { lane: 0, tuples, name: "test".into() }) {
         Answer::Attached { .. } => {
-            let [store, ring] = lines.take_files().try_into().unwrap();
+            let [store, ring, _vectors] = lines.take_files().try_into().unwrap();
             Ok((Store::map(store).unwrap(), RingWriter::map(ring).unwrap()))
         }
         Answer::Error(error) => Err(error),
@@ -86,22 +86,29 @@ fn applications_that_speak_json_read_and_write_as_well() {
         wait_for("the node", || ask(&mut lines, &request) == Answer::Written {});
     }
     wait_for("the instant", || clock::now() > publishing);
-    let Answer::Value { stamp, bytes, text: Some(seen), number: None } =
+    let Answer::Value { stamp, plain: Plain { bytes, text: Some(seen), number: None } } =
         ask(&mut lines, &read("a", publishing))
     else {
         panic!("no value")
     };
     assert_eq!((stamp, bytes.as_str(), seen.as_str()), (publishing.0, "68656c6c6f", "hello"));
-    let Answer::Value { number: Some(number), text: None, .. } =
+    let Answer::Value { plain: Plain { number: Some(number), text: None, .. }, .. } =
         ask(&mut lines, &read("pendulum/angle", publishing))
     else {
         panic!("no value")
     };
     assert_eq!(number.as_f64(), Some(2.0));
+    let vector =
+        |key: &str, freshness: Time| Request::Vector { lane: 0, key: key.into(), freshness: freshness.0 };
+    let said = [("only".to_owned(), Plain::of(&2.0_f64.to_le_bytes(), Some(kv::Format::F64)))].into();
+    let answer = ask(&mut lines, &vector("pendulum/angle", publishing));
+    assert_eq!(answer, Answer::Vector { stamp: publishing.0, said });
     assert_eq!(ask(&mut lines, &Request::Status {}), Answer::Status(serde_json::json!({ "clients": 1 })));
     for (request, reason) in [
         (read("b", Time::ZERO), "key `b` is not configured"),
         (read("text", Time::ZERO), "key `text`: nothing has been published"),
+        (vector("text", Time::ZERO), "key `text`: nothing has been published"),
+        (Request::Vector { lane: 1, key: "a".into(), freshness: 0 }, "no such lane"),
         (Request::Read { lane: 1, key: "a".into(), freshness: 0 }, "no such lane"),
         (write("a", text("v"), Time(5)), "key `a`: the publishing time was"),
         (write("theirs", text("v"), Time(5)), "`writers`"),

@@ -35,10 +35,28 @@ pub struct Fuse {
     by_key: Box<[Entry]>,
     /// Where the entries of a key begin.
     starts: Box<[u32]>,
+    /// For each value, where in `by_key` the proposals begin that it was made of, and how many they are.
+    made_of: Box<[(u32, u8)]>,
     /// The result, as a batch.
     result: Box<[u8]>,
     result_len: usize,
     fused: Fused,
+}
+
+/// What nodes have proposed under a key for an instant, as all correct nodes have agreed: the part of the vector that a value was made
+/// of.
+#[derive(Clone, Copy, Debug)]
+pub struct Proposals<'a> {
+    entries: &'a [Entry],
+    bytes: &'a [u8],
+}
+
+impl<'a> Proposals<'a> {
+    /// Who proposed what, in ascending order of nodes. Who is missing proposed nothing, or has lied.
+    pub fn iter(&self) -> impl Iterator<Item = (Node, &'a [u8])> + use<'a> {
+        let bytes = self.bytes;
+        self.entries.iter().map(move |entry| (entry.node, entry.value(bytes)))
+    }
 }
 
 /// What came of fusing one vector.
@@ -68,6 +86,7 @@ impl Fuse {
             entries: Vec::with_capacity(entries),
             by_key: vec![nothing; entries].into(),
             starts: vec![0; setup.keys() + 1].into(),
+            made_of: vec![(0, 0); entries].into(),
             result: vec![0; result].into(),
             result_len: 0,
             fused: Fused::default(),
@@ -95,6 +114,14 @@ impl Fuse {
     /// The values, in ascending order of keys and times.
     pub fn values(&self) -> Tuples<'_> {
         Tuples::of(&self.result[..self.result_len])
+    }
+
+    /// The same, each with what it was made of; these are the bytes of the vector that was fused last.
+    pub(crate) fn decided<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (Tuple<'a>, Proposals<'a>)> {
+        self.values().zip(&self.made_of).map(move |(tuple, &(begin, count))| {
+            let entries = &self.by_key[begin as usize..][..usize::from(count)];
+            (tuple, Proposals { entries, bytes })
+        })
     }
 
     fn collect(&mut self, release: Time, vector: Vector<'_>, node: Node) {
@@ -155,13 +182,15 @@ impl Fuse {
         if !group.is_sorted_by_key(order) {
             group.sort_unstable_by_key(order);
         }
-        let mut rest = group;
+        let (mut rest, mut at) = (group, begin);
         while let Some(first) = rest.first() {
             let stamp = first.stamp;
             let count = rest.iter().take_while(|entry| entry.stamp == stamp).count();
             let (run, later) = rest.split_at_mut(count);
             rest = later;
             let entries = last_of_each_node(run);
+            self.made_of[self.fused.values as usize] = (at as u32, entries.len() as u8);
+            at += count;
             let head = self.result_len + TUPLE_HEAD_BYTES;
             let room = &mut self.result[head..head + setup.value_bytes_max()];
             let ballots = Ballots { entries, bytes };

@@ -434,13 +434,14 @@ impl Lane {
     }
 
     fn publish_fused(&mut self, now: Time, outcome: &mut Outcome, others: &mut impl Publish) {
-        for Tuple { key, stamp, value } in self.fuse.values() {
+        for (Tuple { key, stamp, value }, proposals) in self.fuse.decided(self.job.vector().bytes) {
             // A node whose store is not that of others may go on to agree on something else than they do.
             let held = self.alone || self.gap.is_some_and(|gap| stamp <= gap.until);
             let held = held && !Mutant::TakeWhatComes.is_on();
             match self.published.insert_as(key, stamp, value, held) {
                 Inserted::New if held => outcome.held += 1,
                 Inserted::New => {
+                    others.agreed(key, stamp, proposals);
                     others.publish(key, stamp, value);
                     outcome.published += 1;
                     outcome.late += u32::from(stamp <= now && !Mutant::CountNothingLate.is_on());
@@ -486,6 +487,11 @@ impl Lane {
     /// How often it has come to know what it had missed.
     pub fn recovered(&self) -> u64 {
         self.recovered
+    }
+
+    /// Whether its store was seen to be another than those of more nodes than may be faulty, and has not been seen to be theirs since.
+    pub fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// How many tuples wait for the next job.

@@ -28,7 +28,7 @@ pub use config::{Config, Key, LinkTimes, Mode, ResolveRule, VoteRule};
 pub use digest::Comparison;
 pub use facts::{Fact, first_difference};
 pub use frame::{Ask, Frame, HEAD_BYTES, Head, LinkKey, STATE_ROUND};
-pub use fuse::{Fuse, Fused};
+pub use fuse::{Fuse, Fused, Proposals};
 pub use job::{Job, Step, Taken};
 pub use lane::{BeginError, Lane, Outcome, Standing, WriteError};
 pub use layout::Layout;

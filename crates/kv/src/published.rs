@@ -1,6 +1,6 @@
 //! What all have agreed on, by key and publishing time.
 
-use crate::{KeyId, Setup};
+use crate::{KeyId, Proposals, Setup};
 use contract::{Mutant, Span, Time};
 
 /// For each key the newest stamps in ascending order (I5), with their values.
@@ -76,6 +76,11 @@ pub enum Inserted {
 pub trait Publish {
     /// A value that is new. The stamp may lie ahead: readers see it from then on.
     fn publish(&mut self, key: KeyId, stamp: Time, value: &[u8]);
+
+    /// What the value was made of that is published next. Of one that is recovered, nobody says it.
+    fn agreed(&mut self, key: KeyId, stamp: Time, proposals: Proposals<'_>) {
+        let _ = (key, stamp, proposals);
+    }
 
     /// A value that was agreed on in a job that this node missed, or was held back since it had.
     fn recover(&mut self, key: KeyId, stamp: Time, value: &[u8]) {

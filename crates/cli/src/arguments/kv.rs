@@ -44,6 +44,9 @@ pub enum KvCommand {
         /// The oldest value that will do, as in 100ms [default: any].
         #[arg(long, value_name = "AGE")]
         age: Option<Span>,
+        /// Show what the value was made of: who proposed what. The lane must keep that (`vectors`).
+        #[arg(long)]
+        vector: bool,
     },
     /// Propose a value, at all nodes of this host or at one, and wait until it is visible.
     Put {

@@ -44,6 +44,21 @@ pub struct KvLane {
     pub tasks: Vec<Task>,
     pub processor: Option<usize>,
     pub priority: Option<u8>,
+    pub vectors: usize,
+}
+
+/// Why so many vectors of each key cannot be kept.
+fn refuse_vectors(setup: &Setup, kept: usize) -> Option<String> {
+    if kept > setup.history() {
+        return Some(format!("vectors = {kept}, and `history` is {}", setup.history()));
+    }
+    let longest = kv_shared::vector_bytes_max(setup.nodes(), setup.value_bytes_max());
+    let (bytes, most) =
+        (setup.keys() * (kept + usize::from(kept > 0)) * longest, setup.config().store_bytes_max);
+    let needs = bytes.saturating_add(setup.store_bytes());
+    (kept > 0 && needs > most).then(|| {
+        format!("vectors = {kept} with {} keys and {} nodes need {needs} bytes with the values, and kv.store_memory is {most}", setup.keys(), setup.nodes())
+    })
 }
 
 /// One `[[vote]]`.
@@ -243,7 +258,16 @@ impl Understanding {
             Some(Value::Auto) => None,
             _ => Some(1),
         };
-        Some(KvLane { setup, tasks, processor, priority })
+        let vectors = match values.get("vectors") {
+            Some(Value::Integer(vectors)) => usize::try_from(*vectors).unwrap_or(0),
+            _ => 0,
+        };
+        if let Some(message) = refuse_vectors(&setup, vectors) {
+            let remedy = "lower `vectors` of this lane, or raise `history` or kv.store_memory".to_owned();
+            self.problem(&table.place, message, remedy);
+            return None;
+        }
+        Some(KvLane { setup, tasks, processor, priority, vectors })
     }
 
     fn lane_config(

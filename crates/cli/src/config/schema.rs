@@ -1039,6 +1039,12 @@ pub const LANE_KEYS: &[Key] = &[
     key("value_bytes_max", Kind::Integer(1, 4_096), "16", "The longest value."),
     key("history", Kind::Integer(1, 255), "20", "How many values of each key are kept, by publishing time."),
     key(
+        "vectors",
+        Kind::Integer(0, 255),
+        "0",
+        "Of so many of the newest values of each key a node keeps what they were made of: who proposed what. At most `history`.",
+    ),
+    key(
         "processor",
         Kind::IntegerOrAuto(0, 4_095),
         "\"auto\"",

@@ -28,6 +28,8 @@ pub(super) enum Code {
     System = -8,
     /// `VERGE_KV_UNKNOWN`
     Unknown = -9,
+    /// `VERGE_KV_ALARM`
+    Alarm = -10,
 }
 
 /// The longest sentence, with its zero.
@@ -91,6 +93,7 @@ fn code(error: &Error) -> Code {
             _ => Code::Invalid,
         },
         Error::Read { error: ReadError::Restless, .. } => Code::Nothing,
+        Error::Read { error: ReadError::Alarm, .. } => Code::Alarm,
         Error::Write { error, .. } => match error {
             WriteError::Full(_) => Code::Full,
             WriteError::NodeGone(_) => Code::Gone,

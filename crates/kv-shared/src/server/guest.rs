@@ -2,8 +2,9 @@
 
 use super::{ANSWER_TIMEOUT, CONNECTIONS_MAX, Seat, Shared, lock};
 use crate::passing::{Lines, PassingError};
-use crate::protocol::{Answer, CLIENT_NAME_BYTES_MAX, Content, Request, decode};
+use crate::protocol::{Answer, CLIENT_NAME_BYTES_MAX, Content, Plain, Request, decode};
 use crate::store::Store;
+use crate::vector::Said;
 use contract::Time;
 use kv::KeyId;
 use std::os::fd::AsFd;
@@ -63,8 +64,12 @@ impl Guest {
         let answer = match decode(&line) {
             Ok(Request::Attach { lane, tuples, name }) => match self.attach(lane, tuples, &name) {
                 Ok((store, seat)) => {
-                    let answer = Answer::Attached { slot: seat.slot, tuples };
-                    self.lines.send(&answer, &[store.file(), seat.ring.as_fd()])?;
+                    let backend = &self.shared.backend;
+                    let (vectors, nodes) = (backend.vectors(lane), backend.nodes());
+                    let answer = Answer::Attached { slot: seat.slot, tuples, nodes };
+                    let files = [store.file(), seat.ring.as_fd()].into_iter();
+                    let files: Vec<_> = files.chain(vectors.as_ref().map(|vectors| vectors.file())).collect();
+                    self.lines.send(&answer, &files)?;
                     return Ok(true);
                 }
                 Err(reason) => Answer::Error(reason),
@@ -72,6 +77,9 @@ impl Guest {
             Ok(Request::Status {}) => Answer::Status(self.shared.backend.status()),
             Ok(Request::Read { lane, key, freshness }) => {
                 self.read(lane, &key, Time(freshness)).unwrap_or_else(Answer::Error)
+            }
+            Ok(Request::Vector { lane, key, freshness }) => {
+                self.vector(lane, &key, Time(freshness)).unwrap_or_else(Answer::Error)
             }
             Ok(Request::Write { lane, key, content, publishing }) => {
                 let written = self.write(lane, &key, &content, publishing);
@@ -108,6 +116,23 @@ impl Guest {
         let found = found.map_err(|error| format!("key `{name}`: {error}"))?;
         let format = store.terms(key).unwrap_or_default().format;
         Ok(Answer::value(found.stamp.0, &value[..found.len], format))
+    }
+
+    fn vector(&self, lane: u16, name: &str, freshness: Time) -> Result<Answer, String> {
+        let (store, key) = self.key(lane, name)?;
+        let vectors = self
+            .shared
+            .backend
+            .vectors(lane)
+            .ok_or("this lane keeps no vectors: set `vectors` of its [[lane]]")?;
+        let mut vector = vec![0; vectors.facts().value_bytes_max];
+        let found = vectors.read(key, freshness, crate::clock::now(), &mut vector);
+        let found = found.map_err(|error| format!("key `{name}`: {error}"))?;
+        let format = store.terms(key).unwrap_or_default().format;
+        let nodes = self.shared.backend.nodes();
+        let said = Said::of(&vector[..found.len])
+            .filter_map(|(node, value)| Some((nodes.get(node.index())?.clone(), Plain::of(value, format))));
+        Ok(Answer::Vector { stamp: found.stamp.0, said: said.collect() })
     }
 
     fn write(&self, lane: u16, name: &str, content: &Content, publishing: u64) -> Result<(), String> {

@@ -22,10 +22,11 @@ impl House {
         House::start_with(name, |_| {})
     }
 
-    /// One that does not know what the others have agreed on.
+    /// One whose alarm is on, and that does not know what the others have agreed on.
     pub fn lacking(name: &str) -> House {
         House::start_with(name, |node| {
             node.writer.set_lacks(true);
+            node.writer.set_alone(true);
             node.writer.set_cautious_until(Time::NEVER);
         })
     }

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+/// Of so many stamps of each key it is known what their values were made of.
+pub const VECTORS: usize = 2;
+
 /// One node that may write all keys but `theirs`.
 pub fn config() -> Config {
     Config {
@@ -57,7 +60,7 @@ impl Node1 {
     pub fn new(setup: &Arc<Setup>, first: Time) -> Node1 {
         let links = vec![LinkKey([0; 32]); setup.nodes()];
         let lane = Lane::new(setup.clone(), Node(0), &links, Standing::Founded, first);
-        let writer = StoreWriter::create(setup, Node(0)).unwrap();
+        let writer = StoreWriter::create_with_vectors(setup, Node(0), VECTORS).unwrap();
         let release = setup.release_after(first - Span(1));
         writer.set_counts_from(release);
         writer.begun(setup.job_at(release).unwrap().saturating_sub(1));
@@ -69,7 +72,8 @@ impl Node1 {
 
     pub fn backend(&self) -> Arc<dyn Backend> {
         let store = Arc::new(self.writer.reader().unwrap());
-        Arc::new(Desk { store, setup: self.lane.setup().clone(), seats: self.seats.clone() })
+        let vectors = Arc::new(self.writer.vectors().unwrap().unwrap());
+        Arc::new(Desk { store, vectors, setup: self.lane.setup().clone(), seats: self.seats.clone() })
     }
 
     /// The job of this release, from beginning to end. The other node is silent.
@@ -114,6 +118,7 @@ impl Node1 {
 
 struct Desk {
     store: Arc<Store>,
+    vectors: Arc<Store>,
     setup: Arc<Setup>,
     seats: Seats,
 }
@@ -121,6 +126,14 @@ struct Desk {
 impl Backend for Desk {
     fn store(&self, lane: u16) -> Option<Arc<Store>> {
         (lane == 0).then(|| self.store.clone())
+    }
+
+    fn vectors(&self, lane: u16) -> Option<Arc<Store>> {
+        (lane == 0).then(|| self.vectors.clone())
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.setup.config().nodes.clone()
     }
 
     fn attach(&self, _lane: u16, tuples: usize, _name: &str) -> Result<Seat, String> {

@@ -39,8 +39,24 @@ fn fuse(config: Config, batches: &[Vec<u8>]) -> (Fused, Vec<(u16, u64, Vec<u8>)>
             crate::job::Slot::new(arena.len() - batch.len(), batch.len())
         })
         .collect();
-    let mut fuse = Fuse::new(setup);
+    let mut fuse = Fuse::new(setup.clone());
     let fused = fuse.fuse(RELEASE, Vector { slots: &slots, bytes: &arena });
+    assert_eq!(fuse.decided(&arena).count(), fused.values as usize);
+    // What a value was made of is what each of its writers has said last.
+    for (tuple, proposals) in fuse.decided(&arena) {
+        let writers = setup.terms(tuple.key).unwrap().writers;
+        let heard = (0..batches.len()).map(Node::at);
+        let heard = heard.filter(|node| writers.contains(*node) && !fused.malformed.contains(*node));
+        let last = |node: Node| {
+            let said = Tuples::of(&batches[node.index()]);
+            said.filter(|one| {
+                (one.key, one.stamp) == (tuple.key, tuple.stamp) && one.value.len() <= setup.value_bytes_max()
+            })
+            .last()
+            .map(|one| (node, one.value))
+        };
+        assert!(proposals.iter().eq(heard.filter_map(last)), "{tuple:?}");
+    }
     let values = fuse.values().map(|tuple| (tuple.key.0, tuple.stamp.0, tuple.value.to_vec())).collect();
     (fused, values)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Config, Format, Key, Mode, Vote};
+use crate::{Config, Format, Key, Mode, Proposals, Vote};
 use std::ops::Range;
 
 fn ms(ms: u64) -> Time {
@@ -465,6 +465,10 @@ fn what_is_published_is_given_to_others_as_well() {
     #[derive(Default)]
     struct Shared(Vec<(KeyId, Time, Vec<u8>)>);
     impl Publish for Shared {
+        fn agreed(&mut self, key: KeyId, stamp: Time, proposals: Proposals<'_>) {
+            let all = proposals.iter().map(|(node, value)| [&[node.0][..], value].concat());
+            self.0.push((key, stamp, all.collect::<Vec<_>>().concat()));
+        }
         fn publish(&mut self, key: KeyId, stamp: Time, value: &[u8]) {
             self.0.push((key, stamp, value.to_vec()));
         }
@@ -481,5 +485,5 @@ fn what_is_published_is_given_to_others_as_well() {
     );
     let mut shared = Shared::default();
     lane.publish(ms(1_005), &mut shared);
-    assert_eq!(shared.0, [(A, ms(1_050), b"v".to_vec())]);
+    assert_eq!(shared.0, [(A, ms(1_050), b"\0v".to_vec()), (A, ms(1_050), b"v".to_vec())]);
 }

@@ -30,7 +30,10 @@ pub fn run(
             let words = node::Words { insecure: *insecure, founds: *found, may_lie: *may_lie };
             node::run(&load(None)?, name, words, heard)
         }
-        KvCommand::Get { key, at, age } => values::get(&talk::reach(at, load)?, key, *age, format),
+        KvCommand::Get { key, at, age, vector } => {
+            let show = if *vector { values::vector } else { values::get };
+            show(&talk::reach(at, load)?, key, *age, format)
+        }
         KvCommand::Put { key, value, at, within } => {
             values::put(&talk::reach(at, load)?, key, value, *within, format)
         }

@@ -72,6 +72,7 @@ pub fn run(config: &KvConfig, name: &str, words: Words, heard: Heard) -> Outcome
                 setup: lane.setup.clone(),
                 processor: lane.processor,
                 priority: lane.priority,
+                vectors: lane.vectors,
             })
             .collect(),
         socket: node.socket.clone(),

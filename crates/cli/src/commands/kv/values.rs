@@ -4,8 +4,9 @@ use super::talk::{Reached, Talk};
 use crate::arguments::Format;
 use crate::output::{Outcome, Trouble, complain, json, line, print, table, yes};
 use contract::{Span, Time, TopicFilter};
-use kv_shared::{Answer, Content, Request};
+use kv_shared::{Answer, Content, Plain, Request};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A value at a node.
@@ -32,8 +33,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Prints a value: once, if all nodes have the same; otherwise as each has it.
 pub fn get(reached: &Reached, key: &str, age: Option<Span>, format: Format) -> Outcome {
-    let now = host::now();
-    let freshness = age.map_or(0, |age| Time(now.0.saturating_sub(age.as_nanos_u64())).0);
+    let freshness = freshness(age);
     let mut rows = Vec::new();
     let mut refusals = Vec::new();
     for node in &reached.nodes {
@@ -62,12 +62,59 @@ fn show(rows: &[Row], format: Format) -> Result<(), Trouble> {
     print(format, &shown, &rows)
 }
 
+/// What a value was made of, at a node.
+#[derive(Serialize, Clone, PartialEq)]
+struct VectorRow {
+    node: String,
+    key: String,
+    /// From when on the value is valid, in nanoseconds since the Unix epoch.
+    stamp: u64,
+    /// Who proposed what, for people.
+    said: BTreeMap<String, String>,
+}
+
+/// Prints what a value was made of, as each node has it.
+pub fn vector(reached: &Reached, key: &str, age: Option<Span>, format: Format) -> Outcome {
+    let freshness = freshness(age);
+    let (mut rows, mut refused) = (Vec::new(), false);
+    for node in &reached.nodes {
+        let ask = Request::Vector { lane: reached.lane, key: key.to_owned(), freshness };
+        match node.try_ask(&ask)? {
+            Answer::Vector { stamp, said } => {
+                let said = said.into_iter().map(|(who, plain)| (who, for_people(plain))).collect();
+                rows.push(VectorRow { node: node.name.clone(), key: key.to_owned(), stamp, said });
+            }
+            Answer::Error(text) => {
+                complain(&format!("{}: {text}", node.name));
+                refused = true;
+            }
+            other => return Err(Trouble(format!("{} answers something else: {other:?}", node.name))),
+        }
+    }
+    let mut shown = table(&["node", "valid from", "proposed by", "value"], &[]);
+    for row in &rows {
+        for (who, value) in &row.said {
+            shown.add_row([&row.node, &clock(Time(row.stamp)), who, value]);
+        }
+    }
+    if format == Format::Json || !rows.is_empty() {
+        print(format, &shown, &rows)?;
+    }
+    let same = rows.windows(2).all(|pair| (&pair[0].said, pair[0].stamp) == (&pair[1].said, pair[1].stamp));
+    Ok(yes(!refused && same))
+}
+
+/// The oldest stamp that will do.
+fn freshness(age: Option<Span>) -> u64 {
+    age.map_or(0, |age| host::now().0.saturating_sub(age.as_nanos_u64()))
+}
+
 /// What a node has, or why it has nothing.
 fn read(node: &Talk, lane: u16, key: &str, freshness: u64) -> Result<Result<Row, String>, Trouble> {
     let answer = node.try_ask(&Request::Read { lane, key: key.to_owned(), freshness })?;
     Ok(match answer {
-        Answer::Value { stamp, bytes, text, number } => {
-            let value = number.map(|number| number.to_string()).or(text).unwrap_or(bytes);
+        Answer::Value { stamp, plain } => {
+            let value = for_people(plain);
             let age_ms = host::now().since(Time(stamp)).as_millis_f64();
             Ok(Row { node: node.name.clone(), key: key.to_owned(), value, stamp, age_ms })
         }
@@ -229,12 +276,15 @@ fn tell(row: &Row, format: Format) -> Result<(), Trouble> {
     }
 }
 
+/// A number if it is one, or a text, or its bytes.
+fn for_people(plain: Plain) -> String {
+    plain.number.map(|number| number.to_string()).or(plain.text).unwrap_or(plain.bytes)
+}
+
 /// A value for people.
 fn shown(format: Option<kv::Format>, bytes: &[u8]) -> String {
     match Answer::value(0, bytes, format) {
-        Answer::Value { bytes, text, number, .. } => {
-            number.map(|number| number.to_string()).or(text).unwrap_or(bytes)
-        }
+        Answer::Value { plain, .. } => for_people(plain),
         _ => String::new(),
     }
 }
