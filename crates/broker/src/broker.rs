@@ -111,8 +111,9 @@ pub trait Outputs: Effects {
         let _ = (now, instance, picture, ours);
     }
 
-    /// Whether a backup that has just come has been told what operators remember.
-    fn has_told_memories(&self) -> bool {
+    /// Whether the backup on this link has been told what operators remember.
+    fn has_told_memories(&self, backup: LinkId) -> bool {
+        let _ = backup;
         true
     }
 

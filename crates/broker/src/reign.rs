@@ -30,6 +30,8 @@ pub struct Beginning {
     pub unasked: bool,
     /// Nobody remembers more that counts.
     pub closes: bool,
+    /// It was taken from a primary that was believed dead, and not given.
+    pub taken: bool,
 }
 
 impl Broker {
@@ -83,7 +85,9 @@ impl Broker {
             let alone = cause == PromotionCause::Alone && !self.pair.remembers();
             let apart = cause == PromotionCause::First && self.pair.is_apart();
             let unasked = self.settings.has_peer && (alone || apart);
-            self.beginning = Beginning { unasked, closes: !unasked };
+            use PromotionCause::{Disconnected, Silent, Stalled};
+            let taken = matches!(cause, Disconnected | Silent | Stalled);
+            self.beginning = Beginning { unasked, closes: !unasked, taken };
         }
         let reign = self.pair.promote();
         self.partner.begin_reign();

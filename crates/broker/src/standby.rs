@@ -88,7 +88,7 @@ impl Broker {
                 false => break,
             }
         }
-        told &= self.telling.session.is_none() && out.has_told_memories();
+        told &= self.telling.session.is_none() && out.has_told_memories(link);
         if told {
             out.send(link, &Frame::Synced);
         }

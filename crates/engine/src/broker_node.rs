@@ -268,8 +268,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &'a mut self,
         net: &'a mut N,
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
-        let BrokerNode { broker, reporter, operators, gateway, relay, .. } = self;
-        (broker, Wired { net, relay, reporter, operators, gateway: gateway.as_deref_mut() })
+        let BrokerNode { broker, reporter, operators, gateway, relay, kept, .. } = self;
+        let kept_for = kept.backup;
+        (broker, Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() })
     }
 
     /// Whether what a client says has to wait for its turn.
@@ -321,6 +322,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         if self.kept.reigns && !reigns {
             self.operators.step_down(now);
         }
+        let has_come = backup.is_some() && self.kept.backup != backup;
         if self.kept.backup != backup {
             self.operators.keep_for(backup.is_some());
         }
@@ -336,7 +338,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             broker.endanger_results(now, &unkept.outputs);
         }
         let waits = backup.is_some() && !self.operators.is_kept();
-        if std::mem::replace(&mut self.kept.waits, waits) && !waits {
+        if (std::mem::replace(&mut self.kept.waits, waits) || has_come) && !waits {
             self.broker.told_memories();
         }
     }
@@ -389,8 +391,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         if self.gate.is_some() {
             return self.handle_guarded_bytes(now, link, bytes, net);
         }
-        let BrokerNode { broker, reporter, operators, gateway, relay, commands, .. } = self;
-        let mut wired = Wired { net, relay, reporter, operators, gateway: gateway.as_deref_mut() };
+        let BrokerNode { broker, reporter, operators, gateway, relay, commands, kept, .. } = self;
+        let kept_for = kept.backup;
+        let mut wired = Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() };
         let mut waits = false;
         let result = for_each_frame(bytes, |frame| {
             waits = has_to_wait(broker, commands, link, &frame);
@@ -568,6 +571,8 @@ pub(crate) struct Wired<'a, N, R, O, G> {
     relay: &'a mut Relay,
     reporter: &'a mut R,
     operators: &'a mut O,
+    /// The backup that is given what operators remember.
+    kept_for: Option<LinkId>,
     gateway: Option<&'a mut Gateway<G>>,
 }
 
@@ -647,8 +652,9 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.operators.recall(now, instance, picture, ours);
     }
 
-    fn has_told_memories(&self) -> bool {
-        self.operators.is_kept()
+    fn has_told_memories(&self, backup: LinkId) -> bool {
+        // Of one that has come in this turn nobody has heard yet.
+        self.kept_for == Some(backup) && self.operators.is_kept()
     }
 
     fn learn(&mut self, _now: Time, records: &[u8]) {

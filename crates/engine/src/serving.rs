@@ -215,7 +215,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         let reigns = self.broker.is_primary();
         if gateway.reigns() != reigns {
             if reigns {
-                let Beginning { unasked, closes } = self.broker.beginning();
+                let Beginning { unasked, closes, .. } = self.broker.beginning();
                 gateway.begin_counting(self.broker.reign(), unasked, closes);
                 let needy: Vec<Other> = gateway.needy().filter_map(|wish| other_of(&wish).ok()).collect();
                 for Unkept { client, filter, reason } in
