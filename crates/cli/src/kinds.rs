@@ -63,7 +63,8 @@ impl Kinds {
         wasm::operator(&bytes, module, &setup, &limits, &working_time()).map_err(|error| error.to_string())
     }
 
-    fn module(&self, module: &str, bytes_max: usize) -> Result<Arc<[u8]>, String> {
+    /// The bytes of a module of this length at most.
+    pub fn module(&self, module: &str, bytes_max: usize) -> Result<Arc<[u8]>, String> {
         let there = Path::new(module).is_file();
         let path = if there { PathBuf::from(module) } else { self.beside.join(module) };
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,6 +10,7 @@ mod output;
 mod profile;
 mod recording;
 mod users;
+mod votes;
 
 use clap::Parser;
 use output::{Trouble, complain};

@@ -22,7 +22,11 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Cluster {
-        let folder = Folder::new();
+        Cluster::start_in(Folder::new(), "")
+    }
+
+    /// The same with more votes, for which there are two more keys.
+    fn start_in(folder: Folder, votes: &str) -> Cluster {
         let (ports, http) = (free_ports::<4>(), free_ports::<4>());
         let mut text = "[kv]\ndelay_max = \"5ms\"\n".to_owned();
         for ((name, port), http) in NAMES.iter().zip(ports).zip(http) {
@@ -32,8 +36,10 @@ impl Cluster {
                 socket.display()
             );
         }
-        text += "[[lane]]\nkeys = [\"mode\", \"force\"]\nperiod = \"100ms\"\npriority = \"auto\"\nvectors = 2\n\
-                 [[vote]]\nfilter = \"force\"\nvote = \"median f64\"\n";
+        text += "[[lane]]\nkeys = [\"mode\", \"force\", \"some\", \"second\", \"endless\"]\nperiod = \"100ms\"\npriority = \"auto\"\nvectors = 2\n\
+                 [[vote]]\nfilter = \"force\"\nvote = \"median f64\"\n\
+                 [[vote]]\nfilter = \"some\"\nwriters = [\"a\", \"b\", \"c\"]\n";
+        text += votes;
         let config = folder.write("verge.toml", text);
         let mut cluster = Cluster { nodes: Vec::new(), config, folder, http };
         cluster.nodes = NAMES.iter().map(|name| cluster.node(name)).collect();
@@ -86,6 +92,10 @@ fn what_is_put_is_got_at_all_nodes_although_one_is_killed() {
     let mut cluster = Cluster::start();
     cluster.put_and_get("mode", "auto");
     wait_until("all answer", || cluster.is_whole());
+    // Node d may not write it, and has it like the others.
+    cluster.put_and_get("some", "of three");
+    let refused = cluster.kv(&["put", "some", "of none", "-n", "d"]);
+    assert!(refused.code == Some(2) && refused.err.contains("`writers`"), "{}", refused.err);
     cluster.nodes[3].kill();
     wait_until("it is silent", || cluster.kv(&["status"]).code == Some(1));
     cluster.put_and_get("force", "-2.5");
@@ -125,13 +135,21 @@ fn a_node_shows_how_it_is_to_whoever_watches_it() {
 }
 
 #[test]
-fn a_value_is_watched_as_it_becomes_visible() {
-    let cluster = Cluster::start();
+fn a_value_is_watched_as_it_becomes_visible_though_a_node_dies() {
+    let mut cluster = Cluster::start();
     let printed = cluster.folder.path("watched");
     let mut command = Command::new(env!("CARGO_BIN_EXE_verge"));
     command.args(["kv", "watch", "mode", "-C", "1", "-o", "json", "-c"]).arg(&cluster.config);
     command.stdout(std::fs::File::create(&printed).unwrap());
     let mut watching = Process::start(&mut command, cluster.folder.path("watch.log"));
+    let is_watched = |status: &Value| {
+        let clients = status["lanes"][0]["clients"].as_array();
+        clients.is_some_and(|clients| clients.iter().any(|client| client["name"] == "watch"))
+    };
+    wait_until("all are watched", || {
+        cluster.status().iter().filter(|status| is_watched(status)).count() == 4
+    });
+    cluster.nodes[0].kill();
     wait_until("something is watched", || {
         let _ = cluster.kv(&["put", "mode", "auto"]);
         watching.child().try_wait().unwrap().is_some()
@@ -160,6 +178,46 @@ fn mistakes_are_answered_with_what_to_do() {
         assert_eq!(ran.code, Some(code), "{words:?}: {}", ran.err);
         assert!(ran.err.contains(part), "{words:?}: {}", ran.err);
     }
+}
+
+/// A vote whose `verge_run` has this body.
+fn vote(body: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(module
+          (memory (export "memory") 1)
+          (func (export "verge_abi_version") (result i32) (i32.const 1))
+          (func (export "verge_input") (param $slot i32) (param i32) (param i64) (result i32)
+            (i32.mul (i32.add (local.get $slot) (i32.const 1)) (i32.const 64)))
+          (func (export "verge_run") (param $present i64) (result i64) {body}))"#
+    );
+    wat::parse_str(text).expect("it is one")
+}
+
+#[test]
+fn a_vote_may_be_a_module_and_one_that_never_ends_holds_up_nothing_else() {
+    let folder = Folder::new();
+    // What node b proposed, and a vote that never comes to an end.
+    folder.write("second.wasm", vote("(i64.const 549755813896)"));
+    folder.write("endless.wasm", vote("(loop $again (br $again)) (i64.const 0)"));
+    let cluster = Cluster::start_in(
+        folder,
+        "[[vote]]\nfilter = \"second\"\nmodule = \"second.wasm\"\n[[vote]]\nfilter = \"endless\"\nmodule = \"endless.wasm\"\nbudget = \"100us\"\n",
+    );
+    cluster.put_and_get("second", "8letters");
+    wait_until("all answer", || cluster.is_whole());
+    assert_eq!(cluster.kv(&["put", "endless", "x"]).code, Some(1), "it comes to no value");
+    wait_until("it is told", || {
+        log_of(&cluster, "a")
+            .contains("votes came to no value, here and on all correct nodes: module endless.wasm")
+    });
+    let failed = cluster.status()[0]["lanes"][0]["votes_failed"].as_u64();
+    assert!(failed.is_some_and(|failed| failed > 0), "{failed:?}");
+    assert_eq!(cluster.kv(&["status"]).code, Some(1));
+    cluster.put_and_get("mode", "auto");
+}
+
+fn log_of(cluster: &Cluster, node: &str) -> String {
+    std::fs::read_to_string(cluster.folder.path(&format!("{node}.log"))).unwrap_or_default()
 }
 
 /// Four nodes in this network.

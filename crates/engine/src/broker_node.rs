@@ -653,8 +653,9 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     }
 
     fn has_told_memories(&self, backup: LinkId) -> bool {
-        // Of one that has come in this turn nobody has heard yet.
-        self.kept_for == Some(backup) && self.operators.is_kept()
+        // Of a backup that has come in this turn, operators have not heard yet.
+        let is_told = self.kept_for == Some(backup) && self.operators.is_kept();
+        is_told || !self.operators.remembers()
     }
 
     fn learn(&mut self, _now: Time, records: &[u8]) {

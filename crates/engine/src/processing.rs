@@ -49,6 +49,11 @@ pub trait Operators {
         true
     }
 
+    /// Whether there is anything that remembers.
+    fn remembers(&self) -> bool {
+        false
+    }
+
     /// What an instance remembers, to be sent to whoever keeps it.
     fn next_kept(&mut self) -> Option<Kept> {
         None
@@ -387,6 +392,10 @@ impl<C: Crew> Operators for Processor<C> {
 
     fn is_kept(&self) -> bool {
         self.router.is_kept()
+    }
+
+    fn remembers(&self) -> bool {
+        self.router.remembers()
     }
 
     fn next_kept(&mut self) -> Option<Kept> {

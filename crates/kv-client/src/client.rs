@@ -236,12 +236,7 @@ impl Reader {
         buffer: &'b mut [u8],
     ) -> Result<Vector<'b>, Error> {
         let vectors = self.vectors.as_ref().ok_or(Error::NoVectors)?;
-        let found = vectors.read(key.id, freshness, now(), buffer).map_err(|error| match error {
-            ReadError::Lane(kv::ReadError::Nothing | kv::ReadError::Stale(_)) if self.store.lacks() => {
-                kv::ReadError::Unknown.into()
-            }
-            error => error,
-        });
+        let found = self.store.vector_in(vectors, key.id, freshness, buffer);
         let found = self.if_safe(found).map_err(|error| Error::Read { key: key.name.clone(), error })?;
         Ok(Vector { stamp: found.stamp, bytes: &buffer[..found.len] })
     }

@@ -95,7 +95,7 @@ impl Error {
             Error::Read { error: ReadError::Lane(error), .. } => {
                 matches!(error, kv::ReadError::Nothing | kv::ReadError::Stale(_) | kv::ReadError::Unknown)
             }
-            Error::Read { error, .. } => *error == ReadError::Restless,
+            Error::Read { error, .. } => matches!(error, ReadError::Restless | ReadError::NoVector),
             Error::Write { error, .. } => match error {
                 WriteError::Lane(error) => {
                     matches!(error, kv::WriteError::PublishingTimePast(_) | kv::WriteError::Rejoining)

@@ -209,7 +209,7 @@ fn it_is_known_who_proposed_what() {
     assert_eq!(lane.vector_bytes_max(), 2 * (3 + lane.facts().value_bytes_max));
     let mut buffer = vec![0; lane.vector_bytes_max()];
     let error = lane.read_vector(&angle, Time::ZERO, &mut buffer).unwrap_err();
-    assert!(error.to_string().contains("nothing has been published"), "{error}");
+    assert!(error.to_string().contains("no vector is there: nothing has been published"), "{error}");
     let mut publishing = Time::ZERO;
     wait_for("a write", || {
         publishing = now() + lane.facts().period * 3;

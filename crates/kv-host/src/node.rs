@@ -10,7 +10,7 @@ use crate::status::{Desk, LaneDesk};
 use crate::wires::{Handover, Wires};
 use contract::Span;
 use host::{Helpers, HostError, Loss};
-use kv::{Lane, Standing};
+use kv::{Lane, Standing, VoteFunction};
 use kv_shared::{Backend, MemoryError, Server, ServerError, State, StoreWriter};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -101,6 +101,9 @@ struct Watched {
     fenced_said: Option<Instant>,
     lacks: bool,
     late: u64,
+    votes: Vec<Arc<dyn VoteFunction>>,
+    votes_failed: u64,
+    votes_said: Option<Instant>,
     hears: usize,
     liars: kv::NodeSet,
     clock_back: bool,
@@ -260,7 +263,7 @@ impl Node {
         store.set_cautious_until(lane.cautious_until());
         store.set_lacks(!lane.is_sure());
         store.set_state(State::Running);
-        self.watched.push(Watched::new(shared.clone()));
+        self.watched.push(Watched::new(shared.clone(), setup.vote_functions()));
         let switch = settings.lies.clone();
         let mischief = switch.map(|switch| Mischief::new(switch, &settings.links, setup.frame_bytes_max()));
         let pulse = Pulse {
@@ -275,7 +278,7 @@ impl Node {
             handovers,
             clients,
             store,
-            telling: Telling::new(shared),
+            telling: Telling::new(shared, setup.vote_functions()),
             counts_from,
             stop: self.stop.clone(),
         };
@@ -333,10 +336,25 @@ impl Opened {
 }
 
 impl Watched {
-    fn new(shared: Shared) -> Watched {
+    fn new(shared: Shared, votes: Vec<Arc<dyn VoteFunction>>) -> Watched {
         let (alarms, skipped, fenced, late, hears) = (0, 0, 0, 0, 0);
         let (liars, clock_back, lacks) = (kv::NodeSet::EMPTY, false, false);
-        Watched { shared, alarms, skipped, fenced, fenced_said: None, lacks, late, hears, liars, clock_back }
+        let (votes_failed, votes_said, fenced_said) = (0, None, None);
+        Watched {
+            shared,
+            alarms,
+            skipped,
+            fenced,
+            fenced_said,
+            lacks,
+            late,
+            votes,
+            votes_failed,
+            votes_said,
+            hears,
+            liars,
+            clock_back,
+        }
     }
 
     /// Says what is new.
@@ -346,7 +364,7 @@ impl Watched {
         if facts.alarms > self.alarms {
             journal.warn(
                 "the stores of more nodes than may be faulty differ from this one: what was read here and there may differ. This node gives \
-                 nothing more to its readers. Stop the control, compare `verge kv status` on all nodes, and restart those that are alone",
+                 its readers nothing new until its store is theirs. Stop the control, compare `verge kv status` on all nodes, and restart those that are alone",
             );
         }
         if facts.skipped > self.skipped {
@@ -374,6 +392,19 @@ impl Watched {
                 "{} values were published after their instant",
                 facts.late_publish - self.late
             ));
+        }
+        let quiet_votes = self.votes_said.is_some_and(|said| said.elapsed() < QUIET);
+        if facts.votes_failed > self.votes_failed && !quiet_votes {
+            self.votes_said = Some(Instant::now());
+            let failing = self.votes.iter().filter(|vote| vote.failed() > 0);
+            let reasons: Vec<String> =
+                failing.map(|vote| format!("{}: {}", vote.name(), vote.last_failure())).collect();
+            journal.warn(&format!(
+                "{} votes came to no value, here and on all correct nodes: {}",
+                facts.votes_failed - self.votes_failed,
+                reasons.join("; ")
+            ));
+            self.votes_failed = facts.votes_failed;
         }
         for liar in last.liars.without(self.liars).iter() {
             journal

@@ -2,7 +2,7 @@
 
 use contract::{Span, Time};
 use hdrhistogram::Histogram;
-use kv::{Comparison, Lane, NODES_MAX, Node, NodeSet, Outcome, PeerCounters};
+use kv::{Comparison, Lane, NODES_MAX, Node, NodeSet, Outcome, PeerCounters, VoteFunction};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Jobs that may wait to be told.
@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     /// When last something was not as it should be here, or at a peer; [`Time::ZERO`]: never.
     pub(crate) troubled: Time,
     pub(crate) late_publish: u64,
+    /// Votes of users' own that came to nothing by a fault of theirs.
+    pub(crate) votes_failed: u64,
     /// How far the clock has gone back, until it has caught up.
     pub(crate) clock_back: Span,
     pub(crate) sends_to: NodeSet,
@@ -68,13 +70,14 @@ impl Shared {
 pub(crate) struct Telling {
     shared: Shared,
     pub(crate) facts: Facts,
+    votes: Vec<Arc<dyn VoteFunction>>,
     durations: [u64; BACKLOG],
     waiting: usize,
 }
 
 impl Telling {
-    pub(crate) fn new(shared: Shared) -> Telling {
-        Telling { shared, facts: Facts::default(), durations: [0; BACKLOG], waiting: 0 }
+    pub(crate) fn new(shared: Shared, votes: Vec<Arc<dyn VoteFunction>>) -> Telling {
+        Telling { shared, facts: Facts::default(), votes, durations: [0; BACKLOG], waiting: 0 }
     }
 
     /// A job has ended; `counts` if it is not one of the first.
@@ -84,7 +87,7 @@ impl Telling {
         self.facts.alarms += u64::from(outcome.alarm);
         if counts {
             let calm = [outcome.silent, outcome.liars, differ].iter().all(|nodes| nodes.is_empty());
-            if !(calm && outcome.sure && outcome.late == 0 && !outcome.alarm && !outcome.fenced) {
+            if !(calm && outcome.sure && outcome.late == 0 && !outcome.alone && !outcome.fenced) {
                 self.facts.troubled = now;
             }
             self.facts.jobs += 1;
@@ -99,9 +102,11 @@ impl Telling {
 
     /// Tells what there is, if nobody reads just now.
     pub(crate) fn tell(&mut self, lane: &Lane) {
-        if lane.skipped() > self.facts.skipped {
+        let votes_failed = self.votes.iter().map(|vote| vote.failed()).sum();
+        if lane.skipped() > self.facts.skipped || votes_failed > self.facts.votes_failed {
             self.facts.troubled = host::now();
         }
+        self.facts.votes_failed = votes_failed;
         (self.facts.skipped, self.facts.fenced, self.facts.recovered) =
             (lane.skipped(), lane.fenced(), lane.recovered());
         self.facts.late_publish = lane.late_publish();

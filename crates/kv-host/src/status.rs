@@ -108,7 +108,7 @@ impl Desk {
             json!({
                 "job": last.job, "published": last.published, "late": last.late, "silent": self.names(last.silent),
                 "liars": self.names(last.liars), "agree": self.names(last.comparison.agree),
-                "differ": self.names(last.comparison.differ), "alarm": last.alarm, "fenced": last.fenced, "sure": last.sure,
+                "differ": self.names(last.comparison.differ), "alarm": last.alone, "fenced": last.fenced, "sure": last.sure,
             })
         });
         let peers = (0..self.nodes()).map(kv::Node::at).filter(|peer| *peer != self.settings.me);
@@ -117,6 +117,12 @@ impl Desk {
                 let (sends, hears) = (facts.sends_to.contains(peer), facts.hears.contains(peer));
                 self.peer_status(peer, &report.peers[peer.index()], sends, hears)
             })
+            .collect();
+        let votes: Vec<Value> = lane
+            .setup
+            .vote_functions()
+            .iter()
+            .map(|vote| json!({ "name": vote.name(), "failed": vote.failed(), "last_failure": vote.last_failure() }))
             .collect();
         let margin = (report.margin_min != Span::FOREVER).then(|| report.margin_min.0 as f64 / 1e9);
         let (jobs, writes) = (facts.jobs, facts.writes);
@@ -129,10 +135,14 @@ impl Desk {
             "keys": lane.setup.keys(),
             "jobs": { "counted": jobs, "complete": facts.complete, "skipped": facts.skipped, "fenced": facts.fenced, "recovered": facts.recovered, "disagreed": facts.disagreed, "alarms": facts.alarms },
             "troubled_seconds_ago": (facts.troubled != Time::ZERO).then(|| host::now().since(facts.troubled).0 as f64 / 1e9),
+            "knows_all": facts.last.is_some_and(|last| last.sure),
+            "alarm": facts.last.is_some_and(|last| last.alone),
             "last": last,
             "coordination_seconds": coordination,
             "margin_min_seconds": margin,
             "late_publish": facts.late_publish,
+            "votes_failed": facts.votes_failed,
+            "votes": votes,
             "clock_back_seconds": facts.clock_back.0 as f64 / 1e9,
             "writes": { "taken": writes.taken, "too_late": writes.too_late, "refused": writes.refused, "broken_clients": writes.broken },
             "peers": peers,

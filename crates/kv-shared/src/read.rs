@@ -40,6 +40,11 @@ pub enum ReadError {
         /// That of the buffer.
         given: usize,
     },
+    /// What the value was made of is not known here.
+    #[error(
+        "no vector is there: nothing has been published yet under this key, or this node was started anew or away and took the value from the others"
+    )]
+    NoVector,
     /// The stores of more nodes than may be faulty are others than this node's.
     #[error(
         "the stores of more nodes than may be faulty differ from this node's: nothing that was read can be trusted. Go to a safe state, and see \
@@ -82,6 +87,23 @@ impl Store {
             }
         }
         Err(ReadError::Restless)
+    }
+
+    /// What the newest value was made of, from the store beside this one that has it.
+    pub fn vector_in(
+        &self,
+        vectors: &Store,
+        key: KeyId,
+        freshness: Time,
+        buffer: &mut [u8],
+    ) -> Result<Found, ReadError> {
+        vectors.read(key, freshness, crate::clock::now(), buffer).map_err(|error| match error {
+            ReadError::Lane(kv::ReadError::Nothing | kv::ReadError::Stale(_)) if self.lacks() => {
+                kv::ReadError::Unknown.into()
+            }
+            ReadError::Lane(kv::ReadError::Nothing) => ReadError::NoVector,
+            error => error,
+        })
     }
 
     /// Whether nothing has been published under the key, be it visible yet or not. Not of use for a key that does not exist.

@@ -107,7 +107,7 @@ fn applications_that_speak_json_read_and_write_as_well() {
     for (request, reason) in [
         (read("b", Time::ZERO), "key `b` is not configured"),
         (read("text", Time::ZERO), "key `text`: nothing has been published"),
-        (vector("text", Time::ZERO), "key `text`: nothing has been published"),
+        (vector("text", Time::ZERO), "key `text`: no vector is there"),
         (Request::Vector { lane: 1, key: "a".into(), freshness: 0 }, "no such lane"),
         (Request::Read { lane: 1, key: "a".into(), freshness: 0 }, "no such lane"),
         (write("a", text("v"), Time(5)), "key `a`: the publishing time was"),

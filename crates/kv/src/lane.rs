@@ -121,6 +121,8 @@ pub struct Outcome {
     pub comparison: Comparison,
     /// Whether more than `f` published something else in the job before: the store can no longer be trusted.
     pub alarm: bool,
+    /// Whether the alarm is on: it was raised now or before, and the store has not been seen to be that of others since.
+    pub alone: bool,
 }
 
 /// The store of one node in one lane.
@@ -392,6 +394,7 @@ impl Lane {
             liars: self.job.liars(),
             comparison,
             alarm: comparison.is_alarming(&self.setup),
+            alone: false,
         };
         self.recover(number, others);
         if outcome.alarm {
@@ -408,6 +411,7 @@ impl Lane {
             self.publish_fused(now, &mut outcome, others);
         }
         (outcome.sure, outcome.digest) = (self.gap.is_none(), self.published.digest());
+        outcome.alone = self.alone;
         self.has_known |= outcome.sure;
         self.late_publish += u64::from(outcome.late);
         (self.has_ended, self.answers_for) = (true, number);

@@ -15,8 +15,8 @@ pub enum ConfigError {
     NodeName(String),
     /// Too few to outvote those that lie.
     #[error(
-        "`faults = {f}` with {n} nodes: {f} that lie and {f} that cannot be reached look the same to the others, so the correct \
-         ones agree only if there are at least {needed} (3f + 1); add nodes, lower `faults`, or set `mode = \"crash\"` if \
+        "`kv.faults = {f}` with {n} nodes: {f} that lie and {f} that cannot be reached look the same to the others, so the correct \
+         ones agree only if there are at least {needed} (3f + 1); add nodes, lower `kv.faults`, or set `kv.mode = \"crash\"` if \
          faulty nodes only ever stop"
     )]
     TooFewForLiars {
@@ -29,7 +29,7 @@ pub enum ConfigError {
     },
     /// Nobody would be left.
     #[error(
-        "`faults = {f}` with {n} nodes: nobody is left when {f} have stopped; there must be at least {needed} (f + 1)"
+        "`kv.faults = {f}` with {n} nodes: nobody is left when {f} have stopped; there must be at least {needed} (f + 1)"
     )]
     TooFewForCrashes {
         /// How many there are.
@@ -63,8 +63,8 @@ pub enum ConfigError {
     },
     /// `τ` is too short for frames to come in.
     #[error(
-        "a round of {round} is too short: frames need up to {needed} (`link.delay_max` + `link.clock_error` + `link.send` + \
-         `link.receive`); take a longer `period`, a smaller `offset`, fewer keys, or state shorter times if they are"
+        "a round of {round} is too short: frames need up to {needed} (`kv.delay_max` + `kv.clock_error` + `kv.send` + \
+         `kv.receive`); take a longer `period`, a smaller `offset`, fewer keys, or state shorter times if they are"
     )]
     RoundTooShort {
         /// `τ`.
@@ -177,7 +177,7 @@ pub enum ConfigError {
     },
     /// A tree of too many slots.
     #[error(
-        "{n} nodes and `faults = {f}` make a tree of {} slots, more than {}: lower `faults`, or split the nodes into groups",
+        "{n} nodes and `kv.faults = {f}` make a tree of {} slots, more than {}: lower `kv.faults`, or split the nodes into groups",
         .slots.map_or("countless".to_owned(), |slots| slots.to_string()), crate::Layout::SLOTS_MAX
     )]
     TreeSlots {
@@ -191,7 +191,7 @@ pub enum ConfigError {
     /// A tree that takes too much memory.
     #[error(
         "the tree would take {bytes} bytes, more than `kv.tree_memory = {max}`: lower `batch_tuples_max`, `value_bytes_max` or \
-         `faults`, or raise the limit (frames would have up to {frame} bytes, of at most {})",
+         `kv.faults`, or raise the limit (frames would have up to {frame} bytes, of at most {})",
         Config::FRAME_BYTES_MAX
     )]
     TreeBytes {

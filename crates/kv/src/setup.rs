@@ -2,7 +2,7 @@
 
 use crate::checks::{problems, store_bytes, tree_bytes, vote_of};
 use crate::facts::fingerprint;
-use crate::vote::{Quorum, Vote};
+use crate::vote::{Quorum, Vote, VoteFunction};
 use crate::{
     Config, ConfigError, Format, HEAD_BYTES, Layout, Mode, Node, NodeSet, ResolveRule, TUPLE_HEAD_BYTES,
     frame,
@@ -98,6 +98,24 @@ impl Setup {
     /// Who may write a key; nobody if there is none of this number.
     pub fn writers(&self, key: KeyId) -> NodeSet {
         self.terms(key).map_or(NodeSet::EMPTY, |terms| terms.writers)
+    }
+
+    /// Votes of users' own, each once.
+    pub fn vote_functions(&self) -> Vec<Arc<dyn VoteFunction>> {
+        let mut all: Vec<Arc<dyn VoteFunction>> = Vec::new();
+        for key in &self.keys {
+            if let Vote::Custom(function) = &key.vote
+                && !all.iter().any(|other| Arc::ptr_eq(other, function))
+            {
+                all.push(Arc::clone(function));
+            }
+        }
+        all
+    }
+
+    /// How many keys have such a vote.
+    pub fn keys_with_vote_functions(&self) -> usize {
+        self.keys.iter().filter(|key| matches!(key.vote, Vote::Custom(_))).count()
     }
 
     /// What the values of a key must be, if it votes on numbers.

@@ -32,8 +32,8 @@ pub enum Vote {
     Custom(Arc<dyn VoteFunction>),
 }
 
-/// A vote of your own. It must give the same for the same proposals on every node: no clock, no memory, no other input. It must
-/// not allocate, and its time counts to that of the job.
+/// A vote of your own. It must give the same for the same proposals on every node: no clock, no memory, no other input. It
+/// should not allocate, and its time counts to that of the job.
 pub trait VoteFunction: Send + Sync + fmt::Debug {
     /// Its name and version. Nodes with different ones do not talk to each other.
     fn name(&self) -> &str;
@@ -41,6 +41,16 @@ pub trait VoteFunction: Send + Sync + fmt::Debug {
     /// Whether this node may write this value. By default any.
     fn accepts(&self, _value: &[u8]) -> bool {
         true
+    }
+
+    /// How often it has come to nothing by a fault of its own since it was made. It must be the same on every node for the same votes.
+    fn failed(&self) -> u64 {
+        0
+    }
+
+    /// Why the last time, for people.
+    fn last_failure(&self) -> String {
+        String::new()
     }
 
     /// Writes the result to the beginning of `out`, which has `value_bytes_max` bytes, and says how long it is; `None` if there is

@@ -11,6 +11,9 @@
 //! kernel, though, which takes longer than many runs do, and the wall's is not. So the wall's is asked, and the processor's only
 //! where a run would be stopped by what the wall's says.
 //!
+//! Where the same must come of a run on every host, no clock is asked: fuel is time at the slowest code's pace, and a run that is stopped
+//! here is stopped everywhere.
+//!
 //! What it relies on: that nothing burns less fuel in a microsecond than the pace says ([`crate::FUEL_PER_MICRO`]). Code that
 //! does takes longer than its budget by as much, but for a slice at a time only.
 
@@ -37,7 +40,8 @@ const FUEL_PER_MICRO_MOST: u64 = 100_000;
 
 /// What one run may still use.
 pub struct Meter {
-    clock: Clock,
+    /// `None`: fuel is time.
+    clock: Option<Clock>,
     /// What a microsecond burns at least.
     pace: u64,
     budget: Span,
@@ -56,8 +60,13 @@ pub struct Meter {
 impl Meter {
     /// With this clock, for code that burns so much fuel in a microsecond at least.
     pub fn new(clock: Clock, pace: u64) -> Meter {
+        Meter { clock: Some(clock), ..Meter::counting(pace) }
+    }
+
+    /// Without a clock: what a run may take is counted in fuel, so much for each microsecond.
+    pub fn counting(pace: u64) -> Meter {
         let (budget, left) = (Span::ZERO, Span::ZERO);
-        Meter { clock, pace: pace.max(1), budget, left, asked: None, worked: None, slice: 0, burned: 0 }
+        Meter { clock: None, pace: pace.max(1), budget, left, asked: None, worked: None, slice: 0, burned: 0 }
     }
 
     /// A run begins. Returns the fuel of its first slice.
@@ -91,7 +100,13 @@ impl Meter {
 
     /// Asks the wall's clock what is left.
     fn ask(&mut self) {
-        let now = (self.clock.wall)();
+        let Some(clock) = &self.clock else {
+            // The first slice was taken off when the run began.
+            let used = if self.asked.is_some() { self.most_of_slice() } else { Span::ZERO };
+            (self.left, self.asked) = (self.left - used, Some(Time::ZERO));
+            return;
+        };
+        let now = (clock.wall)();
         // A clock that goes back has stood still.
         let since = |asked| now.since(asked).max(Span::ZERO);
         match (self.asked, self.worked) {
@@ -99,7 +114,7 @@ impl Meter {
             (Some(asked), None) => {
                 // The beginning of this slice is not known by the other clock. At most it took what the slowest code takes.
                 self.left = self.left - since(asked).min(self.most_of_slice());
-                self.worked = Some(((self.clock.worked)(), self.left));
+                self.worked = Some(((clock.worked)(), self.left));
             }
             (Some(asked), Some(_)) => self.left = self.left - since(asked),
         }
@@ -108,8 +123,10 @@ impl Meter {
 
     /// Asks the processor's clock what is left, where it has been asked before.
     fn ask_what_was_worked(&mut self) {
-        if let Some((before, left)) = self.worked {
-            let now = (self.clock.worked)();
+        if let Some((before, left)) = self.worked
+            && let Some(clock) = &self.clock
+        {
+            let now = (clock.worked)();
             self.left = left - now.since(before).max(Span::ZERO);
             self.worked = Some((now, self.left));
         }

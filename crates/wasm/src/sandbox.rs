@@ -37,8 +37,27 @@ impl<E: WasmEngine> Sandbox<E> {
         limits: &Limits,
         clock: &Clock,
     ) -> Result<Sandbox<E>, WasmError> {
-        Self::build(bytes, setup, limits, clock)
+        Self::build(bytes, setup, limits, Meter::new(clock.clone(), limits.fuel_per_micro))
             .map_err(|problem| WasmError { module: abi::shown(name), problem })
+    }
+
+    /// The same for a module of which the same must come on every host: what a run may take is counted in fuel at
+    /// [`Limits::fuel_per_micro`], which is the pace of the slowest code, and no clock is asked. Most code is stopped long before the budget
+    /// is over in real time.
+    pub fn counted(
+        bytes: &[u8],
+        name: &str,
+        setup: &Setup<'_>,
+        limits: &Limits,
+    ) -> Result<Sandbox<E>, WasmError> {
+        Self::build(bytes, setup, limits, Meter::counting(limits.fuel_per_micro))
+            .map_err(|problem| WasmError { module: abi::shown(name), problem })
+    }
+
+    /// Runs it in a new instance, which remembers nothing of the runs before.
+    pub fn run_anew(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
+        self.is_whole = false;
+        self.run(inputs, output)
     }
 
     /// What its results are.
@@ -61,7 +80,7 @@ impl<E: WasmEngine> Sandbox<E> {
         self.used
     }
 
-    fn build(bytes: &[u8], setup: &Setup<'_>, limits: &Limits, clock: &Clock) -> Result<Sandbox<E>, Problem> {
+    fn build(bytes: &[u8], setup: &Setup<'_>, limits: &Limits, meter: Meter) -> Result<Sandbox<E>, Problem> {
         if setup.inputs.len() > INPUTS_MAX {
             return Err(Problem::Inputs(setup.inputs.len()));
         }
@@ -76,7 +95,7 @@ impl<E: WasmEngine> Sandbox<E> {
             budget: limits.budget,
             start_budget: limits.start_budget,
             result_bytes_max: limits.result_bytes_max,
-            meter: Meter::new(clock.clone(), limits.fuel_per_micro),
+            meter,
             used: 0,
             is_whole: false,
         };

@@ -69,20 +69,24 @@ pub const NODE_METRICS: &[NodeMetric] = &[
     gauge("verge_kv_running", Place::Lane("/state"), "1 once the lane does its jobs."),
     gauge(
         "verge_kv_knows_all",
-        Place::Lane("/last/sure"),
+        Place::Lane("/knows_all"),
         "1 while this node lacks nothing that others may have agreed on.",
     ),
     gauge(
         "verge_kv_alarm",
-        Place::Lane("/last/alarm"),
-        "1 while the stores of more nodes than may be faulty differ from this one: nothing that was read can be trusted.",
+        Place::Lane("/alarm"),
+        "1 from when the stores of more nodes than may be faulty differ from this one until it is theirs again: nothing that was read can be trusted.",
     ),
     counter("verge_kv_alarms_total", Place::Lane("/jobs/alarms"), "Jobs after which they did."),
-    counter("verge_kv_jobs_total", Place::Lane("/jobs/counted"), "Jobs that were brought to an end."),
+    counter(
+        "verge_kv_jobs_total",
+        Place::Lane("/jobs/counted"),
+        "Jobs that were brought to an end and count: those of the first seconds, while others may still come, do not.",
+    ),
     counter(
         "verge_kv_jobs_complete_total",
         Place::Lane("/jobs/complete"),
-        "Jobs in which all nodes were heard in all rounds.",
+        "Those of them in which all nodes were heard in all rounds.",
     ),
     counter(
         "verge_kv_jobs_skipped_total",
@@ -102,7 +106,7 @@ pub const NODE_METRICS: &[NodeMetric] = &[
     counter(
         "verge_kv_recovered_total",
         Place::Lane("/jobs/recovered"),
-        "Times that this node came to know what it had missed.",
+        "Times that this node came to know all: after a start, and when it had missed something.",
     ),
     counter(
         "verge_kv_published_late_total",
@@ -110,12 +114,17 @@ pub const NODE_METRICS: &[NodeMetric] = &[
         "Values that were published after their instant.",
     ),
     counter(
+        "verge_kv_votes_failed_total",
+        Place::Lane("/votes_failed"),
+        "Votes of modules that came to no value, since the module was stopped or does not keep to its interface.",
+    ),
+    counter(
         "verge_kv_writes_total",
         Place::Lanes(
             "fate",
             &[("taken", "/writes/taken"), ("too_late", "/writes/too_late"), ("refused", "/writes/refused")],
         ),
-        "What tasks on this host wrote: taken into a job, too late for their instant, or refused.",
+        "What tasks on this host wrote that reached the lane: taken into a job, too late for its instant by then, or refused there. What is refused to its caller at once is not counted.",
     ),
     gauge(
         "verge_kv_coordination_seconds",
@@ -260,7 +269,7 @@ pub fn node_reasons(report: &Value) -> Vec<Reason> {
             find("starting", true, "it waits for the other nodes".to_owned(), remedy);
             continue;
         }
-        if lane["last"]["alarm"] == true {
+        if lane["alarm"] == true {
             find(
                 "alarm",
                 true,
@@ -268,7 +277,7 @@ pub fn node_reasons(report: &Value) -> Vec<Reason> {
                 "stop the control, compare `verge kv status` on all nodes, and restart those that are alone",
             );
         }
-        if lane["last"]["sure"] != true {
+        if lane["knows_all"] != true {
             find(
                 "unknown",
                 true,
@@ -364,6 +373,15 @@ struct NodeShared {
     turning: Mutex<Turning>,
 }
 
+/// What is said of a lane that stands still.
+const STUCK: &str = "a lane has not ended a job for two seconds and five periods";
+
+impl NodeShared {
+    fn turns(&self, report: &Value) -> bool {
+        self.turning.lock().unwrap_or_else(PoisonError::into_inner).look(report, Instant::now())
+    }
+}
+
 impl NodeControl {
     /// Does it until the process ends. An error says why it cannot.
     pub fn run(self) -> io::Result<()> {
@@ -414,17 +432,22 @@ async fn metrics(State(shared): State<Arc<NodeShared>>) -> Response {
 
 async fn healthz(State(shared): State<Arc<NodeShared>>) -> Response {
     let report = (shared.source)();
-    let turns = shared.turning.lock().unwrap_or_else(PoisonError::into_inner).look(&report, Instant::now());
-    if turns {
+    if shared.turns(&report) {
         reply(StatusCode::OK, TEXT, "alive\n".to_owned())
     } else {
-        let body = "a lane has not ended a job for five periods\n".to_owned();
-        reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
+        reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{STUCK}\n"))
     }
 }
 
 async fn readyz(State(shared): State<Arc<NodeShared>>, RawQuery(query): RawQuery) -> Response {
-    readiness(&node_reasons(&(shared.source)()), query)
+    let report = (shared.source)();
+    let mut reasons = node_reasons(&report);
+    if !shared.turns(&report) {
+        let remedy =
+            "look for processes of a higher priority on its processor (`verge doctor`); restart the node";
+        reasons.push(Reason { code: "stuck", blocking: true, text: STUCK.to_owned(), remedy });
+    }
+    readiness(&reasons, query)
 }
 
 async fn status(State(shared): State<Arc<NodeShared>>) -> Response {

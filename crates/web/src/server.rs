@@ -149,7 +149,9 @@ async fn readyz(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) ->
 
 /// With `?strict`, what makes it unsafe counts as well.
 pub(crate) fn readiness(reasons: &[Reason], query: Option<String>) -> Response {
-    let strict = query.is_some_and(|query| query.split('&').any(|part| part == "strict"));
+    let strict = query.is_some_and(|query| {
+        query.split('&').any(|part| matches!(part, "strict" | "strict=1" | "strict=true"))
+    });
     let not_ready = reasons.iter().any(|reason| reason.blocking || strict);
     let code = if not_ready { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     reply(code, JSON, to_json(reasons))

@@ -4,6 +4,7 @@ use super::Understanding;
 use super::layers::Table;
 use super::schema::{LANE_KEYS, TASK_KEYS, VOTE_KEYS};
 use super::value::{Value, VoteName};
+use crate::votes::{self, ModuleVote};
 use contract::{Span, TopicFilter};
 use host::Place;
 use kv::admission::{self, Task};
@@ -47,24 +48,59 @@ pub struct KvLane {
     pub vectors: usize,
 }
 
+/// How its keys vote.
+enum RuleVote {
+    BuiltIn(Vote),
+    /// Each lane has an instance of its own.
+    Module {
+        file: String,
+        bytes: Arc<[u8]>,
+        budget: Span,
+    },
+}
+
+impl RuleVote {
+    fn build(&self, nodes: usize) -> Result<Vote, String> {
+        match self {
+            RuleVote::BuiltIn(vote) => Ok(vote.clone()),
+            RuleVote::Module { file, bytes, budget } => {
+                Ok(Vote::Custom(Arc::new(ModuleVote::new(bytes, file, nodes, *budget)?)))
+            }
+        }
+    }
+}
+
+/// Why the votes of modules do not fit into what is left of a period when all rounds are over.
+fn refuse_votes(setup: &Setup, budget: Span) -> Option<String> {
+    let keys = setup.keys_with_vote_functions();
+    // An instance is begun, and runs.
+    let needs = budget * (2 * keys as u64);
+    let left = setup.period() - setup.config().offset - setup.round() * setup.rounds() as u64;
+    (keys > 0 && needs > left).then(|| {
+        format!("votes of modules for {keys} keys may take {needs}, and {left} of the period are left when all rounds are over")
+    })
+}
+
 /// Why so many vectors of each key cannot be kept.
-fn refuse_vectors(setup: &Setup, kept: usize) -> Option<String> {
+fn refuse_vectors(setup: &Setup, kept: usize) -> Option<(String, &'static str)> {
     if kept > setup.history() {
-        return Some(format!("vectors = {kept}, and `history` is {}", setup.history()));
+        let message = format!("vectors = {kept}, and `history` is {}", setup.history());
+        return Some((message, "lower `vectors`, or raise `history`"));
     }
     let longest = kv_shared::vector_bytes_max(setup.nodes(), setup.value_bytes_max());
     let (bytes, most) =
         (setup.keys() * (kept + usize::from(kept > 0)) * longest, setup.config().store_bytes_max);
     let needs = bytes.saturating_add(setup.store_bytes());
     (kept > 0 && needs > most).then(|| {
-        format!("vectors = {kept} with {} keys and {} nodes need {needs} bytes with the values, and kv.store_memory is {most}", setup.keys(), setup.nodes())
+        let message = format!("vectors = {kept} with {} keys and {} nodes need {needs} bytes with the values, and kv.store_memory is {most}", setup.keys(), setup.nodes());
+        (message, "lower `vectors`, `value_bytes_max` or the number of keys, or raise kv.store_memory")
     })
 }
 
 /// One `[[vote]]`.
 struct Rule {
     filter: TopicFilter,
-    vote: Vote,
+    vote: RuleVote,
     writers: Option<NodeSet>,
     single_source: bool,
 }
@@ -172,6 +208,15 @@ impl Understanding {
             Some(Value::Integers(weights)) => weights.iter().map(|weight| *weight as f64).collect(),
             _ => Arc::default(),
         };
+        let module = match values.remove("module") {
+            Some(Value::Word(module)) if !module.is_empty() => Some(module),
+            _ => None,
+        };
+        let budget = match values.remove("budget") {
+            Some(Value::Span(budget)) => budget,
+            _ => votes::BUDGET,
+        };
+        let has_vote = values.contains_key("vote");
         let vote = match values.remove("vote") {
             Some(Value::Vote(VoteName::Median(format))) => Vote::Median(format),
             Some(Value::Vote(VoteName::TrimmedMean(format))) => Vote::TrimmedMean(format),
@@ -180,12 +225,60 @@ impl Understanding {
             Some(Value::Vote(VoteName::Max(format))) => Vote::Max(format),
             _ => Vote::Majority,
         };
+        let vote = match module {
+            None => RuleVote::BuiltIn(vote),
+            Some(file) => self.module_vote(table, file, budget, has_vote)?,
+        };
         let writers = match values.remove("writers") {
             Some(Value::Words(writers)) => Some(self.writers(&writers, table, names)?),
             _ => None,
         };
         let single_source = matches!(values.get("single_source"), Some(Value::Switch(true)));
         Some(Rule { filter, vote, writers, single_source })
+    }
+
+    fn module_vote(&mut self, table: &Table, file: String, budget: Span, has_vote: bool) -> Option<RuleVote> {
+        let read = self.kinds.module(&file, wasm::MODULE_BYTES_MAX);
+        let mut refuse = |key: &str, message: String, remedy: &str| {
+            let place = table.place_of(key);
+            self.problem(&place, message, remedy.to_owned());
+        };
+        if has_vote {
+            refuse("vote", "it has a `vote` and a `module`".to_owned(), "leave one of them out");
+            return None;
+        }
+        if budget <= Span::ZERO {
+            refuse("budget", format!("a budget of {budget}"), "give it a time above zero, such as \"200us\"");
+            return None;
+        }
+        match read {
+            Ok(bytes) => Some(RuleVote::Module { file, bytes, budget }),
+            Err(error) => {
+                refuse(
+                    "module",
+                    error,
+                    "name the module's file; a relative path starts at the working directory or at this file",
+                );
+                None
+            }
+        }
+    }
+
+    /// The votes of one lane. `None`: a module cannot be used.
+    fn votes(&mut self, table: &Table, rules: &[Rule], nodes: usize) -> Option<Vec<Vote>> {
+        let built: Vec<Result<Vote, String>> = rules.iter().map(|rule| rule.vote.build(nodes)).collect();
+        let mut votes = Vec::new();
+        for vote in built {
+            match vote {
+                Ok(vote) => votes.push(vote),
+                Err(error) => {
+                    let remedy = "mend the module; docs/kv.md says what a vote must be".to_owned();
+                    self.problem(&table.place, error, remedy);
+                    return None;
+                }
+            }
+        }
+        Some(votes)
     }
 
     fn writers(&mut self, writers: &[String], table: &Table, names: &[String]) -> Option<NodeSet> {
@@ -235,7 +328,9 @@ impl Understanding {
     ) -> Option<KvLane> {
         let values = self.table_values(table, LANE_KEYS, "lane")?;
         let Some(Value::Words(keys)) = values.get("keys") else { return None };
-        let keys = keys.iter().map(|name| key(name, rules)).collect();
+        let keys = keys.clone();
+        let votes = self.votes(table, rules, names.len())?;
+        let keys = keys.iter().map(|name| key(name, rules, &votes)).collect();
         let config = self.lane_config(&values, (number, count), names, keys, &tasks);
         let setup = match Setup::new(config) {
             Ok(setup) => setup,
@@ -247,6 +342,16 @@ impl Understanding {
                 return None;
             }
         };
+        let budgets = rules.iter().filter_map(|rule| match &rule.vote {
+            RuleVote::Module { budget, .. } => Some(*budget),
+            RuleVote::BuiltIn(_) => None,
+        });
+        if let Some(message) = budgets.max().and_then(|budget| refuse_votes(&setup, budget)) {
+            let remedy =
+                "a longer period, shorter rounds (`round`), a smaller `budget` or fewer keys".to_owned();
+            self.problem(&table.place, message, remedy);
+            return None;
+        }
         let shown = format!("{} keys every {}", setup.keys(), setup.period());
         self.effective.push((format!("lane {number}"), shown, self.origin(&table.place)));
         let processor = match values.get("processor") {
@@ -262,9 +367,8 @@ impl Understanding {
             Some(Value::Integer(vectors)) => usize::try_from(*vectors).unwrap_or(0),
             _ => 0,
         };
-        if let Some(message) = refuse_vectors(&setup, vectors) {
-            let remedy = "lower `vectors` of this lane, or raise `history` or kv.store_memory".to_owned();
-            self.problem(&table.place, message, remedy);
+        if let Some((message, remedy)) = refuse_vectors(&setup, vectors) {
+            self.problem(&table.place_of("vectors"), message, remedy.to_owned());
             return None;
         }
         Some(KvLane { setup, tasks, processor, priority, vectors })
@@ -330,10 +434,11 @@ impl Understanding {
 }
 
 /// A key as the first rule has it that matches its name.
-fn key(name: &str, rules: &[Rule]) -> Key {
-    let Some(rule) = rules.iter().find(|rule| rule.filter.matches(name)) else { return Key::named(name) };
+fn key(name: &str, rules: &[Rule], votes: &[Vote]) -> Key {
+    let found = rules.iter().zip(votes).find(|(rule, _)| rule.filter.matches(name));
+    let Some((rule, vote)) = found else { return Key::named(name) };
     let (writers, single_source) = (rule.writers, rule.single_source);
-    Key { name: name.to_owned(), vote: Some(rule.vote.clone()), writers, single_source }
+    Key { name: name.to_owned(), vote: Some(vote.clone()), writers, single_source }
 }
 
 impl KvConfig {

@@ -165,7 +165,7 @@ impl Config {
     pub fn load(file: Option<&Path>, flags: &[String]) -> Result<Config, Problems> {
         let kinds = Arc::new(Kinds::beside(file));
         let factory: SharedFactory = kinds.clone();
-        let mut config = Config::load_from(file, std::env::vars(), flags, &factory)?;
+        let mut config = Config::load_from(file, std::env::vars(), flags, &factory, &kinds)?;
         kinds.stamp(&mut config.processing.graphs);
         config.kinds = kinds;
         Ok(config)
@@ -176,9 +176,10 @@ impl Config {
         environment: impl Iterator<Item = (String, String)>,
         flags: &[String],
         factory: &SharedFactory,
+        kinds: &Arc<Kinds>,
     ) -> Result<Config, Problems> {
         let layers = layers::read(file, environment, flags)?;
-        let mut reader = Understanding::new(layers);
+        let mut reader = Understanding::new(layers, Arc::clone(kinds));
         let config = reader.config(factory);
         match config {
             Some(config) if reader.layers.problems.is_empty() => Ok(config),
@@ -218,11 +219,13 @@ struct Understanding {
     layers: Layers,
     values: BTreeMap<String, Value>,
     effective: Vec<(String, String, String)>,
+    /// Reads modules.
+    kinds: Arc<Kinds>,
 }
 
 impl Understanding {
-    fn new(layers: Layers) -> Understanding {
-        let mut this = Understanding { layers, values: BTreeMap::new(), effective: Vec::new() };
+    fn new(layers: Layers, kinds: Arc<Kinds>) -> Understanding {
+        let mut this = Understanding { layers, values: BTreeMap::new(), effective: Vec::new(), kinds };
         this.fill_defaults();
         let given = this.layers.values.clone().into_iter();
         let mut given: Vec<_> =

@@ -1068,6 +1068,13 @@ pub const VOTE_KEYS: &[Key] = &[
         "[]",
         "For a weighted mean: a weight for each node, in the order of their names.",
     ),
+    key(
+        "module",
+        Kind::Path,
+        "\"\"",
+        "Instead of `vote`: a WebAssembly module that makes one value of what several nodes write. See kv.md.",
+    ),
+    key("budget", Kind::Duration, "\"200us\"", "What a vote of a module may take."),
     key("writers", Kind::Nodes, "all nodes", "Who may write; what others write is ignored."),
     key(
         "single_source",

@@ -20,7 +20,7 @@ impl Scratch {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let factory: SharedFactory = Arc::new(processing::tests::Anything);
-        Config::load_from(Some(&self.0.join("verge.toml")), environment, &flags, &factory)
+        Config::load_from(Some(&self.0.join("verge.toml")), environment, &flags, &factory, &Arc::default())
             .map_err(|problems| problems.to_string())
     }
 }

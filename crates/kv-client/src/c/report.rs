@@ -92,7 +92,7 @@ fn code(error: &Error) -> Code {
             kv::ReadError::Unknown => Code::Unknown,
             _ => Code::Invalid,
         },
-        Error::Read { error: ReadError::Restless, .. } => Code::Nothing,
+        Error::Read { error: ReadError::Restless | ReadError::NoVector, .. } => Code::Nothing,
         Error::Read { error: ReadError::Alarm, .. } => Code::Alarm,
         Error::Write { error, .. } => match error {
             WriteError::Full(_) => Code::Full,

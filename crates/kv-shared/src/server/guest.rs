@@ -126,7 +126,7 @@ impl Guest {
             .vectors(lane)
             .ok_or("this lane keeps no vectors: set `vectors` of its [[lane]]")?;
         let mut vector = vec![0; vectors.facts().value_bytes_max];
-        let found = vectors.read(key, freshness, crate::clock::now(), &mut vector);
+        let found = store.vector_in(&vectors, key, freshness, &mut vector);
         let found = found.map_err(|error| format!("key `{name}`: {error}"))?;
         let format = store.terms(key).unwrap_or_default().format;
         let nodes = self.shared.backend.nodes();

@@ -45,7 +45,7 @@ fn rounds_too_short_for_the_network_or_too_long_for_the_period_are_refused() {
     let link = LinkTimes { delay_max: Span::micros(11_001), ..LinkTimes::default() };
     let short = Config { link, ..config(4, 1) };
     let text = refusal(short);
-    assert!(text.contains("11.5ms") && text.contains("link.delay_max"), "{text}");
+    assert!(text.contains("11.5ms") && text.contains("kv.delay_max"), "{text}");
     let exact = LinkTimes {
         delay_max: Span::millis(11),
         clock_error: Span::micros(500),

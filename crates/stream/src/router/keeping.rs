@@ -584,6 +584,11 @@ impl Router {
         self.pictures.is_kept()
     }
 
+    /// Whether there are instances that remember.
+    pub fn remembers(&self) -> bool {
+        !self.pictures.keepings.is_empty()
+    }
+
     /// When [`Router::tend_pictures`] has something to do.
     pub fn next_deadline(&self) -> Time {
         self.pictures.next_deadline()

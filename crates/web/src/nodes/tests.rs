@@ -11,10 +11,10 @@ fn report() -> Value {
     json!({ "node": "a", "lanes": [{
         "lane": 0, "state": "running", "period_seconds": 0.05, "offset_seconds": 0.005, "round_seconds": 0.01, "keys": 2,
         "jobs": { "counted": 10, "complete": 9, "skipped": 1, "fenced": 2, "recovered": 1, "disagreed": 0, "alarms": 0 },
-        "troubled_seconds_ago": null,
+        "troubled_seconds_ago": null, "knows_all": true, "alarm": false,
         "last": { "job": 77, "silent": [], "liars": [], "differ": [], "agree": ["b"], "alarm": false, "fenced": false, "sure": true },
         "coordination_seconds": { "mean": 0.01, "p50": 0.01, "p99": 0.02, "p999": 0.02, "worst": 0.03 },
-        "margin_min_seconds": 0.02, "late_publish": 0, "clock_back_seconds": 0.0,
+        "margin_min_seconds": 0.02, "late_publish": 0, "votes_failed": 0, "clock_back_seconds": 0.0,
         "writes": { "taken": 5, "too_late": 1, "refused": 2, "broken_clients": 0 },
         "peers": [peer], "clients": [{ "slot": 0, "name": "t", "tuples": 4 }],
     }] })
@@ -52,17 +52,16 @@ fn every_metric_of_the_table_is_found_in_what_a_node_says() {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
     // What there is nothing to say of is left out.
-    let text = render_node(&with("/last", Value::Null));
-    assert!(!text.contains("verge_kv_knows_all"), "{text}");
+    let text = render_node(&with("/coordination_seconds", Value::Null));
+    assert!(!text.contains("verge_kv_coordination"), "{text}");
 }
 
 #[test]
 fn a_node_is_ready_that_may_be_believed_and_says_what_is_wrong_otherwise() {
     assert_eq!(codes(&report()), []);
     assert_eq!(codes(&with("/state", json!("starting"))), [("starting", true)]);
-    assert_eq!(codes(&with("/last/sure", json!(false))), [("unknown", true)]);
-    assert_eq!(codes(&with("/last", Value::Null)), [("unknown", true)]);
-    assert_eq!(codes(&with("/last/alarm", json!(true))), [("alarm", true)]);
+    assert_eq!(codes(&with("/knows_all", json!(false))), [("unknown", true)]);
+    assert_eq!(codes(&with("/alarm", json!(true))), [("alarm", true)]);
     assert_eq!(codes(&with("/last/silent", json!(["b", "c"]))), [("silent", false)]);
     assert_eq!(node_reasons(&with("/last/silent", json!(["b", "c"])))[0].text, "lane 0: not heard: b, c");
     assert_eq!(codes(&with("/last/liars", json!(["b"]))), [("lying", false)]);

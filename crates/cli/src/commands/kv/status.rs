@@ -36,7 +36,7 @@ fn is_well(report: &Value) -> bool {
         let none = |path: &str| lane.pointer(path).and_then(Value::as_array).is_none_or(Vec::is_empty);
         lane["state"] == "running"
             && lane["jobs"]["alarms"] == 0
-            && lane["last"]["sure"] == true
+            && lane["knows_all"] == true
             && lane["troubled_seconds_ago"].as_f64().is_none_or(|ago| ago > TROUBLE_SECONDS)
             && ["/last/silent", "/last/liars", "/last/differ"].into_iter().all(none)
     })
@@ -124,7 +124,12 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
 /// Whether a node lacks nothing that others have agreed on.
 fn knows(lane: &Value) -> String {
     // One that has not ended a job yet knows nothing.
-    if lane["last"]["sure"] == true { "yes" } else { "no" }.to_owned()
+    match (&lane["knows_all"], &lane["alarm"]) {
+        (_, Value::Bool(true)) => "ALARM",
+        (Value::Bool(true), _) => "yes",
+        _ => "no",
+    }
+    .to_owned()
 }
 
 fn text(value: &Value) -> String {

@@ -168,14 +168,18 @@ fn propose_everywhere(
     for lead in LEADS {
         let released = after_release(period, offset);
         let publishing = within.map_or(released + period * lead, |within| host::now() + within);
-        let mut proposed =
-            reached.nodes.iter().map(|node| propose(node, reached.lane, key, value, publishing));
-        let trouble = proposed.find_map(Result::err);
-        let in_one_job = host::now() < released + period;
-        match trouble {
-            None if in_one_job || within.is_some() => return Ok(publishing),
-            Some(trouble) if in_one_job || within.is_some() => return Err(trouble),
-            _ => {}
+        let proposed: Result<Vec<Proposed>, Trouble> =
+            reached.nodes.iter().map(|node| propose(node, reached.lane, key, value, publishing)).collect();
+        if host::now() < released + period || within.is_some() {
+            let taken = proposed?;
+            let refused = taken.iter().find_map(|proposed| match proposed {
+                Proposed::NoWriter(reason) => Some(reason),
+                Proposed::Taken => None,
+            });
+            return match refused {
+                Some(reason) if !taken.contains(&Proposed::Taken) => Err(Trouble(reason.clone())),
+                _ => Ok(publishing),
+            };
         }
     }
     Err(Trouble("this host is too busy to propose a value at all nodes within one period: try again, or ask one node with -n".to_owned()))
@@ -196,15 +200,30 @@ fn after_release(period: Span, offset: Span) -> Time {
 }
 
 /// As a number where the key votes on numbers, as text otherwise.
-fn propose(node: &Talk, lane: u16, key: &str, value: &str, publishing: Time) -> Result<(), Trouble> {
+/// What a node says of a proposal.
+#[derive(PartialEq)]
+enum Proposed {
+    Taken,
+    /// It is not one of the key's writers.
+    NoWriter(String),
+}
+
+fn propose(node: &Talk, lane: u16, key: &str, value: &str, publishing: Time) -> Result<Proposed, Trouble> {
     let write = |content| Request::Write { lane, key: key.to_owned(), content, publishing: publishing.0 };
     let number = value.parse::<serde_json::Number>().ok();
     if let Some(number) = number
         && let Answer::Written {} = node.try_ask(&write(Content::Number(number)))?
     {
-        return Ok(());
+        return Ok(Proposed::Taken);
     }
-    node.ask(&write(Content::Value(value.to_owned()))).map(|_| ())
+    match node.try_ask(&write(Content::Value(value.to_owned())))? {
+        Answer::Written {} => Ok(Proposed::Taken),
+        Answer::Error(text) if text.contains("`writers`") => {
+            Ok(Proposed::NoWriter(format!("{}: {text}", node.name)))
+        }
+        Answer::Error(text) => Err(Trouble(format!("{}: {text}", node.name))),
+        other => Err(Trouble(format!("{} answers something else: {other:?}", node.name))),
+    }
 }
 
 /// Period and offset of a lane.
@@ -223,48 +242,104 @@ pub fn watch(reached: &Reached, filters: &[String], count: Option<u64>, format: 
         filter.parse::<TopicFilter>().map_err(|error| Trouble(format!("`{filter}`: {error}")))
     };
     let filters: Vec<TopicFilter> = filters.iter().map(parse).collect::<Result<_, _>>()?;
-    let node = &reached.nodes[0];
-    let trouble = |error: verge_kv::Error| Trouble(format!("{}: {error}", node.name));
-    let options = verge_kv::Options { tuples: 1, name: "watch".to_owned(), ..verge_kv::Options::default() };
-    let client = verge_kv::Client::attach(&node.socket, reached.lane, &options).map_err(trouble)?;
-    let reader = client.reader();
-    let keys: Vec<_> =
-        reader.keys().filter(|key| filters.iter().any(|filter| filter.matches(key.name()))).collect();
-    if keys.is_empty() {
-        return Err(Trouble(format!("{}: no key of lane {} matches", node.name, reached.lane)));
-    }
-    // What is visible already is not new.
-    let mut buffer = vec![0; reader.facts().value_bytes_max];
-    let mut seen: Vec<Time> = keys
+    let mut watched = reached
+        .nodes
         .iter()
-        .map(|key| reader.read_now(key, &mut buffer).map_or(Time::ZERO, |value| value.stamp))
-        .collect();
+        .map(|node| Watched::new(node, reached.lane, &filters))
+        .collect::<Result<Vec<_>, _>>()?;
+    if watched.iter().all(|one| one.keys.is_empty()) {
+        return Err(Trouble(format!("{}: no key of lane {} matches", watched[0].name, reached.lane)));
+    }
+    let mut newest: BTreeMap<String, (Time, String)> = BTreeMap::new();
     let mut printed = 0;
     loop {
-        if let Err(gone) = reader.node_alive() {
-            return Err(Trouble(format!("{}: {gone}", node.name)));
+        let mut lost = Vec::new();
+        for one in &mut watched {
+            if let Err(gone) = one.client.node_alive() {
+                lost.push(format!("{}: {gone}", one.name));
+                one.is_gone = true;
+                continue;
+            }
+            for row in one.look() {
+                match newest.get(&row.key) {
+                    Some((stamp, _)) if *stamp > Time(row.stamp) => continue,
+                    Some((stamp, value)) if *stamp == Time(row.stamp) => {
+                        if *value != row.value {
+                            complain(&format!(
+                                "{} has another value of `{}` for {}: {}",
+                                row.node,
+                                row.key,
+                                clock(*stamp),
+                                row.value
+                            ));
+                        }
+                        continue;
+                    }
+                    _ => {}
+                }
+                newest.insert(row.key.clone(), (Time(row.stamp), row.value.clone()));
+                tell(&row, format)?;
+                printed += 1;
+                if count.is_some_and(|count| printed >= count) {
+                    return Ok(yes(true));
+                }
+            }
         }
-        for (key, seen) in keys.iter().zip(&mut seen) {
-            let Ok(value) = reader.read_now(key, &mut buffer) else { continue };
+        watched.retain(|one| !one.is_gone);
+        if watched.is_empty() {
+            return Err(Trouble(lost.join("; ")));
+        }
+        lost.iter().for_each(|text| complain(text));
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A node whose values are watched.
+struct Watched {
+    name: String,
+    client: verge_kv::Client,
+    /// The newest stamp that has been seen under each key. What is visible already is not new.
+    keys: Vec<(verge_kv::Key, Time)>,
+    buffer: Vec<u8>,
+    is_gone: bool,
+}
+
+impl Watched {
+    fn new(node: &Talk, lane: u16, filters: &[TopicFilter]) -> Result<Watched, Trouble> {
+        let options =
+            verge_kv::Options { tuples: 1, name: "watch".to_owned(), ..verge_kv::Options::default() };
+        let client = verge_kv::Client::attach(&node.socket, lane, &options)
+            .map_err(|error| Trouble(format!("{}: {error}", node.name)))?;
+        let mut buffer = vec![0; client.facts().value_bytes_max];
+        let meant = client.keys().filter(|key| filters.iter().any(|filter| filter.matches(key.name())));
+        let keys = meant
+            .map(|key| {
+                let seen = client.read_now(&key, &mut buffer).map_or(Time::ZERO, |value| value.stamp);
+                (key, seen)
+            })
+            .collect();
+        Ok(Watched { name: node.name.clone(), client, keys, buffer, is_gone: false })
+    }
+
+    /// What has become visible since the last look.
+    fn look(&mut self) -> Vec<Row> {
+        let Watched { name, client, keys, buffer, .. } = self;
+        let mut rows = Vec::new();
+        for (key, seen) in keys {
+            let Ok(value) = client.read_now(key, buffer) else { continue };
             if value.stamp <= *seen {
                 continue;
             }
             *seen = value.stamp;
-            let shown = shown(key.format(), value.bytes);
-            let row = Row {
-                node: node.name.clone(),
+            rows.push(Row {
+                node: name.clone(),
                 key: key.name().to_owned(),
-                value: shown,
+                value: shown(key.format(), value.bytes),
                 stamp: value.stamp.0,
                 age_ms: host::now().since(value.stamp).as_millis_f64(),
-            };
-            tell(&row, format)?;
-            printed += 1;
-            if count.is_some_and(|count| printed >= count) {
-                return Ok(yes(true));
-            }
+            });
         }
-        std::thread::sleep(LOOK);
+        rows
     }
 }
 

@@ -1,0 +1,191 @@
+//! Strangers at each listener of the product: connections that say a byte now and then, for as long as they like, and come again when they are
+//! closed. Those who belong there get in meanwhile, and memory stays where it was.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use support::http::get;
+use support::{Folder, Pair, Process, Site, WATCHDOG, free_ports, program, wait_until};
+use verge::{Contract, Span};
+
+/// So many at one port.
+const STRANGERS: usize = 300;
+/// Between two bytes of each.
+const PAUSE: Duration = Duration::from_millis(400);
+/// They may make a process grow by so much.
+const GROWTH_MAX: usize = 20 << 20;
+/// How often each of them is heard, at least, before those who belong there come.
+const ROUNDS: u64 = 5;
+
+/// Strangers at work.
+struct Strangers {
+    stop: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Strangers {
+    /// At this port; they begin with these bytes, one after the other, as those do who belong there.
+    fn at(port: u16, says: &'static [u8]) -> Strangers {
+        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, counted) = (stop.clone(), rounds.clone());
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let thread = std::thread::spawn(move || {
+            let mut all: Vec<Option<(TcpStream, usize)>> = (0..STRANGERS).map(|_| None).collect();
+            while !stopped.load(Relaxed) {
+                for stranger in &mut all {
+                    if stranger.is_none() {
+                        let stream = TcpStream::connect_timeout(&address, PAUSE).ok();
+                        *stranger = stream.map(|stream| (stream, 0));
+                    }
+                    let Some((stream, said)) = stranger else { continue };
+                    let _ = stream.set_nonblocking(true);
+                    let byte = says[*said % says.len()];
+                    let closed = stream.read(&mut [0; 64]).is_ok_and(|read| read == 0);
+                    match stream.write(&[byte]) {
+                        Ok(_) if !closed => *said += 1,
+                        _ => *stranger = None,
+                    }
+                }
+                counted.fetch_add(1, Relaxed);
+                std::thread::sleep(PAUSE);
+            }
+        });
+        let strangers = Strangers { stop, rounds, thread: Some(thread) };
+        strangers.go_on();
+        strangers
+    }
+
+    /// Until each has said something more a few times.
+    fn go_on(&self) {
+        let until = self.rounds.load(Relaxed) + ROUNDS;
+        wait_until("the strangers have said something", || self.rounds.load(Relaxed) >= until);
+    }
+}
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Memory that a process has in fact, in bytes.
+fn resident(process: &Process) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+}
+
+/// What is sent to a port, and whether the answer begins with this.
+fn is_answered(port: u16, says: &[u8], with: &[u8]) -> bool {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return false };
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let mut answer = vec![0; with.len()];
+    stream.write_all(says).is_ok() && stream.read_exact(&mut answer).is_ok() && answer == with
+}
+
+const MQTT_CONNECT: &[u8] = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01x";
+const MQTT_ACCEPTED: &[u8] = b"\x20\x02\x00\x00";
+const UPGRADE: &[u8] = b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
+const UPGRADED: &[u8] = b"HTTP/1.1 101";
+
+#[test]
+fn strangers_at_a_brokers_listeners_keep_nobody_out_and_take_no_memory() {
+    let [http, mqtt, mqtt_ws] = free_ports::<3>();
+    let site = Site::new("");
+    std::fs::create_dir(site.folder.path("conf.d")).unwrap();
+    let shown = format!(
+        "[brokers.a]\nhttp = \"127.0.0.1:{http}\"\nmqtt = \"127.0.0.1:{mqtt}\"\nmqtt_ws = \"127.0.0.1:{mqtt_ws}\"\n"
+    );
+    site.folder.write("conf.d/more.toml", shown);
+    let mut pair = Pair::start_on(site);
+    let [clients, own_pair, ..] = pair.site.ports;
+    let before = resident(pair.broker(0));
+    {
+        let strangers = Strangers::at(clients, b"\x7f");
+        let (client, other) = (pair.site.client(), pair.site.client());
+        let heard = other.subscribe("t").unwrap();
+        strangers.go_on();
+        let contract = Contract::every(Span::millis(100)).deadline(Span::secs(10));
+        client.publisher("t", contract).unwrap().publish(b"x").unwrap();
+        wait_until("a message", || heard.next_within(Duration::ZERO).is_some());
+    }
+    {
+        let _strangers = Strangers::at(own_pair, b"\x7f");
+        pair.restart(1);
+        pair.wait_for_protection();
+    }
+    {
+        let strangers = Strangers::at(http, b"GET /metrics HTTP/1.1\r\n");
+        assert_eq!(get(http, "/healthz").0, 200);
+        strangers.go_on();
+        assert_eq!(get(http, "/healthz").0, 200);
+    }
+    {
+        let _strangers = Strangers::at(mqtt, MQTT_CONNECT);
+        wait_until("MQTT", || is_answered(mqtt, MQTT_CONNECT, MQTT_ACCEPTED));
+    }
+    {
+        let _strangers = Strangers::at(mqtt_ws, UPGRADE);
+        wait_until("a WebSocket", || is_answered(mqtt_ws, UPGRADE, UPGRADED));
+    }
+    let grown = resident(pair.broker(0)).saturating_sub(before);
+    assert!(grown < GROWTH_MAX, "{grown} bytes more");
+}
+
+#[test]
+fn strangers_at_a_nodes_listeners_keep_nobody_out_and_take_no_memory() {
+    let folder = Folder::new();
+    let (ports, [http]) = (free_ports::<4>(), free_ports::<1>());
+    let mut text = String::from("[kv]\ndelay_max = \"5ms\"\n");
+    for (name, port) in ["a", "b", "c", "d"].iter().zip(ports) {
+        let socket = folder.path(&format!("{name}.sock"));
+        text += &format!(
+            "[kv.nodes.{name}]\naddress = \"127.0.0.1:{port}\"\nsocket = \"{}\"\n",
+            socket.display()
+        );
+    }
+    text += &format!(
+        "http = \"127.0.0.1:{http}\"\n[[lane]]\nkeys = [\"k\"]\nperiod = \"100ms\"\npriority = \"auto\"\n"
+    );
+    let config = folder.write("verge.toml", text);
+    let node = |name: &str| {
+        let mut command = program(["kv", "node", name, "-c"]);
+        command.arg(&config);
+        Process::start(&mut command, folder.path(&format!("{name}.log")))
+    };
+    let mut nodes: Vec<Process> = ["a", "b", "c", "d"].map(node).into();
+    // Node d knows all, and hears all others.
+    let is_whole = || {
+        let (_, said) = get(http, "/api/v1/status");
+        let status: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let last = &status["lanes"][0]["last"];
+        last["sure"] == true && last["silent"].as_array().is_some_and(Vec::is_empty)
+    };
+    wait_until("all run", || TcpStream::connect((Ipv4Addr::LOCALHOST, http)).is_ok() && is_whole());
+    let before = resident(&nodes[3]);
+    {
+        let _strangers = Strangers::at(ports[3], b"VRGK\x01");
+        nodes[0].kill();
+        wait_until("it is missed", || !is_whole());
+        nodes[0] = node("a");
+        wait_until("it is back", is_whole);
+    }
+    {
+        let strangers = Strangers::at(http, b"GET /metrics HTTP/1.1\r\n");
+        assert_eq!(get(http, "/healthz").0, 200);
+        strangers.go_on();
+    }
+    let grown = resident(&nodes[3]).saturating_sub(before);
+    assert!(grown < GROWTH_MAX, "{grown} bytes more");
+}
