@@ -42,7 +42,7 @@ pub enum ReadError {
     },
     /// What the value was made of is not known here.
     #[error(
-        "no vector is there: nothing has been published yet under this key, or this node was started anew or away and took the value from the others"
+        "no vector is there: nothing has been published yet under this key, or its vote came to no value, or this node was away and took the value from the others"
     )]
     NoVector,
     /// The stores of more nodes than may be faulty are others than this node's.

@@ -247,7 +247,8 @@ impl Ledger {
 impl NodeFacts {
     /// It may have missed something.
     fn lacks(&mut self) {
-        self.blurred |= self.sure;
+        // Also one that has never been sure may have given something, which what it holds may push out.
+        self.blurred |= self.sure || self.store.values().any(|stamps| !stamps.is_empty());
         (self.sure, self.digest) = (false, None);
     }
 

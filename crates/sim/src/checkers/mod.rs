@@ -367,7 +367,9 @@ impl Watch {
     ) {
         let result = self.epochs.follows(now, host, reign);
         self.verdict(now, epochs::NAME, result);
-        self.verdict(now, strangers::NAME, strangers::agrees(host, None));
+        if self.assumed {
+            self.verdict(now, strangers::NAME, strangers::agrees(host, None));
+        }
         let publishes = !next.is_empty();
         let result = self.failover.follows(now, host, reign, publishes);
         self.verdict(now, failover::NAME, result);
@@ -378,6 +380,10 @@ impl Watch {
 
     /// A client's application was told that a broker is of another pair.
     pub(crate) fn calls_stranger(&mut self, now: Time, host: usize, broker: u8) {
+        // Brokers with places for two connections may be kept apart by their clients, for example.
+        if !self.assumed {
+            return;
+        }
         self.verdict(now, strangers::NAME, strangers::agrees(host, Some(broker)));
     }
 

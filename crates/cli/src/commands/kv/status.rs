@@ -89,6 +89,20 @@ fn show(reports: &[Value]) -> Result<(), Trouble> {
         }
     }
     line(&nodes.to_string())?;
+    for report in reports {
+        for lane in
+            lanes(report).filter(|lane| lane["votes_failed"].as_u64().is_some_and(|failed| failed > 0))
+        {
+            let (node, number) = (text(&report["node"]), text(&lane["lane"]));
+            for vote in lane["votes"].as_array().into_iter().flatten() {
+                let (name, failed) = (text(&vote["name"]), text(&vote["failed"]));
+                line(&format!(
+                    "{node}, lane {number}: {failed} votes of {name} failed: {}",
+                    text(&vote["last_failure"])
+                ))?;
+            }
+        }
+    }
     let headings = [
         "node",
         "lane",
