@@ -28,6 +28,13 @@ pub enum PromotionCause {
     Raised,
 }
 
+impl PromotionCause {
+    /// Whether the reign was taken from a primary that was believed dead, and not given.
+    pub(crate) fn is_a_take_over(self) -> bool {
+        matches!(self, PromotionCause::Disconnected | PromotionCause::Silent | PromotionCause::Stalled)
+    }
+}
+
 impl fmt::Display for PromotionCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -85,8 +85,7 @@ impl Broker {
             let alone = cause == PromotionCause::Alone && !self.pair.remembers();
             let apart = cause == PromotionCause::First && self.pair.is_apart();
             let unasked = self.settings.has_peer && (alone || apart);
-            use PromotionCause::{Disconnected, Silent, Stalled};
-            let taken = matches!(cause, Disconnected | Silent | Stalled);
+            let taken = cause.is_a_take_over();
             self.beginning = Beginning { unasked, closes: !unasked, taken };
         }
         let reign = self.pair.promote();

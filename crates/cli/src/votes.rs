@@ -12,24 +12,26 @@ use contract::{Span, Time};
 use kv::{Ballots, VoteFunction};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use stream::{Answer, Input, Parameters, PayloadType, Setup};
 use wasm::{INPUTS_MAX, Limits, Sandbox};
 
 /// What a vote may take, unless the configuration says.
 pub const BUDGET: Span = Span::micros(200);
 
-/// A module as a vote.
+/// A module as a vote. It belongs to one lane, whose thread waits for nobody who asks how it does.
 pub struct ModuleVote {
     name: String,
-    state: Mutex<State>,
+    /// Only the lane's thread locks it.
+    machine: Mutex<Machine>,
+    failed: AtomicU64,
+    last: Mutex<String>,
 }
 
-struct State {
+struct Machine {
     sandbox: Sandbox,
     result: Vec<u8>,
-    failed: u64,
-    last: String,
 }
 
 impl ModuleVote {
@@ -44,12 +46,8 @@ impl ModuleVote {
         let sandbox = Sandbox::counted(bytes, module, &setup, &limits).map_err(|error| error.to_string())?;
         let file = Path::new(module).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("module {file} {} within {budget}", &blake3::hash(bytes).to_hex()[..16]);
-        let state = State { sandbox, result: Vec::new(), failed: 0, last: String::new() };
-        Ok(ModuleVote { name, state: Mutex::new(state) })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let machine = Mutex::new(Machine { sandbox, result: Vec::new() });
+        Ok(ModuleVote { name, machine, failed: AtomicU64::new(0), last: Mutex::default() })
     }
 }
 
@@ -59,7 +57,7 @@ impl fmt::Debug for ModuleVote {
     }
 }
 
-impl State {
+impl Machine {
     fn vote(&mut self, ballots: &Ballots<'_>, out: &mut [u8]) -> Result<Option<usize>, String> {
         let inputs =
             ballots.iter().map(|(node, payload)| Input { slot: node.index(), payload, created: Time::ZERO });
@@ -86,22 +84,23 @@ impl VoteFunction for ModuleVote {
     }
 
     fn vote(&self, ballots: &Ballots<'_>, out: &mut [u8]) -> Option<usize> {
-        let mut state = self.state();
-        match state.vote(ballots, out) {
-            Ok(value) => value,
-            Err(reason) => {
-                (state.failed, state.last) = (state.failed + 1, reason);
-                None
+        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        machine.vote(ballots, out).unwrap_or_else(|reason| {
+            self.failed.fetch_add(1, Relaxed);
+            // Where somebody reads it just now, the one before stays.
+            if let Ok(mut last) = self.last.try_lock() {
+                *last = reason;
             }
-        }
+            None
+        })
     }
 
     fn failed(&self) -> u64 {
-        self.state().failed
+        self.failed.load(Relaxed)
     }
 
     fn last_failure(&self) -> String {
-        self.state().last.clone()
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

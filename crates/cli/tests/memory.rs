@@ -137,13 +137,6 @@ fn the_largest_message_needs_no_contract() {
     wait_until("the largest message", || counts.lock().unwrap().get("largest") == Some(&1));
 }
 
-/// Memory that a process has in fact, in bytes.
-fn resident(process: u32) -> usize {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
-}
-
 #[test]
 fn subscribers_that_do_not_read_share_what_is_for_them() {
     const SUBSCRIBERS: usize = 24;
@@ -162,7 +155,7 @@ fn subscribers_that_do_not_read_share_what_is_for_them() {
         })
         .collect();
     let reader = site.client();
-    let before = resident(broker.id());
+    let before = broker.resident();
     let counts = count(&reader, "flood");
     let client = site.client();
     let flood = client
@@ -173,7 +166,7 @@ fn subscribers_that_do_not_read_share_what_is_for_them() {
         publish(&flood, &[3; 60_000]);
         wait_until("the subscriber that reads", || counts.lock().unwrap().get("flood") == Some(&number));
     }
-    let after = resident(broker.id());
+    let after = broker.resident();
     // They would take 96 MiB and more by themselves. Messages have 16 MiB, and what was given back is not all with the host yet.
     assert!(after < before + (64 << 20), "{SUBSCRIBERS} subscribers take {} of memory", after - before);
     // Their threads have to end before the clients can.
@@ -190,7 +183,7 @@ fn memory_of_those_who_left_is_given_back() {
     // By now the program itself is there.
     publish(&client.publisher("first", kept(2)).unwrap(), b"first");
     assert!(client.settle().unwrap());
-    let before = resident(broker.id());
+    let before = broker.resident();
     let publisher =
         client.publisher("large", Contract::every(Span::millis(1)).deadline(Span::secs(1)).best_effort());
     let publisher = publisher.unwrap();
@@ -200,10 +193,10 @@ fn memory_of_those_who_left_is_given_back() {
         publish(&kept, &[9; 1 << 20]);
     }
     assert!(client.settle().unwrap());
-    let most = resident(broker.id());
+    let most = broker.resident();
     assert!(most > before + (64 << 20), "{most} after {before}");
     drop((publisher, kept, client));
-    wait_until("memory to be given back", || resident(broker.id()) < before + (16 << 20));
+    wait_until("memory to be given back", || broker.resident() < before + (16 << 20));
 }
 
 /// A control group for one process, which ends with the test.

@@ -78,13 +78,6 @@ impl Drop for Strangers {
     }
 }
 
-/// Memory that a process has in fact, in bytes.
-fn resident(process: &Process) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
-}
-
 /// What is sent to a port, and whether the answer begins with this.
 fn is_answered(port: u16, says: &[u8], with: &[u8]) -> bool {
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return false };
@@ -110,7 +103,7 @@ fn strangers_at_a_brokers_listeners_keep_nobody_out_and_take_no_memory() {
     site.folder.write("conf.d/more.toml", shown);
     let mut pair = Pair::start_on(site);
     let [clients, own_pair, ..] = pair.site.ports;
-    let before = resident(pair.broker(0));
+    let before = pair.broker(0).resident();
     {
         let strangers = Strangers::at(clients, b"\x7f");
         let (client, other) = (pair.site.client(), pair.site.client());
@@ -139,7 +132,7 @@ fn strangers_at_a_brokers_listeners_keep_nobody_out_and_take_no_memory() {
         let _strangers = Strangers::at(mqtt_ws, UPGRADE);
         wait_until("a WebSocket", || is_answered(mqtt_ws, UPGRADE, UPGRADED));
     }
-    let grown = resident(pair.broker(0)).saturating_sub(before);
+    let grown = pair.broker(0).resident().saturating_sub(before);
     assert!(grown < GROWTH_MAX, "{grown} bytes more");
 }
 
@@ -173,7 +166,7 @@ fn strangers_at_a_nodes_listeners_keep_nobody_out_and_take_no_memory() {
         last["sure"] == true && last["silent"].as_array().is_some_and(Vec::is_empty)
     };
     wait_until("all run", || TcpStream::connect((Ipv4Addr::LOCALHOST, http)).is_ok() && is_whole());
-    let before = resident(&nodes[3]);
+    let before = nodes[3].resident();
     {
         let _strangers = Strangers::at(ports[3], b"VRGK\x01");
         nodes[0].kill();
@@ -186,6 +179,6 @@ fn strangers_at_a_nodes_listeners_keep_nobody_out_and_take_no_memory() {
         assert_eq!(get(http, "/healthz").0, 200);
         strangers.go_on();
     }
-    let grown = resident(&nodes[3]).saturating_sub(before);
+    let grown = nodes[3].resident().saturating_sub(before);
     assert!(grown < GROWTH_MAX, "{grown} bytes more");
 }

@@ -21,7 +21,7 @@ pub struct Handle {
     reader: Reader,
     /// By their numbers.
     keys: Vec<Key>,
-    /// Their names, by number.
+    /// The names of nodes, by number.
     nodes: Vec<CString>,
     client: Mutex<Client>,
 }
@@ -124,22 +124,12 @@ pub unsafe extern "C" fn verge_kv_read(
     size: usize,
     stamp: *mut u64,
 ) -> i64 {
-    // SAFETY: promised by the caller. No slice is made of a null pointer.
-    let (handle, buffer) = unsafe { (&*handle, room(buffer, size)) };
-    let mut len = 0;
-    let code = guarded(|| {
-        let Some(key) = handle.key(key) else { return no_key() };
-        match handle.reader.read(key, Time(freshness), buffer) {
-            Ok(value) => {
-                len = value.bytes.len() as i64;
-                // SAFETY: promised by the caller.
-                unsafe { put(stamp, value.stamp.0) };
-                0
-            }
-            Err(error) => refuse(&error),
-        }
-    });
-    if code < 0 { code.into() } else { len }
+    // SAFETY: promised by the caller.
+    unsafe {
+        read_into(handle, key, buffer, size, stamp, |reader, key, buffer| {
+            reader.read(key, Time(freshness), buffer).map(|value| (value.stamp, value.bytes.len()))
+        })
+    }
 }
 
 /// # Safety
@@ -154,21 +144,11 @@ pub unsafe extern "C" fn verge_kv_read_vector(
     stamp: *mut u64,
 ) -> i64 {
     // SAFETY: promised by the caller.
-    let (handle, buffer) = unsafe { (&*handle, room(buffer, size)) };
-    let mut len = 0;
-    let code = guarded(|| {
-        let Some(key) = handle.key(key) else { return no_key() };
-        match handle.reader.read_vector(key, Time(freshness), buffer) {
-            Ok(vector) => {
-                len = vector.bytes.len() as i64;
-                // SAFETY: promised by the caller.
-                unsafe { put(stamp, vector.stamp.0) };
-                0
-            }
-            Err(error) => refuse(&error),
-        }
-    });
-    if code < 0 { code.into() } else { len }
+    unsafe {
+        read_into(handle, key, buffer, size, stamp, |reader, key, buffer| {
+            reader.read_vector(key, Time(freshness), buffer).map(|vector| (vector.stamp, vector.bytes.len()))
+        })
+    }
 }
 
 /// # Safety
@@ -384,6 +364,34 @@ pub extern "C" fn verge_kv_realtime(priority: c_int, processor: c_int) -> c_int 
 #[unsafe(no_mangle)]
 pub extern "C" fn verge_kv_last_error() -> *const c_char {
     report::last()
+}
+
+/// # Safety
+/// As for `verge_kv_read`.
+unsafe fn read_into(
+    handle: *const Handle,
+    key: i64,
+    buffer: *mut c_void,
+    size: usize,
+    stamp: *mut u64,
+    read: impl FnOnce(&Reader, &Key, &mut [u8]) -> Result<(Time, usize), Error>,
+) -> i64 {
+    // SAFETY: promised by the caller. No slice is made of a null pointer.
+    let (handle, buffer) = unsafe { (&*handle, room(buffer, size)) };
+    let mut len = 0;
+    let code = guarded(|| {
+        let Some(key) = handle.key(key) else { return no_key() };
+        match read(&handle.reader, key, buffer) {
+            Ok((found, bytes)) => {
+                len = bytes as i64;
+                // SAFETY: promised by the caller.
+                unsafe { put(stamp, found.0) };
+                0
+            }
+            Err(error) => refuse(&error),
+        }
+    });
+    if code < 0 { code.into() } else { len }
 }
 
 /// # Safety

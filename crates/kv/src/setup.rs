@@ -113,11 +113,6 @@ impl Setup {
         all
     }
 
-    /// How many keys have such a vote.
-    pub fn keys_with_vote_functions(&self) -> usize {
-        self.keys.iter().filter(|key| matches!(key.vote, Vote::Custom(_))).count()
-    }
-
     /// What the values of a key must be, if it votes on numbers.
     pub fn format(&self, key: KeyId) -> Option<Format> {
         self.terms(key)?.vote.format()

@@ -1,9 +1,10 @@
 //! What a node of the key-value store shows. All of it is made from what `verge kv status --format json` says of that node.
 
+use crate::control::{on_runtime, ticks};
 use crate::exposition::Samples;
 use crate::metrics::{Kind, write_family};
 use crate::readiness::Reason;
-use crate::server::{EXPOSITION, JSON, TEXT, readiness, reply, serve, unknown};
+use crate::server::{EXPOSITION, JSON, TEXT, readiness, reply, routes, serve};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -26,10 +27,10 @@ enum Place {
     Lane(&'static str),
     /// Of each peer in each lane.
     Peer(&'static str),
-    /// Several of each lane, by another label.
-    Lanes(&'static str, &'static [(&'static str, &'static str)]),
+    /// Several of each lane: the labels, of which the last tells them apart, and its values with their places.
+    Lanes(&'static [&'static str; 2], &'static [(&'static str, &'static str)]),
     /// The same of each peer.
-    Peers(&'static str, &'static [(&'static str, &'static str)]),
+    Peers(&'static [&'static str; 3], &'static [(&'static str, &'static str)]),
 }
 
 /// One metric of a node.
@@ -49,9 +50,8 @@ impl NodeMetric {
         match self.place {
             Place::Lane(_) => &["lane"],
             Place::Peer(_) => &["lane", "peer"],
-            Place::Lanes("quantile", _) => &["lane", "quantile"],
-            Place::Lanes(..) => &["lane", "fate"],
-            Place::Peers(..) => &["lane", "peer", "bound"],
+            Place::Lanes(labels, _) => labels,
+            Place::Peers(labels, _) => labels,
         }
     }
 }
@@ -121,7 +121,7 @@ pub const NODE_METRICS: &[NodeMetric] = &[
     counter(
         "verge_kv_writes_total",
         Place::Lanes(
-            "fate",
+            &["lane", "fate"],
             &[("taken", "/writes/taken"), ("too_late", "/writes/too_late"), ("refused", "/writes/refused")],
         ),
         "What tasks on this host wrote that reached the lane: taken into a job, too late for its instant by then, or refused there. What is refused to its caller at once is not counted.",
@@ -129,7 +129,7 @@ pub const NODE_METRICS: &[NodeMetric] = &[
     gauge(
         "verge_kv_coordination_seconds",
         Place::Lanes(
-            "quantile",
+            &["lane", "quantile"],
             &[
                 ("0.5", "/coordination_seconds/p50"),
                 ("0.99", "/coordination_seconds/p99"),
@@ -162,7 +162,10 @@ pub const NODE_METRICS: &[NodeMetric] = &[
     ),
     gauge(
         "verge_kv_peer_clock_ahead_seconds",
-        Place::Peers("bound", &[("least", "/clock_ahead_seconds/0"), ("most", "/clock_ahead_seconds/1")]),
+        Place::Peers(
+            &["lane", "peer", "bound"],
+            &[("least", "/clock_ahead_seconds/0"), ("most", "/clock_ahead_seconds/1")],
+        ),
         "How far the peer's clock is ahead of this one, at least and at most.",
     ),
     counter(
@@ -212,6 +215,7 @@ fn figure(of: &Value, path: &str) -> Option<f64> {
         Value::Number(number) => number.as_f64(),
         Value::Bool(is) => Some(f64::from(u8::from(*is))),
         Value::Array(all) => Some(all.len() as f64),
+        // The only text among the figures is what a lane does.
         Value::String(state) => Some(f64::from(u8::from(state == "running"))),
         _ => None,
     }
@@ -242,10 +246,10 @@ fn collect(place: Place, number: &str, lane: &Value, samples: &mut Samples<'_>) 
         Place::Peer(path) => {
             peers(lane).for_each(|(name, peer)| put(&[lane_label, ("peer", name)], peer, path));
         }
-        Place::Lanes(label, paths) => {
+        Place::Lanes([_, label], paths) => {
             paths.iter().for_each(|(value, path)| put(&[lane_label, (label, value)], lane, path));
         }
-        Place::Peers(label, paths) => {
+        Place::Peers([_, _, label], paths) => {
             for (name, peer) in peers(lane) {
                 let labels = |value| [lane_label, ("peer", name), (label, value)];
                 paths.iter().for_each(|(value, path)| put(&labels(*value), peer, path));
@@ -385,16 +389,12 @@ impl NodeShared {
 impl NodeControl {
     /// Does it until the process ends. An error says why it cannot.
     pub fn run(self) -> io::Result<()> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
-        runtime.block_on(async move {
+        on_runtime(async move |parts| {
             let NodeControl { source, http, connections, beat } = self;
-            let mut parts = tokio::task::JoinSet::new();
             if let Some((interval, mut act)) = beat {
                 let source = Arc::clone(&source);
                 parts.spawn(async move {
-                    let mut ticks = tokio::time::interval(interval);
-                    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                    let mut ticks = ticks(interval);
                     loop {
                         ticks.tick().await;
                         act(&source());
@@ -402,28 +402,16 @@ impl NodeControl {
                 });
             }
             if let Some(listener) = http {
-                listener.set_nonblocking(true)?;
                 let shared = Arc::new(NodeShared { source, turning: Mutex::default() });
-                parts.spawn(serve(tokio::net::TcpListener::from_std(listener)?, connections, pages(shared)));
+                parts.spawn(serve(listener, connections, pages(shared))?);
             }
-            // None of them ends by itself.
-            match parts.join_next().await {
-                Some(Err(error)) => Err(io::Error::other(error)),
-                Some(Ok(())) => Err(io::Error::other("nothing is watched any more")),
-                None => Ok(()),
-            }
+            Ok(())
         })
     }
 }
 
 fn pages(shared: Arc<NodeShared>) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/api/v1/status", get(status))
-        .fallback(unknown)
-        .with_state(shared)
+    routes(get(metrics), get(healthz), get(readyz), get(status)).with_state(shared)
 }
 
 async fn metrics(State(shared): State<Arc<NodeShared>>) -> Response {

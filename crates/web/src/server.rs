@@ -8,12 +8,13 @@ use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -45,17 +46,35 @@ pub(crate) struct Shared {
 
 /// What a broker shows.
 pub(crate) fn pages(shared: Arc<Shared>) -> Router {
+    routes(get(metrics), get(healthz), get(readyz), get(status)).with_state(shared)
+}
+
+/// Where whatever is watched shows itself.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
+    metrics: MethodRouter<S>,
+    healthz: MethodRouter<S>,
+    readyz: MethodRouter<S>,
+    status: MethodRouter<S>,
+) -> Router<S> {
     Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/api/v1/status", get(status))
+        .route("/metrics", metrics)
+        .route("/healthz", healthz)
+        .route("/readyz", readyz)
+        .route("/api/v1/status", status)
         .fallback(unknown)
-        .with_state(shared)
 }
 
 /// Answers requests for ever.
-pub(crate) async fn serve(listener: TcpListener, connections: usize, router: Router) {
+pub(crate) fn serve(
+    listener: std::net::TcpListener,
+    connections: usize,
+    router: Router,
+) -> io::Result<impl Future<Output = ()> + Send> {
+    listener.set_nonblocking(true)?;
+    Ok(accept(TcpListener::from_std(listener)?, connections, router))
+}
+
+async fn accept(listener: TcpListener, connections: usize, router: Router) {
     let room = Arc::new(Semaphore::new(connections));
     let mut guests = VecDeque::new();
     loop {
@@ -169,7 +188,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-pub(crate) async fn unknown() -> Response {
+async fn unknown() -> Response {
     let body = "there is /metrics, /healthz, /readyz and /api/v1/status\n".to_owned();
     reply(StatusCode::NOT_FOUND, TEXT, body)
 }

@@ -60,6 +60,14 @@ enum RuleVote {
 }
 
 impl RuleVote {
+    /// What a vote may take, if it is a module's.
+    fn budget(&self) -> Option<Span> {
+        match self {
+            RuleVote::BuiltIn(_) => None,
+            RuleVote::Module { budget, .. } => Some(*budget),
+        }
+    }
+
     fn build(&self, nodes: usize) -> Result<Vote, String> {
         match self {
             RuleVote::BuiltIn(vote) => Ok(vote.clone()),
@@ -70,13 +78,13 @@ impl RuleVote {
     }
 }
 
-/// Why the votes of modules do not fit into what is left of a period when all rounds are over.
-fn refuse_votes(setup: &Setup, budget: Span) -> Option<String> {
-    let keys = setup.keys_with_vote_functions();
+/// Why votes of modules with these budgets, one for each key, do not fit into what is left of a period when all rounds are over.
+fn refuse_votes(setup: &Setup, budgets: &[Span]) -> Option<String> {
     // An instance is begun, and runs.
-    let needs = budget * (2 * keys as u64);
+    let needs = budgets.iter().fold(Span::ZERO, |sum, budget| sum + *budget * 2);
     let left = setup.period() - setup.config().offset - setup.round() * setup.rounds() as u64;
-    (keys > 0 && needs > left).then(|| {
+    (needs > Span::ZERO && needs > left).then(|| {
+        let keys = budgets.len();
         format!("votes of modules for {keys} keys may take {needs}, and {left} of the period are left when all rounds are over")
     })
 }
@@ -266,19 +274,12 @@ impl Understanding {
 
     /// The votes of one lane. `None`: a module cannot be used.
     fn votes(&mut self, table: &Table, rules: &[Rule], nodes: usize) -> Option<Vec<Vote>> {
-        let built: Vec<Result<Vote, String>> = rules.iter().map(|rule| rule.vote.build(nodes)).collect();
-        let mut votes = Vec::new();
-        for vote in built {
-            match vote {
-                Ok(vote) => votes.push(vote),
-                Err(error) => {
-                    let remedy = "mend the module; docs/kv.md says what a vote must be".to_owned();
-                    self.problem(&table.place, error, remedy);
-                    return None;
-                }
-            }
-        }
-        Some(votes)
+        let votes: Result<Vec<Vote>, String> = rules.iter().map(|rule| rule.vote.build(nodes)).collect();
+        let refuse = |error: String| {
+            let remedy = "mend the module; docs/kv.md says what a vote must be".to_owned();
+            self.problem(&table.place, error, remedy);
+        };
+        votes.map_err(refuse).ok()
     }
 
     fn writers(&mut self, writers: &[String], table: &Table, names: &[String]) -> Option<NodeSet> {
@@ -328,8 +329,9 @@ impl Understanding {
     ) -> Option<KvLane> {
         let values = self.table_values(table, LANE_KEYS, "lane")?;
         let Some(Value::Words(keys)) = values.get("keys") else { return None };
-        let keys = keys.clone();
         let votes = self.votes(table, rules, names.len())?;
+        let budgets: Vec<Span> =
+            keys.iter().filter_map(|name| rules[rule_of(name, rules)?].vote.budget()).collect();
         let keys = keys.iter().map(|name| key(name, rules, &votes)).collect();
         let config = self.lane_config(&values, (number, count), names, keys, &tasks);
         let setup = match Setup::new(config) {
@@ -342,11 +344,7 @@ impl Understanding {
                 return None;
             }
         };
-        let budgets = rules.iter().filter_map(|rule| match &rule.vote {
-            RuleVote::Module { budget, .. } => Some(*budget),
-            RuleVote::BuiltIn(_) => None,
-        });
-        if let Some(message) = budgets.max().and_then(|budget| refuse_votes(&setup, budget)) {
+        if let Some(message) = refuse_votes(&setup, &budgets) {
             let remedy =
                 "a longer period, shorter rounds (`round`), a smaller `budget` or fewer keys".to_owned();
             self.problem(&table.place, message, remedy);
@@ -433,12 +431,16 @@ impl Understanding {
     }
 }
 
-/// A key as the first rule has it that matches its name.
+/// The first rule that matches the name of a key.
+fn rule_of(name: &str, rules: &[Rule]) -> Option<usize> {
+    rules.iter().position(|rule| rule.filter.matches(name))
+}
+
+/// A key as its rule has it.
 fn key(name: &str, rules: &[Rule], votes: &[Vote]) -> Key {
-    let found = rules.iter().zip(votes).find(|(rule, _)| rule.filter.matches(name));
-    let Some((rule, vote)) = found else { return Key::named(name) };
-    let (writers, single_source) = (rule.writers, rule.single_source);
-    Key { name: name.to_owned(), vote: Some(vote.clone()), writers, single_source }
+    let Some(place) = rule_of(name, rules) else { return Key::named(name) };
+    let Rule { writers, single_source, .. } = rules[place];
+    Key { name: name.to_owned(), vote: Some(votes[place].clone()), writers, single_source }
 }
 
 impl KvConfig {

@@ -208,6 +208,13 @@ impl Process {
         .code()
     }
 
+    /// Memory that it has in fact, in bytes.
+    pub fn resident(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+    }
+
     /// How many descriptors it has open.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()

@@ -367,9 +367,7 @@ impl Watch {
     ) {
         let result = self.epochs.follows(now, host, reign);
         self.verdict(now, epochs::NAME, result);
-        if self.assumed {
-            self.verdict(now, strangers::NAME, strangers::agrees(host, None));
-        }
+        self.judge_strangers(now, host, None);
         let publishes = !next.is_empty();
         let result = self.failover.follows(now, host, reign, publishes);
         self.verdict(now, failover::NAME, result);
@@ -380,11 +378,14 @@ impl Watch {
 
     /// A client's application was told that a broker is of another pair.
     pub(crate) fn calls_stranger(&mut self, now: Time, host: usize, broker: u8) {
-        // Brokers with places for two connections may be kept apart by their clients, for example.
-        if !self.assumed {
-            return;
+        self.judge_strangers(now, host, Some(broker));
+    }
+
+    fn judge_strangers(&mut self, now: Time, host: usize, called: Option<u8>) {
+        // Beyond that, brokers with places for two connections may be kept apart by their clients, for example.
+        if self.assumed {
+            self.verdict(now, strangers::NAME, strangers::agrees(host, called));
         }
-        self.verdict(now, strangers::NAME, strangers::agrees(host, Some(broker)));
     }
 
     /// A device's application was told something.

@@ -5,6 +5,7 @@ use crate::arguments::Format;
 use crate::output::{Outcome, Trouble, json, line, table, yes};
 use serde_json::Value;
 use std::time::Duration;
+use web::node_reasons;
 
 /// Shows all nodes that answer, once or again and again.
 pub fn run(reached: &Reached, watch: bool, format: Format) -> Outcome {
@@ -27,19 +28,9 @@ pub fn run(reached: &Reached, watch: bool, format: Format) -> Outcome {
     }
 }
 
-/// Trouble is trouble for so long.
-const TROUBLE_SECONDS: f64 = 60.0;
-
 /// Whether a node sees all others, agrees with them, keeps its time, knows what the others do, and has for a while.
 fn is_well(report: &Value) -> bool {
-    lanes(report).all(|lane| {
-        let none = |path: &str| lane.pointer(path).and_then(Value::as_array).is_none_or(Vec::is_empty);
-        lane["state"] == "running"
-            && lane["jobs"]["alarms"] == 0
-            && lane["knows_all"] == true
-            && lane["troubled_seconds_ago"].as_f64().is_none_or(|ago| ago > TROUBLE_SECONDS)
-            && ["/last/silent", "/last/liars", "/last/differ"].into_iter().all(none)
-    })
+    node_reasons(report).is_empty() && lanes(report).all(|lane| lane["jobs"]["alarms"] == 0)
 }
 
 fn lanes(report: &Value) -> impl Iterator<Item = &Value> {

@@ -199,7 +199,6 @@ fn after_release(period: Span, offset: Span) -> Time {
     release
 }
 
-/// As a number where the key votes on numbers, as text otherwise.
 /// What a node says of a proposal.
 #[derive(PartialEq)]
 enum Proposed {
@@ -208,6 +207,7 @@ enum Proposed {
     NoWriter(String),
 }
 
+/// As a number where the key votes on numbers, as text otherwise.
 fn propose(node: &Talk, lane: u16, key: &str, value: &str, publishing: Time) -> Result<Proposed, Trouble> {
     let write = |content| Request::Write { lane, key: key.to_owned(), content, publishing: publishing.0 };
     let number = value.parse::<serde_json::Number>().ok();
