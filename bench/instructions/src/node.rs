@@ -46,6 +46,7 @@ impl Bench {
             costs: Costs::of_messages(cost, cost, cost),
             supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
             schedulability: true,
+            best_effort_subscriptions: false,
             topics: Vec::new(),
             detection: Default::default(),
             // Subscribers say nothing for as long as it takes.

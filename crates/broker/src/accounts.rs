@@ -5,6 +5,7 @@ use crate::broker::{Broker, Outputs};
 use crate::clocks::cause_of_lateness;
 use crate::events::Event;
 use crate::memory::Shortage;
+use crate::sessions::Session;
 use crate::status::Stats;
 use crate::table::{Stream, Took, Topic};
 use contract::{Loss, Span, Time};
@@ -144,7 +145,10 @@ impl Broker {
         let Some(link) = links.get(from) else { return };
         let Some((stream, topic)) = table.pair_mut(trouble.stream) else { return };
         let session = link.session().filter(|session| topic.subscribers.contains(session));
-        let Some(session) = session.and_then(|session| sessions.get(session)) else { return };
+        // To whom nothing was promised has nothing to complain of.
+        let promised = |session: &&Session| !session.best_effort;
+        let session = session.and_then(|session| sessions.get(session)).filter(promised);
+        let Some(session) = session else { return };
         // What one subscriber needs is nobody else's.
         let own = session.needs_of(topic.name.as_str()).map(|needs| needs.of(&topic.contract).loss).min();
         let &Trouble { lost, run, late, by, .. } = trouble;

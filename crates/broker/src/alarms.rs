@@ -65,6 +65,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::Protected { .. }
         | Event::Refused { .. }
         | Event::SubscriptionRefused { .. }
+        | Event::BestEffortInstead { .. }
         | Event::ResultRefused { .. }
         | Event::ShortOfRoom { .. }
         | Event::SlowSubscriber { .. }

@@ -4,6 +4,7 @@ use crate::crowd::CrowdLook;
 use crate::departures::Departures;
 use crate::events::Event;
 use crate::finished::Finished;
+use crate::last::Last;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
 use crate::memory::Memory;
@@ -240,6 +241,8 @@ pub struct Broker {
     pub(crate) telling: Telling,
     /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
     pub(crate) dropped: Vec<(u32, Deferred)>,
+    /// Whose turn it is among those who are served last.
+    pub(crate) last: Last,
     /// What the partner knows this broker by; empty where it need not.
     pub(crate) secret: Box<str>,
     /// Every message takes the way of those that are not plain.
@@ -263,7 +266,8 @@ impl Broker {
         let admission =
             Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply)
                 .polled(CLIENT_POLL)
-                .with_lazy(replication.lazy());
+                .with_lazy(replication.lazy())
+                .with_best_effort(settings.best_effort_subscriptions);
         let pair =
             Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now)
                 .keep_within(settings.delays.failover);
@@ -301,6 +305,7 @@ impl Broker {
             other_needs: OtherNeeds::default(),
             telling: Telling::default(),
             dropped: Vec::new(),
+            last: Last::default(),
             secret: Box::from(""),
             #[cfg(test)]
             nothing_is_plain: false,
@@ -605,7 +610,7 @@ impl Broker {
 
     /// When [`Broker::handle_timeout`] has something to do, or [`Broker::run`] a copy to make.
     pub fn next_deadline(&self) -> Time {
-        if self.has_tasks() || self.telling.goes_on {
+        if self.has_tasks() || self.telling.goes_on || self.last.waits() {
             return Time::ZERO;
         }
         self.housekeeping_at.min(self.pair.next_deadline()).min(self.next_copy())

@@ -255,6 +255,15 @@ pub enum Event<'a> {
         /// Why, with a remedy.
         reason: &'a str,
     },
+    /// A subscription that would be refused is served as best effort, as configured.
+    BestEffortInstead {
+        /// The client.
+        client: &'a str,
+        /// The filter.
+        filter: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
     /// A link was closed by this broker.
     Expelled {
         /// The name the peer gave, or nothing.
@@ -548,6 +557,9 @@ impl fmt::Display for Event<'_> {
             }
             Event::SubscriptionRefused { client, filter, reason } => {
                 write!(f, "refused the subscription `{filter}` of {client}: {reason}")
+            }
+            Event::BestEffortInstead { client, filter, reason } => {
+                write!(f, "the subscription `{filter}` of {client} is {reason}")
             }
             Event::Expelled { client: "", reason } => {
                 write!(f, "closed a connection: {reason}")

@@ -100,6 +100,7 @@ impl Event<'_> {
             Event::Crowded { .. } => "crowded",
             Event::Refused { .. } => "refused",
             Event::SubscriptionRefused { .. } => "subscription_refused",
+            Event::BestEffortInstead { .. } => "best_effort_instead",
             Event::Expelled { .. } => "expelled",
             Event::SlowSubscriber { .. } => "slow_subscriber",
             Event::TooFast { .. } => "too_fast",
@@ -172,7 +173,7 @@ impl Event<'_> {
             | Event::SubscriberLate { topic, .. }
             | Event::SubscriberMissed { topic, .. }
             | Event::LossRun { topic, .. } => topic,
-            Event::SubscriptionRefused { filter, .. } => filter,
+            Event::SubscriptionRefused { filter, .. } | Event::BestEffortInstead { filter, .. } => filter,
             // Many connections may be closed for one reason, and their names are the peers' choice.
             Event::Expelled { reason, .. } => reason,
             Event::SubscriberFar { subscriber, .. } => subscriber,
@@ -281,7 +282,8 @@ impl Event<'_> {
                 hear("topic", Text(topic));
                 hear("reason", Text(reason));
             }
-            Event::SubscriptionRefused { client, filter, reason } => {
+            Event::SubscriptionRefused { client, filter, reason }
+            | Event::BestEffortInstead { client, filter, reason } => {
                 hear("client", Text(client));
                 hear("filter", Text(filter));
                 hear("reason", Text(reason));

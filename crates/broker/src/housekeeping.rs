@@ -60,6 +60,7 @@ impl Broker {
         for (_, session) in self.sessions.iter_mut() {
             let Some(link) = session.link else { continue };
             let (backlog, waits) = (out.backlog(link), !session.deferred.is_empty());
+            let usual = session.usual(usual);
             if let Some(kept) = session.pace.look(now, backlog, waits, usual, || out.taken(link)) {
                 out.hold_back(link, kept);
             }

@@ -15,6 +15,7 @@ mod far;
 mod finished;
 mod guard;
 mod housekeeping;
+mod last;
 mod latencies;
 mod lazy;
 mod links;

@@ -4,7 +4,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::process::Processing;
 use crate::table::Topic;
-use contract::{Contract, Needs, Plan, TopicFilter};
+use contract::{Contract, Needs, Plan, Receivers, TopicFilter};
 use std::collections::BTreeMap;
 use wire::{Frame, LinkId};
 
@@ -56,13 +56,18 @@ impl OtherNeeds {
         }
     }
 
+    /// How many of those that mean this topic are served as best effort.
+    pub(crate) fn best_effort(&self, topic: &str) -> u32 {
+        self.of(topic).filter(|(_, needs)| needs.best_effort).count() as u32
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Takes out those that mean this topic: client, filter, and what was needed.
     pub(crate) fn take(&mut self, topic: &str) -> Vec<(Box<str>, TopicFilter, Needs)> {
-        let meant = self.0.extract_if(.., |_, (filter, _)| filter.matches(topic));
+        let meant = self.0.extract_if(.., |_, (filter, needs)| !needs.best_effort && filter.matches(topic));
         meant.map(|((client, _), (filter, needs))| (client, filter, needs)).collect()
     }
 }
@@ -158,7 +163,7 @@ impl Broker {
             };
             let client = session.client.clone();
             for (filter, wanted) in &mut session.filters {
-                if wanted.needs.is_none() || !filter.matches(name) {
+                if wanted.needs.is_none() || wanted.needs.best_effort || !filter.matches(name) {
                     continue;
                 }
                 let text = cannot(&wanted.needs);
@@ -177,7 +182,7 @@ impl Broker {
                         .map(|(link, number)| (link, number, text.clone())),
                 );
             }
-            session.needy = session.filters.values().any(|wanted| !wanted.needs.is_none());
+            session.sum_up();
         }
         let reigns = self.pair.is_primary();
         for (link, number, text) in &told {
@@ -190,10 +195,15 @@ impl Broker {
         self.table.pair(stream).map(|(_, topic)| (*topic.strict(), self.needs_in_words(topic)))
     }
 
+    /// Whom the messages of a stream are dispatched to.
+    pub fn receivers_of(&self, stream: u32) -> Option<Receivers> {
+        self.table.pair(stream).map(|(_, topic)| topic.receivers())
+    }
+
     /// Who needs what of a topic, for people: some of them.
     pub(crate) fn needs_in_words(&self, topic: &Topic) -> String {
         const SHOWN: usize = 3;
-        if topic.stricter.is_none() {
+        if topic.stricter.is_none() && topic.best_effort.is_none() {
             return String::new();
         }
         let name = topic.name.as_str();

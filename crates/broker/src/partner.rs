@@ -267,18 +267,29 @@ impl Broker {
     }
 
     fn tell_slow_detection(&mut self, now: Time, out: &mut impl Outputs) {
-        let (detection, failover) = (self.settings.detection, self.settings.delays.failover);
+        let failover = self.settings.delays.failover;
         let Some(evidence) = self.partner.evidence else {
             self.partner.notices_late = false;
             return;
         };
-        let takes = self.borne(now) + detection.poll + detection.connect;
+        let takes = self.noticed_within(now);
         self.partner.notices_late = takes > failover;
         if self.partner.notices_late && now >= self.partner.slow_told + TELL_EVERY {
             self.partner.slow_told = now;
             let (loss_ppm, round_trip) = (evidence.loss_ppm, self.partner.round_trip());
             out.report(&Event::DetectionSlow { takes, failover, loss_ppm, round_trip });
         }
+    }
+
+    /// Whether it may take longer than `network.failover` until the death of the partner is noticed. At the next look that is told, and
+    /// contracts are at risk.
+    pub fn notices_late(&self, now: Time) -> bool {
+        self.partner.evidence.is_some() && self.noticed_within(now) > self.settings.delays.failover
+    }
+
+    fn noticed_within(&self, now: Time) -> Span {
+        let detection = self.settings.detection;
+        self.borne(now) + detection.poll + detection.connect
     }
 
     fn tell_losses(&mut self, now: Time, out: &mut impl Outputs) {

@@ -134,7 +134,8 @@ impl Broker {
             Some(stream.plain),
             "what follows from a topic's terms is up to date"
         );
-        let free = |session: &&Session| session.deferred.is_empty() && !session.resuming;
+        let free =
+            |session: &&Session| session.deferred.is_empty() && !session.resuming && !session.best_effort;
         let Some(session) = sessions.get(receiver).filter(free) else {
             return false;
         };

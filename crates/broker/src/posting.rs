@@ -256,6 +256,11 @@ impl Broker {
         self.counted.remove(&link).map(|(_, verdict)| verdict)
     }
 
+    /// Whether a subscription for which there is no time is served as best effort.
+    pub fn serves_instead(&self) -> bool {
+        self.settings.best_effort_subscriptions
+    }
+
     /// A subscriber of another protocol has gone.
     pub fn discount_other(&mut self, other: &Other) {
         self.other_needs.remove(other);
@@ -300,11 +305,16 @@ impl Broker {
                 let routed = self.table.topic(index).is_some_and(|topic| topic.route.is_some());
                 if routed && counting.takes_part() {
                     used += 1;
-                    let comes = counting.comes;
+                    let (comes, best_effort) = (counting.comes, counting.other.needs.best_effort);
                     self.change_subscribers(index, |topic| {
                         let others = topic.others;
-                        topic.others =
-                            if comes { others.saturating_add(1) } else { others.saturating_sub(1) };
+                        let count = |others: u32| {
+                            if comes { others.saturating_add(1) } else { others.saturating_sub(1) }
+                        };
+                        topic.others = count(others);
+                        if best_effort {
+                            topic.change_best_effort(|those| those.others = count(those.others));
+                        }
                     });
                     if counting.other.needs.is_none() {
                         continue;
@@ -371,8 +381,12 @@ impl Broker {
         for index in topics {
             let Some(topic) = self.table.topic(index).filter(|topic| topic.route.is_some()) else { continue };
             let others = receivers(topic.name.as_str());
-            if others != topic.others {
-                self.change_subscribers(index, |topic| topic.others = others);
+            let last = self.other_needs.best_effort(topic.name.as_str()).min(others);
+            if others != topic.others || last != topic.receivers().made_at_once {
+                self.change_subscribers(index, |topic| {
+                    topic.others = others;
+                    topic.change_best_effort(|those| those.others = last);
+                });
             }
             // Others wait while a promotion goes on.
             if self.other_needs.is_empty()
@@ -408,8 +422,13 @@ impl Broker {
     /// A topic that has just come is given to other protocols.
     pub(crate) fn set_route(&mut self, stream: u32, route: Option<Route>) {
         let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else { return };
+        let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
+        let last = self.other_needs.best_effort(name);
         if let (Some(mut topic), Some(route)) = (self.table.topic_mut(index), route) {
             (topic.route, topic.others) = (Some(route.number), route.receivers);
+            if last > 0 {
+                topic.change_best_effort(|those| those.others = last.min(route.receivers));
+            }
         }
     }
 }

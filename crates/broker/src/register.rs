@@ -9,7 +9,7 @@ use crate::queue::JobKind;
 use crate::ring::{Slot, SlotFlags};
 use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
-use crate::table::{Record, Stream, Times, Topic};
+use crate::table::{BestEffort, Record, Stream, Times, Topic};
 use crate::tasks::{LINKS_PER_UNIT, TEST_UNITS};
 use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
@@ -370,8 +370,12 @@ impl Broker {
         let class = self.stats.classes.class_of(self.rule_of(topic));
         let streams = Vec::new();
         let (route, others) = (None, 0);
+        let last = |index: &&u32| self.sessions.get(**index).is_some_and(|session| session.best_effort);
+        let sessions: Vec<u32> = subscribers.iter().filter(last).copied().collect();
+        let best_effort = (!sessions.is_empty()).then(|| Box::new(BestEffort { sessions, others: 0 }));
         Ok(self.table.insert_topic(Topic {
             name,
+            best_effort,
             contract,
             class,
             plan,

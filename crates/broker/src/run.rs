@@ -1,6 +1,7 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
 use crate::broker::{Broker, Outputs};
+use crate::last::Last;
 use crate::pair::Partner;
 use crate::posting::{Origin, Routed};
 use crate::queue::{Job, JobKind};
@@ -53,7 +54,7 @@ impl Broker {
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
         let round = self.round;
-        let Broker { table, sessions, links, settings, stats, dropped, part, departures, .. } = self;
+        let Broker { table, sessions, links, settings, stats, dropped, part, departures, last, .. } = self;
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
         let (seq, created, marks, status) = (slot.seq, slot.created, slot.marks, slot.flags);
@@ -80,7 +81,7 @@ impl Broker {
             }
             waits = true;
             let deferred = Deferred { stream: job.stream, ticket: job.ticket, since: now };
-            let (awaited, oldest) = session.keep_back(now, deferred, part.deferred);
+            let (awaited, oldest) = session.keep_back(now, *index, deferred, part.deferred, last);
             if awaited {
                 owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
             }
@@ -272,6 +273,9 @@ impl Broker {
     /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
     /// slow gets nothing that has waited too long.
     pub(crate) fn send_deferred(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+        if let Some(session) = self.sessions.get_mut(index).filter(|session| session.best_effort) {
+            return self.last.call(index, session);
+        }
         let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
         if !self.tasks.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out) {
             self.begin(now, Task::Send { session: index }, out);
@@ -291,7 +295,7 @@ impl Broker {
         let Some(link) = session.link else { return false };
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
         let patience = session.pace.is_slow(now).then_some(settings.limits.subscriber_delay);
-        let room = session.pace.window.min(part.backlog);
+        let room = session.usual(session.pace.window).min(part.backlog);
         let (mut handed, mut looked) = (Vec::new(), 0);
         while looked < most && out.backlog(link) < room {
             looked += 1;
@@ -425,11 +429,20 @@ impl Topic {
         match (self.contract.confirm, self.plan.replicate || self.made) {
             (true, _) => {
                 let count = self.subscribers.len().min(u64::BITS as usize) as u32;
-                u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0)
+                u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0) & !self.excused()
             }
             (false, true) => owed,
             (false, false) => 0,
         }
+    }
+
+    /// The bits of those who are served as best effort.
+    fn excused(&self) -> u64 {
+        let bit = |position: usize| 1_u64.checked_shl(position as u32).unwrap_or(0);
+        let last = |(_, session): &(usize, &u32)| self.is_best_effort(**session);
+        self.best_effort.as_ref().map_or(0, |_| {
+            self.subscribers.iter().enumerate().filter(last).fold(0, |bits, (at, _)| bits | bit(at))
+        })
     }
 
     /// Whether others than subscribers get its messages: those of other protocols, or operators.
@@ -482,7 +495,7 @@ impl Session {
     /// The session's link, if messages can go there now: it is up, has room, and nothing older waits.
     fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
         let link = self.link?;
-        let free = self.deferred.is_empty() && !self.resuming;
+        let free = self.deferred.is_empty() && !self.resuming && !self.best_effort;
         (free && out.backlog(link) < self.pace.window.min(backlog_max)).then_some(link)
     }
 
@@ -500,8 +513,17 @@ impl Session {
 
     /// A message that cannot go there now waits. Returns whether a copy should be kept of it, and the oldest one if that had to go.
     #[cold]
-    fn keep_back(&mut self, now: Time, message: Deferred, limit: usize) -> (bool, Option<Deferred>) {
-        let awaited = self.is_awaited(now);
-        (awaited, self.defer(message, limit))
+    fn keep_back(
+        &mut self,
+        now: Time,
+        index: u32,
+        message: Deferred,
+        limit: usize,
+        last: &mut Last,
+    ) -> (bool, Option<Deferred>) {
+        if self.best_effort {
+            last.call(index, self);
+        }
+        (self.is_awaited(now) && !self.best_effort, self.defer(message, limit))
     }
 }

@@ -17,6 +17,10 @@ pub(crate) struct Deferred {
     pub(crate) since: Time,
 }
 
+/// Bytes that may wait on a connection that is served last: what waits leaves at once, and no turn may write much there. A little more than
+/// what counts as hardly anything, so that whoever stopped is told when there is room again.
+pub const BEST_EFFORT_BACKLOG: usize = contract::rounds::LAST_BYTES_BEGUN + 1;
+
 /// A filter that a subscriber has asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
@@ -33,6 +37,10 @@ pub(crate) struct Session {
     pub(crate) filters: BTreeMap<TopicFilter, Wanted>,
     /// Whether any of them needs something beyond contracts.
     pub(crate) needy: bool,
+    /// Whether it is served as best effort: all of it, or nothing.
+    pub(crate) best_effort: bool,
+    /// Its turn among those comes.
+    pub(crate) has_turn: bool,
     /// The subscriber's numbers for its filters, on its present link.
     pub(crate) numbers: BTreeMap<u32, TopicFilter>,
     /// Messages that wait until its connection has room, or is there at all. The oldest are dropped first.
@@ -65,6 +73,17 @@ impl Session {
         self.unbind(number);
         self.numbers.insert(number, filter.clone());
         self.filters.entry(filter.clone()).or_default().uses += 1;
+    }
+
+    /// Its filters have changed.
+    pub(crate) fn sum_up(&mut self) {
+        self.needy = self.filters.values().any(|wanted| !wanted.needs.is_none());
+        self.best_effort = self.needy && self.filters.values().any(|wanted| wanted.needs.best_effort);
+    }
+
+    /// Bytes that may wait on its connection, where so many usually may.
+    pub(crate) fn usual(&self, usual: usize) -> usize {
+        if self.best_effort { usual.min(BEST_EFFORT_BACKLOG) } else { usual }
     }
 
     /// What it needs of a topic, of all its filters together that mean it.

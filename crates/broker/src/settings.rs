@@ -276,6 +276,8 @@ pub struct Settings {
     pub supply: Supply,
     /// Whether a set of topics that cannot be served in time is refused.
     pub schedulability: bool,
+    /// Whether a subscription that cannot be served in time is served as best effort instead of being refused.
+    pub best_effort_subscriptions: bool,
     /// Contracts by topic filter; the first that matches governs.
     pub topics: Vec<TopicRule>,
     /// Failure detection.

@@ -35,14 +35,14 @@ pub(crate) struct Part {
     pub(crate) deferred: usize,
     /// Subscribers of other protocols, which have their parts as well.
     others: usize,
-    by_carrier: Carriers<u64>,
+    by_carrier: [Carriers<u64>; 2],
 }
 
 impl Part {
     /// That of who is alone.
     pub(crate) fn new(limits: &crate::Limits) -> Part {
         let (backlog, deferred) = (limits.subscriber_backlog_bytes, limits.deferred_per_subscriber);
-        Part { backlog, deferred, others: 0, by_carrier: Carriers::default() }
+        Part { backlog, deferred, others: 0, by_carrier: Default::default() }
     }
 }
 
@@ -53,20 +53,25 @@ impl Broker {
     }
 
     /// How many clients of other protocols share with subscribers, by how their bytes are carried. Admission counts their connections.
-    pub fn share_with(&mut self, others: &Carriers<u64>) {
-        let before = std::mem::replace(&mut self.part.by_carrier, *others);
-        if before == *others {
+    /// The first of them are served in turn, the second last.
+    pub fn share_with(&mut self, others: [&Carriers<u64>; 2]) {
+        let others = others.map(|others| *others);
+        let before = std::mem::replace(&mut self.part.by_carrier, others);
+        if before == others {
             return;
         }
         let (io, crowd) = (self.settings.costs.io, self.admission.crowd_mut());
         for transport in [Transport::Plain, Transport::Tls, Transport::WebSocket, Transport::SecureWebSocket]
         {
-            let io = *transport.of(&io);
-            crowd.remove(io, *transport.of(&before));
-            crowd.add(io, *transport.of(others));
+            for (last, (before, now)) in [false, true].into_iter().zip(before.iter().zip(&others)) {
+                let io = transport.of(&io).served(last);
+                crowd.remove(io, *transport.of(before));
+                crowd.add(io, *transport.of(now));
+            }
         }
-        let Carriers { tcp, tls, websocket, secure_websocket } = others;
-        self.part.others = (tcp + tls + websocket + secure_websocket) as usize;
+        let count =
+            |Carriers { tcp, tls, websocket, secure_websocket }| tcp + tls + websocket + secure_websocket;
+        self.part.others = others.into_iter().map(count).sum::<u64>() as usize;
     }
 
     /// Divides what is for subscribers among those who are there, and takes back from those who have more.

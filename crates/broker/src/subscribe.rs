@@ -11,6 +11,10 @@ use contract::{Mutant, Needs, Time, TopicFilter};
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Frame, LinkId};
 
+/// Why best effort and promises do not go together, as what is asked for is the one or the other.
+const MIXED: (&str, &str) =
+    ("something is promised to the client already", "the client is served as best effort already");
+
 /// Subscribers of one confirmed topic: one bit each.
 pub(crate) const CONFIRMING_MAX: usize = u64::BITS as usize;
 
@@ -28,6 +32,8 @@ pub(crate) struct Subscribing {
     joined: usize,
     /// Why it cannot be; then topics are cleared of it again.
     refusal: Option<String>,
+    /// Why it is served as best effort, where that was not asked for.
+    instead: Option<String>,
 }
 
 impl Broker {
@@ -52,14 +58,17 @@ impl Broker {
         from: LinkId,
         number: u32,
         filter: &str,
-        result: Result<(), &str>,
+        result: Result<&str, &str>,
         out: &mut impl Outputs,
     ) {
-        let (admitted, text) = (result.is_ok(), result.err().unwrap_or(""));
+        let (admitted, text) = (result.is_ok(), result.unwrap_or_else(|text| text));
         if !admitted {
             self.stats.refused += 1;
             let client = self.links.get(from).map_or("", |link| &link.name);
             out.report(&Event::SubscriptionRefused { client, filter, reason: text });
+        } else if !text.is_empty() {
+            let client = self.links.get(from).map_or("", |link| &link.name);
+            out.report(&Event::BestEffortInstead { client, filter, reason: text });
         }
         let reigns = self.pair.is_primary();
         out.send(from, &Frame::Subscribed { number, admitted, reigns, text });
@@ -96,21 +105,34 @@ impl Broker {
                 "the client has {limit} filters, its limit: raise limits.filters_per_session"
             ));
         }
-        if session.filters.get(&parsed).is_some_and(|wanted| wanted.needs != needs && wanted.uses > 0) {
+        let known = session.filters.get(&parsed);
+        let again = self.settings.best_effort_subscriptions && needs.is_none() && session.best_effort;
+        let needs = if again { Needs::BEST_EFFORT } else { needs };
+        if known.is_some_and(|wanted| wanted.needs != needs && wanted.uses > 0) {
             return Err(
                 "the client has this filter already, and needs something else there: unsubscribe it first"
                     .to_owned(),
             );
         }
+        needs.check().map_err(|error| error.to_string())?;
+        if session.filters.values().any(|wanted| wanted.needs.best_effort != needs.best_effort) {
+            return Err(format!(
+                "{}: use a client of its own for best effort",
+                if needs.best_effort { MIXED.0 } else { MIXED.1 }
+            ));
+        }
         if let Some(class) = needs.link.filter(|class| self.settings.links.delay(*class).is_none()) {
             return Err(contract::Refusal::UnknownLink(class).to_string());
         }
-        self.begin_subscribing(now, index, Some(from), number, (parsed, needs), out);
+        let instead = again.then(|| "the client was before".to_owned());
+        let (subscribing, known) = self.enter(now, index, Some(from), number, (parsed, needs), out);
+        self.begin_subscribing(now, Subscribing { instead, ..subscribing }, known, out);
         Ok(())
     }
 
-    /// Tells topics of a session's filter, which is within its limits.
-    fn begin_subscribing(
+    /// A session has one more filter, which is within its limits. Topics are to be told of it, unless it was known: the second of what is
+    /// returned.
+    fn enter(
         &mut self,
         now: Time,
         index: u32,
@@ -118,21 +140,36 @@ impl Broker {
         number: u32,
         (filter, needs): (TopicFilter, Needs),
         out: &mut impl Outputs,
+    ) -> (Subscribing, bool) {
+        let mut known = false;
+        if let Some(session) = self.sessions.get_mut(index) {
+            known = session.filters.get(&filter).is_some_and(|wanted| wanted.needs == needs);
+            match link {
+                Some(_) => session.bind(number, &filter),
+                None => _ = session.filters.entry(filter.clone()).or_default(),
+            }
+            session.filters.entry(filter.clone()).or_default().needs = needs;
+            session.sum_up();
+            if !known {
+                session.began = now;
+                self.sessions.index(index, &filter);
+            }
+        }
+        self.serve_in_turn(index, out);
+        let (place, joined, refusal, instead) = (String::new(), 0, None, None);
+        let subscribing =
+            Subscribing { link, number, session: index, filter, needs, place, joined, refusal, instead };
+        (subscribing, known)
+    }
+
+    /// Tells topics of a filter that was not known.
+    fn begin_subscribing(
+        &mut self,
+        now: Time,
+        subscribing: Subscribing,
+        known: bool,
+        out: &mut impl Outputs,
     ) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
-        let known = session.filters.get(&filter).is_some_and(|wanted| wanted.needs == needs);
-        match link {
-            Some(_) => session.bind(number, &filter),
-            None => _ = session.filters.entry(filter.clone()).or_default(),
-        }
-        session.filters.entry(filter.clone()).or_default().needs = needs;
-        session.needy = session.filters.values().any(|wanted| !wanted.needs.is_none());
-        if !known {
-            session.began = now;
-            self.sessions.index(index, &filter);
-        }
-        let (place, joined, refusal) = (String::new(), 0, None);
-        let subscribing = Subscribing { link, number, session: index, filter, needs, place, joined, refusal };
         if known {
             return self.end_subscribing(&subscribing, out);
         }
@@ -142,6 +179,7 @@ impl Broker {
     /// Tells further topics of a subscription, or that it has been refused. Returns how many units that took, and whether that was all.
     pub(crate) fn go_on_subscribing(
         &mut self,
+        now: Time,
         subscribing: &mut Subscribing,
         units: usize,
         out: &mut impl Outputs,
@@ -173,7 +211,7 @@ impl Broker {
             && session.filters.contains_key(&subscribing.filter)
         {
             session.unbind(subscribing.number);
-            self.forget_filter(index, &subscribing.filter);
+            self.forget_filter(index, &subscribing.filter, out);
             (subscribing.place, more) = (String::new(), true);
         }
         if used < units && more {
@@ -182,24 +220,70 @@ impl Broker {
             (some, more) = self.clear_topics(index, filter, place, units - used, out);
             used += some;
         }
-        if !more {
+        if !more && !self.serve_instead(now, subscribing, out) {
             self.end_subscribing(subscribing, out);
         }
         (used, !more)
     }
 
+    /// Begins anew what cannot be served in time as best effort, where that is configured, the client has asked for nothing in particular,
+    /// and nothing is promised to it. Returns whether it did.
+    fn serve_instead(&mut self, now: Time, subscribing: &Subscribing, out: &mut impl Outputs) -> bool {
+        let Subscribing { link: Some(link), number, session: index, ref filter, needs, .. } = *subscribing
+        else {
+            return false;
+        };
+        let Some(session) = self.sessions.get(index).filter(|session| session.link == Some(link)) else {
+            return false;
+        };
+        let promised = session.filters.values().any(|wanted| !wanted.needs.best_effort);
+        if !self.settings.best_effort_subscriptions || !needs.is_none() || promised {
+            return false;
+        }
+        let wish = (filter.clone(), Needs::BEST_EFFORT);
+        let (anew, _) = self.enter(now, index, Some(link), number, wish, out);
+        let instead = subscribing.refusal.clone();
+        self.tasks.push_front(Task::Subscribe(Subscribing { instead, ..anew }));
+        true
+    }
+
+    /// What is for a session leaves in the turn in which it was made, or after everything else.
+    pub(crate) fn serve_in_turn(&mut self, index: u32, out: &mut impl Outputs) {
+        let Broker { sessions, links, settings, admission, .. } = self;
+        let Some(session) = sessions.get(index) else { return };
+        let Some(link) = session.link else { return };
+        out.put_last(link, session.best_effort);
+        let Some(state) = links.get_mut(link) else { return };
+        if let Some(before) = state.counted {
+            let io = state.transport.of(&settings.costs.io).served(session.best_effort);
+            admission.crowd_mut().remove(before, 1);
+            admission.crowd_mut().add(io, 1);
+            state.counted = Some(io);
+        }
+    }
+
     /// Topics get a subscriber. `Err`: one cannot have any more.
     fn join_topics(&mut self, index: u32, topics: &[u32], joined: &mut usize) -> Result<(), String> {
+        let best_effort = self.sessions.get(index).is_some_and(|session| session.best_effort);
         for topic in topics {
             let Some(entry) = self.table.topic(*topic) else { continue };
             if entry.subscribers.contains(&index) {
+                if entry.is_best_effort(index) != best_effort {
+                    self.change_subscribers(*topic, |topic| topic.serve_as_best_effort(index, best_effort));
+                    *joined += 1;
+                }
                 self.plan_for_subscribers(*topic, index)?;
                 continue;
             }
             if entry.contract.confirm && entry.subscribers.len() >= CONFIRMING_MAX {
                 return Err(format!("a confirmed topic has {CONFIRMING_MAX} subscribers, its limit"));
             }
-            self.change_subscribers(*topic, |topic| topic.subscribers.push(index));
+            self.change_subscribers(*topic, |topic| {
+                topic.subscribers.push(index);
+                if best_effort {
+                    topic.serve_as_best_effort(index, true);
+                }
+            });
             *joined += 1;
             self.plan_for_subscribers(*topic, index)?;
         }
@@ -217,7 +301,7 @@ impl Broker {
 
     /// A subscription holds for every topic, or for none: its subscriber is answered.
     fn end_subscribing(&mut self, subscribing: &Subscribing, out: &mut impl Outputs) {
-        let Subscribing { link, number, session: index, filter, needs, refusal, .. } = subscribing;
+        let Subscribing { link, number, session: index, filter, needs, refusal, instead, .. } = subscribing;
         let Some(session) = self.sessions.get(*index) else { return };
         let Some(link) = link.filter(|link| session.link == Some(*link)) else { return };
         if refusal.is_none()
@@ -227,7 +311,8 @@ impl Broker {
             let (needs, filter) = (*needs, filter.as_str());
             out.send(partner.link, &Frame::Session { incarnation, present: true, needs, client, filter });
         }
-        let result = refusal.as_deref().map_or(Ok(()), Err);
+        let served = instead.as_ref().map(|reason| format!("served as best effort: {reason}"));
+        let result = refusal.as_deref().map_or(Ok(served.as_deref().unwrap_or("")), Err);
         self.answer_subscription(link, *number, filter.as_str(), result, out);
     }
 
@@ -288,6 +373,8 @@ impl Broker {
                 dropped: 0,
                 pace: Pace::new(now, self.settings.limits.subscriber_backlog_bytes),
                 shared: false,
+                best_effort: false,
+                has_turn: false,
                 resuming: false,
                 began: now,
                 detached_at: now,
@@ -301,6 +388,9 @@ impl Broker {
             if let Some(state) = self.links.get_mut(link) {
                 state.party = Party::Client { session: Some(index) };
             }
+        }
+        if link.is_some() {
+            self.serve_in_turn(index, out);
         }
         Ok(index)
     }
@@ -325,16 +415,17 @@ impl Broker {
     }
 
     fn remove_filter(&mut self, now: Time, index: u32, filter: TopicFilter, out: &mut impl Outputs) {
-        self.forget_filter(index, &filter);
+        self.forget_filter(index, &filter, out);
         self.begin(now, Task::Leave { session: index, filter, place: String::new() }, out);
     }
 
     /// A session does not have a filter any more; its topics do not know that yet.
-    fn forget_filter(&mut self, index: u32, filter: &TopicFilter) {
+    fn forget_filter(&mut self, index: u32, filter: &TopicFilter, out: &mut impl Outputs) {
         let Some(session) = self.sessions.get_mut(index) else { return };
         session.filters.remove(filter);
-        session.needy = session.filters.values().any(|wanted| !wanted.needs.is_none());
+        session.sum_up();
         self.sessions.unindex(index, filter);
+        self.serve_in_turn(index, out);
     }
 
     /// Takes a session out of a topic. Messages that only it has not confirmed are settled. Returns how many units of work that was.
@@ -344,6 +435,9 @@ impl Broker {
         let streams = entry.streams.clone();
         self.change_subscribers(topic, |topic| {
             topic.subscribers.remove(position);
+            if topic.is_best_effort(session) {
+                topic.serve_as_best_effort(session, false);
+            }
         });
         self.plan_for_those_left(topic);
         let mut slots = 0;
@@ -414,7 +508,8 @@ impl Broker {
                     Some(wanted) => wanted.needs != needs,
                 };
                 if self.sessions.get(index).is_some_and(room) {
-                    self.begin_subscribing(now, index, None, 0, (filter, needs), out);
+                    let (subscribing, known) = self.enter(now, index, None, 0, (filter, needs), out);
+                    self.begin_subscribing(now, subscribing, known, out);
                 }
             }
             return;

@@ -7,7 +7,7 @@ use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
 use crate::ring::{Ring, SlotFlags};
 use crate::silence::Quiet;
-use contract::{Contract, Plan, Time, TopicName, names};
+use contract::{Contract, Plan, Receivers, Time, TopicName, names};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -36,6 +36,17 @@ pub(crate) struct Topic {
     pub(crate) made: bool,
     /// The contract that it is planned by, where subscribers need more than its own: the strictest.
     pub(crate) stricter: Option<Box<Contract>>,
+    /// Who of its subscribers is served as best effort, if anybody is.
+    pub(crate) best_effort: Option<Box<BestEffort>>,
+}
+
+/// Subscribers of a topic to whom nothing is promised.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BestEffort {
+    /// Sessions, which are among the topic's subscribers.
+    pub(crate) sessions: Vec<u32>,
+    /// How many of other protocols.
+    pub(crate) others: u32,
 }
 
 /// The first of them lie in the topic itself.
@@ -52,9 +63,34 @@ impl Topic {
         self.stricter = (strict != self.contract).then(|| Box::new(strict));
     }
 
-    /// How many subscribers a message is dispatched to, as admission counts them.
-    pub(crate) fn receivers(&self) -> u32 {
-        self.subscribers.len() as u32 + self.others
+    /// Whom a message is dispatched to, as admission counts them.
+    pub(crate) fn receivers(&self) -> Receivers {
+        let all = self.subscribers.len() as u32 + self.others;
+        let Some(those) = &self.best_effort else { return all.into() };
+        let best_effort = those.sessions.len() as u32 + those.others;
+        Receivers { promised: all.saturating_sub(best_effort), best_effort, made_at_once: those.others }
+    }
+
+    /// Whether a session is served as best effort.
+    pub(crate) fn is_best_effort(&self, session: u32) -> bool {
+        self.best_effort.as_ref().is_some_and(|those| those.sessions.contains(&session))
+    }
+
+    /// Says whether it is.
+    pub(crate) fn serve_as_best_effort(&mut self, session: u32, best_effort: bool) {
+        self.change_best_effort(|those| {
+            those.sessions.retain(|other| *other != session);
+            if best_effort {
+                those.sessions.push(session);
+            }
+        });
+    }
+
+    /// So many more or fewer of other protocols are.
+    pub(crate) fn change_best_effort(&mut self, change: impl FnOnce(&mut BestEffort)) {
+        let mut those = self.best_effort.take().unwrap_or_default();
+        change(&mut those);
+        self.best_effort = Some(those).filter(|those| !those.sessions.is_empty() || those.others > 0);
     }
 }
 

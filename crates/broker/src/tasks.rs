@@ -81,6 +81,7 @@ impl Broker {
         if left > 0 && self.telling.goes_on {
             self.continue_sync(left, out);
         }
+        self.serve_last(now, out);
     }
 
     /// Whether commands wait that have been begun.
@@ -111,7 +112,7 @@ impl Broker {
     /// Goes on with a task. Returns how many units that took, and whether it is done.
     fn advance(&mut self, now: Time, task: &mut Task, units: usize, out: &mut impl Outputs) -> (usize, bool) {
         match task {
-            Task::Subscribe(subscribing) => self.go_on_subscribing(subscribing, units, out),
+            Task::Subscribe(subscribing) => self.go_on_subscribing(now, subscribing, units, out),
             Task::Leave { session, filter, place } => {
                 if self.sessions.get(*session).is_none() {
                     return (1, true);

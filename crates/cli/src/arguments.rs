@@ -374,6 +374,9 @@ pub struct SubscribeArguments {
     /// The link class of the way to here [default: as the contracts say].
     #[arg(long, value_name = "CLASS")]
     pub link: Option<LinkClass>,
+    /// Nothing is promised: messages come when there is time, the newest if there is too little, and take none from others.
+    #[arg(long, conflicts_with_all = ["deadline", "loss", "link"])]
+    pub best_effort: bool,
 }
 
 #[derive(Args, Debug)]

@@ -305,7 +305,8 @@ impl Client {
     }
 
     /// The same for a subscriber that needs more than the contracts of the topics say: messages sooner, fewer losses in a row, or over a way of
-    /// another link class. Brokers plan each topic by the strictest of those who receive it, and refuse what cannot be kept, with the numbers.
+    /// another link class. Or for one that needs nothing ([`Needs::BEST_EFFORT`]), as dashboards do: it is served when there is time, and takes
+    /// none from others. Brokers plan each topic by the strictest of those who receive it, and refuse what cannot be kept, with the numbers.
     /// ```no_run
     /// use verge::{Client, Needs, Span};
     /// # fn f(client: &Client) -> Result<(), verge::Error> {
@@ -351,7 +352,7 @@ impl Client {
         })?;
         let number = number.ok_or(Error::Limit("subscriptions"))?;
         let refused = match self.shared.wait(|node| node.application().subscribed.get(&number).cloned())? {
-            Some(Ok(())) => return Ok(number),
+            Some(Ok(_)) => return Ok(number),
             Some(Err(reason)) => Error::SubscriptionRefused { filter: filter.to_owned(), reason },
             None => self.shared.no_primary(),
         };
@@ -359,8 +360,8 @@ impl Client {
         Err(refused)
     }
 
-    /// Why subscriptions that needed more than contracts say go on without that, since this was last asked: a topic that came later cannot be
-    /// carried so.
+    /// Why subscriptions go on with less than was asked for, since this was last asked: a topic that came later cannot be carried as somebody
+    /// needs it, or the broker serves a subscription as best effort for which it has no time (`admission.subscriptions`).
     pub fn dropped_needs(&self) -> Result<Vec<String>, Error> {
         self.shared.with(|node, _| std::mem::take(&mut node.application().dropped_needs))
     }

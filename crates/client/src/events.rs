@@ -38,7 +38,7 @@ pub(crate) struct Events {
     pub(crate) on_shortfall: Option<ShortfallHandler>,
     /// Why subscriptions go on without what they need, where nobody has asked yet.
     pub(crate) dropped_needs: Vec<String>,
-    pub(crate) subscribed: BTreeMap<u32, Result<(), String>>,
+    pub(crate) subscribed: BTreeMap<u32, Result<String, String>>,
     /// Counts what has been heard, so that those who wait see that something has changed.
     pub(crate) heard: u64,
     pub(crate) snapshots: BTreeMap<u8, NodeReport>,
@@ -112,12 +112,19 @@ impl Application for Events {
         self.heard += 1;
     }
 
-    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+    fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
         self.heard += 1;
-        let before = self.subscribed.insert(subscription, result.map_err(str::to_owned));
-        if let (Some(Ok(())), Err(reason)) = (before, result) {
+        let answer = result.map(str::to_owned).map_err(str::to_owned);
+        let before = self.subscribed.insert(subscription, answer.clone());
+        let told = before.as_ref() == Some(&answer);
+        let words = match (&answer, before) {
+            (Ok(words), _) => Some(words).filter(|words| !words.is_empty() && !told),
+            (Err(reason), Some(Ok(_))) => Some(reason),
+            (Err(_), _) => None,
+        };
+        if let Some(words) = words {
             self.dropped_needs.truncate(DROPPED_NEEDS_MAX - 1);
-            self.dropped_needs.push(reason.to_owned());
+            self.dropped_needs.push(words.clone());
         }
     }
 

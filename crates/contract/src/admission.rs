@@ -184,6 +184,23 @@ impl fmt::Display for Overload {
     }
 }
 
+/// Who a message is dispatched to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Receivers {
+    /// To whom its contract is promised.
+    pub promised: u32,
+    /// Who is served when there is time.
+    pub best_effort: u32,
+    /// Those of them for whom a message is made at once, and leaves later.
+    pub made_at_once: u32,
+}
+
+impl From<u32> for Receivers {
+    fn from(promised: u32) -> Receivers {
+        Receivers { promised, ..Receivers::default() }
+    }
+}
+
 /// The state of admission: what has been promised so far.
 #[derive(Clone, Debug)]
 pub struct Admission {
@@ -196,6 +213,8 @@ pub struct Admission {
     lazy: Option<Lazy>,
 }
 
+/// To let a message wait for somebody takes no longer than one part in so many of dispatching it.
+const WAITING_PER_DISPATCH: i64 = 4;
 /// Steps of the search for a remedy; each halves the interval or doubles it.
 const SEARCH_STEPS: u32 = 40;
 
@@ -206,6 +225,7 @@ impl Admission {
             turn: costs.turn,
             arrival: costs.arrival,
             jitter: delays.publisher_to_broker,
+            last: costs.dispatch,
             ..Pace::default()
         };
         let load = Load::default().paced(pace);
@@ -224,6 +244,13 @@ impl Admission {
     pub fn with_lazy(self, lazy: Option<Lazy>) -> Admission {
         let load = Load::with_window(lazy.map_or(Span::ZERO, |lazy| lazy.window)).paced(self.pace);
         Admission { lazy, load, ..self }
+    }
+
+    /// The same where there is always time to serve somebody last.
+    #[must_use]
+    pub fn with_best_effort(mut self, always: bool) -> Admission {
+        self.load.add_best_effort(always.into());
+        self
     }
 
     /// The deployment's delays.
@@ -254,12 +281,15 @@ impl Admission {
             return Ok(plan);
         }
         if let Some(short_by) = timing::shortfall(plan.dispatch) {
-            return Err(Refusal::DispatchBound { short_by, remedies: self.remedies(contract, 1, processed) });
+            return Err(Refusal::DispatchBound {
+                short_by,
+                remedies: self.remedies(contract, 1.into(), processed),
+            });
         }
         if let Some(short_by) = timing::shortfall(plan.replication) {
             return Err(Refusal::ReplicationBound {
                 short_by,
-                remedies: self.remedies(contract, 1, processed),
+                remedies: self.remedies(contract, 1.into(), processed),
             });
         }
         Ok(plan)
@@ -269,16 +299,21 @@ impl Admission {
     /// give them back with [`Admission::uncount`].
     pub fn admit(&mut self, contract: &Contract, subscribers: u32) -> Result<Plan, Refusal> {
         let plan = self.plan(contract)?;
-        self.admit_plan(&plan, contract, subscribers)?;
+        self.admit_plan(&plan, contract, subscribers.into())?;
         Ok(plan)
     }
 
     /// Step two alone, for a plan that step one has made.
-    pub fn admit_plan(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) -> Result<(), Refusal> {
+    pub fn admit_plan(
+        &mut self,
+        plan: &Plan,
+        contract: &Contract,
+        receivers: Receivers,
+    ) -> Result<(), Refusal> {
         if self.load.classes() + 2 > Load::CLASSES_MAX || Mutant::RefuseContracts.is_on() {
             return Err(Refusal::TooManyClasses);
         }
-        self.count(plan, contract, subscribers);
+        self.count(plan, contract, receivers);
         if contract.period.is_forever() && plan.dispatch.is_forever() && !plan.replicate {
             // What is never due takes nothing from what has been promised, even where too much has been.
             return Ok(());
@@ -286,11 +321,11 @@ impl Admission {
         let Some(reason) = self.reason_against().filter(|_| !Mutant::AdmitAnything.is_on()) else {
             return Ok(());
         };
-        self.uncount(plan, contract, subscribers);
+        self.uncount(plan, contract, receivers);
         Err(match reason {
             Refusal::Unschedulable { overload, .. } => Refusal::Unschedulable {
                 overload,
-                remedies: self.remedies(contract, subscribers, plan.processed),
+                remedies: self.remedies(contract, receivers, plan.processed),
             },
             reason => reason,
         })
@@ -310,14 +345,14 @@ impl Admission {
 
     /// Counts a stream's jobs without asking whether they fit: for a backup, which copies what the primary admitted,
     /// and for the baseline policies, which have no admission.
-    pub fn count(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) {
-        let jobs = self.jobs(plan, contract, subscribers);
+    pub fn count(&mut self, plan: &Plan, contract: &Contract, receivers: Receivers) {
+        let jobs = self.jobs(plan, contract, receivers);
         count(&mut self.load, &jobs);
     }
 
     /// Takes a stream's jobs away again.
-    pub fn uncount(&mut self, plan: &Plan, contract: &Contract, subscribers: u32) {
-        let jobs = self.jobs(plan, contract, subscribers);
+    pub fn uncount(&mut self, plan: &Plan, contract: &Contract, receivers: Receivers) {
+        let jobs = self.jobs(plan, contract, receivers);
         uncount(&mut self.load, &jobs);
     }
 
@@ -362,14 +397,18 @@ impl Admission {
     }
 
     /// The recurring jobs of one stream. The cost of the arrival is counted with the dispatch, which follows it.
-    fn jobs(&self, plan: &Plan, contract: &Contract, subscribers: u32) -> Jobs {
-        let fan_out = u64::from(subscribers.max(1));
+    /// That a message waits for those who are served last is counted with it; that it is made and written for them, with each turn.
+    fn jobs(&self, plan: &Plan, contract: &Contract, receivers: Receivers) -> Jobs {
+        let Receivers { promised, best_effort, made_at_once } = receivers;
+        let waiting = Span(self.costs.dispatch.0 / WAITING_PER_DISPATCH) * u64::from(best_effort);
         let bytes = if contract.size == 0 { BYTES_UNSTATED } else { contract.size };
+        let kib = self.costs.io.tcp.kib.0.saturating_mul(i64::from(bytes)) / 1_024;
+        let copying = (Span(kib) + self.costs.dispatch) * u64::from(made_at_once);
         let dispatch = Job {
             deadline: plan.dispatch,
             period: contract.period,
-            cost: self.costs.arrival + self.costs.dispatch * fan_out,
-            writes: subscribers.max(1),
+            cost: self.costs.arrival + self.costs.dispatch * u64::from(promised.max(1)) + waiting + copying,
+            writes: promised.max(1),
             bytes,
         };
         let cost = self.costs.replication;
@@ -384,6 +423,7 @@ impl Admission {
                 writes: 0,
                 bytes,
             }),
+            best_effort: best_effort.into(),
             lazy: plan.lazy.map(|LazyPlan { every, .. }| Job {
                 deadline: budget,
                 period: contract.period * u64::from(every),
@@ -399,14 +439,14 @@ impl Admission {
         &self,
         load: &mut Load,
         contract: &Contract,
-        subscribers: u32,
+        receivers: Receivers,
         processed: Processing,
     ) -> bool {
         let Ok(plan) = self.bounds(contract, processed) else { return false };
         if plan.dispatch < Span::ZERO || plan.replication < Span::ZERO {
             return false;
         }
-        let jobs = self.jobs(&plan, contract, subscribers);
+        let jobs = self.jobs(&plan, contract, receivers);
         count(load, &jobs);
         let fits = load.urgent_overload(&self.supply).is_none() && load.overload(&self.supply).is_none();
         uncount(load, &jobs);
@@ -414,10 +454,9 @@ impl Admission {
     }
 
     /// For each term, the smallest change that would be admitted with the other terms as they are.
-    fn remedies(&self, contract: &Contract, subscribers: u32, processed: Processing) -> Remedies {
+    fn remedies(&self, contract: &Contract, receivers: Receivers, processed: Processing) -> Remedies {
         let mut load = self.load.clone();
-        let mut admits =
-            |candidate: &Contract| self.would_admit(&mut load, candidate, subscribers, processed);
+        let mut admits = |candidate: &Contract| self.would_admit(&mut load, candidate, receivers, processed);
         let retain = self.retention_candidates(contract).into_iter().find(|n| admits(&contract.retain(*n)));
         let upstream = self.delays.publisher_to_broker;
         let at_least = timing::smallest_period(contract, upstream, &self.delays).unwrap_or(contract.period);
@@ -454,16 +493,20 @@ struct Jobs {
     replicate: Option<Job>,
     /// The copy of every `M`-th message, from when it must begin.
     lazy: Option<Job>,
+    /// Receivers that are served last.
+    best_effort: u64,
 }
 
 fn count(load: &mut Load, jobs: &Jobs) {
     load.add(jobs.dispatch, 1);
+    load.add_best_effort(jobs.best_effort);
     jobs.replicate.iter().for_each(|job| load.add(*job, 1));
     jobs.lazy.iter().for_each(|job| load.add_urgent(*job, 1));
 }
 
 fn uncount(load: &mut Load, jobs: &Jobs) {
     load.remove(jobs.dispatch, 1);
+    load.remove_best_effort(jobs.best_effort);
     jobs.replicate.iter().for_each(|job| load.remove(*job, 1));
     jobs.lazy.iter().for_each(|job| load.remove_urgent(*job, 1));
 }
@@ -543,7 +586,7 @@ mod tests {
         let mut admission = costing(30_000);
         let tight = Contract::every(Span::millis(50)).retain(2);
         let plan = admission.plan(&tight).unwrap();
-        (0..3).for_each(|_| admission.count(&plan, &tight, 1));
+        (0..3).for_each(|_| admission.count(&plan, &tight, 1.into()));
         assert!(admission.overload().is_some());
         let never = Contract {
             loss: Loss::Unbounded,

@@ -23,7 +23,7 @@
 //! *Schedulability analysis for real-time systems with EDF scheduling* (2009); for the blocking term, Jeffay, Stanat,
 //! Martel, *On non-preemptive scheduling of periodic and sporadic tasks* (1991).
 
-use crate::rounds::{Crowd, Io, Pace, Rounds};
+use crate::rounds::{Crowd, Io, LAST_BYTES, LAST_MESSAGES, LAST_WRITES, Pace, Rounds};
 use crate::{Mutant, Span};
 use std::collections::BTreeMap;
 
@@ -74,6 +74,8 @@ pub struct Load {
     ahead: Span,
     pace: Pace,
     crowd: Crowd,
+    /// Receivers that are served last, in all streams together.
+    best_effort: u64,
 }
 
 type Classes = BTreeMap<Job, u64>;
@@ -118,6 +120,16 @@ impl Load {
         remove(&mut self.urgent, job, count);
     }
 
+    /// Adds receivers that are served last.
+    pub fn add_best_effort(&mut self, count: u64) {
+        self.best_effort += count;
+    }
+
+    /// Takes so many of those away.
+    pub fn remove_best_effort(&mut self, count: u64) {
+        self.best_effort = self.best_effort.saturating_sub(count);
+    }
+
     /// The number of classes of different jobs.
     pub fn classes(&self) -> usize {
         self.jobs.len() + self.urgent.len()
@@ -136,6 +148,17 @@ impl Load {
         };
         let messages = |job: &Job| self.touches(job, &dearest);
         utilisation(&self.jobs, messages) + utilisation(&self.urgent, |job| job.cost) + polls
+    }
+
+    /// What a turn does at most for those who are served last.
+    fn served_last(&self) -> Span {
+        if self.best_effort == 0 || Mutant::LastForNothing.is_on() {
+            return Span::ZERO;
+        }
+        let dearest = self.crowd.dearest();
+        dearest.write * LAST_WRITES
+            + dearest.kib * (LAST_BYTES >> 10) as u64
+            + self.pace.last * LAST_MESSAGES as u64
     }
 
     /// What a message costs that comes alone.
@@ -166,7 +189,8 @@ impl Load {
     /// The time within which whatever comes has left, if it is no longer than `limit`; otherwise something longer than that.
     pub fn rounds(&self, supply: &Supply, limit: Span) -> Result<Span, Span> {
         let (jobs, urgent) = (&self.jobs, (&self.urgent, self.ahead));
-        Rounds { jobs, urgent, crowd: &self.crowd, pace: self.pace, supply }.settled(limit)
+        let pace = Pace { turn: self.pace.turn + self.served_last(), ..self.pace };
+        Rounds { jobs, urgent, crowd: &self.crowd, pace, supply }.settled(limit)
     }
 
     /// Two rounds must be over before the shortest of all deadlines.

@@ -38,6 +38,8 @@ pub enum Mutant {
     AdmitAnything,
     /// Admission counts messages, and nothing of what turns cost besides.
     TurnsForNothing,
+    /// Admission counts nothing of what is written for those who are served last.
+    LastForNothing,
     /// A publisher does not send again what it retains.
     ForgetRetained,
     /// A publisher publishes although its contract was refused.

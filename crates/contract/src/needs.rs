@@ -19,11 +19,16 @@ pub struct Needs {
     pub loss: Option<u32>,
     /// How far away it is; otherwise as the contract says.
     pub link: Option<LinkClass>,
+    /// Nothing is promised to it: it is served after everybody else, and gets the newest of what there is time for. It needs nothing else then.
+    pub best_effort: bool,
 }
 
 impl Needs {
     /// Nothing beyond the contract.
-    pub const NONE: Needs = Needs { deadline: None, loss: None, link: None };
+    pub const NONE: Needs = Needs { deadline: None, loss: None, link: None, best_effort: false };
+
+    /// To be served when nobody waits to whom anything is promised.
+    pub const BEST_EFFORT: Needs = Needs { best_effort: true, ..Needs::NONE };
 
     /// Whether that is nothing.
     pub fn is_none(&self) -> bool {
@@ -32,10 +37,13 @@ impl Needs {
 
     /// Checks what can be checked without knowing the deployment.
     pub fn check(&self) -> Result<(), ContractError> {
-        match self.deadline.filter(|deadline| *deadline <= Span::ZERO) {
-            Some(value) => Err(ContractError::NotPositive { term: "deadline", value }),
-            None => Ok(()),
+        if let Some(value) = self.deadline.filter(|deadline| *deadline <= Span::ZERO) {
+            return Err(ContractError::NotPositive { term: "deadline", value });
         }
+        if self.best_effort && *self != Needs::BEST_EFFORT {
+            return Err(ContractError::BestEffortWithNeeds);
+        }
+        Ok(())
     }
 
     /// The contract as this subscriber needs it.
@@ -52,6 +60,7 @@ impl fmt::Display for Needs {
             self.deadline.map(|deadline| format!("deadline {deadline}")),
             self.loss.map(|most| format!("loss {most}")),
             self.link.map(|link| format!("link {link}")),
+            self.best_effort.then(|| "best effort".to_owned()),
         ];
         f.write_str(&terms.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
@@ -103,6 +112,7 @@ mod tests {
             deadline,
             loss,
             link,
+            best_effort: false,
         })
     }
 
@@ -132,8 +142,13 @@ mod tests {
     #[test]
     fn needs_that_are_less_than_the_contract_change_nothing_and_a_link_that_is_not_there_is_named() {
         let contract = Contract::every(Span::millis(50)).tolerate(2);
-        let lax = Needs { deadline: Some(Span::secs(1)), loss: Some(9), link: Some(LinkClass::EDGE) };
-        assert_eq!(links().strictest(&contract, [lax, Needs::NONE]), Ok(contract));
+        let lax = Needs {
+            deadline: Some(Span::secs(1)),
+            loss: Some(9),
+            link: Some(LinkClass::EDGE),
+            ..Needs::NONE
+        };
+        assert_eq!(links().strictest(&contract, [lax, Needs::NONE, Needs::BEST_EFFORT]), Ok(contract));
         let far = Needs { link: Some("moon".parse().unwrap()), ..Needs::NONE };
         assert_eq!(links().strictest(&contract, [far]), Err("moon".parse().unwrap()));
         let rare = contract.deadline(Span::FOREVER);
@@ -141,5 +156,10 @@ mod tests {
         let urgent = Needs { deadline: Some(Span::millis(5)), ..Needs::NONE };
         assert_eq!(links().strictest(&rare, [urgent]).unwrap().deadline, Span::millis(5));
         assert_eq!(Needs { loss: Some(0), ..urgent }.to_string(), "deadline 5ms, loss 0");
+        assert_eq!(Needs { best_effort: true, ..urgent }.check(), Err(ContractError::BestEffortWithNeeds));
+        assert_eq!(
+            (Needs::BEST_EFFORT.check(), Needs::BEST_EFFORT.to_string()),
+            (Ok(()), "best effort".to_owned())
+        );
     }
 }

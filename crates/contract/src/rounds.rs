@@ -24,6 +24,7 @@
 //! - each read: at most one for each message and poll, and at most one for each connection and turn;
 //! - each write: at most one for each receiver of a message and for each answer to a poll, and at most one for each connection and turn;
 //! - each turn, whatever it brings, the other broker's connection among it;
+//! - in each turn, where anybody is served last, [`LAST_MESSAGES`], [`LAST_WRITES`] and [`LAST_BYTES`];
 //! - in each round once the longest piece of work for somebody to whom nothing is promised (`blocking`).
 //!
 //! A turn reads each connection once and does [`JOBS_PER_TURN`] jobs. Where more is left the round goes on with another turn; so there are
@@ -46,6 +47,14 @@ pub const READ_LEAST: Span = Span::micros(125);
 /// What a message counts as whose contract does not say how large it is. Memory is reserved for more, since each may be large; time is
 /// needed for all together.
 pub const BYTES_UNSTATED: u32 = 256;
+/// Writes of one turn, after all others, into connections that are served last.
+pub const LAST_WRITES: u64 = 4;
+/// Bytes after which no further of these writes begins in a turn, with what the one before may be larger.
+pub const LAST_BYTES: usize = 2 * LAST_BYTES_BEGUN;
+/// Once so much has been written no further one begins.
+pub const LAST_BYTES_BEGUN: usize = 64 << 10;
+/// Messages that are made in one turn for those who are served last.
+pub const LAST_MESSAGES: usize = 32;
 /// Jobs that run in one turn before what was done leaves.
 pub const JOBS_PER_TURN: u64 = 1_024;
 /// So many reads bring less than [`READ_BYTES`].
@@ -68,6 +77,14 @@ pub struct Io {
     pub kib: Span,
 }
 
+impl Io {
+    /// The same of a connection that is served last or not: writes of those are counted with each turn.
+    #[must_use]
+    pub fn served(self, last: bool) -> Io {
+        if last { Io { write: Span::ZERO, ..self } } else { self }
+    }
+}
+
 /// What the loop costs besides messages, and what is known of when they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
@@ -79,11 +96,19 @@ pub struct Pace {
     pub poll: Span,
     /// `J`: messages may be late by this, and then come closer together than their period.
     pub jitter: Span,
+    /// Making one message for somebody who is served last.
+    pub last: Span,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { turn: Span::ZERO, arrival: Span::ZERO, poll: Span::FOREVER, jitter: Span::ZERO }
+        Pace {
+            turn: Span::ZERO,
+            arrival: Span::ZERO,
+            poll: Span::FOREVER,
+            jitter: Span::ZERO,
+            last: Span::ZERO,
+        }
     }
 }
 
@@ -112,6 +137,11 @@ impl Crowd {
     /// How many there are.
     pub fn len(&self) -> u64 {
         self.0.values().sum()
+    }
+
+    /// How many there are whose writes are not counted otherwise (see [`Io::served`]).
+    fn written(&self) -> u64 {
+        self.0.iter().filter(|(io, _)| io.write > Span::ZERO).map(|(_, count)| count).sum()
     }
 
     /// Whether there are none.
@@ -178,7 +208,8 @@ impl Rounds<'_> {
         let came = self.came(window);
         let dearest = self.crowd.dearest();
         let clients = i128::from(self.crowd.len());
-        let polls = clients * arrivals(window, self.pace.poll);
+        let each = arrivals(window, self.pace.poll);
+        let (polls, answers) = (clients * each, i128::from(self.crowd.written()) * each);
         let share = i128::from(self.supply.share_ppm.max(1));
         let time = |work: i128| (work * PPM + share - 1) / share;
         let bytes = (came.bytes_in + came.bytes_out) * i128::from(dearest.kib.0) / KIB;
@@ -187,7 +218,7 @@ impl Rounds<'_> {
             (came.bytes_in / FIRST_BYTES as i128).min(FIRST_READS + came.bytes_in / READ_BYTES as i128);
         let turns = 2 + reading + first + came.jobs / i128::from(JOBS_PER_TURN);
         let reads = (came.messages + polls) * i128::from(dearest.read.0);
-        let writes = (came.writes + polls) * i128::from(dearest.write.0);
+        let writes = (came.writes + answers) * i128::from(dearest.write.0);
         let reads = reads.min(turns * self.crowd.all(|io| io.read));
         let writes = writes.min(turns * self.crowd.all(|io| io.write));
         let work = came.work + bytes + reads + writes + turns * i128::from(self.pace.turn.0);

@@ -139,6 +139,9 @@ pub enum ContractError {
     /// More retained messages than any publisher should keep.
     #[error("a retention of {0} messages is above the limit of {max}", max = Contract::RETAIN_MAX)]
     RetainsTooMany(u32),
+    /// A subscriber that nothing is promised to, and that needs something.
+    #[error("best effort promises nothing: leave out deadline, loss and link, or best effort")]
+    BestEffortWithNeeds,
 }
 
 impl Contract {

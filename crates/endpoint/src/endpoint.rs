@@ -94,8 +94,8 @@ pub trait Outputs: Effects {
     fn deliver(&mut self, delivery: &Delivery<'_>);
     /// The answer to a publication.
     fn judged(&mut self, publication: u32, state: &PublicationState);
-    /// The answer to a subscription: `Err` with the reason where it is refused.
-    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>);
+    /// The answer to a subscription: `Ok` with what there is to say of it, mostly nothing; `Err` with the reason where it is refused.
+    fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>);
     /// The primary has changed.
     fn reigning(&mut self, reigning: Reigning);
     /// A broker closed the connection and said why.
@@ -547,7 +547,7 @@ impl Endpoint {
             Frame::Unregister { stream } => self.register_again(index, stream, out),
             Frame::Verdict(verdict) => self.judge(broker, &verdict, out),
             Frame::Subscribed { number, admitted, reigns, text } => {
-                let result = if admitted { Ok(()) } else { Err(text) };
+                let result = if admitted { Ok(text) } else { Err(text) };
                 self.hear_subscribed(broker, number, reigns, result, out);
             }
             Frame::Shortfall(shortfall) => out.fell_short(broker, &shortfall),
@@ -989,7 +989,7 @@ impl Endpoint {
         broker: PeerIndex,
         number: u32,
         reigns: bool,
-        result: Result<(), &str>,
+        result: Result<&str, &str>,
         out: &mut impl Outputs,
     ) {
         let slot = self.subscriptions.get_mut(number as usize).and_then(Option::as_mut);
@@ -998,7 +998,7 @@ impl Endpoint {
         // primary's word.
         if self.primary != Some(broker) || !reigns {
             subscription.declined |= u16::from(result.is_err()) << broker.0;
-        } else if !std::mem::replace(&mut subscription.answered, true) || result.is_err() {
+        } else if !std::mem::replace(&mut subscription.answered, true) || result != Ok("") {
             // Of one that was admitted before, this says that it goes on without what it needs.
             let dropped = result.is_err() && !subscription.needs.is_none();
             let filter = dropped.then(|| {

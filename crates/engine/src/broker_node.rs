@@ -803,6 +803,13 @@ impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
         self.net.put_first(link);
     }
 
+    fn put_last(&mut self, link: LinkId, last: bool) {
+        // What is written into a channel is bounded by its window.
+        if link.channel().is_none() {
+            self.net.put_last(link, last);
+        }
+    }
+
     fn hold(&mut self, link: LinkId) {
         // What comes in a channel waits there.
         if link.channel().is_none() {

@@ -19,8 +19,8 @@ pub trait Application {
         let _ = (publication, state);
     }
 
-    /// The answer to a subscription.
-    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+    /// The answer to a subscription; `Ok` with more than nothing: it is served as best effort, and why.
+    fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
         let _ = (subscription, result);
     }
 
@@ -142,7 +142,7 @@ impl<N: Effects, A: Application> Outputs for ClientOutputs<'_, N, A> {
         self.application.judged(publication, state);
     }
 
-    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
+    fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
         self.application.subscribed(subscription, result);
     }
 

@@ -137,6 +137,10 @@ macro_rules! effects_through {
             self.$net.put_first(link);
         }
 
+        fn put_last(&mut self, link: LinkId, last: bool) {
+            self.$net.put_last(link, last);
+        }
+
         fn listen_for(&mut self, companion: Option<wire::Companion>) {
             self.$net.listen_for(companion);
         }

@@ -6,6 +6,7 @@ use crate::commands::Commands;
 use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
 use broker::{Beginning, Broker, Event, Other, Posted, Posting, Unkept, Unposted};
+use contract::admission::Carriers;
 use contract::{Span, Time, TopicError};
 use mqtt::packet::{Qos, Reason};
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Wish};
@@ -32,6 +33,14 @@ impl Load for Judge<'_> {
         };
         self.spend(1);
         counted
+    }
+
+    fn serves_instead(&self) -> bool {
+        self.broker.serves_instead()
+    }
+
+    fn shares(&mut self, carried: [&Carriers<u64>; 2]) {
+        self.broker.share_with(carried);
     }
 
     fn goes(&mut self, wish: &Wish) {
@@ -233,6 +242,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             && let Some(wish) = gateway.next_gone()
         {
             judge.goes(&wish);
+        }
+        while let Some((wish, reason)) = gateway.next_instead() {
+            let (client, filter, reason) = (&*wish.client, wish.filter(), &*reason);
+            self.reporter.report(&Event::BestEffortInstead { client, filter, reason });
         }
         while let Some(login) = gateway.next_login() {
             self.reporter.login(login);

@@ -113,6 +113,7 @@ impl Bench {
             costs: contract::admission::Costs::of_messages(cost, cost, cost),
             supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
             schedulability: true,
+            best_effort_subscriptions: false,
             topics: Vec::new(),
             detection: Default::default(),
             limits: Limits {
@@ -296,6 +297,7 @@ fn needs(step: &Step) -> contract::Needs {
         deadline: some(0).then_some(Span((step.seq >> 1) as i64)),
         loss: some(1).then_some(step.number),
         link: some(2).then(|| if step.flag { "edge" } else { "moon" }.parse().unwrap()),
+        best_effort: some(3),
     }
 }
 

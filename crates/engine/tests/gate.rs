@@ -128,6 +128,7 @@ fn settings() -> Settings {
         costs: Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: true,
+        best_effort_subscriptions: false,
         topics: Vec::new(),
         detection: Default::default(),
         limits: Default::default(),

@@ -47,6 +47,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
         costs: contract::admission::Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: true,
+        best_effort_subscriptions: false,
         topics: Vec::new(),
         detection: Default::default(),
         limits: Default::default(),

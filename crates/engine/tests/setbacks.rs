@@ -456,7 +456,7 @@ fn a_subscription_for_which_a_standby_had_no_room_is_asked_again_when_it_reigns(
     world.run_for(Span::millis(50));
     world.subscribe(second, "b");
     world.run_for(Span::millis(50));
-    assert_eq!(world.seen(second).subscribed, [Ok(())]);
+    assert_eq!(world.seen(second).subscribed, [Ok(String::new())]);
     world.kill(0);
     world.run_for(Span::millis(300));
     assert!(matches!(&world.seen(second).subscribed[1..], [Err(text)] if text.contains("limits.sessions")));

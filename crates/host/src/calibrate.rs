@@ -156,6 +156,7 @@ impl Bench {
             links: Default::default(),
             costs: Costs::of_messages(Span(1), Span(1), Span(1)),
             supply: contract::Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
+            best_effort_subscriptions: false,
             schedulability: false,
             topics: Vec::new(),
             detection: Default::default(),

@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     /// The node has its reasons to leave that there; nothing more is read before it has been presented again.
     pub(crate) held: bool,
     pub(crate) dirty: bool,
+    /// What is for it leaves after everything else, and in small portions.
+    pub(crate) last: bool,
     /// Something of it must leave after what the others have to send.
     pub(crate) pass: Pass,
     /// The socket has been full, or took as much as it may at once, and the poller says when it has room.
@@ -74,6 +76,7 @@ impl Connection {
             held: false,
             dirty: false,
             pass: Pass::First,
+            last: false,
             waits_to_write: false,
             congested: false,
             portion: Portion::default(),

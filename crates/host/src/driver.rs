@@ -189,7 +189,12 @@ impl<N: Node> Driver<N> {
     /// Until when to wait for sockets, by the host's clock. The next turn begins at once where that is [`Time::ZERO`].
     pub fn due(&self) -> Time {
         let guests = self.network.lobby.as_ref().is_some_and(Lobby::has_some);
-        if self.busy || guests || !self.network.news.is_empty() || !self.network.dials.is_empty() {
+        if self.busy
+            || guests
+            || self.network.has_more()
+            || !self.network.news.is_empty()
+            || !self.network.dials.is_empty()
+        {
             return Time::ZERO;
         }
         let paused =
@@ -250,6 +255,7 @@ impl<N: Node> Driver<N> {
         }
         self.resume_listeners(time);
         self.flush();
+        self.network.flush_last();
     }
 
     /// Sends what was written, and says so to a node that waits for that.

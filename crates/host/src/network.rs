@@ -7,6 +7,7 @@ use crate::lobby::Lobby;
 use crate::place::Whereabouts;
 use crate::poller::Poller;
 use crate::troubles::Troubles;
+use contract::rounds::{LAST_BYTES_BEGUN, LAST_WRITES};
 use contract::{Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, FLOOD_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
@@ -65,6 +66,8 @@ pub struct Network {
     trim_at: Time,
     /// Whose turn it is then.
     trim_next: usize,
+    /// Connections that are served last, and can be written to.
+    ready_last: usize,
 }
 
 /// Between two looks at room that is not used.
@@ -115,6 +118,7 @@ impl Network {
             bulk: false,
             trim_at: Time::ZERO,
             trim_next: 0,
+            ready_last: 0,
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
@@ -276,6 +280,11 @@ impl Network {
     pub(crate) fn write_ready(&mut self, index: u32) {
         let Some(connection) = self.get(index) else { return };
         let Phase::Connecting { peer, .. } = connection.phase else {
+            if connection.last {
+                // Its turn comes after everybody else's.
+                self.touch(LinkId(index));
+                return;
+            }
             if connection.pass != Pass::First {
                 // Others of this turn go first; `flush` comes soon.
                 return;
@@ -302,6 +311,7 @@ impl Network {
 
     /// Sends what the node has written, one write per connection.
     pub(crate) fn flush(&mut self) {
+        self.ready_last = 0;
         if self.dirty.is_empty() {
             return;
         }
@@ -318,6 +328,10 @@ impl Network {
                 let Some(connection) = self.get(index).filter(|connection| connection.pass == pass) else {
                     continue;
                 };
+                if connection.last {
+                    self.ready_last += 1;
+                    continue;
+                }
                 connection.dirty = false;
                 connection.pass = Pass::Done;
                 if !matches!(connection.phase, Phase::Connecting { .. }) {
@@ -330,12 +344,49 @@ impl Network {
             let Some(connection) = slots.get_mut(*index as usize).and_then(Option::as_mut) else {
                 return false;
             };
-            let waits = connection.pass == Pass::Answers;
+            let waits = connection.pass == Pass::Answers || connection.dirty;
             if !waits {
                 connection.pass = Pass::First;
             }
             waits
         });
+    }
+
+    /// After everything else of a turn: what is for connections that are served last, who has waited longest first, as far as a turn may
+    /// write there. The next one goes on at once.
+    pub(crate) fn flush_last(&mut self) {
+        let (mut writes, mut bytes, mut at) = (0, 0_usize, 0);
+        let copies_wait = self.has_more() && self.copies_wait();
+        while self.has_more()
+            && writes < LAST_WRITES
+            && bytes < LAST_BYTES_BEGUN
+            && let Some(&index) = self.dirty.get(at)
+        {
+            at += 1;
+            let Some(connection) = self.get(index).filter(|connection| connection.last) else { continue };
+            if connection.pass == Pass::Answers && copies_wait {
+                continue;
+            }
+            let sent = connection.sent;
+            connection.dirty = false;
+            connection.pass = Pass::First;
+            self.ready_last -= 1;
+            self.flush_one(index);
+            writes += 1;
+            let after = self.get(index).map_or(sent, |connection| connection.sent);
+            bytes = bytes.saturating_add(after.saturating_sub(sent) as usize);
+        }
+        if writes > 0 {
+            self.dirty.retain(|index| {
+                let connection = self.slots.get(*index as usize).and_then(Option::as_ref);
+                connection.is_some_and(|connection| connection.dirty)
+            });
+        }
+    }
+
+    /// Whether connections that are served last can be written to.
+    pub(crate) fn has_more(&self) -> bool {
+        self.ready_last > 0
     }
 
     /// Whether copies for the partner could not leave yet.
@@ -351,7 +402,7 @@ impl Network {
         connection.congested |= connection.waiting() > DRAINED_BYTES;
         // Who reads as fast as this node sends would have it for milliseconds, in which the others wait. The poller says at once
         // that there is room for more.
-        let once = *serves && connection.waits_to_write;
+        let once = connection.last || (*serves && connection.waits_to_write);
         if connection.shell.is_some() {
             connection.send_sealed(once);
         } else {
@@ -577,6 +628,12 @@ impl Effects for Network {
 
     fn put_first(&mut self, link: LinkId) {
         self.foremost = Some(link.0);
+    }
+
+    fn put_last(&mut self, link: LinkId, last: bool) {
+        if let Some(connection) = self.get(link.0) {
+            connection.last = last;
+        }
     }
 
     fn listen_for(&mut self, companion: Option<Companion>) {

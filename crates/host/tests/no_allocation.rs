@@ -49,6 +49,7 @@ fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
         costs: Costs::of_messages(Span(500), Span(500), Span(500)),
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
+        best_effort_subscriptions: false,
         topics: Vec::new(),
         // A host that is held up must not end the pair: joining again allocates.
         detection: broker::Detection { misses: 500, ..Default::default() },

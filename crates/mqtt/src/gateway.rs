@@ -49,6 +49,16 @@ pub trait Load {
     /// A subscriber comes. `None`: ask again when there is room again, for the same link and wish.
     fn comes(&mut self, link: LinkId, wish: &Wish) -> Option<Result<(), String>>;
 
+    /// Whether a subscription for which there is no time is served as best effort.
+    fn serves_instead(&self) -> bool {
+        false
+    }
+
+    /// So many clients are served in turn now, and so many last.
+    fn shares(&mut self, carried: [&Carriers<u64>; 2]) {
+        let _ = carried;
+    }
+
     /// A subscriber goes.
     fn goes(&mut self, wish: &Wish);
 
@@ -78,6 +88,20 @@ impl Wish {
     /// What the filter means, without the group that shares it.
     pub fn filter(&self) -> &str {
         parse_filter(&self.text).map_or(&self.text, |filter| filter.filter)
+    }
+}
+
+/// Clients by how their bytes are carried.
+#[derive(Clone, Debug, Default)]
+struct Carried {
+    in_turn: Carriers<u64>,
+    /// Those that are served last.
+    last: Carriers<u64>,
+}
+
+impl Carried {
+    fn of(&mut self, last: bool) -> &mut Carriers<u64> {
+        if last { &mut self.last } else { &mut self.in_turn }
     }
 }
 
@@ -175,6 +199,8 @@ pub(crate) struct Client {
     version: Version,
     /// The kind of door by which it came in.
     transport: Transport,
+    /// Whether it is served last.
+    last: bool,
     /// At which address of this host, if that is known.
     reached: Option<IpAddr>,
     keep_alive: Span,
@@ -224,7 +250,7 @@ pub struct Gateway<R = Open> {
     clients: Vec<Option<Box<Client>>>,
     connections: usize,
     /// The same by how their bytes are carried.
-    carried: Carriers<u64>,
+    carried: Carried,
     /// The most that may wait on a connection, by the settings.
     backlog_most: usize,
     sessions: Sessions,
@@ -258,6 +284,8 @@ pub struct Gateway<R = Open> {
     scratch: Scratch,
     /// Subscriptions of sessions that have ended.
     gone: Vec<Wish>,
+    /// Subscriptions that are served as best effort instead of being refused, and why; nobody has been told yet.
+    instead: Vec<(Wish, String)>,
     given: learn::Given,
     telling: learn::Telling,
     knowledge: Knowledge,
@@ -292,7 +320,7 @@ impl<R: Rules> Gateway<R> {
             rules,
             clients: Vec::new(),
             connections: 0,
-            carried: Carriers::default(),
+            carried: Default::default(),
             backlog_most,
             sessions: Sessions::default(),
             routes: Slab::new(),
@@ -314,6 +342,7 @@ impl<R: Rules> Gateway<R> {
             connected: BTreeMap::new(),
             scratch: Scratch::default(),
             gone: Vec::new(),
+            instead: Vec::new(),
             given: BTreeMap::new(),
             telling: Default::default(),
             knowledge: Knowledge::default(),
@@ -341,8 +370,9 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// The same by how their bytes are carried.
-    pub fn carried(&self) -> &Carriers<u64> {
-        &self.carried
+    /// First those that are served in turn, then those that are served last.
+    pub fn carried(&self) -> [&Carriers<u64>; 2] {
+        [&self.carried.in_turn, &self.carried.last]
     }
 
     /// So much may wait on each connection from now on, and no more than its own limit. Who has more waiting than before and cannot
@@ -423,6 +453,7 @@ impl<R: Rules> Gateway<R> {
             timer: None,
             version: Version::V311,
             transport: Transport::Plain,
+            last: false,
             reached: None,
             keep_alive: Span::FOREVER,
             packet_bytes_max: usize::MAX,
@@ -436,7 +467,7 @@ impl<R: Rules> Gateway<R> {
             *slot = Some(Box::new(client));
         }
         self.connections += 1;
-        self.carried.tcp += 1;
+        self.carried.in_turn.tcp += 1;
         self.stats.accepted += 1;
         if self.connections > self.settings.limits.connections {
             self.stats.refused_full += 1;
@@ -449,8 +480,26 @@ impl<R: Rules> Gateway<R> {
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
         if let Some(client) = self.client_mut(link) {
             let before = std::mem::replace(&mut client.transport, transport);
-            *before.of_mut(&mut self.carried) -= 1;
-            *transport.of_mut(&mut self.carried) += 1;
+            let last = client.last;
+            let carried = self.carried.of(last);
+            *before.of_mut(carried) -= 1;
+            *transport.of_mut(carried) += 1;
+        }
+    }
+
+    /// What is for a client leaves in the turn in which it was made, or after everything else: as its session is served.
+    fn serve_in_turn(&mut self, link: LinkId, index: u32, net: &mut impl Effects) {
+        let Some(last) = self.sessions.get(index).map(Session::is_best_effort) else { return };
+        net.put_last(link, last);
+        self.count_served(link, last);
+    }
+
+    /// From now on a client counts among those who are served in turn, or last.
+    fn count_served(&mut self, link: LinkId, last: bool) {
+        if let Some(client) = self.client_mut(link) {
+            let (before, transport) = (std::mem::replace(&mut client.last, last), client.transport);
+            *transport.of_mut(self.carried.of(before)) -= 1;
+            *transport.of_mut(self.carried.of(last)) += 1;
         }
     }
 
@@ -472,7 +521,7 @@ impl<R: Rules> Gateway<R> {
     pub fn close(&mut self, now: Time, link: LinkId) {
         let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::take) else { return };
         self.connections -= 1;
-        *client.transport.of_mut(&mut self.carried) -= 1;
+        *client.transport.of_mut(self.carried.of(client.last)) -= 1;
         if let Some(timer) = client.timer {
             self.timers.remove(&timer);
         }

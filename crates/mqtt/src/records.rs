@@ -532,7 +532,11 @@ pub(crate) fn write_session<'a>(
         out.push(qos as u8);
         let needs = session.needs.get(filter);
         let bits = u8::from(no_local) | u8::from(retain_as_published) << 1 | (retain_handling as u8) << 2;
-        out.push(bits | if needs.is_some() { NEEDS_BIT } else { 0 });
+        let served_last = needs.is_some_and(|needs| needs.best_effort);
+        out.push(
+            bits | if needs.is_some() { NEEDS_BIT } else { 0 }
+                | if served_last { BEST_EFFORT_BIT } else { 0 },
+        );
         out.extend_from_slice(&entry.subscription.unwrap_or(0).to_le_bytes());
         if let Some(needs) = needs {
             write_needs(out, needs);
@@ -542,20 +546,22 @@ pub(crate) fn write_session<'a>(
 
 /// Among the bits of a subscription: what its client needs comes after it.
 const NEEDS_BIT: u8 = 1 << 4;
+/// The same: nothing is promised to its client.
+const BEST_EFFORT_BIT: u8 = 1 << 5;
 
 fn write_needs(out: &mut Vec<u8>, needs: &Needs) {
-    let Needs { deadline, loss, link } = needs;
+    let Needs { deadline, loss, link, best_effort: _ } = needs;
     out.extend_from_slice(&deadline.map_or(0, |deadline| deadline.0).to_le_bytes());
     out.extend_from_slice(&loss.map_or(u64::MAX, u64::from).to_le_bytes());
     put_piece(out, link.map(|link| link.to_string()).unwrap_or_default().as_bytes());
 }
 
-fn read_needs(reader: &mut Reader<'_>) -> Option<Needs> {
+fn read_needs(reader: &mut Reader<'_>, best_effort: bool) -> Option<Needs> {
     let deadline = Some(Span(reader.u64()? as i64)).filter(|deadline| *deadline > Span::ZERO);
     let loss = u32::try_from(reader.u64()?).ok();
     let link = reader.text()?;
     let link = if link.is_empty() { None } else { Some(link.parse().ok()?) };
-    Some(Needs { deadline, loss, link })
+    Some(Needs { deadline, loss, link, best_effort })
 }
 
 /// A session's filters.
@@ -583,7 +589,7 @@ pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Filte
         let (filter, qos, bits): (Box<str>, _, _) = (reader.text()?.into(), reader.qos()?, reader.u8()?);
         let subscription = Some(reader.u32()?).filter(|number| *number != 0);
         if bits & NEEDS_BIT != 0 {
-            session.needs.insert(filter.clone(), read_needs(&mut reader)?);
+            session.needs.insert(filter.clone(), read_needs(&mut reader, bits & BEST_EFFORT_BIT != 0)?);
         }
         let retain_handling = match bits >> 2 & 3 {
             0 => RetainHandling::Send,

@@ -6,6 +6,7 @@ use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
 use crate::unanswered::Unanswered;
+use contract::rounds::LAST_BYTES_BEGUN;
 use contract::{Contract, Needs, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
@@ -157,6 +158,16 @@ impl Session {
             recorded: false,
             needs: BTreeMap::new(),
         }
+    }
+
+    /// Whether it is served as best effort: all of it, or nothing.
+    pub(crate) fn is_best_effort(&self) -> bool {
+        self.needs.values().any(|needs| needs.best_effort)
+    }
+
+    /// Bytes that may wait on its connection, where so many usually may.
+    pub(crate) fn backlog_bytes(&self, usual: usize) -> usize {
+        if self.is_best_effort() { usual.min(LAST_BYTES_BEGUN + 1) } else { usual }
     }
 
     /// What a subscription of this filter means to the broker.

@@ -6,7 +6,7 @@ use crate::node::{Heard, Host, Program};
 use crate::scenario::{Pace, PublisherSpec, SubscriberSpec};
 use crate::scene;
 use crate::world::World;
-use contract::{Span, Time, TopicFilter};
+use contract::{Needs, Span, Time, TopicFilter};
 
 /// What a client is there for.
 #[derive(Clone, Debug)]
@@ -90,12 +90,17 @@ impl World {
             Role::Broker => {}
             Role::Publisher { .. } => self.advertise_all(host),
             Role::Device { .. } => self.begin_to_publish(host),
-            Role::Subscriber { filters, .. } => {
+            Role::Subscriber { index, filters } => {
+                let needs = if self.scenario.subscribers[index].best_effort {
+                    Needs::BEST_EFFORT
+                } else {
+                    Needs::NONE
+                };
                 for filter in &filters {
                     let Host { program: Program::Client(node), port, .. } = &mut self.hosts[host] else {
                         return;
                     };
-                    node.with(port, |endpoint, out| endpoint.subscribe(filter, out));
+                    node.with(port, |endpoint, out| endpoint.subscribe_with(filter, needs, out));
                 }
             }
         }
@@ -218,8 +223,8 @@ impl World {
                     self.watch.judged(self.now, stream, admitted);
                 }
             }
-            Heard::Subscribed { subscription, admitted } => {
-                self.watch.subscribed(self.now, host, subscription, admitted);
+            Heard::Subscribed { subscription, admitted, instead } => {
+                self.watch.subscribed(self.now, host, subscription, admitted, instead);
             }
             Heard::Reigning { reign, relayed } => {
                 let next: Vec<(u32, u64)> = match (&self.roles[host], &self.hosts[host].program) {

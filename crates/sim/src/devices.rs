@@ -91,6 +91,9 @@ impl World {
     /// whoever takes over cannot tell a client that has died from one that is on its way back.
     pub(crate) fn greetings_of(&self, host: usize) -> Option<u64> {
         let device = self.hosts[host].device()?;
-        device.settled_at().filter(|broker| self.is_joined(host, *broker)).map(|_| device.greetings())
+        // The same where the other end has closed it, since it does not reign any more.
+        let reigns = |broker: usize| self.hosts[broker].broker().is_some_and(broker::Broker::is_primary);
+        let serves = |broker: &usize| reigns(*broker) && self.is_joined(host, *broker);
+        device.settled_at().filter(serves).map(|_| device.greetings())
     }
 }

@@ -326,7 +326,13 @@ impl World {
         let whole = self.progress.whole_since.take().is_some() && self.is_whole();
         let strike = self.strike(&fault.act);
         let primary = self.primary();
+        let backup = &self.hosts[1 - primary];
+        let local = backup.clock.local(self.now);
+        let late = backup.broker().is_some_and(|broker| broker.notices_late(local));
         self.watch.fault_begins(self.now, &fault.act, whole, primary, &strike);
+        if late {
+            self.watch.nothing_is_promised_of_detection(self.now);
+        }
         self.carry_out(&fault.act);
         // Faults at fixed times may follow at once.
         let at = match self.scenario.faults.get(self.progress.faults).map(|next| next.when) {
@@ -451,6 +457,7 @@ impl World {
             Act::ClockStep { by, .. } => {
                 self.tell(host, || format!("has its clock set by {by}"));
                 self.hosts[host].clock.step(self.now, *by);
+                self.watch.sets_clock(self.now, host);
                 // The driver's alarm rings when the clock is set.
                 self.rouse(host);
             }

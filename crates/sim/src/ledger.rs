@@ -12,6 +12,8 @@ use stream::{GraphSpec, captures, fill};
 pub(crate) struct Traces {
     life: Life,
     flags: u16,
+    /// When its copy came, among all copies of the stream.
+    came: u32,
 }
 
 /// Which life of a broker, and which time that it stood by in it: what it was told as backup counts until it joins
@@ -192,6 +194,8 @@ pub(crate) struct Stream {
     pub(crate) excused: BTreeSet<u64>,
     /// Copies that brokers wrote.
     pub(crate) copies: u64,
+    /// Copies that have come to either broker.
+    came: u32,
     /// How many of its newest messages a broker keeps at least.
     pub(crate) kept: u64,
     /// For results: the stream of the messages that they stand for, each for the one of its number.
@@ -236,12 +240,19 @@ impl Stream {
         }
     }
 
+    /// When the copy of a message came to a broker, among all copies of this stream.
+    pub(crate) fn came(&self, broker: usize, seq: u64) -> u32 {
+        self.message(seq).map_or(0, |message| message.traces[broker].came)
+    }
+
     /// A copy has come from the primary. What that said of an earlier copy does not hold for this one.
     pub(crate) fn copied(&mut self, broker: usize, life: Life, seq: u64) {
         let pruned = self.traces(broker, life, seq) & PRUNED != 0;
         self.trace(broker, life, seq, if pruned { COPY | PRUNED_BEFORE } else { COPY });
+        self.came += 1;
         if let Some(message) = self.messages.get_mut(seq as usize) {
             message.traces[broker].flags &= !PRUNED;
+            message.traces[broker].came = self.came;
         }
     }
 }
@@ -257,7 +268,7 @@ impl Traces {
         } else {
             self.flags
         };
-        Traces { life, flags }
+        Traces { life, flags, ..self }
     }
 }
 
@@ -266,7 +277,13 @@ impl Traces {
 pub(crate) struct Subscriber {
     pub(crate) name: String,
     pub(crate) filters: Vec<TopicFilter>,
-    /// What the primary answered, by subscription.
+    /// Whether it asked for best effort.
+    pub(crate) best_effort: bool,
+    /// How much faster than time its clock is, in parts per billion.
+    drift_ppb: i64,
+    /// When its clock was last set; [`Time::ZERO`] if it never was.
+    clock_set_at: Time,
+    /// What the primary answered, by subscription: whether it is promised anything.
     pub(crate) answers: Vec<Option<bool>>,
 }
 
@@ -275,7 +292,18 @@ impl Subscriber {
         self.filters.iter().any(|filter| filter.matches(topic))
     }
 
-    /// Whether a subscription that matches the topic has been admitted.
+    /// Somebody has set its clock.
+    pub(crate) fn sets_clock(&mut self, now: Time) {
+        self.clock_set_at = now;
+    }
+
+    /// Whether it may have given up a message that comes now, by its own clock, if it gives up what is older than this.
+    pub(crate) fn may_have_given_up(&self, now: Time, accepted: Time, after: Span) -> bool {
+        let sooner = i128::from(after.0) * i128::from(self.drift_ppb.max(0)) / 1_000_000_000;
+        now.since(accepted) + Span(sooner as i64) > after || accepted < self.clock_set_at
+    }
+
+    /// Whether a subscription that matches the topic has been admitted, and is promised what the contract says.
     pub(crate) fn is_served(&self, topic: &str) -> bool {
         let admitted = self.answers.iter().map(|answer| *answer == Some(true));
         self.filters.iter().zip(admitted).any(|(filter, admitted)| admitted && filter.matches(topic))
@@ -308,6 +336,9 @@ impl Ledger {
             name: spec.name.clone(),
             filters: spec.filters.iter().filter_map(|filter| filter.parse().ok()).collect(),
             answers: vec![None; spec.filters.len()],
+            best_effort: spec.best_effort,
+            drift_ppb: spec.clock.drift_ppb,
+            clock_set_at: Time::ZERO,
         });
         Ledger {
             streams: Vec::new(),
@@ -386,6 +417,7 @@ impl Ledger {
             receipts: self.subscribers.iter().map(receipt).collect(),
             excused: BTreeSet::new(),
             copies: 0,
+            came: 0,
             kept: self.kept(&contract),
             origin: None,
             results: 0,
@@ -440,7 +472,7 @@ impl Ledger {
         let Some(index) = self.subscriber_of(host) else { return };
         let subscriber = &mut self.subscribers[index];
         if let Some(answer) = subscriber.answers.get_mut(subscription as usize) {
-            *answer = Some(admitted);
+            *answer = Some(admitted && !subscriber.best_effort);
         }
         for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
             let Some(receipt) = &mut stream.receipts[index] else { continue };

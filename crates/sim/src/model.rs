@@ -468,6 +468,7 @@ fn settings(index: usize, now: Time) -> Settings {
         costs: Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
         schedulability: true,
+        best_effort_subscriptions: false,
         topics: Vec::new(),
         detection: Default::default(),
         limits: Default::default(),

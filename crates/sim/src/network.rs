@@ -5,6 +5,7 @@ use crate::happening::Happening;
 use crate::node::{Host, News, Program};
 use crate::port::{Note, Pass};
 use crate::world::World;
+use contract::rounds::{LAST_BYTES_BEGUN, LAST_WRITES};
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::{CLOSING_TIME, OUTBOX_BYTES_MAX};
@@ -359,10 +360,22 @@ impl World {
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
         let (peer, conn) = (socket.peer, socket.conn);
         let Conn { cut, doubted, .. } = self.conns[conn as usize];
+        socket.broken = cut || doubted;
         for note in socket.drop_unsent().iter().filter(|_| cut || doubted) {
             self.watch.lost_on_the_way(peer, note);
         }
         self.hosts[host].news.push(News::Closed(link));
+    }
+
+    /// A node has been told that a connection is gone. What it had written there since that broke is lost as well.
+    pub(crate) fn release(&mut self, host: usize, link: LinkId) {
+        if let Some(socket) = self.hosts[host].port.socket_mut(link).filter(|socket| socket.broken) {
+            let peer = socket.peer;
+            for note in socket.drop_unsent() {
+                self.watch.lost_on_the_way(peer, &note);
+            }
+        }
+        self.hosts[host].port.release(link);
     }
 
     pub(crate) fn close_timeout(&mut self, conn: u32, age: u32, side: usize) {
@@ -516,6 +529,7 @@ impl World {
     /// Sends what a process has written: prunes after everything else, as the host does. Returns whether the process
     /// survived it.
     pub(crate) fn flush(&mut self, host: usize) -> bool {
+        self.hosts[host].port.has_more = false;
         let dirty = std::mem::take(&mut self.hosts[host].port.dirty);
         let mut writes = 0;
         for pass in [Pass::First, Pass::Prunes, Pass::Answers] {
@@ -524,28 +538,66 @@ impl World {
             }
             for link in &dirty {
                 let port = &mut self.hosts[host].port;
-                let Some(socket) =
-                    port.socket_mut(*link).filter(|socket| socket.dirty && socket.pass == pass)
+                let Some(socket) = port
+                    .socket_mut(*link)
+                    .filter(|socket| socket.dirty && socket.pass == pass && !socket.last)
                 else {
                     continue;
                 };
                 (socket.dirty, socket.pass) = (false, Pass::First);
-                match self.hosts[host].dying {
-                    Some((whole, share)) if writes == whole => {
-                        self.flush_one(host, *link, share);
-                        self.kill(host);
-                        return false;
-                    }
-                    _ => self.flush_one(host, *link, 100),
+                if !self.write_one(host, *link, &mut writes) {
+                    return false;
                 }
-                writes += 1;
             }
+        }
+        if !self.flush_last(host, &dirty, &mut writes) {
+            return false;
         }
         // Answers that had to wait have their turn again.
         let port = &mut self.hosts[host].port;
         let mut dirty = dirty;
         dirty.retain(|link| port.socket(*link).is_some_and(|socket| socket.dirty));
         port.dirty.append(&mut dirty);
+        true
+    }
+
+    /// Writes what waits for a connection. `false`: the process has died of it.
+    fn write_one(&mut self, host: usize, link: LinkId, writes: &mut u32) -> bool {
+        match self.hosts[host].dying {
+            Some((whole, share)) if *writes == whole => {
+                self.flush_one(host, link, share);
+                self.kill(host);
+                return false;
+            }
+            _ => self.flush_one(host, link, 100),
+        }
+        *writes += 1;
+        true
+    }
+
+    /// After everything else, some of what is for connections that are served last. `false`: the process has died of it.
+    fn flush_last(&mut self, host: usize, dirty: &[LinkId], writes: &mut u32) -> bool {
+        let (mut written, mut bytes) = (0, 0);
+        let copies_wait = self.copies_wait(host);
+        for link in dirty {
+            let port = &mut self.hosts[host].port;
+            let Some(socket) = port.socket_mut(*link).filter(|socket| socket.dirty && socket.last) else {
+                continue;
+            };
+            if socket.pass == Pass::Answers && copies_wait {
+                continue;
+            }
+            if written == LAST_WRITES || bytes >= LAST_BYTES_BEGUN {
+                port.has_more = true;
+                break;
+            }
+            (socket.dirty, socket.pass) = (false, Pass::First);
+            written += 1;
+            bytes += socket.outbox.len();
+            if !self.write_one(host, *link, writes) {
+                return false;
+            }
+        }
         true
     }
 
@@ -579,8 +631,10 @@ impl World {
             let (mut bytes, mut notes) = self.pool.pop().unwrap_or_default();
             socket.outbox.copy_to(&mut bytes, size);
             let watch = &mut self.watch;
+            let last = socket.last;
             socket.leave(size, |place, note| {
-                if host < 2 {
+                // To who is served last nothing is promised.
+                if host < 2 && !last {
                     watch.left(now, local, host, &note);
                 }
                 notes.push_back((place, note));

@@ -91,6 +91,8 @@ pub(crate) enum Heard {
     Subscribed {
         subscription: u32,
         admitted: bool,
+        /// Whether it is served as best effort instead.
+        instead: bool,
     },
     Reigning {
         reign: Option<Reign>,
@@ -140,8 +142,9 @@ impl Application for App {
         self.heard.push(Heard::Judged { publication, admitted });
     }
 
-    fn subscribed(&mut self, subscription: u32, result: Result<(), &str>) {
-        self.heard.push(Heard::Subscribed { subscription, admitted: result.is_ok() });
+    fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
+        let instead = result.is_ok_and(|words| !words.is_empty());
+        self.heard.push(Heard::Subscribed { subscription, admitted: result.is_ok() && !instead, instead });
     }
 
     fn reigning(&mut self, reigning: Reigning) {
@@ -278,6 +281,8 @@ pub(crate) struct Host {
     pub(crate) has_work: bool,
     /// It dies in its next turn's writing.
     pub(crate) dying: Option<(u32, u32)>,
+    /// What it took to make messages for those who are served last, since somebody looked.
+    pub(crate) made_last: Span,
     /// How long after its death it is started again.
     pub(crate) restart: Option<Span>,
 }
@@ -304,6 +309,7 @@ impl Host {
             last_local: Time::ZERO,
             has_work: false,
             dying: None,
+            made_last: Span::ZERO,
             restart: None,
         }
     }

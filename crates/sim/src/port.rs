@@ -75,12 +75,16 @@ pub(crate) struct Socket {
     /// How much its next read may bring.
     pub(crate) portion: Portion,
     pub(crate) dirty: bool,
+    /// What is for it leaves after everything else.
+    pub(crate) last: bool,
     pub(crate) pass: Pass,
     pub(crate) congested: bool,
     /// Since when it is being closed, and until when at the latest.
     pub(crate) closing: Option<Time>,
     /// The end of what is sent has been told.
     pub(crate) shut: bool,
+    /// A fault has broken its connection, and its node does not know yet: what it writes is lost with it.
+    pub(crate) broken: bool,
 }
 
 /// All connections of a node.
@@ -89,6 +93,8 @@ pub(crate) struct Port {
     pub(crate) sockets: Vec<Option<Socket>>,
     free: Vec<u32>,
     pub(crate) dirty: Vec<LinkId>,
+    /// Something is left for connections that are served last, and can leave.
+    pub(crate) has_more: bool,
     pub(crate) dials: Vec<(PeerIndex, Span)>,
     pub(crate) sent: Vec<Sent>,
     /// Packets that were written where something else than frames is spoken.
@@ -130,10 +136,12 @@ impl Port {
             held: false,
             portion: Portion::default(),
             dirty: false,
+            last: false,
             pass: Pass::First,
             congested: false,
             closing: None,
             shut: false,
+            broken: false,
         });
         LinkId(link)
     }
@@ -280,6 +288,12 @@ impl Effects for Port {
 
     fn put_first(&mut self, link: LinkId) {
         self.foremost = Some(link);
+    }
+
+    fn put_last(&mut self, link: LinkId, last: bool) {
+        if let Some(socket) = self.socket_mut(link) {
+            socket.last = last;
+        }
     }
 
     fn listen_for(&mut self, companion: Option<Companion>) {

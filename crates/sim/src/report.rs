@@ -68,7 +68,10 @@ impl Findings {
         mut counts: Counts,
     ) -> Findings {
         let streams = ledger.streams.iter().map(|stream| {
-            let receipts = stream.receipts.iter().flatten();
+            // To who asked for nothing nothing is late.
+            let promised = ledger.subscribers.iter().map(|subscriber| !subscriber.best_effort);
+            let receipts = stream.receipts.iter().zip(promised).filter(|(_, promised)| *promised);
+            let receipts = receipts.filter_map(|(receipt, _)| receipt.as_ref());
             let run = |index| longest_run_at_all(stream, index);
             let all = |of: fn(&Receipt) -> Journeys| {
                 receipts.clone().map(of).fold(Journeys::default(), Journeys::and)

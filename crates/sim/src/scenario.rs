@@ -90,6 +90,8 @@ pub struct SubscriberSpec {
     pub name: String,
     /// What it subscribes.
     pub filters: Vec<String>,
+    /// Whether it asks for best effort.
+    pub best_effort: bool,
     /// From the brokers to it, and back.
     pub latency: Latency,
     /// Its clock.
@@ -278,6 +280,8 @@ pub struct Scenario {
     pub supply: Supply,
     /// Whether schedulability is tested.
     pub schedulability: bool,
+    /// Whether a subscription for which there is no time is served as best effort.
+    pub best_effort_subscriptions: bool,
     /// In which order jobs are served.
     pub policy: Policy,
     /// When copies are made.

@@ -72,6 +72,14 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     scenario.true_costs.io = maker.io();
     scenario.costs = doubled(&scenario.true_costs);
     give_copies_time(&mut scenario);
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(7));
+    scenario.best_effort_subscriptions = maker.one_in(4);
+    if scenario.best_effort_subscriptions && maker.one_in(2) {
+        maker.leave_little_time(&mut scenario);
+    }
+    if maker.one_in(5) {
+        maker.add_a_dashboard(&mut scenario);
+    }
     maker.random = Rng::with_seed(seed ^ SALT.rotate_left(17));
     if maker.one_in(3) {
         maker.change_operators(&mut scenario);
@@ -185,6 +193,7 @@ impl Maker {
             request_cost,
             supply,
             schedulability: !self.is_beyond() || !self.one_in(4),
+            best_effort_subscriptions: false,
             policy: if self.is_beyond() && self.one_in(8) { Policy::Fcfs } else { Policy::Frame },
             detection,
             limits: self.limits(),
@@ -402,9 +411,27 @@ impl Maker {
                 };
                 let starts = if self.one_in(5) { self.millis(0, 1_500) } else { Span::ZERO };
                 let clock = self.clock(clock);
-                SubscriberSpec { name: format!("subscriber-{index}"), filters, latency, clock, starts }
+                let (name, best_effort) = (format!("subscriber-{index}"), false);
+                SubscriberSpec { name, filters, best_effort, latency, clock, starts }
             })
             .collect()
+    }
+
+    /// Subscribers come when topics are there, and admission gives out little: for some there is no time.
+    fn leave_little_time(&mut self, scenario: &mut Scenario) {
+        scenario.supply.share_ppm /= self.random.u32(2..60);
+        for spec in &mut scenario.subscribers {
+            spec.starts = self.millis(300, 1_500);
+        }
+    }
+
+    /// Somebody who looks at everything, and to whom nothing is promised.
+    fn add_a_dashboard(&mut self, scenario: &mut Scenario) {
+        let Some(first) = scenario.subscribers.first() else { return };
+        let starts = self.millis(0, 1_500);
+        let (name, filters, best_effort) = ("dashboard".to_owned(), vec!["#".to_owned()], true);
+        let dashboard = SubscriberSpec { name, filters, best_effort, starts, ..first.clone() };
+        scenario.subscribers.push(dashboard);
     }
 
     /// What operators do, in half of all deployments: results that stand for messages one by one, and joined ones.
@@ -618,7 +645,8 @@ impl Maker {
         }
         if self.one_in(3) {
             limits.sync_backlog_bytes = self.random.usize(100..5_000);
-            limits.ring_slots_min = self.random.usize(2..16);
+            // Brokers take no other configuration.
+            limits.ring_slots_min = self.random.usize(2..16).min(limits.ring_slots_max);
         }
         if self.one_in(4) {
             limits.session_linger = self.millis(1_500, 6_000);

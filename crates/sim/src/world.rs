@@ -18,6 +18,7 @@ use crate::port::{Note, Written};
 use crate::scenario::{Latency, Scenario};
 use crate::story::{Story, StoryLine};
 use broker::{Liveness, Settings};
+use contract::rounds::{LAST_BYTES, LAST_WRITES};
 use contract::{NodeId, Span, Time};
 use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
 use engine::{BrokerNode, Node, Processor};
@@ -262,6 +263,7 @@ impl World {
             costs: scenario.costs,
             supply: scenario.supply,
             schedulability: scenario.schedulability,
+            best_effort_subscriptions: scenario.best_effort_subscriptions,
             topics: scenario.topics.clone(),
             detection: scenario.detection,
             limits: scenario.limits,
@@ -308,6 +310,8 @@ impl World {
             let Host { program, port, .. } = &mut self.hosts[host];
             program.handle_timeout(local, port);
             self.digest(host, spent);
+            // Commands and what else is done here is in the longest blocking; this is in every turn.
+            spent += std::mem::take(&mut self.hosts[host].made_last);
         }
         let more = self.portion(host, &mut spent);
         self.hosts[host].has_work |= more;
@@ -424,8 +428,12 @@ impl World {
             _ => false,
         };
         let rereads = host < 2 && self.rereads[host];
-        let waits =
-            rereads || !state.news.is_empty() || !state.ready.is_empty() || state.has_work || products;
+        let waits = rereads
+            || state.port.has_more
+            || !state.news.is_empty()
+            || !state.ready.is_empty()
+            || state.has_work
+            || products;
         let wait = if waits { Span::ZERO } else { state.clock.until(now, state.program.next_deadline()) };
         let at = now + wait;
         if at < state.wake_at {
@@ -475,7 +483,7 @@ impl World {
                 if let Some((link, change)) = change {
                     program.handle_link(local, link, change, port);
                     if change == LinkChange::Closed {
-                        port.release(link);
+                        self.release(host, link);
                     }
                 }
                 self.digest(host, spent);
@@ -526,12 +534,15 @@ impl World {
             let Some(socket) = self.hosts[host].port.socket(sent.link) else { continue };
             // What goes through the backup is for the primary.
             let peer = if socket.way { 1 - socket.peer } else { socket.peer };
+            let last = socket.last;
+            let before = cost;
             if host < 2 {
                 let truth = &self.scenario.true_costs;
                 let prune = Span(truth.replication.0 / PRUNES_PER_COPY);
                 cost += match sent.note.what {
                     Written::Message { kind: MessageKind::Deliver, bytes, .. } => {
-                        truth.dispatch + self.carrying(bytes)
+                        // What leaves last is carried when it does.
+                        truth.dispatch + if last { Span::ZERO } else { self.carrying(bytes) }
                     }
                     Written::Message { kind: MessageKind::Replicate, bytes, .. } => {
                         truth.replication - prune + self.carrying(bytes)
@@ -539,6 +550,9 @@ impl World {
                     Written::Mark { kind: MarkKind::Prune } => prune,
                     _ => Span::ZERO,
                 };
+                if last {
+                    self.hosts[host].made_last += cost - before;
+                }
             }
             let at = local + cost;
             self.watch.wrote(self.now + spent + cost, at, host, peer, &sent.note);
@@ -588,7 +602,10 @@ impl World {
         let port = &self.hosts[host].port;
         let clients =
             port.dirty.iter().filter_map(|link| port.socket(*link)).filter(|socket| socket.peer >= 2);
-        self.scenario.true_costs.io.tcp.write * clients.count() as u64
+        let (last, usual): (Vec<_>, Vec<_>) = clients.partition(|socket| socket.last);
+        let kib = last.iter().map(|socket| socket.outbox.len() as i64).sum::<i64>().min(LAST_BYTES as i64);
+        let io = self.scenario.true_costs.io.tcp;
+        io.write * (usual.len() as u64 + LAST_WRITES.min(last.len() as u64)) + Span(io.kib.0 * kib / 1_024)
     }
 
     /// What a broker told its operator, and a client its application.

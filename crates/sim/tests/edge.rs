@@ -6,7 +6,7 @@ use broker::{Detection, Policy};
 use contract::admission::{Carriers, Costs};
 use contract::rounds::Io;
 use contract::timing::LinkDelay;
-use contract::{Admission, Contract, Delays, LinkClass, Links, Mutant, Span, Supply};
+use contract::{Admission, Contract, Delays, LinkClass, Links, Mutant, Receivers, Span, Supply};
 use fastrand::Rng;
 use sim::{ClockError, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, TopicSpec, World};
 use wire::limits::CLIENT_POLL;
@@ -21,12 +21,17 @@ fn links() -> Links {
 }
 
 /// Topics, and who wants all of them, each on a connection of its own.
+#[derive(Debug)]
 struct Workload {
     costs: Costs,
     publishers: usize,
     topics_each: usize,
     subscribers: usize,
+    /// Who asks for best effort.
+    watchers: usize,
     period: Span,
+    /// Between the first messages of two publishers.
+    stagger: Span,
     payload: usize,
 }
 
@@ -53,6 +58,8 @@ impl Workload {
             subscribers,
             period: Span::millis(random.i64(8..=60)),
             payload: random.usize(sim::PAYLOAD_BYTES_MIN..=2_000),
+            stagger: if random.bool() { micros(random, 300) } else { Span::ZERO },
+            watchers: if random.bool() { random.usize(1..=60) } else { 0 },
         }
     }
 
@@ -70,10 +77,14 @@ impl Workload {
         let links = links();
         let mut admission = Admission::new(Self::delays(), links, self.costs, SUPPLY).polled(CLIENT_POLL);
         let clients = (self.publishers + self.subscribers) as u64;
+        admission.crowd_mut().add(self.costs.io.tcp.served(true), self.watchers as u64);
+        let best_effort = self.watchers as u32;
+        let receivers = Receivers { best_effort, ..(self.subscribers as u32).into() };
         admission.crowd_mut().add(self.costs.io.tcp, clients);
         let contract = self.contract(deadline);
+        let Ok(plan) = admission.plan(&contract) else { return false };
         (0..self.publishers * self.topics_each)
-            .all(|_| admission.admit(&contract, self.subscribers as u32).is_ok())
+            .all(|_| admission.admit_plan(&plan, &contract, receivers).is_ok())
     }
 
     /// The shortest deadline with which it is.
@@ -103,11 +114,12 @@ impl Workload {
             topics: (0..self.topics_each).map(|number| topic(index, number)).collect(),
             latency: near,
             clock,
-            starts: Span::millis(800),
+            starts: Span::millis(800) + self.stagger * index as u64,
         };
         let subscriber = |index: usize| SubscriberSpec {
             name: format!("s{index}"),
             filters: vec!["#".to_owned()],
+            best_effort: index >= self.subscribers,
             latency: near,
             clock,
             starts: Span::millis(200),
@@ -121,6 +133,7 @@ impl Workload {
             request_cost: Span::ZERO,
             supply: SUPPLY,
             schedulability,
+            best_effort_subscriptions: false,
             policy: Policy::Frame,
             replication: Default::default(),
             detection: Detection::default(),
@@ -131,7 +144,7 @@ impl Workload {
             pair_loss_ppm: 0,
             window_bytes: 4 << 20,
             publishers: (0..self.publishers).map(publisher).collect(),
-            subscribers: (0..self.subscribers).map(subscriber).collect(),
+            subscribers: (0..self.subscribers + self.watchers).map(subscriber).collect(),
             processing: Vec::new(),
             later: Vec::new(),
             devices: Vec::new(),
@@ -147,7 +160,7 @@ impl Workload {
     /// How many messages come, and how many of them late. Everything has to be admitted.
     fn play(&self, deadline: Span, schedulability: bool) -> (u64, u64) {
         let outcome = World::play_sampled(&self.scenario(deadline, schedulability), 1);
-        assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+        assert!(outcome.violation.is_none(), "{:?} {self:?}", outcome.violation);
         let streams = outcome.findings.streams;
         assert!(streams.iter().all(|stream| stream.admitted == Some(true)), "refused at {deadline}");
         streams.iter().fold((0, 0), |(count, late), stream| {
@@ -162,7 +175,8 @@ impl Workload {
 fn what_turns_cost_is_noticed_where_admission_leaves_it_out() {
     let mut late_in = 0;
     for seed in 0..10 {
-        let workload = Workload::of(&mut Rng::with_seed(seed), true);
+        let workload =
+            Workload { watchers: 0, stagger: Span::ZERO, ..Workload::of(&mut Rng::with_seed(seed), true) };
         let ways = WAY + JITTER;
         let Some(edge) = workload.edge() else { continue };
         let deadline = ways + Span((edge - ways).0 * 2 / 5);
@@ -173,6 +187,33 @@ fn what_turns_cost_is_noticed_where_admission_leaves_it_out() {
         late_in += u64::from(outcome.violation.is_some_and(|violation| violation.checker == "deadlines"));
     }
     assert!(late_in >= 8, "{late_in} of 10");
+}
+
+/// The same where it leaves out what is written for those who are served last.
+#[test]
+fn who_is_served_last_is_noticed_where_admission_leaves_it_out() {
+    let (mut tried, mut late_in) = (0, 0);
+    for seed in 0..40 {
+        let mut workload = Workload::of(&mut Rng::with_seed(seed), false);
+        // Two topics for one subscriber, and many who look on. Turns are short but for those, and the second message comes when there is
+        // something for them.
+        (workload.publishers, workload.topics_each, workload.subscribers, workload.watchers) = (2, 1, 1, 60);
+        let (turn, arrival, dispatch) = (Span::micros(1), Span::micros(1), Span::micros(3));
+        let tcp = Io { read: Span(1), write: Span(1), kib: workload.costs.io.tcp.kib };
+        workload.costs.io.tcp = tcp;
+        workload.costs = Costs { turn, arrival, dispatch, ..workload.costs };
+        workload.stagger = Span::micros(20 + 2 * seed as i64);
+        Mutant::switch(Some(Mutant::LastForNothing));
+        let edge = workload.edge();
+        Mutant::switch(None);
+        let Some(deadline) = edge.filter(|edge| !workload.is_admitted(*edge)) else { continue };
+        tried += 1;
+        Mutant::switch(Some(Mutant::LastForNothing));
+        let outcome = World::play(&workload.scenario(deadline, true), 1);
+        Mutant::switch(None);
+        late_in += u64::from(outcome.violation.is_some_and(|violation| violation.checker == "deadlines"));
+    }
+    assert!(tried >= 20 && late_in * 2 >= tried, "{late_in} of {tried}");
 }
 
 /// So many workloads of each kind.

@@ -29,6 +29,7 @@ fn lossy(loss_ppm: u32, pair: Latency, faults: Vec<Fault>) -> Scenario {
     let subscriber = SubscriberSpec {
         name: "s".to_owned(),
         filters: vec!["#".to_owned()],
+        best_effort: false,
         latency: near,
         clock,
         starts: Span::millis(200),
@@ -42,6 +43,7 @@ fn lossy(loss_ppm: u32, pair: Latency, faults: Vec<Fault>) -> Scenario {
         request_cost: Span::ZERO,
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
+        best_effort_subscriptions: false,
         policy: Policy::Frame,
         replication: Default::default(),
         detection: Detection { connect: Span::millis(100), ..Detection::default() },

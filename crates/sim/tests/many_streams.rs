@@ -33,6 +33,7 @@ fn asked_at_once(publishers: usize, topics: usize) -> Scenario {
         request_cost: Span::micros(30),
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
+        best_effort_subscriptions: false,
         policy: Policy::Frame,
         replication: Default::default(),
         detection: Detection::default(),

@@ -31,6 +31,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         request_cost: Span::ZERO,
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
         schedulability: true,
+        best_effort_subscriptions: false,
         policy: Policy::Frame,
         replication: Default::default(),
         detection: Detection::default(),
@@ -50,6 +51,7 @@ fn far_away(faults: Vec<Fault>) -> Scenario {
         subscribers: vec![SubscriberSpec {
             name: subscriber,
             filters: vec!["t".to_owned()],
+            best_effort: false,
             latency: far,
             clock,
             starts: Span::millis(500),

@@ -56,13 +56,21 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 /// Seeds that once broke something, as the weather was made up then.
-const BROKEN_ONCE: [u64; 3] = [
+const BROKEN_ONCE: [u64; 7] = [
     // lazy: after a clock that was set back, a message counted as too fast.
     7_100_031_994,
     // memories: what a deposed broker forwarded overtook what its publisher sent again.
     7_200_011_333,
     // memories: a backup that had just come was given the reign before what operators remember.
     7_200_012_806,
+    // copies: of those that came last, some were older, and the checker looked for newer ones.
+    8_500_013_485,
+    // wills: a device died just after its broker had handed over, and closed its connection.
+    8_500_013_871,
+    // losses: results were written to a connection that had just broken.
+    8_500_017_148,
+    // failover: after false take-overs the backup had told that it would notice a death late.
+    8_500_018_165,
 ];
 
 #[test]

@@ -175,6 +175,11 @@ pub trait Effects {
         let _ = link;
     }
 
+    /// What is for this link leaves after everything else, and in small portions, so that it holds up nobody; or as usual again.
+    fn put_last(&mut self, link: LinkId, last: bool) {
+        let _ = (link, last);
+    }
+
     /// From now on this process's heartbeats count, and no others do. `None`: nobody's.
     fn listen_for(&mut self, companion: Option<Companion>) {
         let _ = companion;

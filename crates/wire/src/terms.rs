@@ -74,6 +74,8 @@ pub(crate) struct NeedsHead {
     loss: U32,
     /// Zeroes: as the contract says.
     link: [u8; LinkClass::BYTES],
+    /// One: nothing is promised.
+    best_effort: u8,
 }
 
 impl NeedsHead {
@@ -82,6 +84,7 @@ impl NeedsHead {
             deadline: needs.deadline.map_or(0, |deadline| deadline.0).into(),
             loss: needs.loss.map_or(UNBOUNDED, |most| most.min(UNBOUNDED - 1)).into(),
             link: needs.link.map_or([0; LinkClass::BYTES], |link| link.bytes()),
+            best_effort: needs.best_effort.into(),
         }
     }
 
@@ -95,6 +98,8 @@ impl NeedsHead {
             link if link == [0; LinkClass::BYTES] => None,
             link => Some(LinkClass::from_bytes(link).map_err(|_| WireError::BadContract)?),
         };
-        Ok(Needs { deadline, loss, link })
+        let needs = Needs { deadline, loss, link, best_effort: self.best_effort != 0 };
+        needs.check().map_err(|_| WireError::BadContract)?;
+        Ok(needs)
     }
 }

@@ -31,6 +31,7 @@ fn all() -> Vec<Event<'static>> {
         Event::Crowded { clients: 7, takes: second, streams: 8 },
         Event::Refused { client: "c", topic: "t", reason: "too much" },
         Event::SubscriptionRefused { client: "c", filter: "t/#", reason: "too much" },
+        Event::BestEffortInstead { client: "c", filter: "t/#", reason: "served as best effort: too much" },
         Event::Expelled { client: "c", reason: "silent" },
         Event::SlowSubscriber {
             client: "c",

@@ -197,6 +197,7 @@ impl Tried {
             costs: Costs::of_messages(cost, cost, cost),
             supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
             schedulability: false,
+            best_effort_subscriptions: false,
             topics: vec![TopicRule { filter: "plain/a".parse().unwrap(), contract: contract_of("plain/a") }],
             detection: Default::default(),
             limits,

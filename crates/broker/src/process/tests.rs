@@ -86,6 +86,7 @@ fn broker_of(topics: Vec<TopicRule>, tune: impl FnOnce(&mut Limits)) -> Broker {
         costs: Costs::of_messages(Span(1), Span(1), Span(1)),
         supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: false,
+        best_effort_subscriptions: false,
         topics,
         detection: Default::default(),
         limits,

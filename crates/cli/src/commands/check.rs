@@ -85,7 +85,8 @@ pub fn run(config: &Config, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission, complain);
     let supply = supply(&config.admission, blocking + longest_rest(config));
     let admission = Admission::new(config.delays, config.links.clone(), costs, supply)
-        .with_lazy(config.replication.lazy());
+        .with_lazy(config.replication.lazy())
+        .with_best_effort(config.admission.best_effort_subscriptions);
     let rehearsal = Rehearsal::of(config, costs, blocking)?;
     let answered = config.topics.iter().zip(&rehearsal.families);
     let rows: Vec<Row> = answered.map(|(family, answer)| answer_row(&admission, family, answer)).collect();

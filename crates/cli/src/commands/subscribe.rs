@@ -34,8 +34,8 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     }
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let mut subscriptions: Vec<Subscription> = Vec::new();
-    let &SubscribeArguments { deadline, loss, link, .. } = arguments;
-    let needs = Needs { deadline, loss, link };
+    let &SubscribeArguments { deadline, loss, link, best_effort, .. } = arguments;
+    let needs = Needs { deadline, loss, link, best_effort };
     for filter in &arguments.topic {
         match client.subscribe_needing(filter, needs) {
             Ok(subscription) => subscriptions.push(subscription),

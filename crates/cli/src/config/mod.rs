@@ -53,6 +53,7 @@ pub struct BrokerAddress {
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdmissionConfig {
     pub schedulability: bool,
+    pub best_effort_subscriptions: bool,
     pub share: f64,
     pub arrival: Option<Span>,
     pub dispatch: Option<Span>,
@@ -466,6 +467,10 @@ impl Understanding {
     fn admission(&self) -> AdmissionConfig {
         AdmissionConfig {
             schedulability: self.values.get("admission.schedulability") == Some(&Value::Switch(true)),
+            best_effort_subscriptions: matches!(
+                self.values.get("admission.subscriptions"),
+                Some(Value::Word(word)) if word == "best-effort"
+            ),
             share: match self.values.get("admission.share") {
                 Some(Value::Share(share)) => *share,
                 _ => 1.0,

@@ -331,6 +331,12 @@ pub const KEYS: &[Key] = &[
         "Whether a set of topics that could not be served in time is refused.",
     ),
     key(
+        "admission.subscriptions",
+        Kind::Choice(&["refuse", "best-effort"]),
+        "\"refuse\"",
+        "What happens to a subscription for which there is no time. best-effort: unless it needs something, and unless something is promised to its client already, it is served after all others, and told so.",
+    ),
+    key(
         "admission.share",
         Kind::Share,
         "0.8",

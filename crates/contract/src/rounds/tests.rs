@@ -32,6 +32,7 @@ impl Made {
             arrival: Span::ZERO,
             poll: Span(self.poll),
             jitter: Span(self.jitter),
+            last: Span::ZERO,
         };
         let mut load = Load::default().paced(pace);
         for &(period, writes, cost) in &self.streams {
@@ -166,6 +167,25 @@ fn bytes_count_once_in_and_once_for_each_receiver() {
     load.crowd_mut().add(io, 1);
     load.add(Job { deadline: LONG, period: LONG, cost: Span(1), writes: 3, bytes: 2_048 }, 1);
     assert_eq!(load.rounds(&WHOLE, LONG), Ok(Span(1 + 4 * 200)));
+}
+
+#[test]
+fn who_is_served_last_takes_the_same_of_each_turn_however_many_they_are() {
+    let io = Io { read: Span(2), write: Span(50), kib: Span(1) };
+    let load = |best_effort| {
+        let mut load = Load::default().paced(Pace { last: Span(3), ..Pace::default() });
+        load.crowd_mut().add(io, 2);
+        load.add(Job { deadline: LONG, period: LONG, cost: Span(1), writes: 1, bytes: 0 }, 1);
+        load.add_best_effort(best_effort);
+        load
+    };
+    let without = load(0).rounds(&WHOLE, LONG).unwrap();
+    let last = Span(3) * LAST_MESSAGES as u64 + Span(50) * LAST_WRITES + Span((LAST_BYTES >> 10) as i64);
+    assert_eq!(load(1).rounds(&WHOLE, LONG), Ok(without + last * 2));
+    assert_eq!(load(1_000).rounds(&WHOLE, LONG), Ok(without + last * 2));
+    let mut load = load(7);
+    load.remove_best_effort(7);
+    assert_eq!(load.rounds(&WHOLE, LONG), Ok(without));
 }
 
 proptest! {

@@ -111,6 +111,7 @@ impl Bench {
             costs: contract::admission::Costs::of_messages(cost, cost, cost),
             supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
             schedulability: true,
+            best_effort_subscriptions: false,
             topics: Vec::new(),
             detection: Default::default(),
             limits: Limits { streams: 50, store_bytes: 1 << 20, ..Default::default() },

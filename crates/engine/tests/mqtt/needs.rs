@@ -48,6 +48,13 @@ impl Plant {
         self.world.connected(broker, hello)
     }
 
+    /// To how many the topic is promised, and how many are served last.
+    fn receivers(&self, broker: usize) -> (u32, u32) {
+        let broker = self.world.broker(broker);
+        let those = broker.receivers_of(broker.stream_of("t", "plc").unwrap()).unwrap();
+        (those.promised, those.best_effort)
+    }
+
     /// By what a broker plans the topic, and for whom.
     fn planned(&self, broker: usize) -> ((Span, Loss), String) {
         let broker = self.world.broker(broker);
@@ -128,4 +135,51 @@ fn the_needs_of_a_lasting_session_outlive_the_primary() {
     assert!(plant.world.reconnect(client, 1, lasting("hmi")));
     plant.world.unwant(client, "$share/panels/t");
     assert_eq!(plant.planned(1), (STATED, String::new()));
+}
+
+#[test]
+fn who_asks_for_best_effort_has_all_of_it_so_or_nothing() {
+    let mut plant = Plant::with_topic();
+    let last = [("best-effort", "true")];
+    let client = plant.connected(0, lasting("dashboard"));
+    assert_eq!(plant.ask(client, "#", &last), GRANTED);
+    assert_eq!(plant.planned(0), (STATED, "dashboard: best effort".to_owned()));
+    assert_eq!(plant.receivers(0), (0, 1));
+    assert_eq!(plant.ask(client, "u", &[]), SENSELESS);
+    let words = plant.world.mqtt[client].words.last().cloned().unwrap_or_default();
+    assert!(words.contains("use a client of its own"), "{words}");
+    assert_eq!(plant.ask(client, "u", &[("best-effort", "true"), ("loss", "0")]), SENSELESS);
+    assert_eq!(plant.ask(client, "u", &[("best-effort", "often")]), SENSELESS);
+    plant.world.kill(0);
+    plant.world.run_for(Span::millis(300));
+    assert_eq!(plant.receivers(1), (0, 1), "the other broker knows");
+    assert!(plant.world.reconnect(client, 1, lasting("dashboard")));
+    plant.world.unwant(client, "#");
+    assert_eq!(plant.receivers(1), (0, 0));
+}
+
+#[test]
+fn for_whom_there_is_no_time_is_served_last_where_that_is_configured() {
+    fn costly(settings: &mut broker::Settings) {
+        settings.supply.share_ppm = 1_000_000;
+        settings.costs.io.tcp.write = Span::millis(1);
+        settings.best_effort_subscriptions = true;
+    }
+    let mut world = World::with_gateway(costly, Some(|_| {}));
+    world.run_for(Span::secs(1));
+    let mut plant = Plant { world, publisher: 0 };
+    plant.publisher = plant.world.add_client("plc");
+    plant.world.run_for(Span::millis(100));
+    plant.advertise();
+    let mut promised = 0;
+    while plant.receivers(0).1 == 0 {
+        let client = plant.connected(0, passing(&format!("hmi-{promised}")));
+        assert_eq!(plant.ask(client, "t", &[]), GRANTED);
+        let words = plant.world.mqtt[client].words.last().cloned().unwrap_or_default();
+        promised += u32::from(!words.contains("served as best effort: not schedulable"));
+        assert!(promised < 40, "there is no end of time");
+    }
+    assert!(promised > 0);
+    assert_eq!(plant.receivers(0), (promised, 1));
+    assert!(plant.world.log(0).iter().any(|line| line.contains("is served as best effort")));
 }

@@ -73,7 +73,7 @@ pub struct Seen {
     /// Topic, number, latency, payload.
     pub messages: Vec<(String, u64, Span, Vec<u8>)>,
     pub verdicts: BTreeMap<u32, PublicationState>,
-    pub subscribed: Vec<Result<(), String>>,
+    pub subscribed: Vec<Result<String, String>>,
     pub reigning: Vec<Reigning>,
     pub dismissed: Vec<String>,
     pub answers: Vec<String>,
@@ -93,8 +93,8 @@ impl Application for Seen {
     fn judged(&mut self, publication: u32, state: &PublicationState) {
         self.verdicts.insert(publication, state.clone());
     }
-    fn subscribed(&mut self, _subscription: u32, result: Result<(), &str>) {
-        self.subscribed.push(result.map_err(str::to_owned));
+    fn subscribed(&mut self, _subscription: u32, result: Result<&str, &str>) {
+        self.subscribed.push(result.map(str::to_owned).map_err(str::to_owned));
     }
     fn reigning(&mut self, reigning: Reigning) {
         self.reigning.push(reigning);
@@ -890,6 +890,7 @@ pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
         costs,
         supply: contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) },
         schedulability: true,
+        best_effort_subscriptions: false,
         topics: Vec::new(),
         detection: Default::default(),
         limits: Default::default(),

@@ -50,8 +50,8 @@ pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Resu
     Ok(Some(contract))
 }
 
-/// What the user properties of a SUBSCRIBE say that its client needs: `verge-deadline`, `verge-loss`, `verge-link`. Where they make no
-/// sense, says why and what would.
+/// What the user properties of a SUBSCRIBE say that its client needs: `verge-deadline`, `verge-loss`, `verge-link`, `verge-best-effort`. Where they
+/// make no sense, says why and what would.
 pub(super) fn asked_needs(asks: &[(Box<str>, Box<str>)]) -> Result<Needs, String> {
     let mut needs = Needs::NONE;
     for (name, value) in asks {
@@ -65,9 +65,13 @@ pub(super) fn asked_needs(asks: &[(Box<str>, Box<str>)]) -> Result<Needs, String
                 let link = value.parse::<contract::LinkClass>();
                 needs.link = Some(link.map_err(|error| format!("{name}: {error}"))?);
             }
+            "best-effort" => {
+                let asked = value.parse();
+                needs.best_effort = asked.map_err(|_| no_term(name, value, "`true` or `false`"))?;
+            }
             _ => {
                 return Err(format!(
-                    "{name}: a subscriber may ask for verge-deadline, verge-loss and verge-link"
+                    "{name}: a subscriber may ask for verge-deadline, verge-loss and verge-link, or for verge-best-effort"
                 ));
             }
         }

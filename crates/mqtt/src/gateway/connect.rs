@@ -268,6 +268,7 @@ impl<R: Rules> Gateway<R> {
             let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
             self.forget_times(index, ends_at, will_at);
         }
+        self.serve_in_turn(link, index, net);
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
             client.keep_alive = given;
@@ -444,6 +445,11 @@ impl<R: Rules> Gateway<R> {
     /// Subscriptions of sessions that have ended: the broker need not count them any more.
     pub fn next_gone(&mut self) -> Option<Wish> {
         self.gone.pop()
+    }
+
+    /// A subscription that is served as best effort instead of being refused, and why.
+    pub fn next_instead(&mut self) -> Option<(Wish, String)> {
+        self.instead.pop()
     }
 
     /// Subscriptions that need something beyond the contracts of their topics.

@@ -230,7 +230,9 @@ impl<R: Rules> Gateway<R> {
             }
             looks += 1;
             let answered = walk.entry.options.qos != Qos::AtMostOnce;
-            if net.backlog(link) >= giving.limits.backlog_bytes || (answered && !session.has_room()) {
+            if net.backlog(link) >= session.backlog_bytes(giving.limits.backlog_bytes)
+                || (answered && !session.has_room())
+            {
                 return session.walks.push_front(walk);
             }
             let Walk { filter, entry, place } = &mut walk;

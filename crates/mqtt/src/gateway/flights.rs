@@ -26,7 +26,8 @@ impl<R: Rules> Gateway<R> {
         };
         let Some(link) = session.link else { return };
         let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
-        while session.flights.len() < session.window && net.backlog(link) < settings.limits.backlog_bytes {
+        let room = session.backlog_bytes(settings.limits.backlog_bytes);
+        while session.flights.len() < session.window && net.backlog(link) < room {
             let Some(queued) = session.queue.pop_front() else { break };
             let Queued { order, qos, retain, body: number, subscriptions } = queued;
             let Some(body) = bodies.get(number) else { continue };
@@ -67,7 +68,7 @@ impl<R: Rules> Gateway<R> {
                 session.resend_from = ALL_SENT;
                 break;
             };
-            if net.backlog(link) >= settings.limits.backlog_bytes {
+            if net.backlog(link) >= session.backlog_bytes(settings.limits.backlog_bytes) {
                 break;
             }
             let after = flight.order.saturating_add(1);

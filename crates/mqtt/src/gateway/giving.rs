@@ -82,7 +82,7 @@ impl Giving<'_> {
         });
         if qos == Qos::AtMostOnce {
             let Some((link, client)) = client else { return };
-            if net.backlog(link) >= self.limits.backlog_bytes {
+            if net.backlog(link) >= session.backlog_bytes(self.limits.backlog_bytes) {
                 session.dropped += 1;
                 self.stats.dropped += 1;
                 return;
@@ -94,7 +94,9 @@ impl Giving<'_> {
         }
         let room = session.has_room();
         match client {
-            Some((link, client)) if room && net.backlog(link) < self.limits.backlog_bytes => {
+            Some((link, client))
+                if room && net.backlog(link) < session.backlog_bytes(self.limits.backlog_bytes) =>
+            {
                 self.launch(session, link, client, item, (qos, retain, numbers), net);
             }
             Some(_) => self.queue(session, item, qos, retain, numbers),

@@ -14,10 +14,14 @@ pub(crate) struct Asking {
     reasons: Vec<Reason>,
     /// Places of filters that have been subscribed, and whether each is new.
     begun: Vec<(usize, bool)>,
-    /// In words, why the first one was refused.
+    /// In words, why the first one was refused, or is served as best effort.
     why: Option<String>,
+    /// Why the next one cannot be served otherwise than as best effort.
+    instead: Option<String>,
 }
 
+/// Words that wait for the operator, of subscriptions that are served as best effort.
+const INSTEAD_MAX: usize = 64;
 /// Subscriptions that are written in one unit of work, where a session is recorded.
 const RECORDED_PER_UNIT: usize = 32;
 
@@ -41,7 +45,7 @@ impl<R: Rules> Gateway<R> {
             }
             let entry = Entry { options: wanted.options, subscription: subscribe.subscription };
             let added = match &needs {
-                Ok(needs) => self.add_subscription(link, index, wanted, (entry, *needs), load),
+                Ok(needs) => self.add_subscription(link, index, wanted, (entry, *needs), &mut asking, load),
                 Err(text) => Some(Err((Reason::IMPLEMENTATION_SPECIFIC, String::clone(text)))),
             };
             match added {
@@ -64,9 +68,10 @@ impl<R: Rules> Gateway<R> {
                 }
             }
         }
-        let Asking { reasons, begun, why } = *asking;
+        let Asking { reasons, begun, why, .. } = *asking;
         let Some(session) = self.sessions.get(index) else { return Step::Done };
         let (version, persistent) = (session.version, session.is_persistent());
+        self.serve_in_turn(link, index, net);
         self.answer_filters(link, why.as_deref(), net, |out, words| {
             suback(out, version, subscribe.id, &reasons, words);
         });
@@ -105,7 +110,7 @@ impl<R: Rules> Gateway<R> {
         Step::Later
     }
 
-    /// Answers one packet about filters, in words for the first one that is refused.
+    /// Answers one packet about filters, in words for the first one of which there is something to say.
     fn answer_filters(
         &self,
         link: LinkId,
@@ -124,9 +129,15 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         wanted: &Wanted,
-        (entry, needs): (Entry, Needs),
+        (entry, asked): (Entry, Needs),
+        asking: &mut Asking,
         load: &mut impl Load,
     ) -> Option<Result<bool, (Reason, String)>> {
+        // All of a session is served as best effort, or nothing.
+        let last = self.sessions.get(index)?.is_best_effort();
+        let may_instead = load.serves_instead() && asked.is_none();
+        let instead = may_instead && (last || asking.instead.is_some());
+        let needs = if instead { Needs::BEST_EFFORT } else { asked };
         let known = match self.check_subscription(index, wanted, needs) {
             Ok(known) => known,
             Err(refused) => {
@@ -139,6 +150,12 @@ impl<R: Rules> Gateway<R> {
         match if known { Some(Ok(())) } else { load.comes(link, &wish) } {
             None => return None,
             Some(Ok(())) => {}
+            Some(Err(text)) if may_instead && !instead && self.subscriptions.held(index) == 0 => {
+                asking.instead = Some(text);
+                self.count_served(link, true);
+                load.shares(self.carried());
+                return self.add_subscription(link, index, wanted, (entry, asked), asking, load);
+            }
             Some(Err(text)) => return Some(Err((Reason::QUOTA_EXCEEDED, text))),
         }
         let inserted = self.subscriptions.insert(&wanted.filter, index, entry);
@@ -147,6 +164,14 @@ impl<R: Rules> Gateway<R> {
             && let Some(session) = self.sessions.get_mut(index)
         {
             session.needs.insert(wanted.filter.clone(), needs);
+        }
+        if instead && inserted.is_ok() {
+            let reason = asking.instead.take().unwrap_or_else(|| "the client was before".to_owned());
+            let words = format!("served as best effort: {reason}");
+            if self.instead.len() < INSTEAD_MAX {
+                self.instead.push((wish.clone(), words.clone()));
+            }
+            asking.why.get_or_insert(words);
         }
         Some(inserted.map(|_| !known).map_err(|error| {
             if !known {
@@ -185,6 +210,10 @@ impl<R: Rules> Gateway<R> {
             return Err((Reason::IMPLEMENTATION_SPECIFIC, text.to_owned()));
         }
         let held = self.subscriptions.held(index);
+        if held > 0 && !known && session.is_best_effort() != needs.best_effort {
+            let text = "all of a session is served as best effort, or nothing of it: use a client of its own for this subscription";
+            return Err((Reason::IMPLEMENTATION_SPECIFIC, text.to_owned()));
+        }
         if !known && held >= limits.subscriptions_per_session {
             let text = format!(
                 "the session has {held} subscriptions, which is the limit: unsubscribe from what is not needed, or raise \
@@ -229,6 +258,7 @@ impl<R: Rules> Gateway<R> {
         }
         let Some(session) = self.sessions.get(index) else { return Step::Done };
         let (version, persistent) = (session.version, session.is_persistent());
+        self.serve_in_turn(link, index, net);
         if persistent {
             self.record_session(index);
             load.spend(self.subscriptions.held(index) / RECORDED_PER_UNIT);

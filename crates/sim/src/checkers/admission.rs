@@ -11,7 +11,7 @@
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::admission::Costs;
-use contract::rounds::{BYTES_UNSTATED, JOBS_PER_TURN, READ_BYTES, READ_LEAST};
+use contract::rounds::{BYTES_UNSTATED, JOBS_PER_TURN, LAST_BYTES, LAST_WRITES, READ_BYTES, READ_LEAST};
 use contract::{Lazy, Span, Supply};
 use wire::limits::CLIENT_POLL;
 
@@ -27,6 +27,8 @@ pub(super) struct Admission {
     is_tested: bool,
     /// Clients, each of which polls.
     clients: u64,
+    /// Whether each turn writes for those who are served last as well.
+    serves_last: bool,
     /// No limit stands in the way of what fits.
     ample: bool,
 }
@@ -42,6 +44,8 @@ impl Admission {
             lazy: scenario.lazy(),
             is_tested: scenario.refuses_what_does_not_fit(),
             clients: (scenario.publishers.len() + scenario.subscribers.len()) as u64,
+            serves_last: scenario.best_effort_subscriptions
+                || scenario.subscribers.iter().any(|spec| spec.best_effort),
             // What clients of MQTT publish has no contract that is looked at here.
             ample: scenario.assumed && scenario.devices.is_empty(),
         }
@@ -179,6 +183,10 @@ impl Admission {
         let share = f64::from(self.supply.share_ppm) / 1e6;
         let turns = 6.0 + reading / share + bytes_in / READ_BYTES as f64 + jobs / JOBS_PER_TURN as f64;
         work += turns * self.costs.turn.0 as f64;
+        if self.serves_last {
+            let kib = (LAST_BYTES >> 10) as f64;
+            work += turns * (LAST_WRITES as f64 * io.write.0 as f64 + kib * io.kib.0 as f64);
+        }
         work / share + 2.0 * self.supply.blocking.0 as f64 <= BY_FAR * within
     }
 

@@ -19,7 +19,7 @@ pub(super) const STATEMENT: &str = "a pruned copy is never dispatched, one that 
 pub(super) struct Copies {
     /// Copies that a new primary has not dispatched yet.
     owed: [Vec<(u32, u64)>; 2],
-    /// Copies that a backup keeps of every stream at least; older ones give way.
+    /// Copies that a backup keeps of every stream at least; those that came earlier give way.
     slots: usize,
     /// Nothing floods the rings or what waits for a subscriber, so that no copy has to give way.
     assumed: bool,
@@ -50,11 +50,15 @@ impl Copies {
         for (number, stream) in ledger.streams.iter().enumerate().filter(|(_, stream)| !stream.ended) {
             let next = stream.messages.len() as u64;
             let kept = self.slots.max(stream.contract.retain as usize + 2);
-            let copies = (next.saturating_sub(RECENT)..next).rev().filter_map(|seq| {
-                let flags = stream.traces(host, life, seq);
-                (flags & ledger::COPY != 0).then_some((seq, flags))
-            });
-            for (seq, flags) in copies.take(kept) {
+            let mut copies: Vec<(u32, u64, u16)> = (next.saturating_sub(RECENT)..next)
+                .filter_map(|seq| {
+                    let flags = stream.traces(host, life, seq);
+                    (flags & ledger::COPY != 0).then_some((stream.came(host, seq), seq, flags))
+                })
+                .collect();
+            // A ring keeps those that came last, be they older: a deposed broker forwards what it has kept.
+            copies.sort_unstable_by(|first, second| second.cmp(first));
+            for (_, seq, flags) in copies.into_iter().take(kept) {
                 if flags & (ledger::PRUNED | ledger::PRUNED_BEFORE | ledger::DISPATCHED) == 0 {
                     self.owed[host].push((number as u32, seq));
                 }

@@ -17,6 +17,7 @@
 //! - what a publisher sent while a fault had cut it off and no longer retains;
 //! - what was under way around a fault outside of the model;
 //! - what a client that is cut off from the primary alone misses or sends before it has found its way through the backup;
+//! - what a death costs of which the backup had told that it would notice it later than contracts count with;
 //! - results that no broker's graphs promised while they changed ([`super::served`]);
 //! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent.
 
@@ -103,8 +104,14 @@ impl Losses {
             Some(((since, deposed), _)) if is_assumed(act) => {
                 self.beyond.push(Window { from: since, to: None, and_before: false, spared: Some(deposed) });
             }
-            _ if self.beyond.last().is_some_and(|window| window.to.is_none()) => {}
-            _ => self.beyond.push(Window { from: now - SLACK, to: None, and_before: true, spared: None }),
+            _ => self.is_outside(now),
+        }
+    }
+
+    /// What happens now is outside of the model, and what follows until all is whole again.
+    pub(super) fn is_outside(&mut self, now: Time) {
+        if self.beyond.last().is_none_or(|window| window.to.is_some()) {
+            self.beyond.push(Window { from: now - SLACK, to: None, and_before: true, spared: None });
         }
     }
 

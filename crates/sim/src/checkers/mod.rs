@@ -120,6 +120,8 @@ pub struct Counts {
     pub clock_steps: u64,
     /// Streams and subscriptions that were refused.
     pub refusals: u64,
+    /// Subscriptions that were served as best effort instead of being refused.
+    pub best_effort: u64,
     /// Messages that publishers handed over.
     pub accepted: u64,
     /// Messages that had to be copied, by their contracts.
@@ -136,7 +138,9 @@ impl Counts {
     /// Adds those of another run.
     pub fn add(&mut self, other: &Counts) {
         self.checks.iter_mut().zip(other.checks).for_each(|(all, some)| *all += some);
-        let Counts { deaths, promotions, handovers, cuts, clock_steps, refusals, accepted, .. } = other;
+        let Counts {
+            deaths, promotions, handovers, cuts, clock_steps, refusals, best_effort, accepted, ..
+        } = other;
         let Counts { needed_copies, copies, copies_taken_over, delivered, .. } = other;
         for (all, some) in [
             (&mut self.deaths, deaths),
@@ -145,6 +149,7 @@ impl Counts {
             (&mut self.cuts, cuts),
             (&mut self.clock_steps, clock_steps),
             (&mut self.refusals, refusals),
+            (&mut self.best_effort, best_effort),
             (&mut self.accepted, accepted),
             (&mut self.needed_copies, needed_copies),
             (&mut self.copies, copies),
@@ -156,7 +161,7 @@ impl Counts {
     }
 
     /// What happened, for people.
-    pub fn rows(&self) -> [(&'static str, u64); 11] {
+    pub fn rows(&self) -> [(&'static str, u64); 12] {
         [
             ("messages handed over", self.accepted),
             ("messages that came", self.delivered),
@@ -169,6 +174,7 @@ impl Counts {
             ("connections and ways that were cut", self.cuts),
             ("clocks that were set", self.clock_steps),
             ("refusals", self.refusals),
+            ("subscriptions served as best effort instead", self.best_effort),
         ]
     }
 
@@ -288,10 +294,19 @@ impl Watch {
         self.verdict(now, admission::NAME, result);
     }
 
-    pub(crate) fn subscribed(&mut self, now: Time, host: usize, subscription: u32, admitted: bool) {
-        self.counts.refusals += u64::from(!admitted);
+    /// A subscription has been admitted or not; `instead`: it is served as best effort, which was not asked for.
+    pub(crate) fn subscribed(
+        &mut self,
+        now: Time,
+        host: usize,
+        subscription: u32,
+        admitted: bool,
+        instead: bool,
+    ) {
+        self.counts.refusals += u64::from(!admitted && !instead);
+        self.counts.best_effort += u64::from(instead);
         self.ledger.answer(now, host, subscription, admitted);
-        let result = self.admission.subscribed(&self.ledger, host, admitted);
+        let result = self.admission.subscribed(&self.ledger, host, admitted && !instead);
         self.verdict(now, admission::NAME, result);
     }
 
@@ -324,6 +339,9 @@ impl Watch {
         let latency = now.since(accepted);
         // A subscriber counts from when it notices the gap, which may be as late as the next message.
         let given_up = self.ledger.delays.failover + SETTLING;
+        let given_up = |stream: &ledger::Stream| stream.contract.deadline + given_up;
+        let given_up = self.ledger.stream(got.stream).map_or(Span::FOREVER, given_up);
+        let overdue = self.ledger.subscribers[index].may_have_given_up(now, accepted, given_up);
         let Some(stream) = self.ledger.stream_mut(got.stream) else { return };
         let (calm, deadline) =
             (self.calm_since.is_some_and(|since| accepted >= since), stream.contract.deadline);
@@ -331,13 +349,14 @@ impl Watch {
             let journeys = if calm { &mut receipt.calm } else { &mut receipt.disturbed };
             journeys.add(latency, deadline);
             receipt.called_late += u64::from(got.late);
-            receipt.overdue += u64::from(latency > deadline + given_up);
+            receipt.overdue += u64::from(overdue);
             receipt.take(got.seq)
         });
         self.verdict(now, lateness::NAME, result);
         self.counts.looked(duplicates::NAME);
         if let Some(calm) = self.calm_since
             && let Some(stream) = self.ledger.stream(got.stream)
+            && self.ledger.subscribers[index].is_served(&stream.topic)
         {
             let result = self.deadlines.delivered(got.stream, stream, index, calm, latency, got.seq);
             self.verdict(now, deadlines::NAME, result);
@@ -638,6 +657,13 @@ impl Watch {
         }
     }
 
+    /// A node's clock is set.
+    pub(crate) fn sets_clock(&mut self, now: Time, host: usize) {
+        if let Some(index) = self.ledger.subscriber_of(host) {
+            self.ledger.subscribers[index].sets_clock(now);
+        }
+    }
+
     /// A fault of the scenario happens.
     pub(crate) fn fault_begins(
         &mut self,
@@ -661,6 +687,12 @@ impl Watch {
         self.losses.fault_begins(now, act, whole, primary, strike);
         self.handover.fault_begins(now, act, whole);
         self.failover.fault_begins(now, act, whole, primary);
+    }
+
+    /// The backup has told that it may notice the primary's death later than contracts count with.
+    pub(crate) fn nothing_is_promised_of_detection(&mut self, now: Time) {
+        self.failover.whole();
+        self.losses.is_outside(now);
     }
 
     fn is_about_devices(&self, act: &Act) -> bool {

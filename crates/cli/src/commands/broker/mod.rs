@@ -345,6 +345,7 @@ pub(super) fn settings(
         costs,
         supply: supply(&config.admission, blocking),
         schedulability: config.admission.schedulability,
+        best_effort_subscriptions: config.admission.best_effort_subscriptions,
         topics: config.topics.iter().map(|family| family.rule.clone()).collect(),
         detection: config.detection,
         // Whoever drives it counts clients of all protocols together. The partner and operators come on top.

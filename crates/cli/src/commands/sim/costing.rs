@@ -83,6 +83,7 @@ mod tests {
 
     const CONFIG: AdmissionConfig = AdmissionConfig {
         schedulability: true,
+        best_effort_subscriptions: false,
         share: 0.8,
         arrival: Some(Span::micros(4)),
         dispatch: Some(Span::micros(6)),

@@ -72,6 +72,7 @@ fn scenario(
         request_cost: Span::ZERO,
         supply: costing.supply,
         schedulability: config.admission.schedulability,
+        best_effort_subscriptions: config.admission.best_effort_subscriptions,
         policy: config.policy,
         replication: config.replication,
         detection: config.detection,
@@ -178,6 +179,7 @@ fn subscribers(config: &Config, topics: &[Vec<String>]) -> Vec<SubscriberSpec> {
             subscribers.push(SubscriberSpec {
                 name: format!("subscriber-{class}{again}{part}"),
                 filters: filters.to_vec(),
+                best_effort: false,
                 latency: to_subscribers(to_subscriber),
                 clock: ClockError::default(),
                 starts: Span::ZERO,

@@ -111,7 +111,8 @@ impl Report {
         };
         let mut admission =
             Admission::new(config.delays, config.links.clone(), costing.admission, costing.supply)
-                .with_lazy(config.replication.lazy());
+                .with_lazy(config.replication.lazy())
+                .with_best_effort(config.admission.best_effort_subscriptions);
         let row = |family: &TopicFamily| {
             let checked = admit(&mut admission, family);
             Row::new(family, checked.utilisation, checked.reason)
