@@ -1030,7 +1030,7 @@ impl Endpoint {
             }
             Some(inbound) if announce.incarnation != inbound.incarnation => {
                 inbound.tally.close();
-                inbound.tally.begin_anew(announce.next_seq);
+                inbound.tally.begin_anew(inbound.incarnation, announce.incarnation, announce.next_seq);
                 (inbound.incarnation, inbound.contract) = (announce.incarnation, announce.contract);
                 inbound.class = announce.class;
                 inbound.due = due(inbound, &needs);

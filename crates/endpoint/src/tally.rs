@@ -44,6 +44,16 @@ pub struct Tally {
     untold: [u64; 2],
     /// Whether every number is used, so that a missing one is a loss.
     gapless: bool,
+    /// What had come of the publisher's other life, if it had one.
+    before: Option<Box<Life>>,
+}
+
+/// What has come of one life of a publisher.
+#[derive(Clone, Debug)]
+struct Life {
+    incarnation: u64,
+    next: u64,
+    seen: [u64; WORDS],
 }
 
 impl Tally {
@@ -61,6 +71,7 @@ impl Tally {
             longest_run: 0,
             untold: [0; 2],
             gapless,
+            before: None,
         }
     }
 
@@ -133,9 +144,15 @@ impl Tally {
         }
     }
 
-    /// The publisher has restarted and counts from `next` again; what was lost before stays lost.
-    pub(crate) fn begin_anew(&mut self, next: u64) {
-        (self.next, self.seen) = (next, [0; WORDS]);
+    /// Another life of the publisher counts, `incarnation`, whose first number is `next`; what was lost before stays lost. Of the last two
+    /// lives it is known what has come, since the one before may come again: where the broker that reigned has died, another may know
+    /// only that.
+    pub(crate) fn begin_anew(&mut self, from: u64, incarnation: u64, next: u64) {
+        let begins = Life { incarnation, next, seen: [0; WORDS] };
+        let before = self.before.take().map(|before| *before);
+        let life = before.filter(|before| before.incarnation == incarnation).unwrap_or(begins);
+        self.before = Some(Box::new(Life { incarnation: from, next: self.next, seen: self.seen }));
+        (self.next, self.seen) = (life.next, life.seen);
     }
 
     /// Judges all gaps: the stream has ended.
@@ -282,6 +299,22 @@ mod tests {
         tally.arrive(Time(0), 0, SETTLE);
         tally.finish(4);
         assert_eq!((tally.lost(), tally.longest_run()), (3, 3));
+    }
+
+    #[test]
+    fn a_life_that_comes_again_brings_nothing_twice() {
+        let mut tally = Tally::new(0, true);
+        (0..3).for_each(|seq| _ = tally.arrive(Time(0), seq, SETTLE));
+        tally.begin_anew(7, 8, 0);
+        assert_eq!(tally.arrive(Time(1), 0, SETTLE), Arrival::Fresh { reordered: false });
+        tally.begin_anew(8, 7, 0);
+        assert_eq!(tally.arrive(Time(2), 1, SETTLE), Arrival::Duplicate);
+        assert_eq!(tally.arrive(Time(2), 3, SETTLE), Arrival::Fresh { reordered: false });
+        tally.begin_anew(7, 8, 0);
+        assert_eq!(tally.arrive(Time(3), 0, SETTLE), Arrival::Duplicate);
+        tally.begin_anew(8, 9, 0);
+        assert_eq!(tally.arrive(Time(4), 0, SETTLE), Arrival::Fresh { reordered: false });
+        assert_eq!((tally.received(), tally.duplicates(), tally.lost()), (6, 2, 0));
     }
 
     #[test]

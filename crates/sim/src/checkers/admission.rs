@@ -11,7 +11,9 @@
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::admission::Costs;
-use contract::rounds::{BYTES_UNSTATED, JOBS_PER_TURN, LAST_BYTES, LAST_WRITES, READ_BYTES, READ_LEAST};
+use contract::rounds::{
+    BYTES_UNSTATED, JOBS_PER_TURN, LAST_BYTES, LAST_MESSAGES, LAST_WRITES, READ_BYTES, READ_LEAST,
+};
 use contract::{Lazy, Span, Supply};
 use wire::limits::CLIENT_POLL;
 
@@ -185,7 +187,8 @@ impl Admission {
         work += turns * self.costs.turn.0 as f64;
         if self.serves_last {
             let kib = (LAST_BYTES >> 10) as f64;
-            work += turns * (LAST_WRITES as f64 * io.write.0 as f64 + kib * io.kib.0 as f64);
+            let made = LAST_MESSAGES as f64 * self.costs.dispatch.0 as f64;
+            work += turns * (made + LAST_WRITES as f64 * io.write.0 as f64 + kib * io.kib.0 as f64);
         }
         work / share + 2.0 * self.supply.blocking.0 as f64 <= BY_FAR * within
     }

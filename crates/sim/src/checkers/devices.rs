@@ -238,8 +238,10 @@ impl Devices {
         }
     }
 
-    pub(crate) fn hands_over(&mut self, host: usize) {
+    pub(crate) fn hands_over(&mut self, now: Time, host: usize) {
         self.reigning[host] = false;
+        // Of one that has just died it does not know, and the other cannot tell it from one that is on its way.
+        self.due.retain(|(_, _, at)| now.since(*at) > HEARD_OF);
     }
 
     pub(crate) fn protected(&mut self, host: usize, protected: bool) {

@@ -612,7 +612,7 @@ impl Watch {
                 self.copies.dies(host);
             }
             Told::HandedOver { .. } => {
-                self.devices.hands_over(host);
+                self.devices.hands_over(now, host);
                 self.copies.dies(host);
             }
             // A late consequence of an earlier fault may make it join anew.
