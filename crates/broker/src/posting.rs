@@ -129,12 +129,14 @@ pub(crate) struct Counting {
     /// So many of them have to be told that it does not come after all.
     undoing: Option<usize>,
     refusal: Option<String>,
+    /// Nothing is promised to it, and there was too little time before it came.
+    lenient: bool,
 }
 
 impl Counting {
     fn new(link: Option<LinkId>, other: &Other) -> Counting {
         let (other, place) = (other.clone(), String::new());
-        Counting { link, other, comes: true, place, counted: 0, undoing: None, refusal: None }
+        Counting { link, other, comes: true, place, counted: 0, undoing: None, refusal: None, lenient: false }
     }
 
     /// Whether the next topic is to be told.
@@ -251,7 +253,8 @@ impl Broker {
             if let Err(text) = self.other_needs.insert(other) {
                 return Some(Err(text));
             }
-            self.begin_counting(Counting::new(Some(link), other));
+            let lenient = other.needs.best_effort && self.admission.overload().is_some();
+            self.begin_counting(Counting { lenient, ..Counting::new(Some(link), other) });
         }
         self.counted.remove(&link).map(|(_, verdict)| verdict)
     }
@@ -334,12 +337,12 @@ impl Broker {
             }
         }
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
-        if checked && counting.comes && counting.counted > 0 {
+        if checked && counting.comes && counting.counted > 0 && !counting.lenient {
             used += TEST_UNITS;
             if let Some(overload) = self.admission.overload() {
                 more = true;
                 let text = format!(
-                    "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter",
+                    "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter, or subscribe as best effort",
                     counting.counted
                 );
                 self.undo_counting(counting, Some(text));

@@ -600,7 +600,10 @@ impl Broker {
             let processing = slot.flags.has(SlotFlags::PROCESSING) && now < slot.created + PROCESSED_WITHIN;
             !slot.flags.has(sent) || processing
         };
-        let waiting = stream.ring.slots_mut().any(pending);
+        // Those who are served last have their turn soon, or have no room.
+        let newest = stream.ring.slots_mut().map(|slot| slot.created).max();
+        let last = self.last.waits() && newest.is_some_and(|created| now < created + PROCESSED_WITHIN);
+        let waiting = stream.ring.slots_mut().any(pending) || last;
         if !waiting {
             self.drop_stream(index, out);
         }

@@ -9,11 +9,15 @@ use crate::register;
 use crate::ring::{Slot, SlotFlags};
 use crate::sessions::{Deferred, Session};
 use crate::status::Stats;
-use crate::table::{Record, Stream, Topic};
+use crate::table::{Record, Stream, Table, Topic};
 use crate::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use contract::{Mutant, Receipt, Span, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
+/// Whoever is served last gets nothing that has waited for so long where something newer of its stream has come.
+const OUTDATED_AFTER: Span = Span::millis(50);
+/// So many of those cost no more to pass over than one message to make.
+const OLD_PER_LOOK: usize = 8;
 /// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
 const AWAITED: Span = Span::secs(1);
 
@@ -85,7 +89,7 @@ impl Broker {
             if awaited {
                 owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
             }
-            stats.dropped += u64::from(oldest.is_some());
+            session.miss(u64::from(oldest.is_some()), stats);
             dropped.extend(oldest.map(|oldest| (*index, oldest)));
         }
         let mut processing = false;
@@ -296,22 +300,24 @@ impl Broker {
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
         let patience = session.pace.is_slow(now).then_some(settings.limits.subscriber_delay);
         let room = session.usual(session.pace.window).min(part.backlog);
-        let (mut handed, mut looked) = (Vec::new(), 0);
-        while looked < most && out.backlog(link) < room {
-            looked += 1;
+        let (mut handed, mut looked, mut old) = (Vec::new(), 0, 0);
+        while looked < most && old < most * OLD_PER_LOOK && out.backlog(link) < room {
             let Some(waiting) = session.deferred.pop_front() else { break };
+            if session.best_effort && is_outdated(now, table, &waiting) {
+                old += 1;
+                continue;
+            }
+            looked += 1;
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
             let Some((slot, payload)) = stream.ring.message(waiting.ticket) else {
                 // Overwritten while it waited: lost for this subscriber alone.
-                session.dropped += 1;
-                stats.dropped += 1;
+                session.miss(1, stats);
                 continue;
             };
             let too_old = |patience: Span| now.since(waiting.since) > patience.max(topic.patience());
             if patience.is_some_and(too_old) {
-                session.dropped += 1;
-                stats.dropped += 1;
+                session.miss(1, stats);
                 if !topic.contract.confirm {
                     handed.push((waiting, position));
                 }
@@ -329,7 +335,7 @@ impl Broker {
                 handed.push((waiting, position));
             }
         }
-        let more = looked == most && !session.deferred.is_empty();
+        let more = (looked == most || old == most * OLD_PER_LOOK) && !session.deferred.is_empty();
         for (waiting, position) in handed {
             self.hand_over(waiting.stream, waiting.ticket, position, out);
         }
@@ -474,6 +480,12 @@ impl Topic {
         }
         self.process(now, receipt, stream, again, message, out)
     }
+}
+
+/// Whether something newer has come of the stream of a message that has waited for long.
+fn is_outdated(now: Time, table: &Table, waiting: &Deferred) -> bool {
+    let newest = || table.stream(waiting.stream).and_then(|stream| stream.ring.tickets().next_back());
+    now.since(waiting.since) > OUTDATED_AFTER && newest().is_some_and(|newest| newest != waiting.ticket)
 }
 
 /// What clients are told of a message's marks.

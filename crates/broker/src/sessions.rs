@@ -2,6 +2,7 @@
 //! subscriber which is just changing brokers or reconnecting misses nothing that is still there.
 
 use crate::pace::Pace;
+use crate::status::Stats;
 use crate::table::Subscribers;
 use contract::{Filters, Mutant, Needs, Time, TopicFilter};
 use std::cmp::Reverse;
@@ -63,9 +64,15 @@ impl Session {
     pub(crate) fn defer(&mut self, message: Deferred, limit: usize) -> Option<Deferred> {
         let limit = if Mutant::DeferWithoutLimit.is_on() { usize::MAX } else { limit };
         let oldest = if self.deferred.len() >= limit { self.deferred.pop_front() } else { None };
-        self.dropped += u64::from(oldest.is_some());
         self.deferred.push_back(message);
         oldest
+    }
+
+    /// It will not get so many messages. To who is served as best effort they were not promised.
+    pub(crate) fn miss(&mut self, count: u64, stats: &mut Stats) {
+        let count = if self.best_effort { 0 } else { count };
+        self.dropped += count;
+        stats.dropped += count;
     }
 
     /// Its subscriber calls a filter by this number, and not the one any more that it called so before.

@@ -101,9 +101,7 @@ impl Broker {
         let part = self.part.backlog;
         for (_, session) in self.sessions.iter_mut() {
             let Some(link) = session.link.filter(|link| out.backlog(*link) > part) else { continue };
-            let dropped = out.shed(link, part);
-            session.dropped += dropped;
-            self.stats.dropped += dropped;
+            session.miss(out.shed(link, part), &mut self.stats);
         }
     }
 
@@ -112,8 +110,7 @@ impl Broker {
         let most = self.part.deferred;
         for (index, session) in self.sessions.iter_mut() {
             let excess = session.deferred.len().saturating_sub(most);
-            session.dropped += excess as u64;
-            self.stats.dropped += excess as u64;
+            session.miss(excess as u64, &mut self.stats);
             self.dropped.extend(session.deferred.drain(..excess).map(|message| (index, message)));
             session.deferred.shrink_to(most);
         }

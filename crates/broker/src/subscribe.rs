@@ -34,6 +34,9 @@ pub(crate) struct Subscribing {
     refusal: Option<String>,
     /// Why it is served as best effort, where that was not asked for.
     instead: Option<String>,
+    /// Nothing is promised to it, and there was too little time before it came: clients that have just connected may take it, as long as
+    /// nobody knows what they want. It is let in, since it takes less than they.
+    lenient: bool,
 }
 
 impl Broker {
@@ -124,7 +127,7 @@ impl Broker {
         if let Some(class) = needs.link.filter(|class| self.settings.links.delay(*class).is_none()) {
             return Err(contract::Refusal::UnknownLink(class).to_string());
         }
-        let instead = again.then(|| "the client was before".to_owned());
+        let instead = again.then(|| "the client is served so already".to_owned());
         let (subscribing, known) = self.enter(now, index, Some(from), number, (parsed, needs), out);
         self.begin_subscribing(now, Subscribing { instead, ..subscribing }, known, out);
         Ok(())
@@ -157,8 +160,10 @@ impl Broker {
         }
         self.serve_in_turn(index, out);
         let (place, joined, refusal, instead) = (String::new(), 0, None, None);
+        let lenient = needs.best_effort && self.overload_of(0).is_some();
+        let session = index;
         let subscribing =
-            Subscribing { link, number, session: index, filter, needs, place, joined, refusal, instead };
+            Subscribing { link, number, session, filter, needs, place, joined, refusal, instead, lenient };
         (subscribing, known)
     }
 
@@ -197,7 +202,7 @@ impl Broker {
             subscribing.refusal = self.join_topics(index, &topics, &mut subscribing.joined).err();
         }
         let counts = subscribing.joined > 0 || !subscribing.needs.is_none();
-        if subscribing.refusal.is_none() && counts {
+        if subscribing.refusal.is_none() && counts && !subscribing.lenient {
             used += TEST_UNITS;
             subscribing.refusal = self.overload_of(subscribing.joined.max(1));
         }
@@ -295,7 +300,7 @@ impl Broker {
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
         let overload = self.admission.overload().filter(|_| checked)?;
         Some(format!(
-            "not schedulable with one more subscriber of {topics} topics: {overload}; narrow the filter"
+            "not schedulable with one more subscriber of {topics} topics: {overload}; narrow the filter, or subscribe as best effort"
         ))
     }
 
@@ -311,7 +316,11 @@ impl Broker {
             let (needs, filter) = (*needs, filter.as_str());
             out.send(partner.link, &Frame::Session { incarnation, present: true, needs, client, filter });
         }
-        let served = instead.as_ref().map(|reason| format!("served as best effort: {reason}"));
+        let served = instead.as_ref().map(|reason| {
+            // What would do instead is done.
+            let why = reason.rsplit_once("; ").map_or(reason.as_str(), |(why, _)| why);
+            format!("served as best effort: {why}")
+        });
         let result = refusal.as_deref().map_or(Ok(served.as_deref().unwrap_or("")), Err);
         self.answer_subscription(link, *number, filter.as_str(), result, out);
     }

@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use support::strangers::{GROWTH_MAX, Strangers};
 use support::{Folder, PATIENT, Pair, Site, WATCHDOG, free_ports, wait_until};
 use verge::{Client, Contract, Span, TlsSettings};
 
@@ -164,6 +165,23 @@ fn clients_of_mqtt_are_sent_to_the_partners_listener_of_the_same_kind() {
     };
     let text = format!("[brokers.a]\n{}[brokers.b]\n{}", listeners(0), listeners(1));
     site.folder.write("conf.d/mqtt.toml", text);
+    let pair = Pair::start_on(site);
+    let primary = pair.wait_for_protection();
+    let sent = sent_to(dial("127.0.0.1", plain[1 - primary]));
+    assert_eq!(sent, Some(format!("127.0.0.1:{}", plain[primary])));
+    let stream = encrypted(&issuer, dial("localhost", tls[1 - primary]));
+    // As it was written: the host is what the certificate is for.
+    assert_eq!(sent_to(stream), Some(format!("localhost:{}", tls[primary])));
+}
+
+fn dial(host: &str, port: u16) -> TcpStream {
+    let socket = TcpStream::connect((host, port)).unwrap();
+    socket.set_read_timeout(Some(WATCHDOG)).unwrap();
+    socket
+}
+
+/// TLS with somebody whom this issuer has certified.
+fn encrypted(issuer: &Issuer, socket: TcpStream) -> impl Read + Write {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(issuer.pem().as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -172,20 +190,53 @@ fn clients_of_mqtt_are_sent_to_the_partners_listener_of_the_same_kind() {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let pair = Pair::start_on(site);
-    let primary = pair.wait_for_protection();
-    let dial = |host: &str, port: u16| {
-        let socket = TcpStream::connect((host, port)).unwrap();
-        socket.set_read_timeout(Some(WATCHDOG)).unwrap();
-        socket
-    };
-    let sent = sent_to(dial("127.0.0.1", plain[1 - primary]));
-    assert_eq!(sent, Some(format!("127.0.0.1:{}", plain[primary])));
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    let session = rustls::ClientConnection::new(Arc::new(trusting), name).unwrap();
-    let stream = rustls::StreamOwned::new(session, dial("localhost", tls[1 - primary]));
-    // As it was written: the host is what the certificate is for.
-    assert_eq!(sent_to(stream), Some(format!("localhost:{}", tls[primary])));
+    rustls::StreamOwned::new(rustls::ClientConnection::new(Arc::new(trusting), name).unwrap(), socket)
+}
+
+/// How a client of TLS begins.
+const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+const MQTT_CONNECT: &[u8] = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01x";
+const MQTT_ACCEPTED: &[u8] = b"\x20\x02\x00\x00";
+
+#[test]
+fn strangers_who_never_end_their_handshakes_keep_nobody_out_and_take_no_memory() {
+    let issuer = issuer();
+    let (site, addresses) = secure_site(&issuer);
+    let [mqtt] = free_ports::<1>();
+    site.folder.write("conf.d/mqtt.toml", format!("[brokers.a]\nmqtt_tls = \"127.0.0.1:{mqtt}\"\n"));
+    let (ca, port) =
+        (site.folder.path("ca.pem"), addresses.split([':', ',']).nth(1).unwrap().parse().unwrap());
+    let mut pair = Pair::start_on(site);
+    pair.wait_for_reign(0);
+    let own_pair = pair.site.ports[1];
+    let before = pair.broker(0).resident();
+    {
+        let strangers = Strangers::at(port, CLIENT_HELLO);
+        let client = Client::builder().patience(WATCHDOG).tls(believing(ca)).connect(&addresses).unwrap();
+        let heard = client.subscribe("t").unwrap();
+        strangers.go_on();
+        let contract = Contract::every(Span::millis(100)).deadline(Span::secs(10)).retain(8);
+        client.publisher("t", contract).unwrap().publish(b"x").unwrap();
+        wait_until("a message", || heard.next_within(std::time::Duration::ZERO).is_some());
+    }
+    {
+        let _strangers = Strangers::at(own_pair, CLIENT_HELLO);
+        pair.restart(1);
+        pair.wait_for_protection();
+    }
+    {
+        let _strangers = Strangers::at(mqtt, CLIENT_HELLO);
+        wait_until("MQTT", || {
+            let mut stream = encrypted(&issuer, dial("127.0.0.1", mqtt));
+            let mut answer = vec![0; MQTT_ACCEPTED.len()];
+            stream.write_all(MQTT_CONNECT).is_ok()
+                && stream.read_exact(&mut answer).is_ok()
+                && answer == MQTT_ACCEPTED
+        });
+    }
+    let grown = pair.broker(0).resident().saturating_sub(before);
+    assert!(grown < GROWTH_MAX, "{grown} bytes more");
 }
 
 /// Runs `verge broker a` with these keys, which it must refuse.

@@ -147,7 +147,7 @@ fn a_client_is_served_as_best_effort_or_not() {
     world.subscribe_needing(client, "u/#", Needs::NONE);
     world.run_for(Span::millis(50));
     let words = world.seen(client).subscribed.last().unwrap().clone().unwrap();
-    assert!(words.contains("the client was before"), "{words}");
+    assert!(words.contains("the client is served so already"), "{words}");
     // When it has nothing any more it may begin anew.
     world.unsubscribe(client, 0);
     world.unsubscribe(client, 1);
@@ -156,4 +156,71 @@ fn a_client_is_served_as_best_effort_or_not() {
     world.run_for(Span::millis(50));
     assert_eq!(world.seen(client).subscribed.last().unwrap(), &Ok(String::new()));
     assert_eq!(receivers(&mut world, 0), (2, 0));
+}
+
+/// Takes all of its time for clients that poll.
+fn crowded() -> World {
+    fn dear(settings: &mut Settings) {
+        settings.supply.share_ppm = 1_000_000;
+        settings.costs.io.tcp.write = Span::millis(1);
+    }
+    World::protected(dear)
+}
+
+#[test]
+fn the_last_message_of_a_publisher_that_leaves_comes_to_everybody() {
+    const CLIENTS: usize = 3 * contract::rounds::LAST_MESSAGES;
+    let mut world = World::protected(|_| {});
+    let clients: Vec<usize> =
+        (0..CLIENTS).map(|number| joins(&mut world, &format!("d-{number}"), "#", LAST).0).collect();
+    let publisher = world.add_client("plc");
+    world.run_for(Span::millis(50));
+    let topic = world.advertise(publisher, "t", Contract::every(Span::millis(50)).retain(4));
+    world.run_for(Span::millis(50));
+    world.publish(publisher, topic, b"x").unwrap();
+    world.withdraw(publisher, topic);
+    world.run_for(Span::secs(1));
+    assert!(clients.iter().all(|client| world.seen(*client).messages.len() == 1));
+    assert_eq!(world.broker(0).stream_of("t", "plc"), None, "and then the stream is gone");
+}
+
+#[test]
+fn who_does_not_read_gets_the_newest_when_it_does() {
+    let mut world = World::protected(|settings| settings.limits.subscriber_backlog_bytes = 2_000);
+    let (client, _) = joins(&mut world, "dashboard", "#", LAST);
+    let publisher = world.add_client("plc");
+    world.run_for(Span::millis(50));
+    let topic =
+        world.advertise(publisher, "t", Contract::every(Span::millis(5)).retain(64).deadline(Span::secs(1)));
+    world.run_for(Span::millis(50));
+    world.stall(client, true);
+    for _ in 0..100 {
+        world.publish(publisher, topic, &[7; 1_000]).unwrap();
+        world.run_for(Span::millis(5));
+    }
+    world.stall(client, false);
+    world.run_for(Span::secs(1));
+    let seen = &world.seen(client).messages;
+    let late = seen.iter().filter(|(_, _, latency, _)| *latency > Span::millis(100)).count();
+    assert_eq!(seen.last().map(|(_, seq, ..)| *seq), Some(99));
+    assert!(late <= 5, "{late} of {}: only what had left before", seen.len());
+    assert!(world.seen(client).shortfalls.is_empty(), "it was not promised anything");
+}
+
+#[test]
+fn who_is_served_last_is_let_in_though_clients_that_have_just_come_take_all_there_is() {
+    let mut world = crowded();
+    let publisher = world.add_client("plc");
+    world.run_for(Span::millis(50));
+    let contract = Contract::every(Span::millis(50)).deadline(Span::millis(40)).tolerate(2).retain(2);
+    world.advertise(publisher, "t/0", contract);
+    world.run_for(Span::millis(50));
+    let clients: Vec<usize> = (0..40).map(|number| world.add_client(&format!("d-{number}"))).collect();
+    world.run_for(Span::millis(100));
+    for client in clients {
+        world.subscribe_needing(client, "t/#", LAST);
+        world.run_for(Span::millis(50));
+        assert_eq!(world.seen(client).subscribed.last(), Some(&Ok(String::new())));
+    }
+    assert_eq!(receivers(&mut world, 0), (0, 40));
 }

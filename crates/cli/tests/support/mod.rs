@@ -6,6 +6,7 @@
 
 pub mod http;
 pub mod sentences;
+pub mod strangers;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;

@@ -166,8 +166,11 @@ impl<R: Rules> Gateway<R> {
             session.needs.insert(wanted.filter.clone(), needs);
         }
         if instead && inserted.is_ok() {
-            let reason = asking.instead.take().unwrap_or_else(|| "the client was before".to_owned());
-            let words = format!("served as best effort: {reason}");
+            let reason =
+                asking.instead.take().unwrap_or_else(|| "the client is served so already".to_owned());
+            // What would do instead is done.
+            let why = reason.rsplit_once("; ").map_or(reason.as_str(), |(why, _)| why);
+            let words = format!("served as best effort: {why}");
             if self.instead.len() < INSTEAD_MAX {
                 self.instead.push((wish.clone(), words.clone()));
             }
