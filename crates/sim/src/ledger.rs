@@ -240,7 +240,17 @@ impl Stream {
         }
     }
 
-    /// When the copy of a message came to a broker, among all copies of this stream.
+    /// A broker has been told that a message is done with.
+    pub(crate) fn pruned(&mut self, broker: usize, life: Life, seq: u64) {
+        let known = self.traces(broker, life, seq) & COPY != 0;
+        self.trace(broker, life, seq, PRUNED);
+        self.came += 1;
+        if let Some(message) = self.messages.get_mut(seq as usize).filter(|_| !known) {
+            message.traces[broker].came = self.came;
+        }
+    }
+
+    /// When the copy of a message, or its prune where there was none, came to a broker, among all of this stream.
     pub(crate) fn came(&self, broker: usize, seq: u64) -> u32 {
         self.message(seq).map_or(0, |message| message.traces[broker].came)
     }

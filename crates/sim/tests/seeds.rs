@@ -56,7 +56,7 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 /// Seeds that once broke something, as the weather was made up then.
-const BROKEN_ONCE: [u64; 7] = [
+const BROKEN_ONCE: [u64; 8] = [
     // lazy: after a clock that was set back, a message counted as too fast.
     7_100_031_994,
     // memories: what a deposed broker forwarded overtook what its publisher sent again.
@@ -71,12 +71,23 @@ const BROKEN_ONCE: [u64; 7] = [
     8_500_017_148,
     // failover: after false take-overs the backup had told that it would notice a death late.
     8_500_018_165,
+    // copies: prunes of messages that had not been copied took their places.
+    8_700_018_969,
+];
+
+/// The same beyond what is assumed.
+const BROKEN_BEYOND: [u64; 1] = [
+    // duplicates: the life of a publisher that was over came again.
+    8_720_000_309,
 ];
 
 #[test]
 fn what_was_mended_stays_whole() {
     for seed in BROKEN_ONCE {
         all_hold(Weather::Assumed, seed..seed + 1);
+    }
+    for seed in BROKEN_BEYOND {
+        all_hold(Weather::Beyond, seed..seed + 1);
     }
 }
 

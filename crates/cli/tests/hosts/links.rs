@@ -18,10 +18,10 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
         for _ in 0..5 {
             plant.flows(weather);
         }
+        // The way between the brokers is longer than the contracts of what is copied count with.
+        plant.wait_for("Set network.broker_to_broker to more than");
         [1, 2].iter().for_each(|host| lab.guest(*host).mend_link());
     }
-    // The way between the brokers is longer than the contracts of what is copied count with.
-    plant.wait_for("Set network.broker_to_broker to more than");
     for broker in &plant.brokers {
         assert!(!broker.log().contains("is primary in epoch 2"), "{}", broker.log());
     }

@@ -53,10 +53,12 @@ impl Copies {
             let mut copies: Vec<(u32, u64, u16)> = (next.saturating_sub(RECENT)..next)
                 .filter_map(|seq| {
                     let flags = stream.traces(host, life, seq);
-                    (flags & ledger::COPY != 0).then_some((stream.came(host, seq), seq, flags))
+                    let counts = flags & (ledger::COPY | ledger::PRUNED) != 0;
+                    counts.then_some((stream.came(host, seq), seq, flags))
                 })
                 .collect();
-            // A ring keeps those that came last, be they older: a deposed broker forwards what it has kept.
+            // A ring keeps those that came last, be they older: a deposed broker forwards what it has kept. It keeps numbers that it is told
+            // are done with as well.
             copies.sort_unstable_by(|first, second| second.cmp(first));
             for (_, seq, flags) in copies.into_iter().take(kept) {
                 if flags & (ledger::PRUNED | ledger::PRUNED_BEFORE | ledger::DISPATCHED) == 0 {

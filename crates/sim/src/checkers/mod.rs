@@ -492,7 +492,7 @@ impl Watch {
                 stream.copied(host, life, note.seq);
             }
             Written::Mark { kind: MarkKind::Prune } if follows => {
-                stream.trace(host, life, note.seq, ledger::PRUNED);
+                stream.pruned(host, life, note.seq);
             }
             _ => {}
         }
