@@ -3,8 +3,9 @@
 //! The problem: to whom nothing is promised must not take time from those to whom something is. Each message would have to be made and
 //! written for each of them, and admission would have to count that. The idea: what they are to have waits as any subscriber's messages do
 //! that has no room, which costs hardly anything. [`LAST_MESSAGES`] of them are made in each turn, one for each subscriber in turn, and they
-//! leave after everything else ([`wire::Effects::put_last`]). Admission counts so much with every turn (`contract/rounds.rs`). What has been
-//! overwritten meanwhile is lost for them, so that they get the newest there is time for.
+//! leave after everything else ([`wire::Effects::put_last`]). Admission counts so much with every turn (`contract/rounds.rs`). What has waited
+//! for long where something newer has come is passed over, and what has been overwritten is gone, so that they get the newest there is time
+//! for.
 
 use crate::broker::{Broker, Outputs};
 use crate::sessions::Session;
@@ -12,7 +13,7 @@ use contract::Time;
 use contract::rounds::{LAST_BYTES_BEGUN, LAST_MESSAGES};
 use std::collections::VecDeque;
 
-/// Those for whom something waits, and who have room.
+/// Those for whom something waits, and who may have room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Last(VecDeque<u32>);
 

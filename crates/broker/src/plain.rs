@@ -9,7 +9,6 @@ use crate::broker::{Broker, Outputs};
 use crate::lazy::Arrival;
 use crate::queue::{Job, JobKind};
 use crate::ring::{Slot, SlotFlags};
-use crate::sessions::Session;
 use crate::table::{Table, Topic};
 use contract::{Span, Time};
 use wire::{Message, MessageFlags, MessageKind};
@@ -134,11 +133,7 @@ impl Broker {
             Some(stream.plain),
             "what follows from a topic's terms is up to date"
         );
-        let free =
-            |session: &&Session| session.deferred.is_empty() && !session.resuming && !session.best_effort;
-        let Some(session) = sessions.get(receiver).filter(free) else {
-            return false;
-        };
+        let Some(session) = sessions.get(receiver).filter(|session| session.is_free()) else { return false };
         let Some(link) = session.link else { return false };
         if !links.get(link).is_some_and(|to| !to.closing && to.announced.contains(job.stream)) {
             return false;

@@ -253,7 +253,7 @@ impl Broker {
             if let Err(text) = self.other_needs.insert(other) {
                 return Some(Err(text));
             }
-            let lenient = other.needs.best_effort && self.admission.overload().is_some();
+            let lenient = other.needs.best_effort && self.overload_of(0).is_some();
             self.begin_counting(Counting { lenient, ..Counting::new(Some(link), other) });
         }
         self.counted.remove(&link).map(|(_, verdict)| verdict)
@@ -336,15 +336,10 @@ impl Broker {
                 self.undo_counting(counting, unkept);
             }
         }
-        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
-        if checked && counting.comes && counting.counted > 0 && !counting.lenient {
+        if counting.comes && counting.counted > 0 && !counting.lenient {
             used += TEST_UNITS;
-            if let Some(overload) = self.admission.overload() {
+            if let Some(text) = self.overload_of(counting.counted) {
                 more = true;
-                let text = format!(
-                    "not schedulable with one more subscriber of {} topics: {overload}; narrow the filter, or subscribe as best effort",
-                    counting.counted
-                );
                 self.undo_counting(counting, Some(text));
             }
         }

@@ -601,9 +601,9 @@ impl Broker {
             !slot.flags.has(sent) || processing
         };
         // Those who are served last have their turn soon, or have no room.
-        let newest = stream.ring.slots_mut().map(|slot| slot.created).max();
-        let last = self.last.waits() && newest.is_some_and(|created| now < created + PROCESSED_WITHIN);
-        let waiting = stream.ring.slots_mut().any(pending) || last;
+        let recent = |slot: &mut Slot| now < slot.created + PROCESSED_WITHIN;
+        let last = self.last.waits() && stream.ring.slots_mut().any(recent);
+        let waiting = last || stream.ring.slots_mut().any(pending);
         if !waiting {
             self.drop_stream(index, out);
         }

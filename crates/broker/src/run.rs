@@ -507,8 +507,7 @@ impl Session {
     /// The session's link, if messages can go there now: it is up, has room, and nothing older waits.
     fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
         let link = self.link?;
-        let free = self.deferred.is_empty() && !self.resuming && !self.best_effort;
-        (free && out.backlog(link) < self.pace.window.min(backlog_max)).then_some(link)
+        (self.is_free() && out.backlog(link) < self.pace.window.min(backlog_max)).then_some(link)
     }
 
     /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes. The

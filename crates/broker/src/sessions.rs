@@ -4,6 +4,7 @@
 use crate::pace::Pace;
 use crate::status::Stats;
 use crate::table::Subscribers;
+use contract::rounds::LAST_BACKLOG;
 use contract::{Filters, Mutant, Needs, Time, TopicFilter};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -17,10 +18,6 @@ pub(crate) struct Deferred {
     /// Since when it waits.
     pub(crate) since: Time,
 }
-
-/// Bytes that may wait on a connection that is served last: what waits leaves at once, and no turn may write much there. A little more than
-/// what counts as hardly anything, so that whoever stopped is told when there is room again.
-pub const BEST_EFFORT_BACKLOG: usize = contract::rounds::LAST_BYTES_BEGUN + 1;
 
 /// A filter that a subscriber has asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,9 +85,15 @@ impl Session {
         self.best_effort = self.needy && self.filters.values().any(|wanted| wanted.needs.best_effort);
     }
 
+    /// Whether a message may go there as soon as it comes: nothing older waits, and it has no turn to wait for.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.deferred.is_empty() && !self.resuming && !self.best_effort
+    }
+
     /// Bytes that may wait on its connection, where so many usually may.
     pub(crate) fn usual(&self, usual: usize) -> usize {
-        if self.best_effort { usual.min(BEST_EFFORT_BACKLOG) } else { usual }
+        if self.best_effort { usual.min(LAST_BACKLOG) } else { usual }
     }
 
     /// What it needs of a topic, of all its filters together that mean it.

@@ -296,7 +296,7 @@ impl Broker {
     }
 
     /// Why one more subscriber of so many topics cannot be served.
-    fn overload_of(&self, topics: usize) -> Option<String> {
+    pub(crate) fn overload_of(&self, topics: usize) -> Option<String> {
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
         let overload = self.admission.overload().filter(|_| checked)?;
         Some(format!(
@@ -316,11 +316,7 @@ impl Broker {
             let (needs, filter) = (*needs, filter.as_str());
             out.send(partner.link, &Frame::Session { incarnation, present: true, needs, client, filter });
         }
-        let served = instead.as_ref().map(|reason| {
-            // What would do instead is done.
-            let why = reason.rsplit_once("; ").map_or(reason.as_str(), |(why, _)| why);
-            format!("served as best effort: {why}")
-        });
+        let served = instead.as_deref().map(Needs::instead_of);
         let result = refusal.as_deref().map_or(Ok(served.as_deref().unwrap_or("")), Err);
         self.answer_subscription(link, *number, filter.as_str(), result, out);
     }

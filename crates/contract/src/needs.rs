@@ -35,6 +35,13 @@ impl Needs {
         *self == Needs::NONE
     }
 
+    /// What is told to somebody who is served as best effort instead of being refused for this reason. Its last clause says what would do,
+    /// and that is done.
+    pub fn instead_of(refusal: &str) -> String {
+        let why = refusal.rsplit_once("; ").map_or(refusal, |(why, _)| why);
+        format!("served as best effort: {why}")
+    }
+
     /// Checks what can be checked without knowing the deployment.
     pub fn check(&self) -> Result<(), ContractError> {
         if let Some(value) = self.deadline.filter(|deadline| *deadline <= Span::ZERO) {

@@ -53,6 +53,9 @@ pub const LAST_WRITES: u64 = 4;
 pub const LAST_BYTES: usize = 2 * LAST_BYTES_BEGUN;
 /// Once so much has been written no further one begins.
 pub const LAST_BYTES_BEGUN: usize = 64 << 10;
+/// Bytes that may wait on a connection that is served last, so that no turn writes much there. A little more than what counts as hardly
+/// anything, so that whoever stopped is told when there is room again.
+pub const LAST_BACKLOG: usize = LAST_BYTES_BEGUN + 1;
 /// Messages that are made in one turn for those who are served last.
 pub const LAST_MESSAGES: usize = 32;
 /// Jobs that run in one turn before what was done leaves.

@@ -1,13 +1,16 @@
 //! What is for connections that are served last leaves after everything else, a little in each turn, and all of it in the end.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod support;
+
 use contract::Time;
 use contract::rounds::LAST_WRITES;
 use engine::Node;
 use host::Driver;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use wire::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
+use support::connected;
+use wire::{Effects, LinkChange, LinkId, Order, PeerIndex};
 
 /// Writes so much to everybody when the first who came says something. All but the first few are served last.
 struct Fan {
@@ -51,18 +54,9 @@ fn served(clients: &mut [TcpStream]) -> usize {
 
 /// A driver with so many who are served last.
 fn with_last(last: usize, bytes: usize) -> (Driver<Fan>, Vec<TcpStream>) {
-    let mut driver = Driver::new(Fan { links: Vec::new(), bytes }, Vec::new()).unwrap();
-    let door = driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, Transport::Plain).unwrap();
-    let mut ready = Vec::new();
-    let connect = |index: usize| {
-        let client = TcpStream::connect(door).unwrap();
-        while driver.node().links.len() <= index {
-            driver.wait_and_turn(&mut ready).unwrap();
-        }
-        client.set_nonblocking(true).unwrap();
-        client
-    };
-    let clients = (0..IN_TURN + last).map(connect).collect();
+    let fan = Fan { links: Vec::new(), bytes };
+    let (driver, clients) = connected(fan, IN_TURN + last, |node| node.links.len());
+    clients.iter().for_each(|client| client.set_nonblocking(true).unwrap());
     (driver, clients)
 }
 

@@ -1,13 +1,16 @@
 //! Who brings what takes long to handle gets less of each turn, and holds up nobody who asks whether this node lives.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod support;
+
 use contract::Time;
 use engine::Node;
 use host::Driver;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
-use wire::{Effects, LinkChange, LinkId, PeerIndex, Protocol, Transport};
+use support::connected;
+use wire::{Effects, LinkChange, LinkId, PeerIndex};
 
 /// Takes its time with each read, and notes from whom it was, and how much. The last who came is its partner.
 struct Slow {
@@ -41,18 +44,7 @@ impl Node for Slow {
 
 /// A driver with so many connections.
 fn with_connections(count: usize) -> (Driver<Slow>, Vec<TcpStream>) {
-    let mut driver = Driver::new(Slow { links: Vec::new(), seen: Vec::new() }, Vec::new()).unwrap();
-    let door = driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, Transport::Plain).unwrap();
-    let mut ready = Vec::new();
-    let connect = |index: usize| {
-        let client = TcpStream::connect(door).unwrap();
-        while driver.node().links.len() <= index {
-            driver.wait_and_turn(&mut ready).unwrap();
-        }
-        client
-    };
-    let clients = (0..count).map(connect).collect();
-    (driver, clients)
+    connected(Slow { links: Vec::new(), seen: Vec::new() }, count, |node| node.links.len())
 }
 
 fn turn(driver: &mut Driver<Slow>) -> Vec<(usize, usize)> {

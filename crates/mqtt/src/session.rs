@@ -6,7 +6,7 @@ use crate::packet::{Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
 use crate::unanswered::Unanswered;
-use contract::rounds::LAST_BYTES_BEGUN;
+use contract::rounds::LAST_BACKLOG;
 use contract::{Contract, Needs, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
@@ -125,8 +125,40 @@ pub(crate) struct Session {
     pub(crate) dropped: u64,
     /// Whether others have been told of it.
     pub(crate) recorded: bool,
-    /// What its client needs of the topics of a filter beyond their contracts, where it needs anything, by the filter as it was written.
-    pub(crate) needs: BTreeMap<Box<str>, Needs>,
+    pub(crate) needs: FilterNeeds,
+}
+
+/// What a client needs of the topics of a filter beyond their contracts, where it needs anything, by the filter as it was written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FilterNeeds {
+    by_filter: BTreeMap<Box<str>, Needs>,
+    /// How many of them are to be served as best effort: asked with each message.
+    best_effort: usize,
+}
+
+impl FilterNeeds {
+    pub(crate) fn get(&self, filter: &str) -> Option<&Needs> {
+        self.by_filter.get(filter)
+    }
+
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &str> {
+        self.by_filter.keys().map(|filter| &**filter)
+    }
+
+    pub(crate) fn insert(&mut self, filter: Box<str>, needs: Needs) {
+        self.best_effort += usize::from(needs.best_effort);
+        let replaced = self.by_filter.insert(filter, needs);
+        self.forget(replaced);
+    }
+
+    pub(crate) fn remove(&mut self, filter: &str) {
+        let removed = self.by_filter.remove(filter);
+        self.forget(removed);
+    }
+
+    fn forget(&mut self, gone: Option<Needs>) {
+        self.best_effort -= usize::from(gone.is_some_and(|needs| needs.best_effort));
+    }
 }
 
 impl Session {
@@ -156,18 +188,18 @@ impl Session {
             outlets: BTreeMap::new(),
             dropped: 0,
             recorded: false,
-            needs: BTreeMap::new(),
+            needs: FilterNeeds::default(),
         }
     }
 
     /// Whether it is served as best effort: all of it, or nothing.
     pub(crate) fn is_best_effort(&self) -> bool {
-        self.needs.values().any(|needs| needs.best_effort)
+        self.needs.best_effort > 0
     }
 
     /// Bytes that may wait on its connection, where so many usually may.
     pub(crate) fn backlog_bytes(&self, usual: usize) -> usize {
-        if self.is_best_effort() { usual.min(LAST_BYTES_BEGUN + 1) } else { usual }
+        if self.is_best_effort() { usual.min(LAST_BACKLOG) } else { usual }
     }
 
     /// What a subscription of this filter means to the broker.

@@ -7,7 +7,8 @@ pub mod house;
 use contract::{Span, Time};
 use engine::Node;
 use host::{Driver, now};
-use wire::{Effects, LinkChange, LinkId, Order, PeerIndex, Transport};
+use std::net::TcpStream;
+use wire::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 
 /// Notes what it is told, and sends back every byte that comes.
 #[derive(Default)]
@@ -97,4 +98,20 @@ pub fn turn_until(driver: &mut Driver<Probe>, mut holds: impl FnMut(&Probe) -> b
         driver.poller().wait(patience, &mut ready).unwrap();
         driver.turn(&ready);
     }
+}
+
+/// A driver with so many connections; `came` says how many of them its node knows of.
+pub fn connected<N: Node>(node: N, count: usize, came: impl Fn(&N) -> usize) -> (Driver<N>, Vec<TcpStream>) {
+    let mut driver = Driver::new(node, Vec::new()).unwrap();
+    let door = driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Verge, Transport::Plain).unwrap();
+    let mut ready = Vec::new();
+    let connect = |index: usize| {
+        let client = TcpStream::connect(door).unwrap();
+        while came(driver.node()) <= index {
+            driver.wait_and_turn(&mut ready).unwrap();
+        }
+        client
+    };
+    let clients = (0..count).map(connect).collect();
+    (driver, clients)
 }

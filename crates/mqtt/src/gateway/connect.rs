@@ -455,7 +455,7 @@ impl<R: Rules> Gateway<R> {
     /// Subscriptions that need something beyond the contracts of their topics.
     pub fn needy(&self) -> impl Iterator<Item = Wish> {
         let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
-        sessions.flat_map(|session| session.needs.keys().map(|text| session.wish(text)))
+        sessions.flat_map(|session| session.needs.filters().map(|text| session.wish(text)))
     }
 
     /// Records a session as it is now, or that it need not be known any more.

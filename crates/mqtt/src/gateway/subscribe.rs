@@ -168,9 +168,7 @@ impl<R: Rules> Gateway<R> {
         if instead && inserted.is_ok() {
             let reason =
                 asking.instead.take().unwrap_or_else(|| "the client is served so already".to_owned());
-            // What would do instead is done.
-            let why = reason.rsplit_once("; ").map_or(reason.as_str(), |(why, _)| why);
-            let words = format!("served as best effort: {why}");
+            let words = Needs::instead_of(&reason);
             if self.instead.len() < INSTEAD_MAX {
                 self.instead.push((wish.clone(), words.clone()));
             }
