@@ -1,15 +1,15 @@
 //! Whether what was dispatched or copied in a turn has left in time: its bytes are written at the end of the turn.
 //!
 //! The problem: a message that is dispatched within its deadline leaves after it where the turn goes on for long, or many connections have to
-//! be written to. Remembering every message until then would cost every message. The idea: only those are remembered that have little time
-//! left, less than it took of late until everything was written; mostly none has. Where writing took longer than that, the newest message
-//! of each stream is looked at instead.
+//! be written to. Looking at every message again then would cost every message. The idea: only those are looked at that had little time
+//! left, less than it took of late until everything was written; mostly none has. Where writing took longer than that, all are.
 
 use crate::broker::{Broker, Outputs};
 use crate::links::Links;
-use crate::ring::SlotFlags;
+use crate::queue::Job;
 use crate::status::Stats;
 use crate::table::{Stream, Topic};
+use contract::rounds::JOBS_PER_TURN;
 use contract::{Mutant, Span, Time};
 use wire::Concern;
 
@@ -21,10 +21,12 @@ pub(crate) struct Departures {
     /// Whoever has less time left than this is remembered: twice as long as it took of late until everything was written.
     lag: Span,
     close: Vec<Departure>,
+    /// Messages that were dispatched for the first time, by stream and ticket.
+    all: Vec<(u32, u32)>,
 }
 
 /// A message or copy with little time left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Departure {
     stream: u32,
     created: Time,
@@ -33,12 +35,14 @@ struct Departure {
 
 /// Messages remembered in one turn. Further ones are judged at once.
 const CLOSE_MAX: usize = 4_096;
+/// Messages of one turn that can be looked at again: twice what a turn usually does.
+const ALL_MAX: usize = 2 * JOBS_PER_TURN as usize;
 /// Writing takes so long at least, as far as it matters.
 const LAG_LEAST: Span = Span::millis(1);
 
 impl Default for Departures {
     fn default() -> Departures {
-        Departures { since: Time::NEVER, lag: LAG_LEAST, close: Vec::new() }
+        Departures { since: Time::NEVER, lag: LAG_LEAST, close: Vec::new(), all: Vec::with_capacity(ALL_MAX) }
     }
 }
 
@@ -55,6 +59,21 @@ impl Departures {
     #[inline]
     pub(crate) fn is_close(&self, spare: Span) -> bool {
         spare < self.lag
+    }
+
+    /// A message has been dispatched for the first time.
+    #[inline]
+    pub(crate) fn note(&mut self, job: &Job) {
+        if self.all.len() < ALL_MAX {
+            self.all.push((job.stream, job.ticket));
+        }
+    }
+
+    /// The same, where it has so much time left. Returns whether it has to be judged at once, for want of room.
+    #[inline]
+    pub(crate) fn dispatched(&mut self, job: &Job, created: Time, spare: Span) -> bool {
+        self.note(job);
+        self.overflow(job.stream, created, false, spare)
     }
 
     /// A message, or a copy, has so much time left. Where it may leave late it is remembered. Returns whether it has to be judged at once,
@@ -86,22 +105,23 @@ impl Broker {
     pub fn handle_left(&mut self, now: Time, out: &mut impl Outputs) {
         let since = std::mem::replace(&mut self.departures.since, Time::NEVER);
         if since == Time::NEVER || Mutant::JudgeBeforeLeaving.is_on() {
+            self.departures.all.clear();
             return;
         }
         self.lazy.action().left(now);
         let (took, lag) = (now.since(since).max(Span::ZERO), self.departures.lag);
         self.departures.lag = (took * 2).max(Span(lag.0 - lag.0 / 64)).max(LAG_LEAST);
-        if !self.departures.close.is_empty() {
-            let close = std::mem::take(&mut self.departures.close);
-            for departure in &close {
-                self.judge(now, departure, out);
-            }
-            self.departures.close = close;
-            self.departures.close.clear();
+        let mut close = std::mem::take(&mut self.departures.close);
+        for departure in &close {
+            self.judge(now, departure, out);
         }
         if took > lag && self.settings.policy.is_by_deadline() {
-            self.judge_newest(now, since, lag, out);
+            close.sort_unstable();
+            self.judge_others(now, &close, out);
         }
+        close.clear();
+        self.departures.close = close;
+        self.departures.all.clear();
     }
 
     fn judge(&mut self, now: Time, departure: &Departure, out: &mut impl Outputs) {
@@ -117,26 +137,20 @@ impl Broker {
         }
     }
 
-    /// Writing took longer than was thought: messages may be late that seemed to have time enough when they were dispatched.
+    /// Writing took longer than was thought: messages may be late that seemed to have time enough when they were dispatched, besides those
+    /// that have been judged.
     #[cold]
-    fn judge_newest(&mut self, now: Time, since: Time, lag: Span, out: &mut impl Outputs) {
-        for index in 0..self.table.len() as u32 {
+    fn judge_others(&mut self, now: Time, judged: &[Departure], out: &mut impl Outputs) {
+        let all = std::mem::take(&mut self.departures.all);
+        for (index, ticket) in &all {
             let Broker { table, links, stats, .. } = self;
-            let Some((stream, topic)) = table.pair_mut(index) else { continue };
-            let Some(slot) = stream.ring.tickets().next_back().and_then(|ticket| stream.ring.slot(ticket))
-            else {
-                continue;
-            };
-            let again = slot.flags.has(SlotFlags::RESENT.or(SlotFlags::COPY));
-            let dispatched = slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED));
-            // In microseconds, rounded up.
-            let took = Span::micros(stream.took.last.into());
-            let (created, at) = (slot.created, slot.created + took);
-            let remembered = took + lag > topic.plan.pseudo.dispatch;
-            if dispatched && !again && at >= since && !remembered {
+            let Some((stream, topic)) = table.pair_mut(*index) else { continue };
+            let Some(created) = stream.ring.slot(*ticket).map(|slot| slot.created) else { continue };
+            if judged.binary_search(&Departure { stream: *index, created, copy: false }).is_err() {
                 stream.judge_departure(now, created, topic, links, stats, out);
             }
         }
+        self.departures.all = all;
     }
 }
 

@@ -147,6 +147,7 @@ impl Broker {
         slot.set(SlotFlags::DISPATCHED);
         stats.dispatched += 1;
         let took = stream.count_dispatch(now, created, class, stats);
+        departures.note(job);
         // The terms may say less than the truth.
         if departures.is_close(stream.plain.within() - took)
             && let Some(Some(topic)) = topics.get(stream.topic as usize)

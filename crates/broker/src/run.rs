@@ -107,7 +107,7 @@ impl Broker {
         if !again {
             let took = stream.count_dispatch(now, created, topic.class, stats);
             let spare = topic.plan.pseudo.dispatch - took;
-            if departures.overflow(job.stream, created, false, spare) && settings.policy.is_by_deadline() {
+            if departures.dispatched(&job, created, spare) && settings.policy.is_by_deadline() {
                 stream.judge_departure(now, created, topic, links, stats, out);
             }
         }
