@@ -35,6 +35,9 @@ pub(crate) enum Phase {
     /// Nobody publishes any more; every buffer must drain.
     Draining {
         since: Time,
+        /// The least that has waited, and when that was.
+        least: Left,
+        shrank: Time,
     },
     /// Every topic is published once more, one after the other, and must arrive.
     Proving {
@@ -203,14 +206,19 @@ impl World {
                 if now >= since + FLOW.max(self.watch.ledger.longest_period() * 2) =>
             {
                 self.watch.stops_publishing(now);
-                self.progress.phase = Phase::Draining { since: now };
+                self.progress.phase = Phase::Draining { since: now, least: self.left(), shrank: now };
             }
-            Phase::Draining { since } => {
+            Phase::Draining { since, mut least, mut shrank } => {
                 let left = self.left();
+                // What waits for somebody who is far away leaves slowly.
+                if least.shrinks(&left) {
+                    shrank = now;
+                }
+                self.progress.phase = Phase::Draining { since, least, shrank };
                 let settled = self.watch.ledger.settle_time();
                 if left == Left::default() && now >= since + REST.max(settled) {
                     self.ask_for_proof();
-                } else if now > since + DRAIN_MAX.max(settled * 2) {
+                } else if now > shrank + DRAIN_MAX.max(settled * 2) {
                     let most = self.hosts.iter().max_by_key(|host| host.port.unsent_bytes());
                     let name = most.map_or("", |host| &host.name).to_owned() + &self.waiting_for_devices();
                     self.watch.never_drained(now, &left, &name);

@@ -25,6 +25,21 @@ pub(crate) struct Left {
     pub(crate) waiting: u64,
 }
 
+impl Left {
+    /// Whether less of something waits than ever before; this is the least that has.
+    pub(crate) fn shrinks(&mut self, now: &Left) -> bool {
+        let before = *self;
+        *self = Left {
+            jobs: self.jobs.min(now.jobs),
+            bytes: self.bytes.min(now.bytes),
+            deferred: self.deferred.min(now.deferred),
+            unanswered: self.unanswered.min(now.unanswered),
+            waiting: self.waiting.min(now.waiting),
+        };
+        *self != before
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct Progress {
     /// Limits are ample, nobody exceeds its period and admission is on: nothing may be missing.
