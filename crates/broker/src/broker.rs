@@ -144,10 +144,14 @@ pub trait Outputs: Effects {
         (StoreState::None, "")
     }
 
-    /// Another broker will tell; what this one remembers is forgotten.
-    fn forget(&mut self, now: Time) {
-        let _ = now;
+    /// Another broker will tell everything. What this one remembers is forgotten: at once, or, where the other `knows` all of it, as far as
+    /// it is not told again until [`Outputs::told_everything`].
+    fn begin_learning(&mut self, now: Time, knows: bool) {
+        let _ = (now, knows);
     }
+
+    /// The other broker has told everything.
+    fn told_everything(&mut self) {}
 
     /// The other broker sends something of a client that cannot reach the primary, or for one. `most`: so many may there be.
     fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {

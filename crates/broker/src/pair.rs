@@ -287,6 +287,11 @@ impl Pair {
         }
     }
 
+    /// Whether the primary is telling this broker everything, and has not finished.
+    pub(crate) fn is_being_told(&self) -> bool {
+        matches!(self.role, Role::Backup { synced: false, .. })
+    }
+
     /// The backup, if this broker reigns and has one.
     pub(crate) fn backup(&self) -> Option<Partner> {
         match self.role {

@@ -81,10 +81,10 @@ impl Broker {
         }
         let reigned = self.pair.is_primary();
         if !reigned {
-            // Whoever has handed over remembers everything.
+            // Whoever has handed over remembers everything until then.
             let alone = cause == PromotionCause::Alone && !self.pair.remembers();
             let apart = cause == PromotionCause::First && self.pair.is_apart();
-            let unasked = self.settings.has_peer && (alone || apart);
+            let unasked = self.settings.has_peer && (alone || apart || self.pair.is_being_told());
             let taken = cause.is_a_take_over();
             self.beginning = Beginning { unasked, closes: !unasked, taken };
         }
@@ -157,7 +157,7 @@ impl Broker {
 
     /// Stands by for the broker on this link.
     ///
-    /// What it remembers is forgotten, and learnt from the primary. If the primary lacks some of it, that is never in silence: where
+    /// What it remembers is learnt anew from the primary. If the primary lacks some of it, that is never in silence: where
     /// it reigns without having asked us, we keep ours, learn what it has changed, and are given the reign. Otherwise ours is put
     /// aside.
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
@@ -177,7 +177,8 @@ impl Broker {
                     let aside = aside.as_deref();
                     out.report(&Event::CopyLeft { ours, theirs, surplus, overtaken, aside });
                 }
-                out.forget(now);
+                let knows = copies.is_some_and(|copies| copies.surplus == 0);
+                out.begin_learning(now, knows);
                 out.send(link, &Frame::Join);
             }
         }

@@ -124,6 +124,7 @@ impl Broker {
     /// The primary has told us everything.
     pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
         if self.pair.on_synced(from) {
+            out.told_everything();
             out.report(&Event::Joined { reign: self.pair.reign });
             out.send(from, &Frame::Standby);
         }

@@ -664,9 +664,15 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
-    fn forget(&mut self, now: Time) {
+    fn begin_learning(&mut self, now: Time, knows: bool) {
         if let Some(gateway) = &mut self.gateway {
-            gateway.forget(now, self.net);
+            gateway.begin_learning(now, knows, self.net);
+        }
+    }
+
+    fn told_everything(&mut self) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.told_everything();
         }
     }
 

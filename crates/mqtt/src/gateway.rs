@@ -287,6 +287,7 @@ pub struct Gateway<R = Open> {
     /// Subscriptions that are served as best effort instead of being refused, and why; nobody has been told yet.
     instead: Vec<(Wish, String)>,
     given: learn::Given,
+    before: learn::Before,
     telling: learn::Telling,
     knowledge: Knowledge,
     /// While this broker reigns.
@@ -343,6 +344,7 @@ impl<R: Rules> Gateway<R> {
             scratch: Scratch::default(),
             gone: Vec::new(),
             instead: Vec::new(),
+            before: Default::default(),
             given: BTreeMap::new(),
             telling: Default::default(),
             knowledge: Knowledge::default(),

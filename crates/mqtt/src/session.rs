@@ -77,6 +77,8 @@ pub(crate) struct Walk {
 pub(crate) struct Incoming {
     pub(crate) id: u16,
     pub(crate) covered: bool,
+    /// It came on an earlier connection.
+    pub(crate) earlier: bool,
 }
 
 /// Where a client publishes.
@@ -107,6 +109,8 @@ pub(crate) struct Session {
     pub(crate) incoming: Vec<Incoming>,
     /// How many of them are covered.
     covered: usize,
+    /// Since its client came back it has published nothing with QoS 2 but what had been under way.
+    sends_again: bool,
     pub(crate) pending: Unanswered,
     /// Messages that its client takes before it has answered them.
     pub(crate) window: usize,
@@ -176,6 +180,7 @@ impl Session {
             will_at: None,
             incoming: Vec::new(),
             covered: 0,
+            sends_again: false,
             pending: Unanswered::default(),
             window: usize::from(u16::MAX),
             flights: VecDeque::new(),
@@ -256,6 +261,24 @@ impl Session {
         self.incoming.get(at).copied()
     }
 
+    /// Its client has come back, and sends again what was under way.
+    pub(crate) fn begin_again(&mut self) {
+        self.sends_again = true;
+        self.incoming.iter_mut().for_each(|incoming| incoming.earlier = true);
+    }
+
+    /// Whether a message is another one than that which has its number. A client that has begun anew does not release what it knows nothing
+    /// of, and comes to that number again; what was under way it says to be sent again, and sends first.
+    pub(crate) fn is_another(&self, known: Incoming, sent_again: bool) -> bool {
+        known.covered && known.earlier && !sent_again && !self.sends_again
+    }
+
+    /// A QoS 2 message of the client has been taken.
+    pub(crate) fn take_incoming(&mut self, id: u16) {
+        self.sends_again = false;
+        self.add_incoming(Incoming { id, covered: false, earlier: false });
+    }
+
     pub(crate) fn add_incoming(&mut self, incoming: Incoming) {
         let at = self.incoming.partition_point(|other| other.id < incoming.id);
         self.incoming.insert(at, incoming);
@@ -268,6 +291,12 @@ impl Session {
         let removed = found.ok().map(|at| self.incoming.remove(at));
         self.covered -= usize::from(removed.is_some_and(|removed| removed.covered));
         removed.is_some()
+    }
+
+    /// What came from the client is known no more.
+    pub(crate) fn forget_incoming(&mut self) {
+        self.incoming.clear();
+        self.covered = 0;
     }
 
     /// Says whether its number has not been released yet.

@@ -72,6 +72,10 @@ fn connect(gateway: &mut Gateway, number: u32, clean_start: bool) {
 }
 
 fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
+    deliver_payload(gateway, route, seq, &[7; 1_000]);
+}
+
+fn deliver_payload(gateway: &mut Gateway, route: u32, seq: u64, payload: &[u8]) {
     let message = Dispatched {
         publisher: "p",
         incarnation: 1,
@@ -82,7 +86,7 @@ fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
         truths: MessageFlags::AT_LEAST_ONCE,
         marks: MessageFlags::NONE,
         trailer: &[],
-        payload: &[7; 1_000],
+        payload,
     };
     gateway.deliver(NOW, route, &message, &mut Nobody);
 }
@@ -134,4 +138,99 @@ fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
             assert_eq!(gateway.stats().waiting_bytes, 0);
         }
     }
+}
+
+/// Sessions, subscriptions, and what waits.
+fn knows(gateway: &Gateway) -> [u64; 4] {
+    let stats = gateway.stats();
+    [stats.sessions, stats.subscriptions, stats.waiting, stats.waiting_bytes]
+}
+
+#[test]
+fn whoever_is_told_anew_keeps_what_it_had_until_it_has_been_told() {
+    for (told_pieces, finishes) in (0..12).map(|pieces| (pieces, false)).chain([(usize::MAX, true)]) {
+        let (mut first, mut second) = (gateway(1), gateway(2));
+        first.set_reign(NOW, true, &mut Nobody);
+        let (route, _) = first.route("t");
+        for number in 0..SESSIONS {
+            connect(&mut first, number, true);
+            first.close(NOW, LinkId(number));
+        }
+        (0..400).for_each(|seq| deliver(&mut first, route, seq));
+        let mut place = Some(0);
+        while let Some(from) = place {
+            let mut piece = Vec::new();
+            place = first.tell(from, &mut piece);
+            second.learn(&piece);
+        }
+        second.told_everything();
+        // The second reigns, a session ends there, one begins, and all are given more.
+        second.set_reign(NOW, true, &mut Nobody);
+        let had = knows(&first);
+        first.begin_learning(NOW, true, &mut Nobody);
+        let (route, _) = second.route("t");
+        connect(&mut second, SESSIONS, true);
+        second.close(NOW, LinkId(SESSIONS));
+        deliver(&mut second, route, 400);
+        let clean = v5::Connect { client_id: "client 3".into(), clean_start: true, ..Default::default() };
+        second.accept(NOW, LinkId(3), &mut Nobody);
+        second.take(NOW, LinkId(3), &encode_5(clean.into()).unwrap(), &mut Nobody, &mut Nobody);
+        second.close(NOW, LinkId(3));
+        let _ = second.take_records();
+        let (mut place, mut pieces) = (Some(0), 0);
+        while let Some(from) = place.filter(|_| pieces < told_pieces) {
+            let mut piece = Vec::new();
+            place = second.tell(from, &mut piece);
+            first.learn(&piece);
+            pieces += 1;
+        }
+        if finishes {
+            first.told_everything();
+        }
+        first.set_reign(NOW, true, &mut Nobody);
+        if finishes {
+            assert_eq!(knows(&first), knows(&second));
+        } else {
+            // Of the session that was being told when it stopped, a part may be missing.
+            let [sessions, subscriptions, waiting, _] = knows(&first);
+            let [had_sessions, had_subscriptions, had_waiting, _] = had;
+            assert!(
+                sessions >= had_sessions && subscriptions >= had_subscriptions,
+                "after {told_pieces} pieces"
+            );
+            assert!(waiting + 400 >= had_waiting, "{waiting} of {had_waiting} after {told_pieces} pieces");
+        }
+        for number in 0..=SESSIONS {
+            connect(&mut first, number, true);
+        }
+        assert_eq!(first.stats().waiting, 0);
+        assert_eq!(first.stats().waiting_bytes, 0);
+    }
+}
+
+#[test]
+fn a_body_with_the_name_of_another_is_not_taken_for_it() {
+    let (mut first, mut second) = (gateway(1), gateway(1));
+    for (gateway, clients, payload) in [(&mut first, 0..2, [1; 500]), (&mut second, 2..4, [2; 500])] {
+        gateway.set_reign(NOW, true, &mut Nobody);
+        let (route, _) = gateway.route("t");
+        for number in clients {
+            connect(gateway, number, true);
+            gateway.close(NOW, LinkId(number));
+        }
+        deliver_payload(gateway, route, 1, &payload);
+    }
+    let one = first.stats().waiting_bytes;
+    first.begin_learning(NOW, true, &mut Nobody);
+    let mut piece = Vec::new();
+    let mut place = Some(0);
+    while let Some(from) = place {
+        place = second.tell(from, &mut piece);
+    }
+    first.learn(&piece);
+    let stats = first.stats();
+    assert_eq!((stats.sessions, stats.waiting), (4, 2), "those it had, and those it was told of");
+    assert_eq!(stats.waiting_bytes, 2 * one, "two bodies of one name");
+    first.told_everything();
+    assert_eq!(knows(&first), knows(&second));
 }

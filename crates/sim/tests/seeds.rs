@@ -56,7 +56,7 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 /// Seeds that once broke something, as the weather was made up then.
-const BROKEN_ONCE: [u64; 8] = [
+const BROKEN_ONCE: [u64; 10] = [
     // lazy: after a clock that was set back, a message counted as too fast.
     7_100_031_994,
     // memories: what a deposed broker forwarded overtook what its publisher sent again.
@@ -73,12 +73,21 @@ const BROKEN_ONCE: [u64; 8] = [
     8_500_018_165,
     // copies: prunes of messages that had not been copied took their places.
     8_700_018_969,
+    // acknowledged: a broker that had handed over forgot its sessions, and its successor died before it had told them.
+    8_800_009_228,
+    // acknowledged: a device that had begun anew came to a number again that its broker remembered of its life before.
+    8_800_025_700,
 ];
 
 /// The same beyond what is assumed.
-const BROKEN_BEYOND: [u64; 1] = [
+const BROKEN_BEYOND: [u64; 4] = [
     // duplicates: the life of a publisher that was over came again.
     8_720_000_309,
+    // departures: of several messages of a stream in one slow turn only the newest was looked at.
+    8_730_001_369,
+    8_810_000_562,
+    // progress: somebody far away reads slowly, and was not given the time.
+    8_810_003_353,
 ];
 
 #[test]

@@ -6,7 +6,7 @@ use crate::world::mqtt::{Got, answer, lasting, message};
 use crate::world::run::replicated;
 use contract::Span;
 use mqtt::packet::Version;
-use mqtt::testing::{QoS, v5};
+use mqtt::testing::{Publish, QoS, v5};
 use std::num::{NonZeroU16, NonZeroU32};
 
 fn options(qos: QoS) -> v5::SubscriptionOptions {
@@ -227,6 +227,34 @@ fn what_a_client_says_in_the_wrong_order_is_answered_as_the_protocol_has_it() {
         assert_eq!(world.last_got(client), &Got::Pubrec(9, 0));
     }
     assert_eq!(world.broker(0).traffic().0, 1);
+}
+
+#[test]
+fn a_number_that_a_client_does_not_know_of_any_more_is_free_for_another_message() {
+    let mut world = World::serving(|_| {});
+    let client = world.connected(0, lasting("client"));
+    world.mqtt[client].answers = false;
+    let publish = |dup, id| Publish { dup, ..message("t", QoS::ExactlyOnce, id, b"x") };
+    for id in 1..=3 {
+        world.say_5(client, publish(false, id));
+    }
+    world.run_for(Span::millis(50));
+    world.cut_off(client);
+    assert!(world.reconnect(client, 0, lasting("client")));
+    // What was under way comes again, from some clients without a word of it.
+    for (dup, id) in [(true, 1), (false, 2)] {
+        world.say_5(client, publish(dup, id));
+        world.run_for(Span::millis(50));
+        assert_eq!(world.last_got(client), &Got::Pubrec(id, 0));
+    }
+    assert_eq!(world.broker(0).traffic().0, 3, "nothing has come twice");
+    // After the first that is new, it has begun anew; only what it says to be sent again is.
+    for (dup, id, arrived) in [(false, 9, 4), (true, 2, 4), (false, 2, 5), (false, 3, 6), (false, 3, 6)] {
+        world.say_5(client, publish(dup, id));
+        world.run_for(Span::millis(50));
+        assert_eq!(world.last_got(client), &Got::Pubrec(id, 0));
+        assert_eq!(world.broker(0).traffic().0, arrived, "{dup} {id}");
+    }
 }
 
 #[test]

@@ -174,11 +174,7 @@ impl<R: Rules> Gateway<R> {
             self.end_counting();
             let text = "this broker stands by; the other one reigns";
             for index in 0..self.clients.len() as u32 {
-                // Sessions go to the other broker as they are; nobody's will is published because of it.
-                if let Some(session) =
-                    self.session_of(LinkId(index)).and_then(|index| self.sessions.get_mut(index))
-                {
-                    session.will = None;
+                if self.session_of(LinkId(index)).is_some() {
                     self.refuse(now, LinkId(index), Reason::USE_ANOTHER_SERVER, text, net);
                 }
             }
@@ -264,6 +260,7 @@ impl<R: Rules> Gateway<R> {
             session.expiry = expiry;
             session.will.clone_from(&connect.will);
             session.resend_from = 0;
+            session.begin_again();
             session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
             let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
             self.forget_times(index, ends_at, will_at);
@@ -375,7 +372,8 @@ impl<R: Rules> Gateway<R> {
         session.pending.forget_once();
         session.outlets.clear();
         session.walks.clear();
-        if let Some(will) = &session.will {
+        // Where the other broker reigns sessions go there as they are, and nobody's will is published because of it.
+        if let Some(will) = session.will.as_ref().filter(|_| self.reigns) {
             // A will that waits longer than its session is published with the session's end.
             let delay = seconds(will.delay.min(session.expiry));
             if delay == Span::ZERO {
@@ -405,7 +403,7 @@ impl<R: Rules> Gateway<R> {
         let will_at = session.will_at.take();
         let will = session.will.take();
         self.forget_times(index, None, will_at);
-        let Some(will) = will.filter(|_| !Mutant::LeaveNoWill.is_on()) else { return };
+        let Some(will) = will.filter(|_| self.reigns && !Mutant::LeaveNoWill.is_on()) else { return };
         self.stats.wills += 1;
         if let Some(session) = self.sessions.get(index)
             && self.drafts.len() < self.settings.limits.sessions
@@ -436,7 +434,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session does not end, nor is its will published, at the times that were set for it.
-    fn forget_times(&mut self, index: u32, ends_at: Option<Time>, will_at: Option<Time>) {
+    pub(super) fn forget_times(&mut self, index: u32, ends_at: Option<Time>, will_at: Option<Time>) {
         let ends = ends_at.map(|at| (at, Timer::End(index)));
         let will = will_at.map(|at| (at, Timer::Will(index)));
         ends.iter().chain(&will).for_each(|timer| _ = self.timers.remove(timer));
@@ -474,7 +472,7 @@ impl<R: Rules> Gateway<R> {
 }
 
 /// What waits for a session is not to be known any more.
-fn remove_records(records: &mut Records, session: &Session) {
+pub(super) fn remove_records(records: &mut Records, session: &Session) {
     let flights = session.flights.iter().filter(|flight| flight.body != NO_BODY || flight.received);
     let orders = flights.map(|flight| flight.order).chain(session.queue.iter().map(|queued| queued.order));
     orders.for_each(|order| records.remove(&Key::Waiting(&session.client, order)));

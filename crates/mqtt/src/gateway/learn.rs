@@ -1,5 +1,6 @@
 //! What a backup, or a process that starts again, is told of sessions and retained messages.
 
+use super::connect::remove_records;
 use super::deliver::{Dispatched, Origin};
 use super::{Gateway, Rules};
 use crate::bodies::{Bodies, NewBody};
@@ -7,7 +8,8 @@ use crate::records::{Content, Key, Record, Waiting, records, write_record, write
 use crate::retained::New;
 use crate::session::{Flight, Incoming, NO_BODY, Queued, is_client_name};
 use contract::Time;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
 /// Where the telling of retained messages begins; before it are the numbers of sessions, and one.
@@ -28,9 +30,6 @@ impl<R: Rules> Gateway<R> {
                 (Key::Session(client), Some(value)) => self.learn_session(client, value),
                 (Key::Session(client), None) => {
                     if let Some(index) = self.sessions.find(client) {
-                        if let Some(session) = self.sessions.get_mut(index) {
-                            session.will = None;
-                        }
                         self.end_session(index);
                     }
                 }
@@ -46,7 +45,7 @@ impl<R: Rules> Gateway<R> {
                     let Some(session) = session else { continue };
                     session.remove_incoming(id);
                     if value.is_some() {
-                        session.add_incoming(Incoming { id, covered: true });
+                        session.add_incoming(Incoming { id, covered: true, earlier: true });
                     }
                 }
                 (Key::Retained(topic), Some(value)) => self.learn_retained(topic, value),
@@ -73,8 +72,16 @@ impl<R: Rules> Gateway<R> {
         let Some((learnt, subscriptions)) = crate::records::read_session(client, value) else { return };
         let will = learnt.will.as_ref().map(|will| &*will.topic);
         let wrong = will.is_some_and(|topic| contract::check_name(topic).is_err());
-        let full = self.sessions.len() >= self.settings.limits.sessions;
-        if !is_client_name(client) || wrong || (full && self.sessions.find(client).is_none()) {
+        if !is_client_name(client) || wrong {
+            return;
+        }
+        if self.before.sessions.remove(client)
+            && let Some(index) = self.sessions.find(client)
+        {
+            self.empty(index);
+        }
+        let known = self.sessions.find(client).is_some();
+        if !known && !self.has_room(|gateway| gateway.sessions.len() < gateway.settings.limits.sessions) {
             return;
         }
         let index = self.sessions.find(client).unwrap_or_else(|| {
@@ -109,15 +116,27 @@ impl<R: Rules> Gateway<R> {
         let Some(content) = Content::read(value) else { return };
         let Content { topic, properties, payload, expires, .. } = content;
         let new = NewBody { id, topic, properties, payload, expires };
-        let full = self.bodies.bytes() + new.bytes() > self.settings.limits.queue_bytes;
-        if full || contract::check_name(topic).is_err() || self.learnt.contains_key(&id) {
+        if contract::check_name(topic).is_err() {
             return;
         }
-        let index = self.bodies.insert(&new);
-        if let Some(body) = self.bodies.get_mut(index) {
-            body.recorded = true;
+        if self.before.bodies.remove(&id) {
+            self.know_again(&new);
+        } else if self.learnt.contains_key(&id) {
+            return;
         }
-        self.learnt.insert(id, index);
+        let needed = new.bytes();
+        let room =
+            |gateway: &Gateway<R>| gateway.bodies.bytes() + needed <= gateway.settings.limits.queue_bytes;
+        if !self.learnt.contains_key(&id) {
+            if !self.has_room(room) {
+                return;
+            }
+            let index = self.bodies.insert(&new);
+            if let Some(body) = self.bodies.get_mut(index) {
+                body.recorded = true;
+            }
+            self.learnt.insert(id, index);
+        }
         self.next_body = self.next_body.max(id.wrapping_add(1)).max(1);
         // Sessions that outlive their connections have been given it.
         let Content { topic, publisher, incarnation, seq, .. } = content;
@@ -166,36 +185,117 @@ impl<R: Rules> Gateway<R> {
         if contract::check_name(topic).is_err() {
             return;
         }
-        let origin = Origin { publisher: publisher.into(), seq, created };
-        let _ = self.retained.set(topic, New { payload, properties, qos, expires, origin });
+        self.before.retained.remove(topic);
+        let new = || {
+            let origin = Origin { publisher: publisher.into(), seq, created };
+            New { payload, properties, qos, expires, origin }
+        };
+        if self.retained.set(topic, new()).is_err() && !self.before.is_empty() {
+            self.end_before();
+            let _ = self.retained.set(topic, new());
+        }
     }
 
-    /// From now on nobody tells: a body stays as long as a session waits for it.
+    /// Whether there is room for more. What has not been told again has to give way.
+    fn has_room(&mut self, room: impl Fn(&Self) -> bool) -> bool {
+        if !room(self) && !self.before.is_empty() {
+            self.end_before();
+        }
+        room(self)
+    }
+
+    /// A body of this name was known before. Where it is another one, whoever waits for that keeps it without its name.
+    fn know_again(&mut self, new: &NewBody<'_>) {
+        let Some(&index) = self.learnt.get(&new.id) else { return };
+        let Some(body) = self.bodies.get_mut(index) else { return };
+        let content = (body.topic(), body.properties(), body.payload());
+        if content != (new.topic, new.properties, new.payload) {
+            body.recorded = false;
+            self.learnt.remove(&new.id);
+            self.release_body(index);
+        }
+    }
+
+    /// Nothing waits for this session any more: what does is told anew.
+    fn empty(&mut self, index: u32) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        remove_records(&mut self.records, session);
+        let flights = std::mem::take(&mut session.flights);
+        let queue = std::mem::take(&mut session.queue);
+        session.forget_incoming();
+        let bodies = flights.iter().map(|flight| flight.body).chain(queue.iter().map(|queued| queued.body));
+        bodies.for_each(|body| self.release_body(body));
+    }
+
+    /// From now on nobody tells: what was known before and has not been told again stays, and a body as long as a session waits for it.
     pub(super) fn end_learning(&mut self) {
+        self.before = Before::default();
         while let Some((_, index)) = self.learnt.pop_first() {
             self.release_body(index);
         }
     }
 
-    /// Another broker will tell; what is known here is forgotten.
-    pub fn forget(&mut self, now: Time, net: &mut impl Effects) {
+    /// Another broker will tell everything. `keeps`: it knows all that is known here. Then that stays until it has been told again, or
+    /// turns out to be gone when everything has been told ([`Gateway::told_everything`]): should the other broker die before, this one
+    /// has what it had.
+    pub fn begin_learning(&mut self, now: Time, keeps: bool, net: &mut impl Effects) {
         // Whoever is connected goes to the other broker, and finds its session there.
         self.set_reign(now, false, net);
         self.know_nothing();
+        self.note_before();
+        if !keeps {
+            self.end_before();
+            self.end_learning();
+            self.given.clear();
+        }
+        self.drafts.clear();
+    }
+
+    /// Whoever tells has told everything.
+    pub fn told_everything(&mut self) {
+        self.end_before();
+    }
+
+    fn note_before(&mut self) {
         for index in 0..self.sessions.end() {
-            if let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) {
-                session.will = None;
+            let Some(session) = self.sessions.get(index) else { continue };
+            if !session.is_persistent() {
+                self.end_session(index);
+                continue;
+            }
+            let (ends_at, will_at) = (session.ends_at, session.will_at);
+            self.before.sessions.insert(session.client.clone());
+            let bodies = session.flights.iter().map(|flight| flight.body);
+            for index in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
+                let Some(body) = self.bodies.get(index).filter(|body| body.recorded) else { continue };
+                if let Entry::Vacant(unknown) = self.learnt.entry(body.id) {
+                    unknown.insert(index);
+                    self.bodies.hold(index);
+                }
+            }
+            self.forget_times(index, ends_at, will_at);
+        }
+        self.before.bodies.extend(self.learnt.keys());
+        self.before.retained.extend(self.retained.iter().map(|(topic, _)| Box::from(topic)));
+    }
+
+    /// What has not been told again has gone.
+    fn end_before(&mut self) {
+        let Before { sessions, bodies, retained } = std::mem::take(&mut self.before);
+        for client in sessions {
+            if let Some(index) = self.sessions.find(&client) {
                 self.end_session(index);
             }
         }
-        let topics: Vec<Box<str>> = self.retained.iter().map(|(topic, _)| topic.into()).collect();
-        for topic in topics {
+        for id in bodies {
+            if let Some(index) = self.learnt.remove(&id) {
+                self.release_body(index);
+            }
+        }
+        for topic in retained {
             self.retained.clear(&topic);
             self.records.remove(&Key::Retained(&topic));
         }
-        self.end_learning();
-        self.drafts.clear();
-        self.given.clear();
     }
 
     /// Appends some of what is to be known, from this place on, to `out`. Returns the place to go on with. What changes
@@ -299,6 +399,20 @@ impl<R: Rules> Gateway<R> {
     /// A session has ended; another may have its number.
     pub(super) fn stop_telling(&mut self, index: u32) {
         self.telling.part = self.telling.part.filter(|(part, _)| *part != index);
+    }
+}
+
+/// What was known here when another broker began to tell, and has not been told again, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Before {
+    sessions: BTreeSet<Box<str>>,
+    bodies: BTreeSet<u64>,
+    retained: BTreeSet<Box<str>>,
+}
+
+impl Before {
+    fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.bodies.is_empty() && self.retained.is_empty()
     }
 }
 

@@ -5,7 +5,7 @@ use super::words::append_with_words;
 use super::{Action, Gateway, Rules, Step};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
-use crate::session::{Incoming, Outlet, Session};
+use crate::session::{Outlet, Session};
 use crate::unanswered::Pending;
 use contract::{Contract, Mutant, Span, Time};
 use wire::{Effects, LinkId, MessageFlags, Order};
@@ -163,12 +163,16 @@ impl<R: Rules> Gateway<R> {
         if publish.qos == Qos::ExactlyOnce
             && let Some(known) = session.incoming(publish.id)
         {
-            // It has come before; its answer may have been lost.
-            if known.covered {
-                self.answer(index, publish.id, publish.qos, Reason::SUCCESS, net);
+            if !session.is_another(known, publish.dup) {
+                // It has come before; its answer may have been lost.
+                if known.covered {
+                    self.answer(index, publish.id, publish.qos, Reason::SUCCESS, net);
+                }
+                return Step::Done;
             }
-            return Step::Done;
+            self.forget_incoming(index, publish.id);
         }
+        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
         if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
             let text = "a packet identifier was used again before its message was acknowledged";
             if !publish.dup {
@@ -310,7 +314,7 @@ impl<R: Rules> Gateway<R> {
             return;
         }
         if post.qos == Qos::ExactlyOnce {
-            session.add_incoming(Incoming { id: post.id, covered: false });
+            session.take_incoming(post.id);
         }
         session.pending.push(Pending { stream, seq, id: post.id, qos: post.qos });
         if self.owners.len() <= stream as usize {
@@ -405,14 +409,20 @@ impl<R: Rules> Gateway<R> {
 
     /// A client releases the number of a QoS 2 message.
     pub(super) fn release_incoming(&mut self, link: LinkId, index: u32, id: u16, net: &mut impl Effects) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let known = self.forget_incoming(index, id);
+        let Some(version) = self.sessions.get(index).map(|session| session.version) else { return };
+        let reason = if known { Reason::SUCCESS } else { Reason::PACKET_ID_NOT_FOUND };
+        net.append(link, Order::Last, |out| acknowledge(out, version, Answer::PubComp, id, reason));
+    }
+
+    /// A QoS 2 message of a client is under way no more. Says whether it was.
+    fn forget_incoming(&mut self, index: u32, id: u16) -> bool {
+        let Some(session) = self.sessions.get_mut(index) else { return false };
         let known = session.remove_incoming(id);
         if known && session.is_persistent() {
             self.records.remove(&Key::Incoming(&session.client, id));
         }
-        let reason = if known { Reason::SUCCESS } else { Reason::PACKET_ID_NOT_FOUND };
-        let version = session.version;
-        net.append(link, Order::Last, |out| acknowledge(out, version, Answer::PubComp, id, reason));
+        known
     }
 
     /// The next message that the gateway itself has to publish.
