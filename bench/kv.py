@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Control tasks on the key-value store, on Redis and on etcd, with all nodes on this host: iterations that succeed, what reads and writes
 take, and how long the store's nodes coordinate; with a dead and with a lying node, by number of keys, nodes and lanes; the workload of an
-engine controller; reads from shared memory; and the core on links of a stated speed. Writes bench/results/kv.md, kv.json and pictures.
-SECONDS is how long iterations count (10), ROUNDS how often everything is measured (1), `--quick` takes few cells and little time,
+engine controller, and more keys until it fails; all of them on hosts with links of their own (wire.py), with a host that is late, loses or
+corrupts what it sends; reads from shared memory; and the core on links of a stated speed. Writes bench/results/kv.md, kv.json and pictures.
+SECONDS is how long iterations count (30; the engine controller's at least 100), ROUNDS how often everything is measured (1), `--quick` takes few cells and little time,
 `--part NAME` (several times: several) only these, `--page` writes the page again from results/kv.json. VERGE, KV, REDIS and ETCD are the
 programs; stores that are missing are left out."""
 
@@ -17,13 +18,14 @@ import threading
 import time
 
 import kv_page
-from common import QUICK, awake, command, commit, machine, options, program, read_results, said, scheduled, share_stolen, stolen, to_repository, write_results
-from kv_stores import ETCD, REDIS, VERGE, Store
+from common import (QUICK, awake, command, commit, machine, options, program, read_results, said, scheduled, share_stolen, stolen, to_repository,
+                    undisturbed, write_results)
+from kv_stores import ETCD, REDIS, VERGE, WIRE_FAULTS, Store, faulty, is_liar
 
-OPTIONS = options(__doc__, "quick", "page", part=["control", "faults", "automotive", "keys", "lanes", "reads", "links"])
+OPTIONS = options(__doc__, "quick", "page", part=["control", "single", "faults", "network", "automotive", "keys", "lanes", "reads", "links"])
 KV = program("KV", "verge-bench-kv")
 PARTS = OPTIONS.part
-SECONDS = float(os.environ.get("SECONDS", "3" if QUICK else "10"))
+SECONDS = float(os.environ.get("SECONDS", "3" if QUICK else "30"))
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "1"))
 # What the source ignores.
 WARM_UP = 2.0
@@ -31,44 +33,81 @@ WARM_UP = 2.0
 READY_SECONDS = 40
 REPORT_SECONDS = 20
 FAULT_AFTER = 1 / 3
-# Iterations, controllers in a lane, lanes.
+# The slowest task of the engine controller has a period of 1 s.
+AUTOMOTIVE_SECONDS = 3.0 if QUICK else max(100.0, SECONDS)
+# Controllers in a lane, lanes.
 SHAPES = ((1, 1), (4, 1), (4, 3))
-PERIODS = (800, 400, 200, 100, 50)
-SOURCE_KEYS = (270, 363, 476, 573, 689, 744, 849, 905)
+PERIODS = (800, 200, 50)
+SOURCE_KEYS = (270, 573, 905)
+# Beyond the source's, until a node fails.
+MORE_KEYS = (2000, 4000, 8000)
 SCALE_KEYS = (100, 300, 905, 2000, 5000)
+# A size that fails: fewer of a node's reads or writes succeed.
+FAILS_BELOW = 0.999
 
 
 def cell(part, store, load, period, **more):
-    basis = {"nodes": 4, "faults": 1, "lanes": 1, "tasks": 1, "keys": 0, "fault": None}
+    basis = {"nodes": 4, "faults": 1, "lanes": 1, "tasks": 1, "keys": 0, "fault": None, "single": False, "network": False, "grows": False,
+             "seconds": AUTOMOTIVE_SECONDS if load == "automotive" else SECONDS}
     return {"part": part, "store": store, "load": load, "period_ms": period, **basis, **more}
 
 
-def cells():
-    """All that are measured, in the order of the page."""
+def control_cells():
     for tasks, lanes in SHAPES[1:2] if QUICK else SHAPES:
         for period in (200, 50) if QUICK else PERIODS:
             for store in ("verge", "redis", "etcd"):
-                if store == "verge" or period in (800, 200, 50):
+                if store == "verge" or (period < 800 and tasks > 1):
                     yield cell("control", store, "control", period, tasks=tasks, lanes=lanes)
+    for store in ("redis", "etcd"):
+        for period in (200, 50):
+            yield cell("single", store, "control", period, tasks=4, single=True)
+
+
+def fault_cells():
     for fault in ("dead", "liar"):
         for store in ("verge", "redis", "etcd"):
             # Replicas write over each other in etcd: there is nothing that a lie could be told from.
             if (store, fault) != ("etcd", "liar"):
                 yield cell("faults", store, "control", 50, tasks=4, fault=fault)
+    for fault in ("two dead", "two liars"):
+        yield cell("faults", "verge", "control", 50, tasks=4, fault=fault)
+
+
+def network_cells():
+    for period in (200, 50):
+        for store in ("verge", "redis", "etcd"):
+            yield cell("network", store, "control", period, tasks=4, network=True)
+    for fault in ("dead", *WIRE_FAULTS):
+        for store in ("verge", "redis", "etcd"):
+            if fault != "dead" or store == "verge":
+                yield cell("network", store, "control", 50, tasks=4, network=True, fault=fault)
+    yield cell("network", "verge", "uniform", 50, keys=905, network=True)
+
+
+def automotive_cells():
     for keys in (905,) if QUICK else SOURCE_KEYS:
         for store in ("verge", "redis", "etcd"):
-            if store == "verge" or keys in (270, 905):
+            if store == "verge" or (store, keys) in (("redis", 905), ("etcd", 270)):
                 yield cell("automotive", store, "automotive", 50, keys=keys)
     for fault in ("dead", "liar"):
         yield cell("automotive", "verge", "automotive", 50, keys=905, fault=fault)
+    for keys in () if QUICK else MORE_KEYS:
+        yield cell("automotive", "verge", "automotive", 50, keys=keys, grows=True)
+
+
+def size_cells():
     for nodes, faults in ((4, 1), (7, 2)):
-        for keys in (100, 905) if QUICK else SCALE_KEYS:
+        for keys in (100, 905):
             # Where two processors cannot carry a job of seven nodes in 50 ms, a longer period shows what it takes.
-            period = 50 if nodes == 4 and keys <= 905 else 200 if nodes == 4 or keys <= 905 else 1000
-            yield cell("keys", "verge", "uniform", period, nodes=nodes, faults=faults, keys=keys)
+            yield cell("keys", "verge", "uniform", 50 if nodes == 4 else 200, nodes=nodes, faults=faults, keys=keys)
     for lanes in (2,) if QUICK else (1, 2, 4):
         yield cell("lanes", "verge", "uniform", 100, lanes=lanes, keys=300)
-    yield cell("reads", "verge", "automotive", 50, keys=905)
+    yield cell("reads", "verge", "automotive", 50, keys=905, seconds=SECONDS)
+
+
+def cells():
+    """All that are measured, in the order of the page."""
+    return [*control_cells(), *fault_cells(), *network_cells(), *automotive_cells(), *size_cells()]
 
 
 class Tasks:
@@ -77,9 +116,10 @@ class Tasks:
     def __init__(self, plan, store, node):
         words = [KV, "tasks", "--store", plan["store"], "--load", plan["load"], "--lanes", plan["lanes"], "--tasks", plan["tasks"],
                  "--keys", plan["keys"], "--period", f"{plan['period_ms']}ms", "--warm-up", f"{int(WARM_UP * 1000)}ms",
-                 "--measure", f"{int(SECONDS * 1000)}ms", *(["--may-lie"] if lies(plan, node) else [])]
+                 "--measure", f"{int(plan['seconds'] * 1000)}ms", *(["--may-lie"] if lies(plan, node) else []),
+                 *(["--single"] if plan["single"] else [])]
         words += [word for server in store.servers(node) for word in ("--server", server)]
-        self.child = subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.child = subprocess.Popen([str(word) for word in [*store.inside(node), *words]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, text=True, preexec_fn=scheduled(0))
         self.lines = queue.Queue()
         threading.Thread(target=self.listen, daemon=True).start()
@@ -112,7 +152,7 @@ class Tasks:
 
 def lies(plan, node):
     """Whether a node's tasks lie; the nodes of the store do it themselves."""
-    return plan["fault"] == "liar" and plan["store"] != "verge" and node == plan["nodes"] - 1
+    return plan["store"] != "verge" and is_liar(plan, node)
 
 
 def measure(plan):
@@ -143,23 +183,17 @@ def sleep_until(moment):
 
 
 def observe(plan, store, tasks, begin):
-    """What a store and its tasks do from `begin` on, for SECONDS."""
+    """What a store and its tasks do from `begin` on."""
     sleep_until(begin)
     before = {node: store.look(node) for node in range(plan["nodes"])}
-    correct = range(plan["nodes"] - bool(plan["fault"]))
+    correct = [node for node in range(plan["nodes"]) if node not in faulty(plan)]
     report = {}
     if plan["part"] == "reads":
         report["shared_memory"] = json.loads(said([KV, "reads", "--socket", store.servers(0)[0]]))
     if plan["fault"]:
-        sleep_until(begin + SECONDS * FAULT_AFTER)
-        if plan["fault"] == "dead":
-            store.kill(plan["nodes"] - 1)
-            tasks[-1].child.kill()
-        else:
-            store.lie(plan["nodes"] - 1)
-            if lies(plan, plan["nodes"] - 1):
-                tasks[-1].child.send_signal(signal.SIGUSR1)
-    sleep_until(begin + SECONDS)
+        sleep_until(begin + plan["seconds"] * FAULT_AFTER)
+        befall(plan, store, tasks)
+    sleep_until(begin + plan["seconds"])
     after = {node: store.look(node) for node in correct}
     until = time.time() + REPORT_SECONDS
     reports = [json.loads(tasks[node].line(until)) for node in correct]
@@ -167,6 +201,20 @@ def observe(plan, store, tasks, begin):
     report["compared"], report["differ"] = compared, differ
     report["nodes"] = [{**one, **window(before[node], after[node], plan)} for node, one in zip(correct, reports)]
     return report
+
+
+def befall(plan, store, tasks):
+    """The fault of a cell begins."""
+    if plan["fault"] in WIRE_FAULTS:
+        return store.befall()
+    for node in faulty(plan):
+        if not is_liar(plan, node):
+            store.kill(node)
+            tasks[node].child.kill()
+            continue
+        store.lie(node)
+        if lies(plan, node):
+            tasks[node].child.send_signal(signal.SIGUSR1)
 
 
 def window(before, after, plan):
@@ -213,6 +261,11 @@ def links():
     return rows
 
 
+def fails(report):
+    """Whether a node of a cell has failed too often."""
+    return "failed" in report or any(min(node["read_share"], node["write_share"]) < FAILS_BELOW for node in report["nodes"])
+
+
 def missing():
     """Programs that are not there, by store."""
     programs = {"verge": VERGE, "redis": REDIS, "etcd": ETCD}
@@ -233,14 +286,14 @@ def main():
     with awake():
         for turn in range(ROUNDS):
             for number, one in enumerate(plan):
-                since = stolen()
-                report = measure(one)
-                taken = share_stolen(since, stolen())
-                results.append({**one, "round": turn, "stolen": taken, "report": report})
+                if one["grows"] and any(run["grows"] and fails(run["report"]) for run in results):
+                    continue
+                report = undisturbed(lambda: measure(one))
+                results.append({**one, "round": turn, "report": report})
                 print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: {kv_page.brief(report)}, "
-                      f"{100 * taken:.1f} % stolen", file=sys.stderr, flush=True)
+                      f"{100 * report['stolen_share']:.1f} % stolen", file=sys.stderr, flush=True)
     found = {
-        "command": command("SECONDS", "ROUNDS"), "commit": commit(), "machine": machine(), "seconds": SECONDS, "rounds": ROUNDS,
+        "command": command("SECONDS", "ROUNDS"), "commit": commit(), "machine": machine(), "rounds": ROUNDS,
         "stolen": share_stolen(before, stolen()), "absent": absent,
         "versions": {"redis": said([REDIS, "--version"]), "etcd": said([ETCD, "--version"]).splitlines()[:1]},
         "runs": results, "links": links() if not PARTS or "links" in PARTS else [],

@@ -25,6 +25,20 @@ NICENESS = -20
 # What tasks may take before the store's job: a millisecond each in the source, and as much where one does the work of four.
 OFFSET_MS = 4
 NUMBERS = 19
+# On hosts of their own.
+PORTS_FROM = 7100
+# What befalls what a host sends; the rest befalls the node.
+WIRE_FAULTS = ("late", "lossy", "corrupt")
+# How many nodes each fault takes, the last ones.
+FAULTY = {None: 0, "dead": 1, "liar": 1, "two dead": 2, "two liars": 2, **{fault: 1 for fault in WIRE_FAULTS}}
+
+
+def faulty(plan):
+    return range(plan["nodes"] - FAULTY[plan["fault"]], plan["nodes"])
+
+
+def is_liar(plan, node):
+    return plan["fault"] in ("liar", "two liars") and node in faulty(plan)
 
 
 class Store:
@@ -36,6 +50,7 @@ class Store:
 
     def __init__(self, plan):
         self.plan, self.count = plan, plan["nodes"]
+        self.wire = Wire(plan) if plan["network"] else None
         # In memory: what etcd syncs to disk would be the disk's time.
         self.folder = tempfile.mkdtemp(prefix="verge-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.path = lambda file: os.path.join(self.folder, file)
@@ -43,8 +58,19 @@ class Store:
         # Processes of each node.
         self.children = [[] for _ in range(self.count)]
 
+    def inside(self, node):
+        """The words before a command that run it on a node's host."""
+        return self.wire.inside(node) if self.wire else []
+
+    def address(self, node):
+        return self.wire.address(node) if self.wire else "127.0.0.1"
+
+    def ports(self, count):
+        """Nobody else listens where hosts are new."""
+        return list(range(PORTS_FROM, PORTS_FROM + count)) if self.wire else free_ports(count)
+
     def spawn(self, node, words, schedule=scheduled(PRIORITY)):
-        child = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+        child = subprocess.Popen([str(word) for word in [*self.inside(node), *words]], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                  preexec_fn=schedule)
         self.children[node].append(child)
 
@@ -67,6 +93,10 @@ class Store:
     def lie(self, node):
         """Nothing where tasks do it."""
 
+    def befall(self):
+        """The wire's fault begins."""
+        self.wire.child.send_signal(signal.SIGUSR1)
+
     def told(self):
         with open(self.path("log"), errors="replace") as file:
             return file.read().strip()
@@ -79,19 +109,53 @@ class Store:
                 child.wait()
         self.log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.wire:
+            self.wire.end()
+
+
+class Wire:
+    """Hosts on links of their own (wire.py)."""
+
+    def __init__(self, plan):
+        self.prefix = f"vb{os.getpid() % 10000}-"
+        fault = ["--fault", plan["fault"]] if plan["fault"] in WIRE_FAULTS else []
+        words = ["bench/wire.py", "--prefix", self.prefix, "--hosts", str(plan["nodes"]), *fault]
+        self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.child.stdout.readline() != "ready\n":
+            raise RuntimeError("the wire does not start")
+
+    def inside(self, node):
+        return ["ip", "netns", "exec", f"{self.prefix}{node}"]
+
+    def address(self, node):
+        return f"10.77.0.{node + 1}"
+
+    def end(self):
+        self.child.stdin.close()
+        self.child.wait()
+        self.child.stdout.close()
 
 
 class Verge(Store):
     """`verge kv node`, one process for each node with all its lanes."""
 
     def start(self):
-        with open(self.path("verge.toml"), "w") as file:
-            file.write(self.configuration())
+        if self.wire:
+            self.write("keyless.toml", self.configuration(secret=False))
+            done = subprocess.run([VERGE, "--config", self.path("keyless.toml"), "kv", "secrets", self.path("secrets")],
+                                  stdout=self.log, stderr=self.log)
+            if done.returncode:
+                raise RuntimeError(f"no keys: {self.told()[-300:]}")
+        self.write("verge.toml", self.configuration())
         for node in range(self.count):
-            liar = self.plan["fault"] == "liar" and node == self.count - 1
+            liar = is_liar(self.plan, node)
             self.spawn(node, [VERGE, "--config", self.path("verge.toml"), "kv", "node", f"n{node}", *(["--may-lie"] if liar else [])],
                        scheduled(0))
         self.wait(lambda: all(os.path.exists(self.socket(node)) for node in range(self.count)))
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
 
     def socket(self, node):
         return self.path(f"n{node}.sock")
@@ -99,11 +163,14 @@ class Verge(Store):
     def servers(self, node):
         return [self.socket(node)]
 
-    def configuration(self):
+    def configuration(self, secret=True):
         plan = self.plan
         lines = ["[kv]", f"faults = {plan['faults']}"]
-        for node, port in enumerate(free_ports(self.count)):
-            lines += [f"[kv.nodes.n{node}]", f'address = "127.0.0.1:{port}"', f'socket = "{self.socket(node)}"']
+        for node, port in enumerate(self.ports(self.count)):
+            lines += [f"[kv.nodes.n{node}]", f'address = "{self.address(node)}:{port}"', f'socket = "{self.socket(node)}"']
+            # On several hosts links have keys.
+            keys = self.path(f"secrets/n{node}.kv-keys")
+            lines += [f'secrets = "{keys}"'] if self.wire and secret else []
         if plan["load"] == "control":
             keys = [f"p{task}/{{0..{NUMBERS - 1}}}" for task in range(plan["tasks"])]
         else:
@@ -137,35 +204,35 @@ class Redis(Store):
     """An instance for each node and lane, in memory."""
 
     def start(self):
-        ports = free_ports(self.count * self.plan["lanes"])
+        ports = self.ports(self.count * self.plan["lanes"])
         self.ports = [ports[node::self.count] for node in range(self.count)]
         for node, mine in enumerate(self.ports):
             for port in mine:
-                self.spawn(node, [REDIS, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", self.folder,
+                self.spawn(node, [REDIS, "--port", port, "--bind", self.address(node), "--protected-mode", "no", "--save", "", "--appendonly", "no", "--dir", self.folder,
                                   "--loglevel", "warning"])
-        self.wait(lambda: all(listens(port) for mine in self.ports for port in mine))
+        self.wait(lambda: all(listens(self.address(node), port) for node, mine in enumerate(self.ports) for port in mine))
 
     def servers(self, node):
         order = [node, *[other for other in range(self.count) if other != node]]
-        return [",".join(f"127.0.0.1:{self.ports[one][lane]}" for one in order) for lane in range(self.plan["lanes"])]
+        return [",".join(f"{self.address(one)}:{self.ports[one][lane]}" for one in order) for lane in range(self.plan["lanes"])]
 
 
 class Etcd(Store):
     """One cluster, with a member for each node; its log is in memory too."""
 
     def start(self):
-        ports = free_ports(2 * self.count)
+        ports = self.ports(2 * self.count)
         self.clients, peers = ports[:self.count], ports[self.count:]
-        cluster = ",".join(f"n{node}=http://127.0.0.1:{port}" for node, port in enumerate(peers))
+        cluster = ",".join(f"n{node}=http://{self.address(node)}:{port}" for node, port in enumerate(peers))
         for node, (client, peer) in enumerate(zip(self.clients, peers)):
-            client, peer = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
+            client, peer = f"http://{self.address(node)}:{client}", f"http://{self.address(node)}:{peer}"
             self.spawn(node, [ETCD, "--name", f"n{node}", "--data-dir", self.path(f"n{node}"), "--listen-client-urls", client,
                               "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                               "--initial-cluster", cluster, "--max-txn-ops", 10000, "--logger", "zap", "--log-level", "error"], favoured)
-        self.wait(lambda: all(is_healthy(port) for port in self.clients))
+        self.wait(lambda: all(is_healthy(self.address(node), port) for node, port in enumerate(self.clients)))
 
     def servers(self, node):
-        return [f"127.0.0.1:{self.clients[node]}"]
+        return [f"{self.address(node)}:{self.clients[node]}"]
 
 
 def favoured():
@@ -176,17 +243,17 @@ def favoured():
         pass
 
 
-def listens(port):
+def listens(address, port):
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection((address, port), timeout=1).close()
         return True
     except OSError:
         return False
 
 
-def is_healthy(port):
+def is_healthy(address, port):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://{address}:{port}/health", timeout=2) as answer:
             return json.load(answer).get("health") == "true"
     except (urllib.error.URLError, OSError, ValueError):
         return False

@@ -77,6 +77,9 @@ pub struct Tasks {
     /// How long they count after that.
     #[arg(long, default_value = "10s")]
     pub measure: Span,
+    /// Give a server one command at a time, instead of all of an iteration at once.
+    #[arg(long)]
+    pub single: bool,
     /// Write wrong values from SIGUSR1 on.
     #[arg(long)]
     pub may_lie: bool,

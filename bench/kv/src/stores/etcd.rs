@@ -1,5 +1,6 @@
 //! etcd: one cluster of all nodes, a key for each key and publishing time, with leases. A task asks the member of its node; reads are
-//! linearizable, as is the default. What one iteration reads is one transaction, and so is what it writes.
+//! linearizable, as is the default. What one iteration reads is one transaction, and so is what it writes, unless there is to be one command
+//! at a time.
 
 use super::{Found, Store, trouble};
 use crate::Outcome;
@@ -21,13 +22,15 @@ pub struct Member {
     keys: Vec<String>,
     lease: String,
     lease_until: Time,
+    /// So many commands are one transaction.
+    at_once: usize,
 }
 
 impl Member {
-    pub fn open(address: &str, workload: &Workload, task: &Task) -> Outcome<Member> {
+    pub fn open(address: &str, workload: &Workload, task: &Task, at_once: usize) -> Outcome<Member> {
         let keys = workload.keys.iter().map(|key| format!("{}:{}", task.lane, key.name)).collect();
         let connection = Connection::to(address);
-        let mut member = Member { connection, keys, lease: String::new(), lease_until: Time::ZERO };
+        let mut member = Member { connection, keys, lease: String::new(), lease_until: Time::ZERO, at_once };
         member.lease(now() + Span::secs(10))?;
         Ok(member)
     }
@@ -72,9 +75,13 @@ impl Store for Member {
                 "sort_order": "DESCEND", "sort_target": "KEY" } })
         };
         let steps: Vec<Json> = wanted.iter().map(range).collect();
-        let answer = self.transact(&steps, until)?;
-        for (place, answer) in found.iter_mut().zip(answer["responses"].as_array().into_iter().flatten()) {
-            *place = tuple(&answer["response_range"]["kvs"][0]);
+        let at_once = self.at_once.min(steps.len().max(1));
+        for (steps, found) in steps.chunks(at_once).zip(found.chunks_mut(at_once)) {
+            let answer = self.transact(steps, until)?;
+            for (place, answer) in found.iter_mut().zip(answer["responses"].as_array().into_iter().flatten())
+            {
+                *place = tuple(&answer["response_range"]["kvs"][0]);
+            }
         }
         let all = found.iter().all(Option::is_some);
         all.then_some(()).ok_or_else(|| "no value that is new enough".to_owned())
@@ -87,7 +94,9 @@ impl Store for Member {
                 "lease": self.lease } })
         };
         let steps: Vec<Json> = values.iter().map(put).collect();
-        self.transact(&steps, publishing)?;
+        for steps in steps.chunks(self.at_once.min(steps.len().max(1))) {
+            self.transact(steps, publishing)?;
+        }
         if now() < publishing { Ok(()) } else { Err("written after its publishing time".to_owned()) }
     }
 }

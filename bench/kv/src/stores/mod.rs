@@ -38,10 +38,11 @@ pub fn open(plan: &Tasks, workload: &Workload, task: &Task, number: usize) -> Ou
         plan.server.get(at).map(String::as_str).ok_or_else(|| format!("lane {at} has no --server"))
     };
     let lane = usize::from(task.lane);
+    let at_once = if plan.single { 1 } else { usize::MAX };
     Ok(match plan.store {
         Kind::Verge => Box::new(verge::Lane::attach(server(0)?, workload, task, number)?),
-        Kind::Redis => Box::new(redis::Instances::open(server(lane)?, workload, task)?),
-        Kind::Etcd => Box::new(etcd::Member::open(server(0)?, workload, task)?),
+        Kind::Redis => Box::new(redis::Instances::open(server(lane)?, workload, task, at_once)?),
+        Kind::Etcd => Box::new(etcd::Member::open(server(0)?, workload, task, at_once)?),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Redis: an instance for each node and lane, a sorted set for each key, with publishing times as scores. A task writes to the instance
 //! of its node and asks all of them; it takes the newest value on which all but the tolerated faulty ones agree. Commands of one
-//! iteration are sent together.
+//! iteration are sent together, or one at a time, each when the one before it has been answered.
 
 use super::{Found, Store, trouble};
 use crate::Outcome;
@@ -9,6 +9,7 @@ use contract::{Span, Time};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::time::Duration;
 use verge_kv::now;
 
@@ -25,18 +26,28 @@ pub struct Instances {
     keys: Vec<String>,
     command: Vec<u8>,
     writes: u64,
+    /// So many commands are sent together.
+    at_once: usize,
     /// For each key that was asked for, what each instance has said.
     heard: Vec<BTreeMap<(Time, Vec<u8>), usize>>,
 }
 
 impl Instances {
     /// The addresses of all instances of a lane, with commas, that of the own node first.
-    pub fn open(addresses: &str, workload: &Workload, task: &Task) -> Outcome<Instances> {
+    pub fn open(addresses: &str, workload: &Workload, task: &Task, at_once: usize) -> Outcome<Instances> {
         let addresses: Vec<String> = addresses.split(',').map(str::to_owned).collect();
         let connect = |address: &String| connect(address).map(Some);
         let connections = addresses.iter().map(connect).collect::<io::Result<_>>()?;
         let keys = workload.keys.iter().map(|key| format!("{}:{}", task.lane, key.name)).collect();
-        Ok(Instances { addresses, connections, keys, command: Vec::new(), writes: 0, heard: Vec::new() })
+        Ok(Instances {
+            addresses,
+            connections,
+            keys,
+            command: Vec::new(),
+            writes: 0,
+            at_once,
+            heard: Vec::new(),
+        })
     }
 
     /// Sends the commands to one instance; a lost connection is made again once in an iteration.
@@ -51,10 +62,10 @@ impl Instances {
         connection.get_mut().write_all(&self.command)
     }
 
-    /// What an instance knows of all keys that were asked for.
-    fn hear(&mut self, at: usize) -> io::Result<()> {
+    /// What an instance knows of these of the keys that were asked for.
+    fn hear(&mut self, at: usize, keys: Range<usize>) -> io::Result<()> {
         let Some(connection) = &mut self.connections[at] else { return Ok(()) };
-        for heard in &mut self.heard {
+        for heard in &mut self.heard[keys] {
             for _ in 0..number(connection, b'*')? {
                 let member = text(connection)?;
                 if let Some(tuple) = split(&member) {
@@ -74,12 +85,6 @@ impl Store for Instances {
         found: &mut [Option<Found>],
     ) -> Result<(), String> {
         let newest = micros(now());
-        self.command.clear();
-        for (key, freshness) in wanted {
-            let (newest, oldest) = (newest.to_string(), micros(*freshness).to_string());
-            let words = ["ZREVRANGEBYSCORE", &self.keys[*key], &newest, &oldest, "LIMIT", "0", "2"];
-            put(&mut self.command, &words.map(str::as_bytes));
-        }
         self.heard.iter_mut().for_each(BTreeMap::clear);
         self.heard.resize_with(wanted.len(), BTreeMap::new);
         let mut failed = Ok(());
@@ -88,14 +93,24 @@ impl Store for Instances {
             instances.connections[at] = None;
             failed = Err(trouble(error));
         };
-        for at in 0..self.addresses.len() {
-            if let Err(error) = self.send(at, until) {
-                fail(self, at, &error);
+        let at_once = self.at_once.min(wanted.len().max(1));
+        for (chunk, wanted) in wanted.chunks(at_once).enumerate() {
+            self.command.clear();
+            for (key, freshness) in wanted {
+                let (newest, oldest) = (newest.to_string(), micros(*freshness).to_string());
+                let words = ["ZREVRANGEBYSCORE", &self.keys[*key], &newest, &oldest, "LIMIT", "0", "2"];
+                put(&mut self.command, &words.map(str::as_bytes));
             }
-        }
-        for at in 0..self.addresses.len() {
-            if let Err(error) = self.hear(at) {
-                fail(self, at, &error);
+            for at in 0..self.addresses.len() {
+                if let Err(error) = self.send(at, until) {
+                    fail(self, at, &error);
+                }
+            }
+            let begin = chunk * at_once;
+            for at in 0..self.addresses.len() {
+                if let Err(error) = self.hear(at, begin..begin + wanted.len()) {
+                    fail(self, at, &error);
+                }
             }
         }
         let needed = self.addresses.len() - (self.addresses.len() - 1) / 3;
@@ -115,23 +130,26 @@ impl Store for Instances {
     fn write(&mut self, values: &[(usize, Value)], publishing: Time) -> Result<(), String> {
         let score = micros(publishing).to_string();
         let before = (-HISTORY - 1).to_string();
-        self.command.clear();
         self.writes += 1;
         let deletes = self.writes.is_multiple_of(DELETE_EVERY);
-        for (key, value) in values {
-            // Values may be equal at two instants, members may not.
-            let member = [publishing.0.to_string().as_bytes(), b":", value.as_bytes()].concat();
-            let key = self.keys[*key].as_bytes();
-            put(&mut self.command, &[b"ZADD", key, score.as_bytes(), &member]);
-            if deletes {
-                put(&mut self.command, &[b"ZREMRANGEBYRANK", key, b"0", before.as_bytes()]);
-            }
-        }
         let mut answer = || {
-            self.send(0, publishing)?;
-            let Some(connection) = &mut self.connections[0] else { return Ok(()) };
-            (0..values.len() * (1 + usize::from(deletes)))
-                .try_for_each(|_| number(connection, b':').map(drop))
+            for values in values.chunks(self.at_once.min(values.len().max(1))) {
+                self.command.clear();
+                for (key, value) in values {
+                    // Values may be equal at two instants, members may not.
+                    let member = [publishing.0.to_string().as_bytes(), b":", value.as_bytes()].concat();
+                    let key = self.keys[*key].as_bytes();
+                    put(&mut self.command, &[b"ZADD", key, score.as_bytes(), &member]);
+                    if deletes {
+                        put(&mut self.command, &[b"ZREMRANGEBYRANK", key, b"0", before.as_bytes()]);
+                    }
+                }
+                self.send(0, publishing)?;
+                let Some(connection) = &mut self.connections[0] else { return Ok(()) };
+                (0..values.len() * (1 + usize::from(deletes)))
+                    .try_for_each(|_| number(connection, b':').map(drop))?;
+            }
+            Ok(())
         };
         let answered: io::Result<()> = answer();
         answered.map_err(|error| {
