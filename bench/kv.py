@@ -40,7 +40,7 @@ SHAPES = ((1, 1), (4, 1), (4, 3))
 PERIODS = (800, 200, 50)
 SOURCE_KEYS = (270, 573, 905)
 # Beyond the source's, until a node fails.
-MORE_KEYS = (2000, 4000, 8000)
+MORE_KEYS = (2000, 4000, 8000, 16000, 32000)
 SCALE_KEYS = (100, 300, 905, 2000, 5000)
 # A size that fails: fewer of a node's reads or writes succeed.
 FAILS_BELOW = 0.999
