@@ -723,8 +723,14 @@ impl World {
                 let receiver = slot.ends[1 - side].host;
                 let keep = self.random.usize(0..=slot.lanes[side].chunks.len());
                 let lost = slot.lanes[side].chunks.split_off(keep);
+                let (age, waits) = (slot.age, slot.lanes[1 - side].starved);
                 self.lose(receiver, true, &lost);
                 self.lose_lane(index as u32, 1 - side);
+                if waits {
+                    // The other kernel goes on sending; once the host is back, it hears that there is no such connection.
+                    let (conn, at) = (index as u32, self.now + RETRANSMISSION);
+                    self.agenda.push(at, Happening::Room { conn, age, side: 1 - side });
+                }
             }
         }
     }
