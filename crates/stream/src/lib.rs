@@ -32,7 +32,7 @@ pub use operator::{
     SetupError, Value,
 };
 pub use pattern::{PatternError, captures, fill};
-pub use payload::{Element, PayloadType, PayloadTypeError};
+pub use payload::{Element, PayloadType, PayloadTypeError, path_parts};
 pub use router::{
     Bound, Change, Crew, Kept, OperatorRow, Output, Overdue, Router, SharedFactory, Strain, Supply, Unkept,
 };

@@ -6,7 +6,7 @@
 //! Skipping needs no recursion; following the path goes as deep as the path ([`PATH_PARTS_MAX`]).
 
 use crate::operator::{Fault, Input, Setup, SetupError};
-use crate::payload::{Element, PayloadType};
+use crate::payload::{Element, PayloadType, path_parts};
 use contract::Time;
 
 mod cbor;
@@ -22,6 +22,7 @@ pub fn read(payload_type: &PayloadType, input: &Input<'_>, numbers: &mut Vec<f64
     match payload_type {
         PayloadType::Bytes => return Err(malformed("its type is bytes, which have no numbers")),
         PayloadType::Array(element) => read_array(*element, input, numbers)?,
+        PayloadType::Text => read_text(input.payload, numbers).map_err(malformed)?,
         PayloadType::Json(path) => json::read(path, input.payload, numbers).map_err(malformed)?,
         PayloadType::Cbor(path) => cbor::read(path, input.payload, numbers).map_err(malformed)?,
     }
@@ -34,6 +35,14 @@ pub fn read(payload_type: &PayloadType, input: &Input<'_>, numbers: &mut Vec<f64
     } else {
         Err(malformed("a number is NaN or infinite"))
     }
+}
+
+fn read_text(payload: &[u8], numbers: &mut Vec<f64>) -> Result<(), &'static str> {
+    let text = std::str::from_utf8(payload).map_err(|_| NO_TEXT)?;
+    for part in text.split([',', ';', ' ', '\t', '\r', '\n']).filter(|part| !part.is_empty()) {
+        numbers.push(part.parse().map_err(|_| NO_TEXT)?);
+    }
+    Ok(())
 }
 
 fn read_array(element: Element, input: &Input<'_>, numbers: &mut Vec<f64>) -> Result<(), Fault> {
@@ -97,9 +106,9 @@ impl Reader {
     pub(crate) fn new(kind: &str, setup: &Setup<'_>) -> Result<Reader, SetupError> {
         for (slot, given) in setup.inputs.iter().enumerate() {
             let wanted = match given {
-                PayloadType::Bytes => "numbers (i16, i32, f32, f64, json:path or cbor:path)".to_owned(),
+                PayloadType::Bytes => "numbers (i16, i32, f32, f64, text, json:path or cbor:path)".to_owned(),
                 PayloadType::Json(path) | PayloadType::Cbor(path)
-                    if path.split('.').count() > PATH_PARTS_MAX =>
+                    if path_parts(path).count() > PATH_PARTS_MAX =>
                 {
                     format!("a path of at most {PATH_PARTS_MAX} parts")
                 }
@@ -131,11 +140,6 @@ pub(crate) fn newest(inputs: &[Input<'_>]) -> Time {
     inputs.iter().map(|input| input.created).max().unwrap_or(Time::ZERO)
 }
 
-/// The first part of a path and the rest; `None` at its end.
-fn step(path: Option<&str>) -> Option<(&str, Option<&str>)> {
-    path.map(|path| path.split_once('.').map_or((path, None), |(part, rest)| (part, Some(rest))))
-}
-
 /// A path as the walks take it: the empty one means the document itself.
 fn start(path: &str) -> Option<&str> {
     (!path.is_empty()).then_some(path)
@@ -143,6 +147,7 @@ fn start(path: &str) -> Option<&str> {
 
 const NOTHING_THERE: &str = "there is nothing at its path";
 const NO_NUMBER: &str = "what is at its path is neither a number nor a list of numbers";
+const NO_TEXT: &str = "it is no text of numbers";
 const TWICE: &str = "a key of its path stands there twice";
 const TRAILING: &str = "something follows the document";
 

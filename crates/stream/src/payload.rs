@@ -35,8 +35,10 @@ pub enum PayloadType {
     Bytes,
     /// Numbers side by side.
     Array(Element),
-    /// A JSON document with a number, or an array of numbers, at this path (`motor.rpm`, `axes.0.load`; empty: the
-    /// document itself).
+    /// A number as a person writes it, or several with blanks, commas or semicolons between them: what many devices send by MQTT.
+    Text,
+    /// A JSON document with a number, or an array of numbers, at this path (`motor.rpm`, `axes.0.load` or `axes[0].load`, `air."PM2.5"`;
+    /// empty: the document itself).
     Json(String),
     /// The same in CBOR.
     Cbor(String),
@@ -57,6 +59,7 @@ impl fmt::Display for PayloadType {
             PayloadType::Array(Element::I32) => f.pad("i32"),
             PayloadType::Array(Element::F32) => f.pad("f32"),
             PayloadType::Array(Element::F64) => f.pad("f64"),
+            PayloadType::Text => f.pad("text"),
             PayloadType::Json(path) => write!(f, "json:{path}"),
             PayloadType::Cbor(path) => write!(f, "cbor:{path}"),
         }
@@ -65,8 +68,58 @@ impl fmt::Display for PayloadType {
 
 /// Why a text names no payload type.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no payload type: use bytes, i16, i32, f32, f64, json:path or cbor:path")]
+#[error(
+    "`{0}` is no payload type: use bytes, i16, i32, f32, f64, text, json:path or cbor:path, where a key with a point or a bracket has quotes \
+     (json:air.\"PM2.5\")"
+)]
 pub struct PayloadTypeError(pub String);
+
+/// The first part of a path and the rest; `None` at its end. A part in quotes, or in brackets, is one whatever is in it; one whose quote or
+/// bracket is never closed is what is left.
+pub(crate) fn step(path: Option<&str>) -> Option<(&str, Option<&str>)> {
+    let path = path?;
+    let (part, rest) = if let Some(inside) = path.strip_prefix('[') {
+        match inside.strip_prefix('"') {
+            Some(inside) => inside.split_once("\"]").unwrap_or((inside, "")),
+            None => inside.split_once(']').unwrap_or((inside, "")),
+        }
+    } else if let Some(inside) = path.strip_prefix('"') {
+        inside.split_once('"').unwrap_or((inside, ""))
+    } else {
+        path.split_at(path.find(['.', '[']).unwrap_or(path.len()))
+    };
+    let rest = rest.strip_prefix('.').or((!rest.is_empty()).then_some(rest));
+    Some((part, rest))
+}
+
+/// The parts of a path into a document: keys, and places in lists.
+pub fn path_parts(path: &str) -> impl Iterator<Item = &str> {
+    let mut left = (!path.is_empty()).then_some(path);
+    std::iter::from_fn(move || {
+        let (part, rest) = step(left)?;
+        left = rest;
+        Some(part)
+    })
+}
+
+/// Whether what was opened in a path is closed, and nothing but a further part follows it.
+fn is_path(path: &str) -> bool {
+    let mut left = (!path.is_empty()).then_some(path);
+    while let Some(now) = left {
+        let closes = match now.as_bytes() {
+            [b'[', b'"', ..] => now[2..].find("\"]").map(|at| at + 4),
+            [b'[', ..] => now[1..].find(']').map(|at| at + 2),
+            [b'"', ..] => now[1..].find('"').map(|at| at + 2),
+            _ => Some(now.find(['.', '[']).unwrap_or(now.len())),
+        };
+        let follows = closes.and_then(|end| now.get(end..));
+        if !follows.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])) {
+            return false;
+        }
+        left = step(left).and_then(|(_, rest)| rest);
+    }
+    true
+}
 
 impl FromStr for PayloadType {
     type Err = PayloadTypeError;
@@ -78,10 +131,11 @@ impl FromStr for PayloadType {
             ("i32", _) => Ok(PayloadType::Array(Element::I32)),
             ("f32", _) => Ok(PayloadType::Array(Element::F32)),
             ("f64", _) => Ok(PayloadType::Array(Element::F64)),
+            ("text", _) => Ok(PayloadType::Text),
             ("json", _) | (_, Some(("json", ""))) => Ok(PayloadType::Json(String::new())),
             ("cbor", _) | (_, Some(("cbor", ""))) => Ok(PayloadType::Cbor(String::new())),
-            (_, Some(("json", path))) => Ok(PayloadType::Json(path.to_owned())),
-            (_, Some(("cbor", path))) => Ok(PayloadType::Cbor(path.to_owned())),
+            (_, Some(("json", path))) if is_path(path) => Ok(PayloadType::Json(path.to_owned())),
+            (_, Some(("cbor", path))) if is_path(path) => Ok(PayloadType::Cbor(path.to_owned())),
             _ => Err(PayloadTypeError(text.to_owned())),
         }
     }
@@ -93,10 +147,36 @@ mod tests {
 
     #[test]
     fn a_type_is_written_as_it_is_read() {
-        for text in ["bytes", "i16", "i32", "f32", "f64", "json:motor.rpm", "cbor:axes.0.load", "json:"] {
+        for text in [
+            "bytes",
+            "i16",
+            "i32",
+            "f32",
+            "f64",
+            "text",
+            "json:motor.rpm",
+            "cbor:axes.0.load",
+            "json:",
+            "json:a[\"b.c\"][0].\"d\"",
+        ] {
             assert_eq!(text.parse::<PayloadType>().unwrap().to_string(), text);
         }
         assert!("f16".parse::<PayloadType>().is_err());
         assert!("xml:a".parse::<PayloadType>().is_err());
+        for open in ["json:[a", "json:\"a", "json:[\"a]", "json:\"a\"b", "json:[a]b"] {
+            assert!(open.parse::<PayloadType>().is_err(), "{open}");
+        }
+    }
+
+    #[test]
+    fn a_path_has_parts_with_whatever_is_in_them() {
+        let parts = |path| path_parts(path).collect::<Vec<_>>();
+        assert_eq!(parts(""), [""; 0]);
+        assert_eq!(parts("motor.rpm"), ["motor", "rpm"]);
+        assert_eq!(parts("axes[0].load"), ["axes", "0", "load"]);
+        assert_eq!(parts("\"PM2.5\""), ["PM2.5"]);
+        assert_eq!(parts("[PM2.5]"), ["PM2.5"]);
+        assert_eq!(parts("air[\"a]b.c\"].\"d[0]\".e"), ["air", "a]b.c", "d[0]", "e"]);
+        assert_eq!(parts("a..b"), ["a", "", "b"]);
     }
 }

@@ -31,7 +31,7 @@ pub struct TestArguments {
     /// The table: CSV.
     #[arg(long, short = 'i', value_name = "FILE")]
     pub input: PathBuf,
-    /// What the inputs are: bytes, i16, i32, f32, f64 or json; once for all of them, or once for each.
+    /// What the inputs are: bytes, i16, i32, f32, f64, text or json; once for all of them, or once for each.
     #[arg(long = "type", short = 't', value_name = "TYPE", default_value = "f64", value_delimiter = ',')]
     pub types: Vec<PayloadType>,
     /// What the results are [default: what the first input is].

@@ -137,16 +137,19 @@ pub struct Config {
 }
 
 /// The pair that exists without being configured: both brokers on this host.
-const DEFAULT_BROKERS: [(&str, &str); 8] = [
+const DEFAULT_BROKERS: [(&str, &str); 10] = [
     ("brokers.a.clients", "\"127.0.0.1:7571\""),
     ("brokers.a.pair", "\"127.0.0.1:7573\""),
     ("brokers.a.http", "\"127.0.0.1:7570\""),
+    ("brokers.a.mqtt", "\"127.0.0.1:1883\""),
     ("brokers.a.start_as", "\"primary\""),
     ("brokers.b.clients", "\"127.0.0.1:7581\""),
     ("brokers.b.pair", "\"127.0.0.1:7583\""),
     ("brokers.b.http", "\"127.0.0.1:7580\""),
+    ("brokers.b.mqtt", "\"127.0.0.1:1884\""),
     ("brokers.b.start_as", "\"backup\""),
 ];
+const DEFAULT_NAMES: [&str; 2] = ["a", "b"];
 const DEFAULT_LINKS: [(&str, &str); 4] = [
     ("link.edge.broker_to_subscriber", "\"1ms\""),
     ("link.edge.confirmation", "\"10ms\""),
@@ -154,6 +157,8 @@ const DEFAULT_LINKS: [(&str, &str); 4] = [
     ("link.cloud.confirmation", "\"100ms\""),
 ];
 
+/// Where a value is from that nobody has given.
+const DEFAULT_ORIGIN: &str = "default";
 /// What waits to be written is at least so much.
 const STORE_QUEUE_MIN: usize = 1 << 20;
 /// The data thread looks for messages at most for so long before it sleeps.
@@ -193,6 +198,11 @@ impl Config {
                 Err(Problems { subject: Subject::Configuration, files: reader.layers.files, list })
             }
         }
+    }
+
+    /// Whether somebody has given this key, and it is not just the default.
+    pub fn is_given(&self, path: &str) -> bool {
+        self.effective.iter().any(|(known, _, origin)| known == path && origin != DEFAULT_ORIGIN)
     }
 
     /// The same over TLS, with the hosts as they were written, if all brokers have one.
@@ -251,7 +261,12 @@ impl Understanding {
     /// What nobody gave has its default; names that somebody began must be complete.
     fn fill_defaults(&mut self) {
         let has = |layers: &Layers, prefix: &str| layers.values.keys().any(|path| path.starts_with(prefix));
-        if !has(&self.layers, "brokers.") {
+        let given = |name: &str, key: &str| self.layers.values.contains_key(&format!("brokers.{name}.{key}"));
+        let is_whole = |name: &&str| given(name, "clients") && given(name, "pair");
+        let begun = DEFAULT_NAMES.iter().filter(|name| has(&self.layers, &format!("brokers.{name}.")));
+        let begun: Vec<&&str> = begun.collect();
+        // Who gives a few keys of the pair that exists without being configured keeps the rest of it.
+        if !has(&self.layers, "brokers.") || begun.iter().any(|name| !is_whole(name)) {
             self.defaults(&DEFAULT_BROKERS);
         }
         self.defaults(&DEFAULT_LINKS);
@@ -303,7 +318,7 @@ impl Understanding {
 
     fn origin(&self, source: &Source) -> String {
         match source {
-            Source::Default => "default".to_owned(),
+            Source::Default => DEFAULT_ORIGIN.to_owned(),
             Source::File(index, span) => match self.layers.files.get(*index) {
                 Some(file) => format!("{}:{}", file.path.display(), file.position(span.start).0),
                 None => "file".to_owned(),

@@ -94,7 +94,8 @@ pub fn reference() -> String {
          where it came from; `verge config default` prints a commented file; `verge check` prints what the analysis makes of\n\
          the topics.\n\n\
          Every key has a default: without a file, the pair is `a` (clients 127.0.0.1:7571, pair 127.0.0.1:7573, HTTP\n\
-         127.0.0.1:7570, starts as primary) and `b` (7581, 7583, 7580, backup), both on this host.\n\n\
+         127.0.0.1:7570, MQTT 127.0.0.1:1883, starts as primary) and `b` (7581, 7583, 7580, 1884, backup), both on this host. Any key of\n\
+         these may be given alone.\n\n\
          SIGHUP makes a broker read its configuration again. It lists what differs and what becomes of it: operators, sources,\n\
          APPLIED apply at once, other keys need a restart. The user file is read again too.\n\n\
          This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",

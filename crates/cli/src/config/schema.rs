@@ -99,7 +99,7 @@ impl Kind {
             Kind::Name => "name without `/`".to_owned(),
             Kind::Names => "list of operators' names and of topics".to_owned(),
             Kind::Payload => {
-                "payload type: \"bytes\", \"i16\", \"i32\", \"f32\", \"f64\", \"json:path\" or \"cbor:path\""
+                "payload type: \"bytes\", \"i16\", \"i32\", \"f32\", \"f64\", \"text\", \"json:path\" or \"cbor:path\""
                     .to_owned()
             }
             Kind::Keep => format!("whole number from 1 to {}, \"all\" or \"latest\"", stream::Keep::MOST),

@@ -42,6 +42,23 @@ fn an_empty_file_is_a_pair_on_this_host() {
 }
 
 #[test]
+fn who_gives_one_key_of_the_pair_on_this_host_keeps_the_rest() {
+    let text = "[brokers.b]\nmqtt = \"127.0.0.1:2884\"\n[brokers.a]\nclients = \"127.0.0.1:9571\"\n";
+    let config = Scratch::new("one-key", text).load(&[], &[]).unwrap();
+    assert_eq!(config.client_addresses(), "127.0.0.1:9571,127.0.0.1:7581");
+    let [a, b] = config.brokers.as_slice() else { panic!("{:?}", config.brokers) };
+    assert!(a.starts_as_primary && a.http.is_some() && b.http.is_some());
+    let mqtt = |broker: &BrokerAddress| broker.listeners.mqtt.as_ref().unwrap().to_string();
+    assert_eq!((mqtt(a), mqtt(b)), ("127.0.0.1:1883".to_owned(), "127.0.0.1:2884".to_owned()));
+    assert!(config.is_given("brokers.b.mqtt") && !config.is_given("brokers.a.mqtt"));
+    // A broker that is whole may be alone.
+    let text = "[brokers.a]\nclients = \"127.0.0.1:1\"\npair = \"127.0.0.1:2\"\n";
+    let config = Scratch::new("alone", text).load(&[], &[]).unwrap();
+    assert_eq!(config.brokers.len(), 1);
+    assert!(config.brokers[0].http.is_none() && config.brokers[0].listeners.mqtt.is_none());
+}
+
+#[test]
 fn listeners_at_all_addresses_are_named_by_a_host_that_others_reach() {
     let text = |pair: &str, clients: &str| {
         format!(

@@ -47,8 +47,10 @@ pub fn reference() -> String {
     let mut text = String::from(
         "# Operators\n\n\
          What a graph of operators may be made of. A payload has a type: `bytes`, an array of `i16`, `i32`, `f32` or `f64`\n\
-         (little-endian), or a document with a number or a list of numbers at a path, `json:motor.rpm` or `cbor:axes.0.load`\n\
-         (`json` and `cbor` alone: the document itself). All numbers of a payload are one reading. NaN and infinities are no\n\
+         (little-endian), `text` (a number as a person writes it, or several with blanks, commas or semicolons between), or a document with a\n\
+         number or a list of numbers at a path: `json:motor.rpm`, `json:axes[0].load`, `cbor:axes.0.load` (`json` and `cbor` alone: the\n\
+         document itself). A key with a point or a bracket in it has quotes: `json:air.\"PM2.5\"`. In JSON a number may stand in a text.\n\
+         All numbers of a payload are one reading. NaN and infinities are no\n\
          numbers: a payload that has one is refused, as is one that is too short or not what its type says. The run then\n\
          fails and its inputs are gone, but what the operator remembers stays as it was.\n\n\
          What an operator remembers (a window, the last value, whether an alarm is raised) survives a fail-over: its results are those of a run\n\

@@ -1,6 +1,7 @@
 //! A walk through a CBOR document, token by token. Tags before a value say what it means, not what it is, and are passed over.
 
-use super::{NO_NUMBER, NOTHING_THERE, TRAILING, TWICE, start, step};
+use super::{NO_NUMBER, NOTHING_THERE, TRAILING, TWICE, start};
+use crate::payload::step;
 use minicbor::Decoder;
 use minicbor::data::Type;
 use minicbor::decode::Error;

@@ -4,7 +4,8 @@
 //! it remembers a byte a level. Walking through that by ourselves would take memory for texts with escapes instead, and
 //! recursion.
 
-use super::{NO_NUMBER, NOTHING_THERE, TRAILING, TWICE, start, step};
+use super::{NO_NUMBER, NOTHING_THERE, TRAILING, TWICE, start};
+use crate::payload::step;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use std::fmt;
@@ -74,6 +75,15 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_u64<E: Error>(mut self, number: u64) -> Result<(), E> {
         self.take(number as f64)
+    }
+
+    /// Gateways write numbers as texts.
+    fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
+        match text.parse() {
+            Ok(number) => self.take(number),
+            Err(_) if self.path.is_some() => Err(self.fail(NOTHING_THERE)),
+            Err(_) => Err(self.fail(NO_NUMBER)),
+        }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {

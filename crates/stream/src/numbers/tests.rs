@@ -46,8 +46,29 @@ fn json_is_followed_along_its_path() {
     assert_eq!(numbers("json:motor.t.1", document), Ok(vec![-1.0]));
     assert_eq!(numbers("json:axes.0.load", document), Ok(vec![0.25]));
     assert_eq!(numbers("json", b"[1,2]"), Ok(vec![1.0, 2.0]));
+    assert_eq!(numbers("json:axes[0][\"load\"]", document), Ok(vec![0.25]));
+    for path in ["\"PM2.5\"", "[PM2.5]", "[\"PM2.5\"]"] {
+        assert_eq!(
+            numbers(&format!("json:{path}"), br#"{"PM2":{"5":1},"PM2.5":7}"#),
+            Ok(vec![7.0]),
+            "{path}"
+        );
+    }
+    assert_eq!(numbers("json:v", br#"{"v":"12.5"}"#), Ok(vec![12.5]), "as some gateways write it");
     assert_eq!(numbers("json", b"18446744073709551615"), Ok(vec![u64::MAX as f64]));
     assert_eq!(numbers("json:tr\u{e4}ge", "{\"tr\\u00e4ge\":1}".as_bytes()), Ok(vec![1.0]));
+}
+
+#[test]
+fn numbers_in_texts_are_read_as_people_write_them() {
+    assert_eq!(numbers("text", b"12.5"), Ok(vec![12.5]));
+    assert_eq!(numbers("text", b" -1e3\r\n"), Ok(vec![-1000.0]));
+    assert_eq!(numbers("text", b"1;2, 3 4"), Ok(vec![1.0, 2.0, 3.0, 4.0]));
+    for wrong in [&b"on"[..], b"12.5 bar", b"\xff", b"0x10"] {
+        assert_eq!(refused("text", wrong), NO_TEXT);
+    }
+    assert_eq!(refused("text", b" "), "its list of numbers is empty");
+    assert_eq!(refused("text", b"NaN"), "a number is NaN or infinite");
 }
 
 #[test]
@@ -56,7 +77,8 @@ fn json_that_is_wrong_is_refused() {
         assert_eq!(refused(&format!("json:{path}"), br#"{"axes":[1],"a":1}"#), NOTHING_THERE, "{path}");
     }
     assert_eq!(refused("json:a", br#"{"a":{"b":1}}"#), NO_NUMBER);
-    assert_eq!(refused("json:a", br#"{"a":"1"}"#), NO_NUMBER);
+    assert_eq!(refused("json:a", br#"{"a":"one"}"#), NO_NUMBER);
+    assert_eq!(refused("json:a.b", br#"{"a":"1"}"#), NOTHING_THERE);
     assert_eq!(refused("json:a", br#"{"a":null}"#), NO_NUMBER);
     assert_eq!(refused("json:a", br#"{"a":[1,[2]]}"#), NO_NUMBER);
     assert_eq!(refused("json:a", br#"{"a":1,"a":2}"#), TWICE);

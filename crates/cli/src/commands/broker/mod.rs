@@ -100,7 +100,7 @@ pub fn run(
         limits: shares.broker,
         ..settings(config, own, partner.is_some(), costs, blocking + gather)
     };
-    let doors = own.doors().map_err(Trouble)?;
+    let doors = doors(config, own, &lines)?;
     let whereabouts = partner.map(|partner| security::whereabouts(partner, &lines, &helpers)).transpose()?;
     let serving = Serving {
         doors: doors.iter().map(|(_, door)| *door).collect(),
@@ -167,6 +167,25 @@ pub fn run(
     lines.end();
     result?;
     Ok(yes(true))
+}
+
+/// Where a broker listens. What nobody has asked for is left to a program that is there already.
+fn doors(
+    config: &Config,
+    own: &BrokerAddress,
+    lines: &log::Lines,
+) -> Result<Vec<(&'static str, Door)>, Trouble> {
+    let mut doors = own.doors().map_err(Trouble)?;
+    doors.retain(|(key, door)| {
+        let given = *key != "mqtt" || config.is_given(&format!("brokers.{}.{key}", own.name));
+        let in_use = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+        let is_free = given || !std::net::TcpListener::bind(door.address).is_err_and(in_use);
+        if !is_free {
+            lines.say(&format!("note: no MQTT, since another program listens on {}", door.address));
+        }
+        is_free
+    });
+    Ok(doors)
 }
 
 /// A broker as it is now, with what its process knows of it.

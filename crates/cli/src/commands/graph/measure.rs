@@ -188,6 +188,9 @@ fn reading(payload: &PayloadType, count: usize) -> Vec<u8> {
             numbers.flat_map(|number| (number as f32).to_le_bytes()).collect()
         }
         PayloadType::Array(Element::F64) => numbers.flat_map(f64::to_le_bytes).collect(),
+        PayloadType::Text => {
+            numbers.map(|number| format!("{number:.3}")).collect::<Vec<_>>().join(" ").into_bytes()
+        }
         PayloadType::Json(path) => json(path, &numbers.collect::<Vec<_>>()).to_string().into_bytes(),
         PayloadType::Cbor(path) => {
             let mut bytes = Vec::new();
@@ -203,8 +206,8 @@ fn json(path: &str, numbers: &[f64]) -> serde_json::Value {
         [only] => serde_json::json!(only),
         several => serde_json::json!(several),
     };
-    let steps = path.split('.').filter(|step| !step.is_empty());
-    steps.rev().fold(leaf, |inner, step| match step.parse::<usize>() {
+    let steps: Vec<&str> = stream::path_parts(path).filter(|step| !step.is_empty()).collect();
+    steps.into_iter().rev().fold(leaf, |inner, step| match step.parse::<usize>() {
         Ok(index) if index < 256 => {
             let mut items = vec![serde_json::Value::Null; index];
             items.push(inner);

@@ -96,7 +96,9 @@ fn encode(cell: &str, kind: &PayloadType) -> Result<Option<Vec<u8>>, String> {
     }
     let element = match kind {
         PayloadType::Array(element) => *element,
-        PayloadType::Bytes | PayloadType::Json(_) => return Ok(Some(cell.as_bytes().to_vec())),
+        PayloadType::Bytes | PayloadType::Text | PayloadType::Json(_) => {
+            return Ok(Some(cell.as_bytes().to_vec()));
+        }
         PayloadType::Cbor(_) => {
             return Err("CBOR cannot be written in a table; give it as another type".to_owned());
         }
