@@ -6,9 +6,12 @@ pub mod sim;
 pub mod user;
 
 use crate::commands::demo::Policy;
+use crate::commands::subscribe::Pattern;
 use crate::commands::workload::Table;
+use crate::recording::{DateOrder, TimeUnit};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::{Contract, LinkClass, Loss, Span};
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 /// How results are printed.
@@ -207,16 +210,34 @@ pub enum WorkerRole {
     },
 }
 
+/// Of brokers for clients.
+const DEFAULT_PORT: u16 = 7571;
+
+/// An address as others are written: with a port, and brackets around what is of version 6.
+fn with_port(host: &str, port: u16) -> String {
+    if host.parse::<Ipv6Addr>().is_ok() {
+        return format!("[{host}]:{port}");
+    }
+    match host.rsplit_once(':') {
+        Some((before, own))
+            if own.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']')) =>
+        {
+            host.to_owned()
+        }
+        _ => format!("{host}:{port}"),
+    }
+}
+
 /// Where the brokers are.
 #[derive(Args, Debug, Clone, Default)]
 pub struct BrokerArguments {
-    /// A broker's host, or host:port; give it twice for a pair [default: the configured brokers].
+    /// A broker's host, or host:port; give it twice for a pair [default: this host with --port, else the configured brokers].
     #[arg(long, short = 'h', value_name = "HOST")]
     pub host: Vec<String>,
 
-    /// The port where the host has none.
-    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 7571)]
-    pub port: u16,
+    /// The port where the host has none [default: 7571].
+    #[arg(long, short = 'p', value_name = "PORT")]
+    pub port: Option<u16>,
 
     /// Speak TLS, and believe brokers whose certificates were issued by these [default: tls.ca where brokers have clients_tls].
     #[arg(long, value_name = "FILE")]
@@ -240,15 +261,16 @@ pub struct BrokerArguments {
 }
 
 impl BrokerArguments {
-    /// The addresses given, if any.
+    /// The addresses given, if any. A port alone means this host.
     pub fn addresses(&self) -> Option<String> {
-        let one = |host: &String| match host.rsplit_once(':') {
-            Some((_, port)) if port.parse::<u16>().is_ok() => host.clone(),
-            _ => format!("{host}:{}", self.port),
-        };
-        let all: Vec<String> =
-            self.host.iter().flat_map(|hosts| hosts.split(',')).map(str::to_owned).collect();
-        (!all.is_empty()).then(|| all.iter().map(one).collect::<Vec<_>>().join(","))
+        let given = self.host.iter().flat_map(|hosts| hosts.split(',')).map(str::trim);
+        let mut hosts: Vec<&str> = given.filter(|host| !host.is_empty()).collect();
+        if hosts.is_empty() && self.port.is_some() {
+            hosts.push("localhost");
+        }
+        let port = self.port.unwrap_or(DEFAULT_PORT);
+        let all: Vec<String> = hosts.iter().map(|host| with_port(host, port)).collect();
+        (!all.is_empty()).then(|| all.join(","))
     }
 }
 
@@ -327,13 +349,19 @@ pub struct PublishArguments {
     #[arg(long, short = 't', value_name = "TOPIC")]
     pub topic: String,
     /// The message.
-    #[arg(long, short = 'm', value_name = "TEXT", conflicts_with_all = ["file", "lines"])]
+    #[arg(long, short = 'm', value_name = "TEXT", group = "content")]
     pub message: Option<String>,
     /// A file with the message.
-    #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "lines")]
+    #[arg(long, short = 'f', value_name = "FILE", group = "content")]
     pub file: Option<PathBuf>,
+    /// All of the standard input is the message.
+    #[arg(long, short = 's', group = "content")]
+    pub stdin: bool,
+    /// The message is empty.
+    #[arg(long, short = 'n', group = "content")]
+    pub null_message: bool,
     /// Every line of the standard input is a message.
-    #[arg(long, short = 'l')]
+    #[arg(long, short = 'l', group = "content")]
     pub lines: bool,
     /// How often to publish the message.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -356,6 +384,10 @@ pub struct SubscribeArguments {
     /// Print the topic before each message.
     #[arg(long, short = 'v')]
     pub verbose: bool,
+    /// Print each message so: %t its topic, %p what it carries, %x that in hexadecimal, %l its bytes, %U when it came, in seconds since 1970, %I
+    /// the same as a date, %j all of it as JSON, %% a percent sign.
+    #[arg(long = "print", short = 'F', value_name = "FORMAT", conflicts_with = "verbose")]
+    pub pattern: Option<Pattern>,
     /// End after so many messages.
     #[arg(long, short = 'C', value_name = "N")]
     pub count: Option<u64>,
@@ -399,6 +431,15 @@ pub struct ReplayArguments {
     /// The character between cells [default: recognised].
     #[arg(long, value_name = "CHAR")]
     pub delimiter: Option<char>,
+    /// Which number of a date is the day, where the year comes last [default: the whole column decides].
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub dates: Option<DateOrder>,
+    /// What numbers in the time column count: s, ms, us, ns, or days as in spreadsheets [default: by their magnitude].
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+    /// Show what would be published, and how the file was understood, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
     /// How many times faster than recorded.
     #[arg(long, short = 's', default_value_t = 1.0, value_name = "FACTOR")]
     pub speed: f64,
@@ -439,4 +480,27 @@ pub struct DemoArguments {
     /// Leave the killed broker dead, as the source does.
     #[arg(long, hide = true, conflicts_with = "calm")]
     pub leave_dead: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(host: &[&str], port: Option<u16>) -> Option<String> {
+        let host = host.iter().map(|host| (*host).to_owned()).collect();
+        BrokerArguments { host, port, ..BrokerArguments::default() }.addresses()
+    }
+
+    #[test]
+    fn hosts_and_ports_are_understood_as_people_write_them() {
+        assert_eq!(addresses(&[], None), None, "the configured brokers");
+        assert_eq!(addresses(&[], Some(9999)).as_deref(), Some("localhost:9999"), "nobody else's pair");
+        assert_eq!(addresses(&["a", "b:7581"], None).as_deref(), Some("a:7571,b:7581"));
+        assert_eq!(addresses(&["a,b", " c "], Some(1)).as_deref(), Some("a:1,b:1,c:1"));
+        for host in ["::1", "fe80::1", "2001:db8::7571"] {
+            assert_eq!(addresses(&[host], Some(7581)), Some(format!("[{host}]:7581")));
+        }
+        assert_eq!(addresses(&["[::1]"], Some(7581)).as_deref(), Some("[::1]:7581"));
+        assert_eq!(addresses(&["[::1]:7582"], Some(7581)).as_deref(), Some("[::1]:7582"));
+    }
 }

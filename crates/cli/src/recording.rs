@@ -1,12 +1,14 @@
 //! Recordings: files of sensor data, read row by row for a replay.
 //!
-//! A recording is a CSV file, plain or packed with gzip, with the column names in its first line. It is
-//! streamed: whatever the size of the file, the memory is bounded by [`source::MAX_LINE_BYTES`] and [`layout::MAX_COLUMNS`].
+//! A recording is a CSV file, plain or packed with gzip, in UTF-8 or UTF-16. It is read once to understand it, and then streamed: whatever the
+//! size of the file, the memory is bounded by [`source::MAX_LINE_BYTES`] and [`layout::MAX_COLUMNS`].
 //! Field data is never clean, so what can be passed over is counted in [`Flaws`] instead of ending a replay
 //! half way, and only a file that cannot be understood at all is a [`RecordingError`].
 
+mod columns;
 mod error;
 mod flaws;
+mod head;
 mod layout;
 mod source;
 mod survey;
@@ -24,6 +26,7 @@ pub use flaws::{FlawKind, Flaws};
 use layout::{Layout, is_missing, push_number};
 use source::Records;
 pub use survey::Survey;
+pub use time_format::{DateOrder, TimeUnit};
 
 /// The time between two rows of a file without a time column.
 const NS_PER_ROW: i64 = 1_000_000_000;
@@ -37,16 +40,21 @@ pub struct Options {
     pub time_column: Option<String>,
     /// The columns to read, in this order. By default, all but the time column.
     pub columns: Vec<String>,
-    /// The character between cells. By default, the one of `,`, `;`, tab and `|` that fits the first lines.
+    /// The character between cells. By default, what a first line `sep=…` says, or the one of `,`, `;`, tab and `|` that fits the first lines.
     pub delimiter: Option<u8>,
+    /// Which number is the day where the year comes last. By default the whole column decides.
+    pub dates: Option<DateOrder>,
+    /// What numbers in the time column count. By default the magnitude of each tells.
+    pub time_unit: Option<TimeUnit>,
 }
 
 /// What the cells of a column are, and so what their topic carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Finite numbers. Where `;` parts the cells a decimal comma is understood, and handed out as a point.
+    /// Finite numbers, but for one cell in ten at most. Where no comma parts the cells a decimal comma is understood, and handed out as a
+    /// point.
     Number,
-    /// Anything else. A column without values in its first rows counts as text, because that refuses nothing.
+    /// Anything else. A column without values counts as text.
     Text,
 }
 
@@ -56,7 +64,7 @@ pub struct Column {
     /// The name from the header, without surrounding blanks. It is distinct within the file: an unnamed
     /// column is called `column_3` by its place, and the second `kw` is called `kw_2`.
     pub name: String,
-    /// What the first [`layout::SAMPLE_ROWS`] rows show the cells to be.
+    /// What its cells are.
     pub kind: Kind,
 }
 
@@ -96,6 +104,8 @@ pub struct Recording {
     record: StringRecord,
     text: String,
     cells: Vec<Option<Range<usize>>>,
+    /// Cells of each column that are not what the column is.
+    outliers: Vec<u64>,
     rows: i64,
     last_ns: i64,
     flaws: Flaws,
@@ -103,12 +113,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens a file and looks at its first rows to learn the delimiter, the columns and the time.
+    /// Opens a file, and reads it once to learn where the table is, what its columns are, and how the time is written.
     pub fn open(path: &Path, options: &Options) -> Result<Recording, RecordingError> {
         let mut layout = Layout::find(path, options)?;
         let columns = std::mem::take(&mut layout.columns);
-        let records = Records::open(path, layout.delimiter)?;
+        let records = Records::open(path, layout.head.delimiter, layout.head.above)?;
         let mut recording = Recording {
+            outliers: vec![0; columns.len()],
             path: path.to_owned(),
             layout,
             columns,
@@ -172,9 +183,10 @@ impl Recording {
     /// Goes back to the first row. The flaws are counted anew, because every pass meets the same ones.
     pub fn rewind(&mut self) -> Result<(), RecordingError> {
         self.ended = true;
-        self.records = Records::open(&self.path, self.layout.delimiter)?;
+        self.records = Records::open(&self.path, self.layout.head.delimiter, self.layout.head.above)?;
         self.skip_header()?;
         self.flaws = Flaws::default();
+        self.outliers.fill(0);
         self.rows = 0;
         self.last_ns = i64::MIN;
         self.ended = false;
@@ -182,11 +194,41 @@ impl Recording {
     }
 
     fn skip_header(&mut self) -> Result<(), RecordingError> {
-        self.records.read(&mut self.record)?;
-        if self.record != self.layout.header {
-            return Err(RecordingError::Changed { path: self.path.clone() });
+        self.layout.head.skip(&self.path, &mut self.records, &mut self.record)
+    }
+
+    /// What was understood of the file besides its columns, each with a name, for a person to check.
+    pub fn understood(&self) -> Vec<(&'static str, String)> {
+        let head = &self.layout.head;
+        let mut told = Vec::new();
+        if !head.told.is_empty() {
+            told.push(("left out", format!("lines 1 to {}: {}", head.above, head.told.join(" / "))));
         }
-        Ok(())
+        told.push((
+            "names",
+            match head.header_line {
+                Some(line) => format!("line {line}"),
+                None => "none: columns are called by their places".to_owned(),
+            },
+        ));
+        if let Some(units) = &head.units {
+            told.push(("units", units.iter().collect::<Vec<_>>().join(" ")));
+        }
+        let delimiter = char::from(head.delimiter);
+        let comma = if self.layout.decimal_comma() { ", a comma may begin decimals" } else { "" };
+        told.push(("cells", format!("parted by {delimiter:?}{comma}")));
+        told
+    }
+
+    /// How the dates of the time column are read, where their year comes last.
+    pub fn date_order(&self) -> DateOrder {
+        self.layout.form.order
+    }
+
+    /// For each column, how many cells are not what the column is.
+    #[cfg(test)]
+    pub fn outliers(&self) -> &[u64] {
+        &self.outliers
     }
 
     /// Advances the time to that of the present row. False if the row has none.
@@ -197,7 +239,7 @@ impl Recording {
             return true;
         };
         let text = self.record.get(*place).unwrap_or_default().trim();
-        let Some(time_ns) = time_format::parse(text) else {
+        let Some(time_ns) = time_format::parse(text, self.layout.form) else {
             self.flaws.note(FlawKind::UnreadableTime, line, Some(name), text);
             return false;
         };
@@ -210,7 +252,7 @@ impl Recording {
 
     /// A delimiter at the end of the line makes an empty cell too many, and no flaw.
     fn check_width(&mut self, line: u64) {
-        let (cells, columns) = (self.record.len(), self.layout.header.len());
+        let (cells, columns) = (self.record.len(), self.layout.head.header.len());
         let surplus = self.record.iter().skip(columns).any(|cell| !cell.trim().is_empty());
         if cells < columns || surplus {
             let kind = if surplus { FlawKind::LongRow } else { FlawKind::ShortRow };
@@ -224,7 +266,8 @@ impl Recording {
         self.text.clear();
         self.cells.clear();
         let decimal_comma = self.layout.decimal_comma();
-        for (column, &place) in self.columns.iter().zip(&self.layout.places) {
+        let columns = self.columns.iter().zip(&self.layout.places).zip(&mut self.outliers);
+        for ((column, &place), outliers) in columns {
             let start = self.text.len();
             let flaw = match self.record.get(place).map(str::trim) {
                 None => {
@@ -240,6 +283,7 @@ impl Recording {
                 Some(cell) => Some((FlawKind::NotANumber, cell)),
             };
             if let Some((kind, cell)) = flaw {
+                *outliers += u64::from(kind == FlawKind::NotANumber);
                 self.flaws.note(kind, line, Some(&column.name), cell);
             }
             self.cells.push(flaw.is_none().then_some(start..self.text.len()));

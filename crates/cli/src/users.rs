@@ -48,14 +48,21 @@ pub fn read_password(path: &Path) -> Result<String, Trouble> {
         |reason: &dyn std::fmt::Display| Trouble(format!("cannot read the password in {shown}: {reason}"));
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
-    // One more than is taken, and the end of the line.
-    let most = PASSWORD_BYTES_MAX as u64 + 3;
+    let most = PASSWORD_LINE_MAX;
     std::io::BufReader::new(file.take(most)).read_line(&mut text).map_err(|error| failed(&error))?;
-    let password = text.trim_end_matches(['\n', '\r']);
+    let password = password_in(&text);
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
         return Err(failed(&format!("its first line must have from 1 to {PASSWORD_BYTES_MAX} bytes")));
     }
     Ok(password.to_owned())
+}
+
+/// One byte more than a password may have, a byte order mark, and the end of the line.
+pub const PASSWORD_LINE_MAX: u64 = PASSWORD_BYTES_MAX as u64 + 6;
+
+/// The password in a line, without its end, and without the byte order mark that some editors put in front.
+pub fn password_in(line: &str) -> &str {
+    line.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r'])
 }
 
 /// What the brokers of a pair know each other by. Whoever guesses it can be one of them.
@@ -173,4 +180,17 @@ impl Edit {
 /// There is no such user.
 pub fn nobody(name: &str) -> Trouble {
     Trouble(format!("there is no user `{name}`; see `verge user list`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_has_neither_the_end_of_its_line_nor_what_an_editor_put_in_front() {
+        for line in ["correct horse", "correct horse\n", "correct horse\r\n", "\u{feff}correct horse\r\n"] {
+            assert_eq!(password_in(line), "correct horse", "{line:?}");
+        }
+        assert_eq!(password_in(" with blanks \n"), " with blanks ");
+    }
 }

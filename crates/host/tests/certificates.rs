@@ -71,3 +71,15 @@ fn a_key_that_others_may_read_is_noted() {
     let (_, notes) = Tls::load(&plant.settings).unwrap();
     assert!(notes[0].contains("own.key") && notes[0].contains("chmod 600"), "{notes:?}");
 }
+
+#[test]
+fn a_byte_order_mark_in_front_is_none_of_it() {
+    let plant = Plant::new(ClientCertificates::Required);
+    let TlsSettings { certificate, key, ca, .. } = &plant.settings;
+    for file in [certificate, key, ca] {
+        let path = file.as_ref().unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        std::fs::write(path, format!("\u{feff}{text}")).unwrap();
+    }
+    assert!(Tls::load(&plant.settings).is_ok());
+}

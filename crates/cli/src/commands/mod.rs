@@ -17,7 +17,7 @@ mod rehearsal;
 mod replay;
 mod sim;
 mod status;
-mod subscribe;
+pub mod subscribe;
 mod user;
 mod watch;
 mod worker;

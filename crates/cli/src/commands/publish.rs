@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, json, yes};
 use contract::{Contract, Span};
 use serde::Serialize;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::time::Duration;
 use verge::{Client, Error, Publisher};
 
@@ -81,7 +81,15 @@ fn publish_repeated(publisher: &Publisher, arguments: &PublishArguments) -> Resu
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(path)) => std::fs::read(path)
             .map_err(|error| Trouble(format!("cannot read {}: {error}", path.display())))?,
-        (None, None) => return Err(Trouble("nothing to publish: give -m TEXT, -f FILE or -l".to_owned())),
+        (None, None) if arguments.stdin => {
+            let mut payload = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut payload)?;
+            payload
+        }
+        (None, None) if arguments.null_message => Vec::new(),
+        (None, None) => {
+            return Err(Trouble("nothing to publish: give -m TEXT, -f FILE, -s, -n or -l".to_owned()));
+        }
     };
     // What has no contract says nothing of a rate.
     let period = publisher

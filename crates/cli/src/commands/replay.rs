@@ -4,9 +4,9 @@ use super::connect;
 use super::watch::Watch;
 use crate::arguments::{Format, ReplayArguments};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble, complain, json, line, yes};
-use crate::recording::{FlawKind, Flaws, Options, Recording, Survey};
-use contract::Span;
+use crate::output::{Outcome, Trouble, complain, json, line, table, yes};
+use crate::recording::{DateOrder, FlawKind, Flaws, Kind, Options, Recording, Survey};
+use contract::{Contract, Loss, Span};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::Read;
@@ -34,31 +34,35 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
         time_column: arguments.time_column.clone(),
         columns: arguments.columns.clone(),
         delimiter: arguments.delimiter.and_then(|c| u8::try_from(c).ok()),
+        dates: arguments.dates,
+        time_unit: arguments.time_unit,
     };
     let survey = Recording::survey(&arguments.file, &options)?;
     let period = pace(&survey, arguments.speed);
     let mut recording = Recording::open(&arguments.file, &options)?;
+    let derived = derived(config, period, arguments);
+    let topics = topics(arguments, &recording);
+    let plan = Plan::new(arguments, &recording, &survey, &topics, &derived);
+    if arguments.plan {
+        match format {
+            Format::Json => json(&plan)?,
+            Format::Table => plan.lines().iter().try_for_each(|text| line(text))?,
+        }
+        return Ok(yes(true));
+    }
+    if format == Format::Table {
+        plan.lines().iter().for_each(|text| complain(text));
+    }
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let _watch = Watch::start(&client, config)?;
-    let publishers = match advertise(&client, arguments, &recording, period) {
+    let publishers = match advertise(&client, arguments, &topics, derived) {
         Err(Error::Refused { topic, reason, .. }) => {
             complain(&format!("verge: the contract of `{topic}` was refused: {reason}"));
             return Ok(yes(false));
         }
         publishers => publishers?,
     };
-    if let Some(column) = recording.time_column() {
-        complain(&format!(
-            "verge: the times are those of the column `{column}`; one contract period is {period}"
-        ));
-    }
-    if !recording.has_time() {
-        complain(
-            "verge: the recording has no times: one row a second is assumed (or name one with --time-column)",
-        );
-    }
-    let floor =
-        if arguments.contract.is_given() { arguments.contract.contract(period).period } else { period };
+    let floor = if arguments.contract.is_given() { derived.period } else { period };
     let mut replay = Replay::new(arguments, client, publishers, &recording, floor)?;
     replay.run(&mut recording)?;
     let summary = replay.summary(arguments, recording.flaws());
@@ -76,36 +80,192 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     Ok(yes(true))
 }
 
-/// The period of the contract: the shortest step of the recording, sped up, less a little for the clock's granularity.
+/// What a person checks before anything is published.
+#[derive(Serialize)]
+struct Plan {
+    file: String,
+    rows: u64,
+    understood: Vec<(&'static str, String)>,
+    columns: Vec<PlannedColumn>,
+    /// As flags.
+    contract: String,
+}
+
+#[derive(Serialize)]
+struct PlannedColumn {
+    column: String,
+    topic: String,
+    kind: &'static str,
+    values: u64,
+    outliers: u64,
+    /// Bytes of the longest value.
+    longest: usize,
+}
+
+impl Plan {
+    fn new(
+        arguments: &ReplayArguments,
+        recording: &Recording,
+        survey: &Survey,
+        topics: &[String],
+        contract: &Contract,
+    ) -> Plan {
+        let mut understood = recording.understood();
+        understood.push(("time", times(recording, survey)));
+        if let Some(pace) = paced(survey, arguments.speed) {
+            understood.push(("pace", pace));
+        }
+        for kind in FlawKind::ALL.into_iter().filter(|kind| survey.flaws.count(*kind) > 0) {
+            let first =
+                survey.flaws.first(kind).first().map_or_else(String::new, |flaw| format!(" ({flaw})"));
+            understood.push(("flawed", format!("{} × {kind}{first}", survey.flaws.count(kind))));
+        }
+        let columns = recording.columns().iter().zip(topics).enumerate();
+        let columns = columns.map(|(at, (column, topic))| PlannedColumn {
+            column: column.name.clone(),
+            topic: topic.clone(),
+            kind: match column.kind {
+                Kind::Number => "number",
+                Kind::Text => "text",
+            },
+            values: survey.values[at],
+            outliers: survey.outliers[at],
+            longest: survey.longest_cells[at],
+        });
+        Plan {
+            file: arguments.file.display().to_string(),
+            rows: survey.rows,
+            understood,
+            columns: columns.collect(),
+            contract: as_flags(contract),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut shown = table(&["column", "topic", "type", "values", "outliers", "longest"], &[3, 4, 5]);
+        for PlannedColumn { column, topic, kind, values, outliers, longest } in &self.columns {
+            let (values, outliers) = (values.to_string(), outliers.to_string());
+            shown.add_row([column.as_str(), topic, kind, &values, &outliers, &format!("{longest} bytes")]);
+        }
+        let facts = self.understood.iter().map(|(name, text)| format!("{name:<10} {text}"));
+        let mut lines = vec![format!("{:<10} {}, {} rows", "recording", self.file, self.rows)];
+        lines.extend(facts);
+        lines.push(format!("{:<10} {} (where a topic has none)", "contract", self.contract));
+        lines.push(shown.to_string());
+        lines
+    }
+}
+
+/// Where the times are from, and how they go.
+fn times(recording: &Recording, survey: &Survey) -> String {
+    let Some(column) = recording.time_column() else {
+        return "none: one row a second is assumed (or name a column with --time-column)".to_owned();
+    };
+    let at = |nanos: Option<i64>| {
+        let time = nanos.and_then(|nanos| jiff::Timestamp::from_nanosecond(i128::from(nanos)).ok());
+        time.map_or_else(String::new, |time| time.to_string())
+    };
+    let order = match recording.date_order() {
+        DateOrder::DayFirst => ", the day first",
+        DateOrder::MonthFirst => "",
+    };
+    let step =
+        survey.usual_step_ns.map_or_else(String::new, |step| format!(", usually {} apart", Span(step)));
+    let gaps = match survey.gaps {
+        gaps if gaps.count == 0 => String::new(),
+        gaps => {
+            format!("; {} gaps, the longest {} before line {}", gaps.count, Span(gaps.longest_ns), gaps.line)
+        }
+    };
+    format!("`{column}`{order}, {} to {}{step}{gaps}", at(survey.first_ns), at(survey.last_ns))
+}
+
+/// Rows that would come more closely are published so far apart.
+const PERIOD_LEAST: Span = Span::micros(100);
+/// A deadline is no shorter than what a loaded host can keep, and no longer than anybody would wait to see a value.
+const DEADLINES: (Span, Span) = (Span::millis(20), Span::secs(1));
+/// The usual step, in ns, of a file that has none.
+const STEP_NS: i64 = 1_000_000_000;
+/// Of the usual step: a little less, for the clock's granularity.
+const OF_THE_STEP: f64 = 0.98;
+/// Where some rows came closer together: those after them have to catch up.
+const OF_AN_UNEVEN_STEP: f64 = 0.5;
+
+/// Between two rows, in nanoseconds, where nothing else bounds it.
+fn least_step(survey: &Survey, speed: f64) -> f64 {
+    let usual = survey.usual_step_ns.unwrap_or(STEP_NS) as f64;
+    let is_uneven = survey.smallest_step_ns.is_some_and(|step| (step as f64) < usual * OF_THE_STEP);
+    usual / speed * if is_uneven { OF_AN_UNEVEN_STEP } else { OF_THE_STEP }
+}
+
+/// The period of the contract: the usual step of the recording, sped up.
 fn pace(survey: &Survey, speed: f64) -> Span {
-    let step = survey.smallest_step_ns.unwrap_or(1_000_000_000) as f64 / speed;
-    Span::nanos(((step * 0.98) as i64).max(1_000))
+    rounded_down(Span::nanos(least_step(survey, speed) as i64)).max(PERIOD_LEAST)
+}
+
+/// Three digits are enough for a person to read.
+fn rounded_down(span: Span) -> Span {
+    let digits = span.0.max(1).ilog10();
+    let unit = 10_i64.pow(digits.saturating_sub(2));
+    Span(span.0 / unit * unit)
+}
+
+/// Said where the recording cannot be replayed as fast as was asked for.
+fn paced(survey: &Survey, speed: f64) -> Option<String> {
+    let step = least_step(survey, speed);
+    let told = || format!("a row every {PERIOD_LEAST} at most, which is slower than --speed {speed}");
+    (step < PERIOD_LEAST.0 as f64).then(told)
+}
+
+/// A contract that brokers of this configuration can keep, by which nothing is lost: what the publisher keeps lasts through a fail-over.
+fn derived(config: &Config, period: Span, arguments: &ReplayArguments) -> Contract {
+    let flags = &arguments.contract;
+    let period = flags.period.unwrap_or(period);
+    let mut contract = flags.contract(period);
+    let delays = &config.delays;
+    let away = delays.failover + delays.publisher_to_broker + delays.broker_to_broker;
+    if flags.deadline.is_none() && !period.is_forever() {
+        contract.deadline = period.max(DEADLINES.0).min(DEADLINES.1);
+    }
+    if flags.retain.is_none() && contract.loss != Loss::Unbounded && period > Span::ZERO {
+        let kept = (away.0.max(0) / period.0.max(1)).saturating_add(2);
+        contract.retain = u32::try_from(kept).unwrap_or(u32::MAX);
+    }
+    contract
+}
+
+fn as_flags(contract: &Contract) -> String {
+    let loss = match contract.loss {
+        Loss::Unbounded => "unbounded".to_owned(),
+        Loss::AtMost(most) => most.to_string(),
+    };
+    let Contract { period, deadline, retain, .. } = contract;
+    format!("--period {period} --deadline {deadline} --loss {loss} --retain {retain}")
+}
+
+/// The topic of each column.
+fn topics(arguments: &ReplayArguments, recording: &Recording) -> Vec<String> {
+    let file = arguments.file.file_name().unwrap_or_default().to_string_lossy();
+    let stem = file.split('.').next().unwrap_or("recording");
+    let pattern =
+        |name: &str| arguments.topic.replace("{file}", &level(stem)).replace("{column}", &level(name));
+    recording.columns().iter().map(|column| pattern(&column.name)).collect()
 }
 
 fn advertise(
     client: &Client,
     arguments: &ReplayArguments,
-    recording: &Recording,
-    period: Span,
+    topics: &[String],
+    derived: Contract,
 ) -> Result<Vec<Publisher>, Error> {
-    let file = arguments.file.file_name().unwrap_or_default().to_string_lossy();
-    let stem = file.split('.').next().unwrap_or("recording");
-    let topics: Vec<String> = recording
-        .columns()
-        .iter()
-        .map(|column| {
-            arguments.topic.replace("{file}", &level(stem)).replace("{column}", &level(&column.name))
-        })
-        .collect();
-    let contract = arguments.contract.is_given().then(|| arguments.contract.contract(period));
-    if let Some(contract) = contract {
-        return client.publishers(topics.iter().map(|topic| (topic.as_str(), Some(contract))));
+    let with = |contract: Option<Contract>| topics.iter().map(move |topic| (topic.as_str(), contract));
+    if arguments.contract.is_given() {
+        return client.publishers(with(Some(derived)));
     }
     // The configured contracts where there are some; else one that follows from the recording.
-    match client.publishers(topics.iter().map(|topic| (topic.as_str(), None))) {
+    match client.publishers(with(None)) {
         Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
-            let derived = arguments.contract.contract(period).tolerate(2);
-            client.publishers(topics.iter().map(|topic| (topic.as_str(), Some(derived))))
+            client.publishers(with(Some(derived)))
         }
         publishers => publishers,
     }

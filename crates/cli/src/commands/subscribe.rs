@@ -5,9 +5,12 @@ use super::watch::Watch;
 use crate::arguments::{Format, SubscribeArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, yes};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use contract::TopicFilter;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 use verge::{Client, Error, Message, Needs, Subscription};
 
@@ -25,6 +28,121 @@ struct Line<'a> {
     lost: u64,
     longest_run: u64,
     payload: String,
+    /// How `payload` says the bytes: as they are, or where they are no text in base64.
+    encoding: &'static str,
+}
+
+impl Line<'_> {
+    fn of(message: &Message) -> Line<'_> {
+        let (payload, encoding) = match std::str::from_utf8(&message.payload) {
+            Ok(text) => (text.to_owned(), "utf-8"),
+            Err(_) => (STANDARD.encode(&message.payload), "base64"),
+        };
+        Line {
+            topic: &message.topic,
+            publisher: &message.publisher,
+            seq: message.seq,
+            created_ns: message.created.0,
+            latency_ms: message.latency.as_millis_f64(),
+            late: message.late,
+            reordered: message.reordered,
+            out_of_date: message.out_of_date,
+            apart: message.apart,
+            lost: message.lost,
+            longest_run: message.longest_run,
+            payload,
+            encoding,
+        }
+    }
+
+    fn json(message: &Message) -> Result<String, Trouble> {
+        serde_json::to_string(&Line::of(message)).map_err(|error| Trouble(error.to_string()))
+    }
+}
+
+/// How each message is printed, in the words of `mosquitto_sub -F`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pattern(Vec<Piece>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Piece {
+    Text(String),
+    Topic,
+    Payload,
+    Hexadecimal,
+    Length,
+    Seconds,
+    Date,
+    Json,
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pattern, String> {
+        let (mut pieces, mut plain) = (Vec::new(), String::new());
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            if character != '%' {
+                plain.push(character);
+                continue;
+            }
+            let piece = match characters.next() {
+                Some('%') => {
+                    plain.push('%');
+                    continue;
+                }
+                Some('t') => Piece::Topic,
+                Some('p') => Piece::Payload,
+                Some('x') => Piece::Hexadecimal,
+                Some('l') => Piece::Length,
+                Some('U') => Piece::Seconds,
+                Some('I') => Piece::Date,
+                Some('j' | 'J') => Piece::Json,
+                other => {
+                    let other = other.map(String::from).unwrap_or_default();
+                    return Err(format!("%{other} is not known: %t, %p, %x, %l, %U, %I, %j and %% are"));
+                }
+            };
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(piece);
+        }
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Pattern(pieces))
+    }
+}
+
+impl Pattern {
+    /// A message as this pattern has it, with the end of the line.
+    fn fill(&self, message: &Message) -> Result<Vec<u8>, Trouble> {
+        let mut out = Vec::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Topic => out.extend_from_slice(message.topic.as_bytes()),
+                Piece::Payload => out.extend_from_slice(&message.payload),
+                Piece::Hexadecimal => {
+                    message.payload.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
+                }
+                Piece::Length => write!(out, "{}", message.payload.len())?,
+                Piece::Seconds => {
+                    let now = host::now().0;
+                    write!(out, "{}.{:09}", now / 1_000_000_000, now % 1_000_000_000)?;
+                }
+                Piece::Date => {
+                    let now = jiff::Timestamp::from_nanosecond(i128::from(host::now().0)).unwrap_or_default();
+                    write!(out, "{now:.0}")?;
+                }
+                Piece::Json => out.extend_from_slice(Line::json(message)?.as_bytes()),
+            }
+        }
+        out.push(b'\n');
+        Ok(out)
+    }
 }
 
 /// Prints messages until it was enough.
@@ -51,7 +169,7 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     let mut printed = 0;
     while arguments.count.is_none_or(|count| printed < count) {
         let Some(message) = next(&client, &subscriptions, until)? else { break };
-        if !print(&message, arguments.verbose, format)? {
+        if !print(&message, arguments.verbose, arguments.pattern.as_ref(), format)? {
             break;
         }
         printed += 1;
@@ -93,42 +211,51 @@ fn next(
 }
 
 /// Prints one message; `false` when nobody reads any more.
-fn print(message: &Message, verbose: bool, format: Format) -> Result<bool, Trouble> {
+fn print(
+    message: &Message,
+    verbose: bool,
+    pattern: Option<&Pattern>,
+    format: Format,
+) -> Result<bool, Trouble> {
     let mut out = std::io::stdout().lock();
     let result = match format {
-        Format::Json => {
-            let line = Line {
-                topic: &message.topic,
-                publisher: &message.publisher,
-                seq: message.seq,
-                created_ns: message.created.0,
-                latency_ms: message.latency.as_millis_f64(),
-                late: message.late,
-                reordered: message.reordered,
-                out_of_date: message.out_of_date,
-                apart: message.apart,
-                lost: message.lost,
-                longest_run: message.longest_run,
-                payload: String::from_utf8_lossy(&message.payload).into_owned(),
-            };
-            let text = serde_json::to_string(&line).map_err(|error| Trouble(error.to_string()))?;
-            writeln!(out, "{text}")
-        }
-        Format::Table => {
-            let topic = if verbose { format!("{} ", message.topic) } else { String::new() };
-            let marks = [("out-of-date", message.out_of_date), ("apart", message.apart)];
-            let marks = marks
-                .into_iter()
-                .filter(|(_, is_so)| verbose && *is_so)
-                .map(|(mark, _)| format!(" [{mark}]"));
-            out.write_all(topic.as_bytes())
-                .and_then(|()| out.write_all(&message.payload))
-                .and_then(|()| out.write_all(marks.collect::<String>().as_bytes()))
-                .and_then(|()| out.write_all(b"\n"))
-        }
+        Format::Json => writeln!(out, "{}", Line::json(message)?),
+        Format::Table => match pattern {
+            Some(pattern) => out.write_all(&pattern.fill(message)?),
+            None => {
+                let topic = if verbose { format!("{} ", message.topic) } else { String::new() };
+                let marks = [("out-of-date", message.out_of_date), ("apart", message.apart)];
+                let marks = marks
+                    .into_iter()
+                    .filter(|(_, is_so)| verbose && *is_so)
+                    .map(|(mark, _)| format!(" [{mark}]"));
+                out.write_all(topic.as_bytes())
+                    .and_then(|()| out.write_all(&message.payload))
+                    .and_then(|()| out.write_all(marks.collect::<String>().as_bytes()))
+                    .and_then(|()| out.write_all(b"\n"))
+            }
+        },
     };
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         result => Ok(result.map(|()| true)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_read_as_mosquitto_writes_it() {
+        let read = |text: &str| text.parse::<Pattern>().map(|pattern| pattern.0);
+        let text = |text: &str| Piece::Text(text.to_owned());
+        assert_eq!(read("%t: %p"), Ok(vec![Piece::Topic, text(": "), Piece::Payload]));
+        assert_eq!(read("100 %%%l"), Ok(vec![text("100 %"), Piece::Length]));
+        assert_eq!(read(""), Ok(Vec::new()));
+        for wrong in ["%k", "50 %"] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains("%t, %p"), "{error}");
+        }
     }
 }

@@ -5,10 +5,8 @@ mod prompt;
 use crate::arguments::Format;
 use crate::arguments::user::{AddArguments, UserCommand};
 use crate::output::{Outcome, Trouble, complain, line, print, table, yes};
-use crate::users::{Edit, read, warn_of_readers};
-use access::{
-    ANONYMOUS, Access, Cost, PASSWORD_BYTES_MAX, SALT_BYTES, User, UserId, check_user_name, hash_password,
-};
+use crate::users::{Edit, PASSWORD_LINE_MAX, password_in, read, warn_of_readers};
+use access::{ANONYMOUS, Access, Cost, SALT_BYTES, User, UserId, check_user_name, hash_password};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 use std::io::{BufRead, Read};
@@ -136,10 +134,8 @@ fn password(stdin: bool) -> Result<String, Trouble> {
         return prompt::twice();
     }
     let mut text = String::new();
-    // One more than is taken, and the end of the line.
-    let most = PASSWORD_BYTES_MAX as u64 + 3;
-    std::io::stdin().lock().take(most).read_line(&mut text)?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+    std::io::stdin().lock().take(PASSWORD_LINE_MAX).read_line(&mut text)?;
+    Ok(password_in(&text).to_owned())
 }
 
 fn hash(password: &str) -> Result<String, Trouble> {

@@ -49,19 +49,6 @@ pub enum RecordingError {
         /// The file.
         path: PathBuf,
     },
-    /// The first line holds values instead of names.
-    #[error(
-        "{}, line {line}: expected the column names and found data ({text:?}); put a line with the names of \
-        the columns first", .path.display()
-    )]
-    NoHeader {
-        /// The file.
-        path: PathBuf,
-        /// The line that should be the header.
-        line: u64,
-        /// How it begins.
-        text: String,
-    },
     /// The file holds bytes that are no text.
     #[error(
         "{}, line {line}: not UTF-8 text; convert the file to UTF-8, or check that it is a CSV",
@@ -146,6 +133,55 @@ pub enum RecordingError {
         path: PathBuf,
         /// The time column.
         column: String,
+    },
+    /// Nothing in the column says whether the day or the month comes first, and a replay would differ.
+    #[error(
+        "{}, line {line}, column {column:?}: in {text:?} the day or the month may come first, and nothing in the column decides; say --dates \
+        day-first or --dates month-first", .path.display()
+    )]
+    AmbiguousDates {
+        /// The file.
+        path: PathBuf,
+        /// The time column.
+        column: String,
+        /// The line of the first such date.
+        line: u64,
+        /// That date.
+        text: String,
+    },
+    /// In some dates only the day can come first, and in others only the month.
+    #[error(
+        "{}, column {column:?}: in line {line} ({text:?}) the day comes first, and in line {other_line} ({other:?}) the month; correct the \
+        file, or say --dates, which leaves out the others", .path.display()
+    )]
+    MixedDates {
+        /// The file.
+        path: PathBuf,
+        /// The time column.
+        column: String,
+        /// The line of a date whose day comes first.
+        line: u64,
+        /// That date.
+        text: String,
+        /// The line of one whose month comes first.
+        other_line: u64,
+        /// That date.
+        other: String,
+    },
+    /// The times look like a spreadsheet's numbers of days.
+    #[error(
+        "{}, line {line}, column {column:?}: the time {text:?} looks like a number of days, as spreadsheets count them; say --time-unit days, \
+        or which other unit it is", .path.display()
+    )]
+    DayNumbers {
+        /// The file.
+        path: PathBuf,
+        /// The time column.
+        column: String,
+        /// The line of the first.
+        line: u64,
+        /// That number.
+        text: String,
     },
     /// The delimiter that was asked for cannot part cells.
     #[error("{delimiter:?} cannot be a delimiter; use a single ASCII character such as , ; | or a tab")]

@@ -18,6 +18,8 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+/// The byte order marks of UTF-16, and whether the low byte comes first.
+const UTF16_BOMS: [(&[u8], bool); 2] = [(&[0xff, 0xfe], true), (&[0xfe, 0xff], false)];
 
 /// Formats that people take for a recording, by the bytes they begin with.
 const FOREIGN_FORMATS: [(&[u8], &str); 6] = [
@@ -66,11 +68,16 @@ impl Lines {
             return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
         }
         let gzip = start.starts_with(GZIP_MAGIC);
-        let input: Box<dyn BufRead + Send> = if gzip {
+        let mut input: Box<dyn BufRead + Send> = if gzip {
             Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(input)))
         } else {
             Box::new(input)
         };
+        let start = input.fill_buf().map_err(|cause| cannot_read(path, gzip, 1, cause))?;
+        if let Some((_, low_first)) = UTF16_BOMS.iter().find(|(mark, _)| start.starts_with(mark)) {
+            let text = Utf16 { input, low_first: *low_first, high: None, ready: Vec::new(), given: 0 };
+            input = Box::new(BufReader::with_capacity(BUFFER_BYTES, text));
+        }
         Ok(Lines {
             path: path.to_owned(),
             input,
@@ -113,6 +120,18 @@ impl Lines {
         Ok(Some(&self.line))
     }
 
+    /// The line that was read last.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What was read last is nobody's.
+    fn pass_over(&mut self) {
+        self.begin_record();
+        self.line.clear();
+        self.handed_out = 0;
+    }
+
     /// Starts a record with the next line: the limit on bytes applies anew.
     pub(super) fn begin_record(&mut self) {
         self.record_line = None;
@@ -126,7 +145,7 @@ impl Lines {
             let available = match self.input.fill_buf() {
                 Ok(available) => available,
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
-                Err(cause) => return Err(self.cannot_read(cause)),
+                Err(cause) => return Err(cannot_read(&self.path, self.gzip, self.number + 1, cause)),
             };
             let Some(&first) = available.first() else {
                 let unfinished = !self.line.is_empty();
@@ -155,16 +174,16 @@ impl Lines {
             self.input.consume(taken);
         }
     }
+}
 
-    fn cannot_read(&self, cause: io::Error) -> RecordingError {
-        let (path, line) = (self.path.clone(), self.number + 1);
-        match cause.kind() {
-            ErrorKind::UnexpectedEof if self.gzip => RecordingError::TruncatedGzip { path, line },
-            ErrorKind::InvalidData | ErrorKind::InvalidInput if self.gzip => {
-                RecordingError::DamagedGzip { path, line, cause }
-            }
-            _ => RecordingError::Read { path, line, cause },
+fn cannot_read(path: &Path, gzip: bool, line: u64, cause: io::Error) -> RecordingError {
+    let path = path.to_owned();
+    match cause.kind() {
+        ErrorKind::UnexpectedEof if gzip => RecordingError::TruncatedGzip { path, line },
+        ErrorKind::InvalidData | ErrorKind::InvalidInput if gzip => {
+            RecordingError::DamagedGzip { path, line, cause }
         }
+        _ => RecordingError::Read { path, line, cause },
     }
 }
 
@@ -181,14 +200,92 @@ impl Read for Lines {
     }
 }
 
+/// UTF-16 as UTF-8. What is no character is handed out as bytes that are no text, so that its line is told.
+struct Utf16 {
+    input: Box<dyn BufRead + Send>,
+    low_first: bool,
+    /// The first half of a character.
+    high: Option<u16>,
+    ready: Vec<u8>,
+    given: usize,
+}
+
+/// In no UTF-8 text.
+const NO_TEXT: u8 = 0xff;
+
+impl Utf16 {
+    fn take(&mut self, pair: [u8; 2]) {
+        let unit = if self.low_first { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) };
+        let before = self.high.take();
+        if before.is_none() && (0xd800..0xdc00).contains(&unit) {
+            self.high = Some(unit);
+            return;
+        }
+        let units = before.into_iter().chain([unit]);
+        for character in char::decode_utf16(units) {
+            match character {
+                Ok(character) => {
+                    self.ready.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                Err(_) => self.ready.push(NO_TEXT),
+            }
+        }
+    }
+}
+
+impl Read for Utf16 {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.given == self.ready.len() {
+            self.ready.clear();
+            self.given = 0;
+            while self.ready.is_empty() {
+                let mut pair = [0; 2];
+                let first = self.input.read(&mut pair[..1])?;
+                if first == 0 {
+                    break;
+                }
+                match self.input.read(&mut pair[1..])? {
+                    0 => self.ready.push(NO_TEXT),
+                    _ => self.take(pair),
+                }
+                while self.ready.len() < BUFFER_BYTES && self.take_buffered()? {}
+            }
+        }
+        let rest = &self.ready[self.given..];
+        let length = rest.len().min(out.len());
+        out[..length].copy_from_slice(&rest[..length]);
+        self.given += length;
+        Ok(length)
+    }
+}
+
+impl Utf16 {
+    /// Takes what can be had without reading.
+    fn take_buffered(&mut self) -> io::Result<bool> {
+        let available = self.input.fill_buf()?;
+        let Some(pair) = available.first_chunk::<2>().copied() else { return Ok(false) };
+        self.input.consume(2);
+        self.take(pair);
+        Ok(true)
+    }
+}
+
 /// The rows of a file, the header included, each split into cells.
 pub(super) struct Records {
     csv: csv::Reader<Lines>,
 }
 
 impl Records {
-    pub(super) fn open(path: &Path, delimiter: u8) -> Result<Records, RecordingError> {
-        let lines = Lines::open(path)?;
+    /// The rows below this line.
+    pub(super) fn open(path: &Path, delimiter: u8, above: u64) -> Result<Records, RecordingError> {
+        let mut lines = Lines::open(path)?;
+        while lines.number < above {
+            lines.begin_record();
+            if lines.next()?.is_none() {
+                break;
+            }
+        }
+        lines.pass_over();
         let mut builder = csv::ReaderBuilder::new();
         let csv = builder.delimiter(delimiter).has_headers(false).flexible(true).from_reader(lines);
         Ok(Records { csv })

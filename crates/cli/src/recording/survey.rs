@@ -24,19 +24,48 @@ pub struct Survey {
     /// The median step between rows, steps of zero included. It is exact up to [`MAX_KEPT_STEPS`] steps and
     /// an estimate from evenly spread ones beyond.
     pub median_step_ns: Option<i64>,
+    /// The step that most rows keep, in nanoseconds: of those that are no outliers, nearly the smallest.
+    pub usual_step_ns: Option<i64>,
+    /// Where rows are missing.
+    pub gaps: Gaps,
     /// The selected columns, in the order of [`Recording::columns`].
     pub columns: Vec<Column>,
+    /// For each of them, how many cells have a value.
+    pub values: Vec<u64>,
+    /// For each column, how many cells are not what the column is.
+    pub outliers: Vec<u64>,
     /// The longest cell of each selected column in bytes, as it would be published.
     pub longest_cells: Vec<usize>,
     /// What was wrong on the way.
     pub flaws: Flaws,
 }
 
+/// Steps that are much longer than the usual one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// How many.
+    pub count: u64,
+    /// The longest, in nanoseconds, and the line after it.
+    pub longest_ns: i64,
+    /// The line at which the recording goes on.
+    pub line: u64,
+}
+
+/// A step is a gap if it is more than so many times the usual one.
+const GAP_RATIO: i64 = 3;
+/// A step that is so many times smaller than the median is an outlier, and so is none a measure of the pace.
+const OUTLIER_RATIO: i64 = 10;
+/// Where more than one time in so many is that of the row before, times are coarser than rows.
+const REPEATED_ONE_IN: usize = 10;
+/// Of the steps that are left, one in so many may be smaller than the usual one.
+const USUAL_ONE_IN: usize = 20;
+
 impl Recording {
-    /// Reads the whole file once without publishing anything.
+    /// Reads the whole file without publishing anything.
     pub fn survey(path: &Path, options: &Options) -> Result<Survey, RecordingError> {
         let mut recording = Recording::open(path, options)?;
         let mut longest_cells = vec![0; recording.columns().len()];
+        let mut values = vec![0; longest_cells.len()];
         let mut steps = Steps { every: 1, ..Steps::default() };
         let (mut rows, mut first_ns, mut last_ns) = (0, None, None);
         while let Some(row) = recording.next_row()? {
@@ -45,10 +74,17 @@ impl Recording {
             if let Some(previous) = last_ns.replace(row.time_ns) {
                 steps.add(row.time_ns.saturating_sub(previous));
             }
-            for (longest, cell) in longest_cells.iter_mut().zip(row.cells()) {
+            let columns = longest_cells.iter_mut().zip(&mut values);
+            for ((longest, values), cell) in columns.zip(row.cells()) {
                 *longest = cell.map_or(0, str::len).max(*longest);
+                *values += u64::from(cell.is_some());
             }
         }
+        let usual_step_ns = steps.usual();
+        let gaps = match usual_step_ns {
+            Some(usual) if recording.has_time() => recording.gaps(usual.saturating_mul(GAP_RATIO))?,
+            _ => Gaps::default(),
+        };
         Ok(Survey {
             rows,
             has_time: recording.has_time(),
@@ -56,10 +92,32 @@ impl Recording {
             last_ns,
             smallest_step_ns: steps.smallest,
             median_step_ns: steps.median(),
+            usual_step_ns,
+            gaps,
+            outliers: recording.outliers,
             columns: recording.columns,
+            values,
             longest_cells,
             flaws: recording.flaws,
         })
+    }
+}
+
+impl Recording {
+    /// Reads the file once more for the steps that are longer than this.
+    fn gaps(&mut self, least: i64) -> Result<Gaps, RecordingError> {
+        self.rewind()?;
+        let (mut gaps, mut last) = (Gaps::default(), None);
+        while let Some(row) = self.next_row()? {
+            let step = last.replace(row.time_ns).map_or(0, |last| row.time_ns.saturating_sub(last));
+            if step > least {
+                gaps.count += 1;
+                if step > gaps.longest_ns {
+                    (gaps.longest_ns, gaps.line) = (step, row.line);
+                }
+            }
+        }
+        Ok(gaps)
     }
 }
 
@@ -89,6 +147,21 @@ impl Steps {
             self.kept.push(step);
         }
         self.seen += 1;
+    }
+
+    /// Nearly the smallest of those that are no outliers: rows closer together than this are rare.
+    fn usual(&mut self) -> Option<i64> {
+        let mut steps: Vec<i64> = self.kept.iter().copied().filter(|step| *step > 0).collect();
+        if (self.kept.len() - steps.len()) * REPEATED_ONE_IN > self.kept.len() {
+            // Times are coarser than rows: what they keep is their average.
+            let sum: i128 = self.kept.iter().map(|step| i128::from(*step)).sum();
+            return i64::try_from(sum / self.kept.len() as i128).ok().filter(|step| *step > 0);
+        }
+        let middle = steps.len().checked_sub(1)? / 2;
+        let median = *steps.select_nth_unstable(middle).1;
+        steps.retain(|step| *step >= median / OUTLIER_RATIO);
+        let low = steps.len().checked_sub(1)? / USUAL_ONE_IN;
+        Some(*steps.select_nth_unstable(low).1)
     }
 
     fn median(&mut self) -> Option<i64> {

@@ -7,11 +7,18 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::flaws::DESCRIBED_FLAWS;
-use super::layout::{MAX_COLUMNS, SAMPLE_ROWS};
+use super::layout::MAX_COLUMNS;
 use super::source::MAX_LINE_BYTES;
-use super::survey::MAX_KEPT_STEPS;
-use super::time_format::parse;
+use super::survey::{Gaps, MAX_KEPT_STEPS};
+use super::time_format::Form;
 use super::*;
+
+fn parse(text: &str) -> Option<i64> {
+    time_format::parse(text, Form::default())
+}
+
+/// Rows of clean data.
+const CLEAN_ROWS: usize = 100;
 
 /// A file of its own for each test, gone when the test is over.
 struct Scratch(PathBuf);
@@ -334,20 +341,20 @@ fn missing_markers_are_no_values_and_counted() {
 
 #[test]
 fn a_cell_that_is_no_number_is_refused_and_the_row_goes_on() {
-    let good: String = (0..SAMPLE_ROWS).map(|second| format!("{second},1,2\n")).collect();
+    let good: String = (0..CLEAN_ROWS).map(|second| format!("{second},1,2\n")).collect();
     let file = Scratch::new(format!("time,a,b\n{good}200,#ERR,3\n201,inf,4\n"));
     let mut recording = file.open();
-    assert_eq!(rows(&mut recording)[SAMPLE_ROWS..], ["102 200 _ 3", "103 201 _ 4"]);
+    assert_eq!(rows(&mut recording)[CLEAN_ROWS..], ["102 200 _ 3", "103 201 _ 4"]);
     assert_eq!(recording.flaws().count(FlawKind::NotANumber), 2);
     let first = &recording.flaws().first(FlawKind::NotANumber)[0];
     assert_eq!(first.to_string(), "line 102, column \"a\": \"#ERR\"");
 }
 
 #[test]
-fn a_column_without_values_in_the_sample_refuses_nothing_later() {
-    let silent: String = (0..SAMPLE_ROWS).map(|second| format!("{second},1,\n")).collect();
+fn a_column_that_is_silent_for_long_is_what_it_says_in_the_end() {
+    let silent: String = (0..CLEAN_ROWS).map(|second| format!("{second},1,\n")).collect();
     let file = Scratch::new(format!("time,a,alarm\n{silent}200,1,oil pressure\n"));
-    assert_eq!(rows(&mut file.open())[SAMPLE_ROWS], "102 200 1 oil pressure");
+    assert_eq!(rows(&mut file.open())[CLEAN_ROWS], "102 200 1 oil pressure");
 }
 
 #[test]
@@ -386,7 +393,7 @@ fn short_and_long_rows_are_read_as_far_as_they_go() {
 
 #[test]
 fn long_cells_are_shortened_in_descriptions() {
-    let good: String = (0..SAMPLE_ROWS).map(|second| format!("{second},1\n")).collect();
+    let good: String = (0..CLEAN_ROWS).map(|second| format!("{second},1\n")).collect();
     let file = Scratch::new(format!("time,a\n{good}200,{}\n", "é".repeat(5000)));
     let flaws = file.survey().flaws;
     assert_eq!(flaws.first(FlawKind::NotANumber)[0].text.chars().count(), 61);
@@ -462,11 +469,155 @@ fn the_median_step_holds_for_more_steps_than_are_kept() {
 }
 
 #[test]
-fn a_first_line_of_data_is_an_error_with_a_remedy() {
-    for first in ["1,2.5,NA", "2015-01-01 00:00:00,2.5,on", "1420113600,-3,1e5"] {
-        let error = Scratch::new(format!("{first}\n1,2,3\n")).error();
-        assert!(matches!(error, RecordingError::NoHeader { line: 1, .. }), "{error}");
-        assert!(error.to_string().contains("names of the columns first"), "{error}");
+fn a_table_without_names_has_columns_by_their_places() {
+    for (first, time) in
+        [("1,2.5,NA", None), ("2015-01-01 00:00:00,2.5,on", Some("column_1")), ("5,-3,1e5", None)]
+    {
+        let file = Scratch::new(format!("{first}\n2015-01-01 00:00:01,2,3\n"));
+        let recording = file.open();
+        assert_eq!(recording.time_column(), time, "{first}");
+        assert!(names(&recording).contains(&"column_2"), "{first}");
+        assert!(recording.understood().iter().any(|(_, text)| text.starts_with("none: columns")), "{first}");
+    }
+}
+
+#[test]
+fn what_stands_above_the_table_is_left_out() {
+    let logger = "Logger X7\nSerial number;4711\nFirmware;2.1\n\nTime;Speed;Temp\n\
+                  01.02.2025 10:00:00;1200,5;40\n01.02.2025 10:00:01;1201;41\n01.02.2025 10:00:02;1202;42\n";
+    let file = Scratch::new(logger);
+    let mut recording = file.open();
+    assert_eq!(names(&recording), ["Speed", "Temp"]);
+    assert_eq!(kinds(&recording), [Kind::Number, Kind::Number]);
+    assert_eq!(rows(&mut recording)[0], "6 1738404000 1200.5 40");
+    let told = &recording.understood()[0];
+    assert_eq!(told.1, "lines 1 to 3: Logger X7 / Serial number;4711 / Firmware;2.1");
+    // Even where it is as wide as the table, and nothing parts them.
+    let file = Scratch::new("Serial number;4711\nFirmware;2.1\ntime;kw\n1;2,5\n2;3,5\n");
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording), ["4 1 2.5", "5 2 3.5"]);
+    recording.rewind().unwrap();
+    assert_eq!(rows(&mut recording), ["4 1 2.5", "5 2 3.5"]);
+}
+
+#[test]
+fn units_below_the_names_are_no_data() {
+    let file =
+        Scratch::new("Time;Speed;Temp\ns;rpm;degC\n0,0;1200,5;40,0\n0,1;1201,5;40,1\n0,2;1202,5;40,2\n");
+    let mut recording = file.open();
+    assert_eq!(kinds(&recording), [Kind::Number, Kind::Number]);
+    assert_eq!(rows(&mut recording), ["3 0 1200.5 40.0", "4 0.1 1201.5 40.1", "5 0.2 1202.5 40.2"]);
+    assert!(recording.understood().contains(&("units", "s rpm degC".to_owned())));
+    assert!(recording.flaws().is_empty());
+}
+
+#[test]
+fn a_first_row_with_an_outlier_is_no_header() {
+    let more: String = (2..20).map(|second| format!("{second},{second}.5,1\n")).collect();
+    let file = Scratch::new(format!("n,a,b\n0,Bad Input,1\n1,,1\n{more}"));
+    let mut recording = file.open();
+    assert_eq!(names(&recording), ["n", "a", "b"]);
+    assert_eq!(kinds(&recording), [Kind::Number; 3]);
+    assert_eq!(rows(&mut recording)[..2], ["2 0 0 _ 1", "3 1 1 _ 1"]);
+    assert_eq!(recording.outliers(), [0, 1, 0]);
+}
+
+#[test]
+fn a_first_line_may_say_what_parts_the_cells() {
+    for (line, delimiter) in [("sep=;", ";"), ("SEP=|", "|"), ("sep=\t", "\t")] {
+        let text = format!("{line}\r\ntime;kw\r\n1;100,5\r\n2;110,5\r\n").replace(';', delimiter);
+        let text = text.replace(&format!("sep={delimiter}"), line);
+        let file = Scratch::new(text);
+        assert_eq!(rows(&mut file.open()), ["3 1 100.5", "4 2 110.5"], "{line}");
+    }
+}
+
+#[test]
+fn a_single_column_with_decimal_commas_is_one() {
+    let file = Scratch::new("kw\n1,5\n-2,5\n3,0\n");
+    assert_eq!(rows(&mut file.open()), ["2 0 1.5", "3 1 -2.5", "4 2 3.0"]);
+}
+
+#[test]
+fn one_text_makes_no_text_of_a_column_of_numbers_and_many_do() {
+    let mut lines: Vec<String> = (0..40).map(|second| format!("{second},{second}")).collect();
+    lines[39] = "39,Bad Input".to_owned();
+    let file = Scratch::new(format!("time,kw\n{}\n", lines.join("\n")));
+    let survey = file.survey();
+    assert_eq!((survey.columns[0].kind, survey.values[0], survey.outliers[0]), (Kind::Number, 39, 1));
+    for line in &mut lines[..8] {
+        line.push_str(" kW");
+    }
+    let file = Scratch::new(format!("time,kw\n{}\n", lines.join("\n")));
+    assert_eq!(file.survey().columns[0].kind, Kind::Text);
+}
+
+fn steps(text: &str) -> Vec<i64> {
+    let file = Scratch::new(text);
+    let mut recording = file.open();
+    let mut times = Vec::new();
+    while let Some(row) = recording.next_row().unwrap() {
+        times.push(row.time_ns / 1_000_000_000);
+    }
+    times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+#[test]
+fn the_whole_column_decides_whether_the_day_comes_first() {
+    let midnight = "Date,kW\n11/02/2025 23:59:58,1\n11/02/2025 23:59:59,2\n12/02/2025 00:00:00,3\n";
+    assert_eq!(steps(midnight), [1, 1], "no month has its second day a second after that of the one before");
+    assert_eq!(steps("Date,kW\n12/02/2025 23:59:59,1\n13/02/2025 00:00:00,2\n"), [1], "there is no month 13");
+    assert_eq!(steps("Date,kW\n02/12/2025 23:59:59,1\n02/13/2025 00:00:00,2\n"), [1]);
+    assert_eq!(steps("Date,kW\n02-12-2025 23:59:59,1\n02-13-2025 00:00:00,2\n"), [1]);
+    assert_eq!(steps("Date,kW\n01/02/2025 10:00:00,1\n01/02/2025 10:00:05,2\n"), [5], "either will do");
+    let undecided = Scratch::new("Date,kW\n01/02/2025 00:00:00,1\n02/03/2025 00:00:00,2\n");
+    let error = undecided.error();
+    assert!(matches!(error, RecordingError::AmbiguousDates { line: 2, .. }), "{error}");
+    assert!(error.to_string().contains("--dates day-first"), "{error}");
+    let said = undecided.open_with(&Options { dates: Some(DateOrder::DayFirst), ..Options::default() });
+    assert_eq!(said.date_order(), DateOrder::DayFirst);
+    let mixed = Scratch::new("Date,kW\n13/02/2025 00:00:00,1\n02/14/2025 00:00:00,2\n").error();
+    assert!(matches!(mixed, RecordingError::MixedDates { line: 2, other_line: 3, .. }), "{mixed}");
+}
+
+#[test]
+fn numbers_of_days_are_not_taken_for_seconds() {
+    let file = Scratch::new("time,kW\n45690.416666667,1\n45690.416678241,2\n45690.416689815,3\n");
+    let error = file.error();
+    assert!(matches!(error, RecordingError::DayNumbers { line: 2, .. }), "{error}");
+    let survey =
+        Recording::survey(&file.0, &Options { time_unit: Some(TimeUnit::Days), ..Options::default() });
+    let step = survey.unwrap().usual_step_ns.unwrap();
+    assert!((step - 1_000_000_000).abs() < 100_000, "{step}");
+}
+
+#[test]
+fn one_glitch_does_not_set_the_pace_and_gaps_are_told() {
+    let file = Scratch::new("time,kw\n0,1\n1,2\n1.000001,3\n2,4\n3,5\n4,6\n100,7\n101,8\n");
+    let survey = file.survey();
+    assert!(survey.usual_step_ns.unwrap() > 990_000_000, "{survey:?}");
+    assert_eq!(survey.gaps, Gaps { count: 1, longest_ns: 96_000_000_000, line: 8 });
+    // Ten rows have the time of one second.
+    let rows: String = (0..100).map(|row| format!("{},{row}\n", row / 10)).collect();
+    let survey = Scratch::new(format!("time,kw\n{rows}")).survey();
+    let step = survey.usual_step_ns.unwrap();
+    assert!((80_000_000..=100_000_000).contains(&step), "{step}");
+}
+
+#[test]
+fn utf_16_is_read() {
+    for big in [false, true] {
+        let text = "\u{feff}time;kW \u{1f32c}\r\n1;2,5\r\n2;3,5\r\n";
+        let bytes = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        let contents: Vec<u8> = text.encode_utf16().flat_map(bytes).collect();
+        for contents in [contents.clone(), gzip(&contents)] {
+            let file = Scratch::new(contents);
+            assert_eq!(names(&file.open()), ["kW \u{1f32c}"]);
+            assert_eq!(rows(&mut file.open()), ["2 1 2.5", "3 2 3.5"]);
+        }
+        let half = Scratch::new(&contents[..contents.len() - 1]);
+        let error = half.error();
+        assert!(matches!(error, RecordingError::NotText { .. }), "{error}");
     }
 }
 
@@ -496,6 +647,7 @@ fn what_is_no_file_is_an_error() {
 #[test]
 fn binary_files_are_errors() {
     let utf16: Vec<u8> = SMALL.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    // Without a byte order mark.
     for contents in [utf16, b"\x7fELF\x02\x01\x01\0\0".to_vec(), b"time,\xb0C\n1,2\n".to_vec()] {
         let error = Scratch::new(contents).error();
         assert!(matches!(error, RecordingError::NotText { line: 1, .. }), "{error}");
@@ -549,24 +701,13 @@ fn too_many_columns_are_an_error() {
 }
 
 #[test]
-fn a_truncated_gzip_gives_its_whole_lines_and_then_an_error() {
+fn a_truncated_gzip_is_an_error_with_its_line() {
     let contents: String = (0..20_000).map(|row| format!("{row},{}\n", row * row % 977)).collect();
     let packed = gzip(format!("time,a\n{contents}"));
     let file = Scratch::new(&packed[..packed.len() / 2]);
-    let mut recording = file.open();
-    let mut rows = 0;
-    let error = loop {
-        match recording.next_row() {
-            Ok(row) => rows += u64::from(row.unwrap().line > 0),
-            Err(error) => break error,
-        }
-    };
-    assert!(rows > 1000, "{rows}");
-    assert!(
-        matches!(error, RecordingError::TruncatedGzip { line, .. } if line == rows + 2),
-        "{rows} {error}"
-    );
-    assert!(recording.next_row().unwrap().is_none());
+    // Before anything has been published.
+    let error = file.error();
+    assert!(matches!(error, RecordingError::TruncatedGzip { line, .. } if line > 1000), "{error}");
     for length in 2..30 {
         let error = Scratch::new(&packed[..length]).error();
         assert!(matches!(error, RecordingError::TruncatedGzip { .. }), "{length}: {error}");
@@ -584,7 +725,7 @@ fn a_damaged_gzip_is_an_error() {
 
 #[test]
 fn errors_read_as_parts_of_a_sentence_and_name_the_file() {
-    let texts = ["", "time,kw\n", "1,2\n", "time\n1\n", "time,kw\nnoon,1\n", "a\0b", "PAR1"];
+    let texts = ["", "time,kw\n", "time\n1\n", "time,kw\nnoon,1\n", "a\0b", "PAR1"];
     for text in texts {
         let file = Scratch::new(text);
         let message = file.error().to_string();

@@ -3,25 +3,78 @@
 use jiff::civil::{Date, Time};
 use jiff::tz::Offset;
 
+/// Which number is the day where the year comes last and neither it nor a point says so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum DateOrder {
+    /// As in the United States.
+    #[default]
+    MonthFirst,
+    /// As in most countries.
+    DayFirst,
+}
+
+/// What numbers of a time column count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds since 1970, or since the recording began.
+    Seconds,
+    /// Thousandths of them.
+    Millis,
+    /// Millionths.
+    Micros,
+    /// Billionths.
+    Nanos,
+    /// Days, as spreadsheets count them.
+    Days,
+}
+
+/// What the whole column, or a person, says of its times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) order: DateOrder,
+    /// `None`: each number's magnitude tells.
+    pub(super) unit: Option<TimeUnit>,
+}
+
 /// What to tell a person whose times could not be read.
 pub(super) const READABLE_FORMS: &str = "times are readable as YYYY-MM-DD HH:MM:SS, \
-    DD.MM.YYYY HH:MM:SS, MM/DD/YYYY HH:MM or a number of seconds, ms, µs or ns since 1970";
+    DD.MM.YYYY HH:MM:SS, MM/DD/YYYY HH:MM, DD/MM/YYYY HH:MM or a number of seconds, ms, µs or ns since 1970";
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
 /// Reads a time in any known form, in nanoseconds since the Unix epoch. `None` also stands for times that do
 /// not fit (before 1677 or after 2262).
-pub(super) fn parse(text: &str) -> Option<i64> {
-    civil(text).or_else(|| unix(text))
+pub(super) fn parse(text: &str, form: Form) -> Option<i64> {
+    civil(text, form.order).or_else(|| unix(text, form.unit))
+}
+
+/// Whether it can be read as a time in some way.
+pub(super) fn is_time(text: &str) -> bool {
+    civil_in_any_order(text).is_some() || unix(text, None).is_some()
+}
+
+/// [`civil`], whichever number is the day.
+pub(super) fn civil_in_any_order(text: &str) -> Option<i64> {
+    civil(text, DateOrder::MonthFirst).or_else(|| civil(text, DateOrder::DayFirst))
+}
+
+/// The first two numbers of a date, where the year comes last and nothing in it says which of them is the day.
+pub(super) fn undecided(text: &str) -> Option<(i32, i32)> {
+    civil_in_any_order(text)?;
+    let rest = &mut text.as_bytes();
+    let (first, length) = digits(rest, 4)?;
+    let separator = *rest.split_off_first()?;
+    let (second, _) = digits(rest, 2)?;
+    (length <= 2 && separator != b'.').then_some((first, second))
 }
 
 /// Reads a date with a time of day. Without a zone it is taken as UTC, because a recording is replayed by its
 /// steps and a guessed local zone would tear them apart twice a year.
 ///
 /// This is the only form that tells by itself that a column holds times: a bare number could be any sensor.
-pub(super) fn civil(text: &str) -> Option<i64> {
+pub(super) fn civil(text: &str, order: DateOrder) -> Option<i64> {
     let rest = &mut text.as_bytes();
-    let date = date(rest)?;
+    let date = date(rest, order)?;
     match rest.split_off_first()? {
         b'T' | b't' => {}
         b' ' => *rest = rest.trim_ascii_start(),
@@ -33,9 +86,9 @@ pub(super) fn civil(text: &str) -> Option<i64> {
     i64::try_from(timestamp.as_nanosecond()).ok()
 }
 
-/// The separator and the place of the year decide the order: `-` and a leading year are ISO, `.` is the
-/// European order, `/` with the year last is the American one.
-fn date(rest: &mut &[u8]) -> Option<Date> {
+/// The separator and the place of the year decide the order: a leading year is ISO, and with `.` the day comes first. Otherwise the whole
+/// column has to.
+fn date(rest: &mut &[u8], order: DateOrder) -> Option<Date> {
     let (first, first_digits) = digits(rest, 4)?;
     let separator = *rest.split_off_first()?;
     let (second, _) = digits(rest, 2)?;
@@ -44,7 +97,8 @@ fn date(rest: &mut &[u8]) -> Option<Date> {
     let (year, month, day) = match (separator, first_digits, third_digits) {
         (b'-' | b'/', 4, 1..=2) => (first, second, third),
         (b'.', 1..=2, 4) => (third, second, first),
-        (b'/', 1..=2, 4) => (third, first, second),
+        (b'/' | b'-', 1..=2, 4) if order == DateOrder::DayFirst => (third, second, first),
+        (b'/' | b'-', 1..=2, 4) => (third, first, second),
         _ => return None,
     };
     Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
@@ -88,30 +142,43 @@ fn offset(mut rest: &[u8]) -> Option<Offset> {
 
 /// Reads a number since 1970 in the unit its magnitude gives away. Digits are kept exact: as an `f64`,
 /// seconds of today would be good to a quarter of a microsecond only.
-fn unix(text: &str) -> Option<i64> {
+fn unix(text: &str, unit: Option<TimeUnit>) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let (whole, fraction) = digits.split_once(['.', ',']).unwrap_or((digits, ""));
     if whole.is_empty() || ![whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit())) {
-        return scientific(text);
+        return scientific(text, unit);
     }
     let whole: i64 = whole.parse().ok()?;
-    let unit = ns_per_unit(whole.unsigned_abs());
+    let unit = unit.map_or_else(|| ns_per_unit(whole.unsigned_abs()), TimeUnit::nanos);
     let fraction = if fraction.is_empty() { 0 } else { billionths(fraction.as_bytes())? };
     let ns = i128::from(whole) * unit + i128::from(fraction) * unit / NS_PER_SECOND;
     i64::try_from(if negative { -ns } else { ns }).ok()
 }
 
 /// Reads `1.58e9`, the way some exporters write large numbers.
-fn scientific(text: &str) -> Option<i64> {
+fn scientific(text: &str, unit: Option<TimeUnit>) -> Option<i64> {
     if !text.contains(['e', 'E']) {
         return None;
     }
     let value: f64 = text.parse().ok().filter(|value: &f64| value.abs() < i64::MAX as f64)?;
-    let ns = value * ns_per_unit(value.abs() as u64) as f64;
+    let unit = unit.map_or_else(|| ns_per_unit(value.abs() as u64), TimeUnit::nanos);
+    let ns = value * unit as f64;
     (ns.abs() < i64::MAX as f64).then_some(ns.round() as i64)
+}
+
+impl TimeUnit {
+    fn nanos(self) -> i128 {
+        match self {
+            TimeUnit::Seconds => NS_PER_SECOND,
+            TimeUnit::Millis => 1_000_000,
+            TimeUnit::Micros => 1_000,
+            TimeUnit::Nanos => 1,
+            TimeUnit::Days => 86_400 * NS_PER_SECOND,
+        }
+    }
 }
 
 /// Seconds reach to the year 2286 and every finer unit begins in early 1970, so the ranges do not overlap for

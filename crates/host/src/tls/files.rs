@@ -9,6 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+/// Of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -97,6 +99,10 @@ fn read(path: &Path, key: &'static str) -> Result<(Vec<u8>, u32), TlsError> {
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(failed(std::io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"))));
+    }
+    // Some editors put it in front.
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
     }
     Ok((bytes, mode))
 }

@@ -1,0 +1,225 @@
+//! Where in a file the table begins: what parts its cells, what stands above it, its names and its units.
+//!
+//! The problem: loggers and spreadsheets write lines of their own above the table, some write units below the names, and some no names at
+//! all. The idea: the width that most of the first rows share is that of the table; its first row of data is found by what data look like,
+//! and the names are looked for right above it.
+
+use super::flaws::quoted;
+use super::source::{Lines, Records};
+use super::{RecordingError, is_missing, push_number, time_format};
+use csv::StringRecord;
+use std::cmp::Reverse;
+use std::path::Path;
+
+/// Rows that are looked at.
+const HEAD_ROWS: usize = 100;
+/// Lines above the table that are told word for word.
+const TOLD_LINES: usize = 3;
+/// The longest text that passes for a unit.
+const UNIT_CHARS_MAX: usize = 12;
+/// In the order of preference: a decimal comma makes `,` look like a delimiter in every line, so it comes last.
+const DELIMITERS: [u8; 4] = *b"\t;|,";
+/// What columns are called that hold the time.
+pub(super) const TIME_NAMES: [&str; 7] = ["time", "timestamp", "datetime", "date", "dttm", "ts", "date_time"];
+
+/// Where the table is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Head {
+    pub(super) delimiter: u8,
+    /// The last line above the table, and how the first of those begin.
+    pub(super) above: u64,
+    pub(super) told: Vec<String>,
+    /// The line of the names. `None`: there are none, and the table begins with its data.
+    pub(super) header_line: Option<u64>,
+    /// The names; where there are none, empty cells, as many as the table has columns.
+    pub(super) header: StringRecord,
+    /// The units that stand below the names.
+    pub(super) units: Option<StringRecord>,
+}
+
+/// How many rows agree, and how many seem to be torn.
+type Score = (usize, Reverse<usize>);
+
+struct Row {
+    line: u64,
+    cells: StringRecord,
+}
+
+impl Head {
+    pub(super) fn find(path: &Path, delimiter: Option<u8>) -> Result<Head, RecordingError> {
+        let stated = stated_delimiter(path)?;
+        let above = stated.map_or(0, |(line, _)| line);
+        let given = delimiter.or(stated.map(|(_, delimiter)| delimiter));
+        let candidates: &[u8] = given.as_ref().map_or(&DELIMITERS, std::slice::from_ref);
+        let mut best: Option<(Score, u8, Vec<Row>, usize)> = None;
+        for delimiter in candidates {
+            let rows = first_rows(path, *delimiter, above)?;
+            let (width, agreeing) = usual_width(&rows);
+            // Quotes that are left over were those of other cells.
+            let torn = rows.iter().filter(|row| row.cells.iter().any(|cell| cell.contains('"'))).count();
+            let score = if width > 1 { (agreeing, Reverse(torn)) } else { (0, Reverse(0)) };
+            if best.as_ref().is_none_or(|(most, ..)| score > *most) {
+                best = Some((score, *delimiter, rows, width));
+            }
+        }
+        let Some((_, delimiter, rows, width)) = best.filter(|(.., rows, _)| !rows.is_empty()) else {
+            return Err(RecordingError::Empty { path: path.to_owned() });
+        };
+        if given.is_none() && delimiter == b',' && is_one_column(&rows) {
+            let rows = first_rows(path, b';', above)?;
+            return Ok(Head { above, ..Head::of(&rows, 1, b';') });
+        }
+        let head = Head::of(&rows, width, delimiter);
+        Ok(Head { above: head.above.max(above), ..head })
+    }
+
+    /// Passes over names and units, which must be as they were.
+    pub(super) fn skip(
+        &self,
+        path: &Path,
+        records: &mut Records,
+        record: &mut StringRecord,
+    ) -> Result<(), RecordingError> {
+        let names = self.header_line.map(|_| &self.header);
+        for expected in names.into_iter().chain(&self.units) {
+            records.read(record)?;
+            if record != expected {
+                return Err(RecordingError::Changed { path: path.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The table in these rows.
+    fn of(rows: &[Row], width: usize, delimiter: u8) -> Head {
+        let trailing = rows.iter().filter(|row| row.cells.len() == width).all(|row| {
+            row.cells.len() > 1 && row.cells.iter().next_back().is_some_and(|cell| cell.trim().is_empty())
+        });
+        let fits = |row: &Row| row.cells.len() == width || (trailing && row.cells.len() + 1 == width);
+        let first = rows.iter().position(fits).unwrap_or(0);
+        let is_data = |row: &Row| fits(row) && looks_like_data(&row.cells, delimiter);
+        let data = rows.iter().position(is_data);
+        // Without numbers or times nothing tells names from data: the first row has the names.
+        let Some(data) = data else { return Head::at(rows, first, delimiter) };
+        // Rows of this width without a gap in between: a blank line ends what belongs together.
+        let mut begin = data;
+        while begin > first
+            && fits(&rows[begin - 1])
+            && (begin == data || rows[begin - 1].line + 1 == rows[begin].line || begin - 1 == first)
+            && !is_data(&rows[begin - 1])
+        {
+            begin -= 1;
+        }
+        let block = begin..data;
+        if block.is_empty() {
+            let above = data.checked_sub(1).map_or(0, |last| rows[last].line);
+            let told = rows[..data].iter().take(TOLD_LINES).map(|row| told(row, delimiter)).collect();
+            let header = std::iter::repeat_n("", rows[data].cells.len()).collect::<Vec<_>>().into();
+            return Head { delimiter, above, told, header_line: None, header, units: None };
+        }
+        let names_time = |at: &usize| {
+            let is_time = |cell: &str| TIME_NAMES.iter().any(|name| cell.trim().eq_ignore_ascii_case(name));
+            rows[*at].cells.iter().any(is_time)
+        };
+        let are_names = |at: &usize| is_header(&rows[*at].cells, delimiter);
+        let header = block.clone().find(|at| names_time(at) && !has_number(&rows[*at].cells, delimiter));
+        let header = header.or_else(|| block.clone().find(are_names)).unwrap_or(begin);
+        let mut head = Head::at(rows, header, delimiter);
+        let below = rows.get(header + 1).filter(|_| header + 1 < data);
+        head.units = below.filter(|row| are_units(&row.cells, delimiter)).map(|row| row.cells.clone());
+        head
+    }
+
+    /// The table whose names are in this row.
+    fn at(rows: &[Row], header: usize, delimiter: u8) -> Head {
+        let above = header.checked_sub(1).map_or(0, |last| rows[last].line);
+        let told = rows[..header].iter().take(TOLD_LINES).map(|row| told(row, delimiter)).collect();
+        let (header_line, header) = (Some(rows[header].line), rows[header].cells.clone());
+        Head { delimiter, above, told, header_line, header, units: None }
+    }
+}
+
+fn told(row: &Row, delimiter: u8) -> String {
+    quoted(&row.cells.iter().collect::<Vec<_>>().join(&char::from(delimiter).to_string()))
+}
+
+/// Only where no comma parts the cells can one belong to a number.
+pub(super) fn has_decimal_comma(delimiter: u8) -> bool {
+    delimiter != b','
+}
+
+/// Spreadsheets say in a line `sep=;` above the table what parts its cells. Returns the line, and that.
+fn stated_delimiter(path: &Path) -> Result<Option<(u64, u8)>, RecordingError> {
+    let mut lines = Lines::open(path)?;
+    lines.begin_record();
+    let Some(line) = lines.next()? else { return Ok(None) };
+    let stated = match line.strip_suffix(b"\n").unwrap_or(line) {
+        [sep @ .., delimiter] if sep.eq_ignore_ascii_case(b"sep=") => Some(*delimiter),
+        _ => None,
+    };
+    Ok(stated.map(|delimiter| (lines.number(), delimiter)))
+}
+
+/// What cannot be read is told by the pass over the whole file.
+fn first_rows(path: &Path, delimiter: u8, above: u64) -> Result<Vec<Row>, RecordingError> {
+    let mut records = Records::open(path, delimiter, above)?;
+    let mut rows = Vec::new();
+    let mut cells = StringRecord::new();
+    while rows.len() < HEAD_ROWS {
+        match records.read(&mut cells) {
+            Ok(Some(line)) => rows.push(Row { line, cells: cells.clone() }),
+            Ok(None) => break,
+            Err(error) if rows.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(rows)
+}
+
+/// The width that most rows have, the earliest of several, and how many have it.
+fn usual_width(rows: &[Row]) -> (usize, usize) {
+    let count = |width: usize| rows.iter().filter(|row| row.cells.len() == width).count();
+    let widths = rows.iter().map(|row| row.cells.len());
+    widths
+        .map(|width| (width, count(width)))
+        .fold((1, 0), |best, one| if one.1 > best.1 { one } else { best })
+}
+
+/// A single column of numbers with a decimal comma looks like two, below a name that is one.
+fn is_one_column(rows: &[Row]) -> bool {
+    let Some((first, rest)) = rows.split_first() else { return false };
+    let digits = |cell: &str| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
+    let halves = |row: &Row| {
+        row.cells.len() == 2
+            && row.cells.get(0).is_some_and(|cell| digits(cell.trim().trim_start_matches(['-', '+'])))
+            && row.cells.get(1).is_some_and(digits)
+    };
+    first.cells.len() == 1 && !rest.is_empty() && rest.iter().all(halves)
+}
+
+/// Data have a time, or all of their cells are numbers.
+fn looks_like_data(cells: &StringRecord, delimiter: u8) -> bool {
+    let mut filled = cells.iter().map(str::trim).filter(|cell| !is_missing(cell)).peekable();
+    let number = |cell| push_number(&mut String::new(), cell, has_decimal_comma(delimiter));
+    filled.clone().any(|cell| time_format::civil_in_any_order(cell).is_some())
+        || filled.peek().is_some() && filled.all(number)
+}
+
+fn has_number(cells: &StringRecord, delimiter: u8) -> bool {
+    let comma = has_decimal_comma(delimiter);
+    cells.iter().any(|cell| push_number(&mut String::new(), cell.trim(), comma))
+}
+
+/// Names are texts, one for each column.
+fn is_header(cells: &StringRecord, delimiter: u8) -> bool {
+    let last_may_be_empty = cells.len().saturating_sub(1);
+    let named = |(at, cell): (usize, &str)| !cell.trim().is_empty() || at == last_may_be_empty;
+    cells.iter().enumerate().all(named) && !has_number(cells, delimiter)
+}
+
+/// Units are short texts, and some columns have none.
+fn are_units(cells: &StringRecord, delimiter: u8) -> bool {
+    let short = |cell: &str| cell.trim().chars().count() <= UNIT_CHARS_MAX;
+    let some = cells.iter().any(|cell| !cell.trim().is_empty());
+    some && cells.iter().all(short) && !has_number(cells, delimiter)
+}
