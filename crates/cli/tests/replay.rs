@@ -35,11 +35,12 @@ fn a_recording_is_replayed_without_options_at_any_speed() {
     let receiver = Receiver::start(&pair.site, "replay/#");
     let file = shipped();
     let topics = ["kw", "wind_speed", "nacelle_position"].map(|column| format!("replay/turbine/{column}"));
-    for (round, speed) in ["600000", "1e9"].into_iter().enumerate() {
+    // The second asks for another contract at once.
+    for speed in ["600000", "1e9"] {
         let ran = pair.site.run(&["replay", file.to_str().unwrap(), "--speed", speed]);
         ran.must(0, &["990 rows, 2970 messages on 3 topics"]);
         assert!(ran.err.contains("contract   --period"), "{}", ran.err);
-        wait_until("the rows", || receiver.least(&topics) >= 990 * (round + 1));
+        wait_until("the rows", || receiver.least(&topics) >= 990);
     }
 }
 
@@ -48,7 +49,7 @@ fn every_real_recording_is_understood() {
     let folder = Folder::new();
     for file in real_ones().iter().chain([&shipped()]) {
         let ran = folder.run(["replay", file.to_str().unwrap(), "--plan", "--format", "json"]);
-        ran.must(0, &["\"contract\":\"--period ", "\"kind\":\"number\""]);
+        ran.must(0, &["\"contract\": \"--period ", "\"kind\": \"number\""]);
         assert!(ran.err.is_empty(), "{}", ran.err);
     }
 }
@@ -69,7 +70,7 @@ fn a_plan_needs_no_broker_and_says_what_was_understood() {
             "units      s kW",
             "time       `Date`, the day first, 2025-02-11T23:59:58Z to 2025-02-12T00:00:19Z, usually 1s apart",
             "line 5, column \"kW\": \"Bad Input\"",
-            "contract   --period 980ms --deadline 980ms --loss 0 --retain 2",
+            "contract   --period 980ms --deadline 980ms --loss 0 --retain 3",
         ],
     );
     folder.write("either.csv", "Date,kW\n01/02/2025 00:00:00,1\n02/03/2025 00:00:00,2\n");

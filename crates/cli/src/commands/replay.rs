@@ -55,14 +55,14 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     }
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let _watch = Watch::start(&client, config)?;
-    let publishers = match advertise(&client, arguments, &topics, derived) {
+    let (publishers, period) = match admitted(&client, config, arguments, &topics, derived) {
         Err(Error::Refused { topic, reason, .. }) => {
             complain(&format!("verge: the contract of `{topic}` was refused: {reason}"));
             return Ok(yes(false));
         }
-        publishers => publishers?,
+        found => found?,
     };
-    let floor = if arguments.contract.is_given() { derived.period } else { period };
+    let floor = period;
     let mut replay = Replay::new(arguments, client, publishers, &recording, floor)?;
     replay.run(&mut recording)?;
     let summary = replay.summary(arguments, recording.flaws());
@@ -217,7 +217,8 @@ fn paced(survey: &Survey, speed: f64) -> Option<String> {
     (step < PERIOD_LEAST.0 as f64).then(told)
 }
 
-/// A contract that brokers of this configuration can keep, by which nothing is lost: what the publisher keeps lasts through a fail-over.
+/// A contract that brokers of this configuration can keep, by which nothing is lost: what the publisher keeps lasts through a fail-over, and
+/// until a message is late, so that nothing has to be copied.
 fn derived(config: &Config, period: Span, arguments: &ReplayArguments) -> Contract {
     let flags = &arguments.contract;
     let period = flags.period.unwrap_or(period);
@@ -228,10 +229,49 @@ fn derived(config: &Config, period: Span, arguments: &ReplayArguments) -> Contra
         contract.deadline = period.max(DEADLINES.0).min(DEADLINES.1);
     }
     if flags.retain.is_none() && contract.loss != Loss::Unbounded && period > Span::ZERO {
-        let kept = (away.0.max(0) / period.0.max(1)).saturating_add(2);
+        let lasts = (away + contract.deadline).0.max(0);
+        let kept = (lasts / period.0.max(1)).saturating_add(2);
         contract.retain = u32::try_from(kept).unwrap_or(u32::MAX);
     }
     contract
+}
+
+/// Each time rows are published half as fast as brokers have just refused.
+const SLOWER_MOST: u32 = 12;
+/// A topic whose publisher has ended has its contract until everything has been dispatched.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// The publishers, and the least time between two rows. Where brokers have no time for so many messages, rows come more slowly, unless a
+/// person has said how fast.
+fn admitted(
+    client: &Client,
+    config: &Config,
+    arguments: &ReplayArguments,
+    topics: &[String],
+    mut contract: Contract,
+) -> Result<(Vec<Publisher>, Span), Error> {
+    let until = Instant::now() + LEAVING;
+    let mut slower = 0;
+    loop {
+        let may = |given: bool| given && !arguments.contract.is_given();
+        match advertise(client, arguments, topics, contract) {
+            Err(Error::Refused { reason, .. })
+                if may(Instant::now() < until)
+                    && reason.contains("already carried with another contract") =>
+            {
+                // A replay that has just ended may be the other; what it published is still on its way.
+                std::thread::sleep(NAP);
+            }
+            Err(Error::Refused { reason, .. })
+                if may(slower < SLOWER_MOST) && reason.starts_with("not schedulable") =>
+            {
+                slower += 1;
+                contract = derived(config, contract.period * 2, arguments);
+                complain(&format!("verge: {reason}; a row every {} instead", contract.period));
+            }
+            found => return found.map(|publishers| (publishers, contract.period)),
+        }
+    }
 }
 
 fn as_flags(contract: &Contract) -> String {
