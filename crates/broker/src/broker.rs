@@ -332,6 +332,11 @@ impl Broker {
         self.pair.backup().map(|partner| partner.link)
     }
 
+    /// The same once the backup knows every stream: what is said there of their messages before that, it cannot understand.
+    pub fn backup_with_streams(&self) -> Option<LinkId> {
+        self.pair.backup().filter(|partner| partner.knows_streams).map(|partner| partner.link)
+    }
+
     /// Whether a backup is being told what there is.
     pub fn is_telling(&self) -> bool {
         self.pair.backup().is_some_and(|partner| !partner.told)

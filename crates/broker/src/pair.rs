@@ -42,6 +42,8 @@ pub(crate) struct Partner {
     pub(crate) link: LinkId,
     /// The first stream that it has not been told of.
     pub(crate) next_stream: u32,
+    /// Whether it has been told of every stream that was there when it came; it hears of others as they come.
+    pub(crate) knows_streams: bool,
     /// The same for what is remembered of other protocols.
     pub(crate) next_record: Option<u64>,
     /// Whether it has been told everything that there was.
@@ -674,6 +676,7 @@ impl Pair {
                     look_at,
                     link,
                     next_stream: 0,
+                    knows_streams: false,
                     next_record: Some(0),
                     told,
                     stands_by,

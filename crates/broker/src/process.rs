@@ -18,7 +18,7 @@ use crate::table::{Stream, Topic};
 use crate::tasks::{SLOTS_PER_UNIT, Task};
 use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, Time};
 use wire::limits::NAME_BYTES_MAX;
-use wire::{Concern, Message, MessageFlags};
+use wire::{Concern, LinkId, Message, MessageFlags};
 
 /// How operators take a topic's messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,8 +174,16 @@ impl Broker {
         }
     }
 
-    /// A copy of what operators remember has been sent to the backup.
-    pub fn count_memory(&mut self, bytes: usize) {
+    /// A copy of what operators remember, made of messages of these streams in these lives, has been sent to the backup on this link.
+    pub fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(u32, u64)]) {
+        debug_assert!(
+            streams.iter().all(|(stream, incarnation)| {
+                let there = self.table.stream(*stream);
+                let ended = there.is_none_or(|there| there.record.incarnation != *incarnation);
+                ended || self.links.get(backup).is_some_and(|link| link.announced.contains(*stream))
+            }),
+            "the backup cannot understand what is remembered of a stream that it has not been told of"
+        );
         self.stats.memories += 1;
         self.stats.memory_bytes += bytes as u64;
     }

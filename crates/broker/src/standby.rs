@@ -96,6 +96,7 @@ impl Broker {
         self.spend(used);
         if let Some(partner) = self.pair.backup_mut() {
             (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
+            partner.knows_streams |= next >= streams;
         }
     }
 

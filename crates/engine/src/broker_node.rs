@@ -318,7 +318,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
     /// Gives the backup what operators remember. What was made of it in the turns before has left by now.
     fn keep_memories(&mut self, now: Time, net: &mut impl Effects) {
-        let (reigns, backup) = (self.broker.is_primary(), self.broker.backup_link());
+        let (reigns, backup) = (self.broker.is_primary(), self.broker.backup_with_streams());
         if self.kept.reigns && !reigns {
             self.operators.step_down(now);
         }
@@ -330,7 +330,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         while let Some(kept) = self.operators.next_kept() {
             if let Some(link) = backup {
                 net.send(link, &Frame::Memory { instance: &kept.instance, picture: &kept.picture });
-                self.broker.count_memory(kept.picture.len());
+                self.broker.count_memory(link, kept.picture.len(), &kept.streams);
             }
         }
         let (broker, wired) = self.wired(net);

@@ -56,7 +56,7 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 /// Seeds that once broke something, as the weather was made up then.
-const BROKEN_ONCE: [u64; 10] = [
+const BROKEN_ONCE: [u64; 11] = [
     // lazy: after a clock that was set back, a message counted as too fast.
     7_100_031_994,
     // memories: what a deposed broker forwarded overtook what its publisher sent again.
@@ -77,6 +77,8 @@ const BROKEN_ONCE: [u64; 10] = [
     8_800_009_228,
     // acknowledged: a device that had begun anew came to a number again that its broker remembered of its life before.
     8_800_025_700,
+    // memories: a backup was told what operators remember of streams that it had not been told of.
+    9_200_007_141,
 ];
 
 /// The same beyond what is assumed.

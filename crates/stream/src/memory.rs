@@ -139,6 +139,11 @@ impl Cuts {
         Streams(self.0.iter().map(|cut| (cut.stream, cut.stream)).collect())
     }
 
+    /// Its streams, and the lives of their publishers.
+    pub(crate) fn lives(&self) -> Vec<(u32, u64)> {
+        self.0.iter().map(|cut| (cut.stream, cut.incarnation)).collect()
+    }
+
     /// It is given this one.
     pub(crate) fn add(&mut self, number: &Number) {
         match self.0.iter_mut().find(|cut| cut.stream == number.stream) {

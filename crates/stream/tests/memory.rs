@@ -349,3 +349,51 @@ fn what_is_remembered_goes_on_after_graphs_have_changed() {
     assert_eq!(second.got.get(&mean), Some(&1.5_f64.to_le_bytes().to_vec()));
     assert_eq!(second.got.get(&mean), first.got.get(&mean));
 }
+
+#[test]
+fn who_has_just_come_waits_for_instances_that_are_still_to_go_back() {
+    let mut side = Side::new(0, true);
+    side.supply(0, 0, 0, 1.0);
+    side.finish();
+    side.supply(1, 0, 1, 2.0);
+    let mut run = side.queue.level.begin(side.now).unwrap();
+    // The reign is given away while something moves, and comes back.
+    side.router.want_pictures(false, &mut side.queue);
+    side.router.step_down(side.now, &mut side.queue);
+    side.supply(2, 0, 1, 2.0);
+    side.supply(3, 0, 2, 3.0);
+    side.pictures.clear();
+    side.router.want_pictures(true, &mut side.queue);
+    side.router.retake_pictures();
+    assert!(!side.router.is_kept(), "nobody has a picture yet");
+    let outcome = run.work();
+    side.queue.level.end(side.now, run, &outcome, &mut Sink(&mut side.queue.products));
+    while side.step() {}
+    side.turn();
+    // What is made again is made twice.
+    side.got.clear();
+    side.finish();
+    assert!(side.router.is_kept());
+    let (instance, picture) =
+        side.pictures.pop_last().expect("the first, without a message that would have asked for it");
+    let mut other = Side::new(0, false);
+    assert!(other.router.recall(Time(7), &instance, &picture, &Some, &mut other.queue));
+    for seq in 1..4 {
+        other.supply(seq, 0, seq.into(), f64::from(seq) + 1.0);
+        other.finish();
+    }
+    let means: Vec<u64> = other.got.keys().filter(|key| key.0 == "out/mean").map(|key| key.2).collect();
+    assert_eq!(means, [3], "the picture has the others");
+    assert_eq!(other.got[&("out/mean".to_owned(), 0, 3)], 2.5_f64.to_le_bytes());
+}
+
+#[test]
+fn nobody_waits_for_an_instance_that_has_ended() {
+    let mut side = Side::new(0, true);
+    side.supply(0, 0, 0, 1.0);
+    side.finish();
+    side.router.retake_pictures();
+    assert!(!side.router.is_kept());
+    side.handles.iter().for_each(|handle| side.router.unbind(*handle, &mut side.queue));
+    assert!(side.router.is_kept());
+}

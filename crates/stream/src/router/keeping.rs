@@ -44,6 +44,8 @@ pub(super) struct Keeping {
     since: Time,
     taking: Option<Taking>,
     held: VecDeque<Held>,
+    /// Somebody who has just come waits for its first picture.
+    awaited: bool,
     /// Messages that wait for the next picture, by their place in [`Pictures::waits`].
     waiting: Vec<u32>,
     /// The latest picture, with the streams of whoever took it.
@@ -98,6 +100,7 @@ impl Keeping {
             since: Time::ZERO,
             taking: None,
             held: VecDeque::new(),
+            awaited: false,
             waiting: Vec::new(),
             last: None,
         }
@@ -105,6 +108,12 @@ impl Keeping {
 
     fn holds(&self) -> bool {
         self.taking.is_some() || matches!(self.wish, Wish::Rest | Wish::Restore)
+    }
+
+    /// Whether it has been given anything, or is about to be.
+    fn has_memory(&self) -> bool {
+        let recalled = self.wish == Wish::Restore && self.last.is_some();
+        self.dirty || recalled || !self.cuts.is_empty() || !self.held.is_empty()
     }
 
     /// Gives it what was held.
@@ -134,6 +143,8 @@ pub struct Kept {
     pub instance: Arc<str>,
     /// The picture.
     pub picture: Vec<u8>,
+    /// The streams whose messages it has, by our numbers, and the lives of their publishers.
+    pub streams: Vec<(u32, u64)>,
     waiting: Vec<u32>,
 }
 
@@ -222,6 +233,7 @@ impl Pictures {
         if self.by_name.get(&keeping.name) == Some(&number) {
             self.by_name.remove(&keeping.name);
         }
+        self.awaited -= usize::from(keeping.awaited);
         self.settle(keeping.waiting, done);
     }
 
@@ -291,7 +303,7 @@ impl Pictures {
         let indices: Vec<u32> = self.keepings.keys().copied().collect();
         for index in indices {
             let Some(keeping) = self.keepings.get_mut(&index) else { continue };
-            keeping.taking = None;
+            (keeping.taking, keeping.awaited) = (None, false);
             if keeping.wish != Wish::Restore {
                 keeping.wish = Wish::Nothing;
                 keeping.let_go(crew);
@@ -307,11 +319,12 @@ impl Pictures {
         self.fresh.clear();
         self.due.clear();
         for (index, keeping) in &mut self.keepings {
-            let has_memory = keeping.dirty || !keeping.cuts.is_empty();
-            if has_memory && keeping.taking.is_none() && keeping.wish != Wish::Restore {
+            keeping.awaited = keeping.has_memory();
+            self.awaited += usize::from(keeping.awaited);
+            // What is being taken serves as well, and who is still to go back is told when it has.
+            if keeping.awaited && keeping.taking.is_none() && keeping.wish != Wish::Restore {
                 keeping.dirty = true;
                 self.due.push_back((Time::ZERO, *index));
-                self.awaited += 1;
             }
         }
     }
@@ -359,10 +372,7 @@ impl Pictures {
         let (waited, still) = (now.since(keeping.since), keeping.pulse.is_still());
         let patient = waited >= Span::ZERO && waited < PATIENCE;
         match keeping.wish {
-            Wish::Restore if still || !patient => {
-                keeping.restore(crew);
-                keeping.let_go(crew);
-            }
+            Wish::Restore if still || !patient => self.go_on(index, crew),
             Wish::Picture | Wish::Rest if still => {
                 keeping.wish = Wish::Nothing;
                 self.tickets = self.tickets.wrapping_add(1);
@@ -429,13 +439,14 @@ impl Pictures {
             return self.give_up(index, None, fault, done, crew);
         }
         let waiting = std::mem::take(&mut keeping.waiting);
-        self.ready.push_back(Kept { instance: Arc::clone(&keeping.name), picture: written, waiting });
+        let instance = Arc::clone(&keeping.name);
+        self.ready.push_back(Kept { instance, picture: written, streams: picture.cuts.lives(), waiting });
         let streams = picture.cuts.own_streams();
         (keeping.last, keeping.dirty) = (Some((picture, streams)), !keeping.held.is_empty());
         if keeping.dirty {
             self.fresh.push(index);
         }
-        self.awaited = self.awaited.saturating_sub(1);
+        self.awaited -= usize::from(std::mem::take(&mut keeping.awaited));
         keeping.let_go(crew);
     }
 
@@ -454,7 +465,7 @@ impl Pictures {
             operator.and_then(|operator| keeping.operators.get(operator)).or(keeping.operators.first());
         let operator = operator.map_or_else(|| Arc::clone(&keeping.name), Arc::clone);
         self.unkept.push_back(Unkept { operator, fault, outputs: keeping.outputs.clone() });
-        self.awaited = self.awaited.saturating_sub(1);
+        self.awaited -= usize::from(std::mem::take(&mut keeping.awaited));
         let waiting = std::mem::take(&mut keeping.waiting);
         keeping.let_go(crew);
         self.settle(waiting, done);
@@ -511,7 +522,7 @@ impl Pictures {
             if let Some(keeping) = self.keepings.get_mut(&index) {
                 keeping.waiting.clear();
                 keeping.held.clear();
-                keeping.taking = None;
+                (keeping.taking, keeping.awaited) = (None, false);
             }
             self.go_back(now, index, crew);
         }
@@ -521,10 +532,23 @@ impl Pictures {
         let Some(keeping) = self.keepings.get_mut(&index) else { return };
         (keeping.wish, keeping.since, keeping.taking) = (Wish::Restore, now, None);
         if keeping.pulse.is_still() {
-            keeping.restore(crew);
-            keeping.let_go(crew);
+            self.go_on(index, crew);
         } else {
             self.restless.push(index);
+        }
+    }
+
+    /// An instance goes on from its latest picture with what came meanwhile, of which the next picture tells.
+    fn go_on(&mut self, index: u32, crew: &mut impl Crew) {
+        let Some(keeping) = self.keepings.get_mut(&index) else { return };
+        keeping.restore(crew);
+        keeping.dirty = keeping.awaited || !keeping.held.is_empty();
+        keeping.let_go(crew);
+        if keeping.dirty && self.wanted {
+            match keeping.awaited {
+                true => self.due.push_front((Time::ZERO, index)),
+                false => self.fresh.push(index),
+            }
         }
     }
 }
