@@ -10,6 +10,7 @@ mod error;
 mod flaws;
 mod head;
 mod layout;
+mod number;
 mod source;
 mod survey;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use csv::StringRecord;
 
 pub use error::RecordingError;
 pub use flaws::{FlawKind, Flaws};
-use layout::{Layout, is_missing, push_number};
+use layout::{Layout, is_missing};
 use source::Records;
 pub use survey::Survey;
 pub use time_format::{DateOrder, TimeUnit};
@@ -51,8 +52,8 @@ pub struct Options {
 /// What the cells of a column are, and so what their topic carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Finite numbers, but for one cell in ten at most. Where no comma parts the cells a decimal comma is understood, and handed out as a
-    /// point.
+    /// Finite numbers, but for one cell in ten at most. However they are written, they are handed out with a point before decimals and
+    /// nothing between thousands.
     Number,
     /// Anything else. A column without values counts as text.
     Text,
@@ -102,6 +103,8 @@ pub struct Recording {
     columns: Vec<Column>,
     records: Records,
     record: StringRecord,
+    /// A date and a time of day from two columns.
+    moment: String,
     text: String,
     cells: Vec<Option<Range<usize>>>,
     /// Cells of each column that are not what the column is.
@@ -125,6 +128,7 @@ impl Recording {
             columns,
             records,
             record: StringRecord::new(),
+            moment: String::new(),
             text: String::new(),
             cells: Vec::new(),
             rows: 0,
@@ -149,7 +153,7 @@ impl Recording {
 
     /// The name of the time column, if there is one.
     pub fn time_column(&self) -> Option<&str> {
-        self.layout.time.as_ref().map(|(_, name)| name.as_str())
+        self.layout.time.as_ref().map(|time| time.name.as_str())
     }
 
     /// Reads the next row, or `None` at the end. After an error the recording has ended, too.
@@ -202,7 +206,9 @@ impl Recording {
         let head = &self.layout.head;
         let mut told = Vec::new();
         if !head.told.is_empty() {
-            told.push(("left out", format!("lines 1 to {}: {}", head.above, head.told.join(" / "))));
+            let lines =
+                if head.above == 1 { "line 1".to_owned() } else { format!("lines 1 to {}", head.above) };
+            told.push(("left out", format!("{lines}: {}", head.told.join(" / "))));
         }
         told.push((
             "names",
@@ -215,8 +221,8 @@ impl Recording {
             told.push(("units", units.iter().collect::<Vec<_>>().join(" ")));
         }
         let delimiter = char::from(head.delimiter);
-        let comma = if self.layout.decimal_comma() { ", a comma may begin decimals" } else { "" };
-        told.push(("cells", format!("parted by {delimiter:?}{comma}")));
+        told.push(("cells", format!("parted by {delimiter:?}")));
+        told.extend(self.layout.notes.iter().map(|note| ("note", note.clone())));
         told
     }
 
@@ -225,20 +231,20 @@ impl Recording {
         self.layout.form.order
     }
 
-    /// For each column, how many cells are not what the column is.
-    #[cfg(test)]
-    pub fn outliers(&self) -> &[u64] {
-        &self.outliers
-    }
-
     /// Advances the time to that of the present row. False if the row has none.
     fn take_time(&mut self, line: u64) -> bool {
-        let Some((place, name)) = &self.layout.time else {
+        let Some(column) = &self.layout.time else {
             self.last_ns = self.rows.saturating_mul(NS_PER_ROW);
             self.rows += 1;
             return true;
         };
-        let text = self.record.get(*place).unwrap_or_default().trim();
+        let cell = |place: usize| self.record.get(place).unwrap_or_default().trim();
+        let (name, mut text) = (&column.name, cell(column.date));
+        if let Some(clock) = column.clock {
+            self.moment.clear();
+            self.moment.extend([text, " ", cell(clock)]);
+            text = self.moment.trim();
+        }
         let Some(time_ns) = time_format::parse(text, self.layout.form) else {
             self.flaws.note(FlawKind::UnreadableTime, line, Some(name), text);
             return false;
@@ -265,9 +271,8 @@ impl Recording {
     fn take_cells(&mut self, line: u64) {
         self.text.clear();
         self.cells.clear();
-        let decimal_comma = self.layout.decimal_comma();
         let columns = self.columns.iter().zip(&self.layout.places).zip(&mut self.outliers);
-        for ((column, &place), outliers) in columns {
+        for ((column, &(place, decimal)), outliers) in columns {
             let start = self.text.len();
             let flaw = match self.record.get(place).map(str::trim) {
                 None => {
@@ -279,7 +284,7 @@ impl Recording {
                     self.text.push_str(cell);
                     None
                 }
-                Some(cell) if push_number(&mut self.text, cell, decimal_comma) => None,
+                Some(cell) if number::push(&mut self.text, cell, decimal).is_some() => None,
                 Some(cell) => Some((FlawKind::NotANumber, cell)),
             };
             if let Some((kind, cell)) = flaw {

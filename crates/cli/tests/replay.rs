@@ -65,7 +65,7 @@ fn a_plan_needs_no_broker_and_says_what_was_understood() {
         0,
         &[
             "recording  logger.csv, 22 rows",
-            "left out   lines 1 to 1: Logger X7",
+            "left out   line 1: Logger X7",
             "names      line 2",
             "units      s kW",
             "time       `Date`, the day first, 2025-02-11T23:59:58Z to 2025-02-12T00:00:19Z, usually 1s apart",

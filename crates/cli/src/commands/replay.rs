@@ -37,9 +37,9 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
         dates: arguments.dates,
         time_unit: arguments.time_unit,
     };
-    let survey = Recording::survey(&arguments.file, &options)?;
-    let period = pace(&survey, arguments.speed);
     let mut recording = Recording::open(&arguments.file, &options)?;
+    let survey = recording.survey()?;
+    let period = pace(&survey, arguments.speed);
     let derived = derived(config, period, arguments);
     let topics = topics(arguments, &recording);
     let plan = Plan::new(arguments, &recording, &survey, &topics, &derived);
@@ -62,8 +62,7 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
         }
         found => found?,
     };
-    let floor = period;
-    let mut replay = Replay::new(arguments, client, publishers, &recording, floor)?;
+    let mut replay = Replay::new(arguments, client, publishers, &recording, period)?;
     replay.run(&mut recording)?;
     let summary = replay.summary(arguments, recording.flaws());
     report_flaws(recording.flaws());
@@ -174,7 +173,13 @@ fn times(recording: &Recording, survey: &Survey) -> String {
     let gaps = match survey.gaps {
         gaps if gaps.count == 0 => String::new(),
         gaps => {
-            format!("; {} gaps, the longest {} before line {}", gaps.count, Span(gaps.longest_ns), gaps.line)
+            let noun = if gaps.count == 1 { "gap" } else { "gaps" };
+            format!(
+                "; {} {noun}, the longest {} before line {}",
+                gaps.count,
+                Span(gaps.longest_ns),
+                gaps.line
+            )
         }
     };
     format!("`{column}`{order}, {} to {}{step}{gaps}", at(survey.first_ns), at(survey.last_ns))
@@ -313,7 +318,7 @@ fn advertise(
 
 /// A text that is one level of a topic.
 fn level(text: &str) -> String {
-    text.trim().replace(['/', '+', '#', ' '], "_")
+    text.trim().replace(|c: char| matches!(c, '/' | '+' | '#') || c.is_whitespace() || c.is_control(), "_")
 }
 
 struct Replay {

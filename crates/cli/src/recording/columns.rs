@@ -4,10 +4,12 @@
 //! after an hour, and one `Bad Input` makes no text of a million numbers.
 
 use super::flaws::quoted;
-use super::head::{Head, TIME_NAMES, has_decimal_comma};
+use super::head::{Head, is_time_name};
+use super::layout::TimeColumn;
+use super::number::{self, Decimal, Shown};
 use super::source::Records;
-use super::time_format::{self, DateOrder, Form, TimeUnit};
-use super::{Kind, Options, RecordingError, is_missing, push_number};
+use super::time_format::{self, DateOrder, Form, Shape, TimeUnit};
+use super::{Kind, Options, RecordingError, is_missing};
 use csv::StringRecord;
 use std::path::Path;
 
@@ -15,8 +17,10 @@ use std::path::Path;
 const OUTLIERS_ONE_IN: u64 = 10;
 /// Numbers in this range may be a spreadsheet's days since 1899, from 1982 on.
 const DAY_NUMBERS: std::ops::Range<f64> = 30_000.0..80_000.0;
-/// Seconds are not recorded so closely, in a file that says nothing of its unit: a second is 1.16e-5 days.
-const DAY_STEP_MAX: f64 = 5e-4;
+/// Recordings with a row a day are the slowest whose times a spreadsheet counts.
+const DAY_STEP_MAX: f64 = 1.0;
+/// A text that is longer is none that was meant as a number.
+const NUMBER_CHARS_MAX: usize = 24;
 /// The largest step of the wrong order is at least so many times that of the right one.
 const STEP_RATIO: i64 = 10;
 
@@ -25,9 +29,14 @@ const STEP_RATIO: i64 = 10;
 pub(super) struct Seen {
     /// The first cell that is not missing, with its line.
     pub(super) first: Option<(u64, String)>,
-    pub(super) first_is_civil_time: bool,
+    /// What that says of a time.
+    shape: Option<Shape>,
     numbers: u64,
     texts: u64,
+    /// Texts that begin as numbers do, and the first of them.
+    nearly: u64,
+    first_nearly: Option<(u64, String)>,
+    pub(super) shown: Shown,
     pub(super) times: u64,
     dates: Dates,
     days: Days,
@@ -40,17 +49,39 @@ impl Seen {
         if self.numbers > 0 && outliers { Kind::Number } else { Kind::Text }
     }
 
-    fn look(&mut self, line: u64, cell: &str, decimal_comma: bool, scratch: &mut String) {
+    /// What a person may want to know of a column that is not what it seems.
+    pub(super) fn note(&self, name: &str) -> Option<String> {
+        let first = |(line, text): &(u64, String)| format!("{text:?} in line {line}");
+        match self.kind() {
+            Kind::Number if self.shown.may_be_thousands() => Some(format!(
+                "`{name}`: points or commas before three digits begin decimals here; if they part thousands, take them out of the file"
+            )),
+            Kind::Text if self.nearly > 0 && self.nearly * OUTLIERS_ONE_IN >= self.numbers + self.texts => {
+                let first = self.first_nearly.as_ref().map_or_else(String::new, first);
+                Some(format!("`{name}` is published as text, although it looks like numbers ({first})"))
+            }
+            _ => None,
+        }
+    }
+
+    fn look(&mut self, line: u64, cell: &str, scratch: &mut String) {
         if self.first.is_none() {
             self.first = Some((line, quoted(cell)));
-            self.first_is_civil_time = time_format::civil_in_any_order(cell).is_some();
+            self.shape = time_format::shape(cell);
         }
         scratch.clear();
-        if push_number(scratch, cell, decimal_comma) {
+        if let Some(shown) = number::push(scratch, cell, Decimal::default()) {
             self.numbers += 1;
+            self.shown += shown;
             self.days.look(scratch);
         } else {
             self.texts += 1;
+            let begins =
+                cell.trim_start_matches(['-', '+', '.', ',']).starts_with(|c: char| c.is_ascii_digit());
+            if begins && cell.chars().count() <= NUMBER_CHARS_MAX && time_format::shape(cell).is_none() {
+                self.nearly += 1;
+                self.first_nearly.get_or_insert_with(|| (line, quoted(cell)));
+            }
         }
         if time_format::is_time(cell) {
             self.times += 1;
@@ -103,27 +134,28 @@ impl Dates {
         self.by_month.look(time_format::civil(cell, DateOrder::MonthFirst));
     }
 
-    /// The order that the whole column decides: by a number that can be no month, else by which makes of it a recording.
-    fn order(&self, path: &Path, column: &str) -> Result<DateOrder, RecordingError> {
+    /// The order that the whole column decides: by a number that can be no month, else by which makes of it a recording; and whether it
+    /// does.
+    fn order(&self, path: &Path, column: &str) -> Result<(DateOrder, bool), RecordingError> {
         let (path, column) = (path.to_owned(), column.to_owned());
         match (&self.first, &self.day_first, &self.month_first) {
-            (None, ..) => return Ok(DateOrder::default()),
+            (None, ..) => return Ok((DateOrder::default(), true)),
             (_, Some((line, text)), Some((other_line, other))) => {
                 let (line, text, other_line, other) = (*line, text.clone(), *other_line, other.clone());
                 return Err(RecordingError::MixedDates { path, column, line, text, other_line, other });
             }
-            (_, Some(_), None) => return Ok(DateOrder::DayFirst),
-            (_, None, Some(_)) => return Ok(DateOrder::MonthFirst),
+            (_, Some(_), None) => return Ok((DateOrder::DayFirst, true)),
+            (_, None, Some(_)) => return Ok((DateOrder::MonthFirst, true)),
             (_, None, None) => {}
         }
         let (day, month) = (self.by_day, self.by_month);
         let same = day.largest == month.largest && day.backward == month.backward;
         if same || smoother(&month, &day) {
             // A replay goes by steps, so either is right where both have the same.
-            return Ok(DateOrder::MonthFirst);
+            return Ok((DateOrder::MonthFirst, !same));
         }
         if smoother(&day, &month) {
-            return Ok(DateOrder::DayFirst);
+            return Ok((DateOrder::DayFirst, true));
         }
         let (line, text) = self.first.clone().unwrap_or_default();
         Err(RecordingError::AmbiguousDates { path, column, line, text })
@@ -155,7 +187,7 @@ impl Days {
     }
 
     fn are_likely(&self) -> bool {
-        !self.others && self.smallest_step.is_some_and(|step| step < DAY_STEP_MAX)
+        !self.others && self.smallest_step.is_some_and(|step| step <= DAY_STEP_MAX)
     }
 }
 
@@ -165,14 +197,13 @@ pub(super) fn look(path: &Path, head: &Head) -> Result<Vec<Seen>, RecordingError
     let (mut record, mut scratch) = (StringRecord::new(), String::new());
     head.skip(path, &mut records, &mut record)?;
     let mut seen = vec![Seen::default(); head.header.len()];
-    let decimal_comma = has_decimal_comma(head.delimiter);
     let mut rows = 0_u64;
     while let Some(line) = records.read(&mut record)? {
         rows += 1;
         for (seen, cell) in seen.iter_mut().zip(&record) {
             let cell = cell.trim();
             if !is_missing(cell) {
-                seen.look(line, cell, decimal_comma, &mut scratch);
+                seen.look(line, cell, &mut scratch);
             }
         }
     }
@@ -182,41 +213,51 @@ pub(super) fn look(path: &Path, head: &Head) -> Result<Vec<Seen>, RecordingError
     Ok(seen)
 }
 
-/// The column with the time. One that is named as the time and never holds one is an error rather than passed over: replaying such a file at
-/// one row a second would look right and be wrong.
+/// The column with the time, or the two with the date and the time of day. One that is named as the time and never holds one is an error
+/// rather than passed over: replaying such a file at one row a second would look right and be wrong.
 pub(super) fn choose_time(
     path: &Path,
     names: &[String],
     seen: &[Seen],
     wanted: Option<usize>,
-) -> Result<Option<usize>, RecordingError> {
-    let by_name = |&place: &usize| TIME_NAMES.iter().any(|name| names[place].eq_ignore_ascii_case(name));
-    let found = wanted.or_else(|| {
-        (0..names.len())
-            .find(|place| seen[*place].first_is_civil_time || by_name(place) && seen[*place].times > 0)
-            .or_else(|| (0..names.len()).find(by_name))
-    });
-    match found {
-        Some(place) if seen[place].times == 0 => {
-            let (path, column) = (path.to_owned(), names[place].clone());
-            Err(match seen[place].first.clone() {
-                Some((line, text)) => RecordingError::UnreadableTimeColumn { path, column, line, text },
-                None => RecordingError::EmptyTimeColumn { path, column },
-            })
-        }
-        found => Ok(found),
+) -> Result<Option<TimeColumn>, RecordingError> {
+    let by_name = |place: &usize| is_time_name(&names[*place]);
+    let is = |shape: Shape| move |place: &usize| seen[*place].shape == Some(shape);
+    let moment = |place: &usize| {
+        let tells = by_name(place) && seen[*place].times > 0 && seen[*place].shape.is_none();
+        is(Shape::Moment)(place) || tells
+    };
+    let places = || 0..names.len();
+    let found = wanted
+        .or_else(|| places().find(moment))
+        .or_else(|| {
+            places().find(|place| is(Shape::Day)(place) && places().any(|clock| is(Shape::Clock)(&clock)))
+        })
+        .or_else(|| places().find(|place| is(Shape::Day)(place) && (*place == 0 || by_name(place))))
+        .or_else(|| places().find(by_name));
+    let Some(date) = found else { return Ok(None) };
+    if seen[date].times == 0 {
+        let (path, column) = (path.to_owned(), names[date].clone());
+        return Err(match seen[date].first.clone() {
+            Some((line, text)) => RecordingError::UnreadableTimeColumn { path, column, line, text },
+            None => RecordingError::EmptyTimeColumn { path, column },
+        });
     }
+    // The time of day stands behind its date, or somewhere.
+    let behind = (date + 1..names.len()).chain(0..date);
+    let clock = behind.into_iter().find(is(Shape::Clock)).filter(|_| is(Shape::Day)(&date));
+    Ok(Some(TimeColumn { date, clock, name: names[date].clone() }))
 }
 
-/// How the cells of the time column are to be read.
+/// How the cells of the time column are to be read, and whether the file decides in which order dates are.
 pub(super) fn time_form(
     path: &Path,
     name: &str,
     seen: &Seen,
     options: &Options,
-) -> Result<Form, RecordingError> {
-    let order = match options.dates {
-        Some(order) => order,
+) -> Result<(Form, bool), RecordingError> {
+    let (order, decided) = match options.dates {
+        Some(order) => (order, true),
         None => seen.dates.order(path, name)?,
     };
     if options.time_unit.is_none() && seen.dates.first.is_none() && seen.days.are_likely() {
@@ -224,7 +265,7 @@ pub(super) fn time_form(
         let (path, column) = (path.to_owned(), name.to_owned());
         return Err(RecordingError::DayNumbers { path, column, line, text });
     }
-    Ok(Form { order, unit: options.time_unit })
+    Ok((Form { order, unit: options.time_unit }, decided))
 }
 
 /// How people name units of time.

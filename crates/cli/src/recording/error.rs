@@ -51,7 +51,7 @@ pub enum RecordingError {
     },
     /// The file holds bytes that are no text.
     #[error(
-        "{}, line {line}: not UTF-8 text; convert the file to UTF-8, or check that it is a CSV",
+        "{}, line {line}: not UTF-8 text; save it again as `CSV UTF-8`, or convert it (iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16LE)",
         .path.display()
     )]
     NotText {
@@ -182,6 +182,38 @@ pub enum RecordingError {
         line: u64,
         /// That number.
         text: String,
+    },
+    /// Names have fewer cells than the data below them: decimals begin with the comma that parts cells.
+    #[error(
+        "{}, line {line}: {names} names, but {cells} cells below them: decimals seem to begin with the comma that parts cells; export the file \
+        with `;` between cells, with quoted numbers, or with decimal points", .path.display()
+    )]
+    TornNumbers {
+        /// The file.
+        path: PathBuf,
+        /// The line of the names.
+        line: u64,
+        /// How many there are.
+        names: usize,
+        /// How many cells there are below.
+        cells: usize,
+    },
+    /// Most rows are earlier than one before them.
+    #[error(
+        "{}, line {line}, column {column:?}: {back} of {rows} rows are earlier than one before them; sort the file by time, the oldest row first",
+        .path.display()
+    )]
+    Unsorted {
+        /// The file.
+        path: PathBuf,
+        /// The line of the first that goes back.
+        line: u64,
+        /// The time column.
+        column: String,
+        /// How many go back.
+        back: u64,
+        /// Of how many rows.
+        rows: u64,
     },
     /// The delimiter that was asked for cannot part cells.
     #[error("{delimiter:?} cannot be a delimiter; use a single ASCII character such as , ; | or a tab")]

@@ -5,8 +5,9 @@
 //! and the names are looked for right above it.
 
 use super::flaws::quoted;
+use super::number;
 use super::source::{Lines, Records};
-use super::{RecordingError, is_missing, push_number, time_format};
+use super::{RecordingError, is_missing, time_format};
 use csv::StringRecord;
 use std::cmp::Reverse;
 use std::path::Path;
@@ -20,7 +21,23 @@ const UNIT_CHARS_MAX: usize = 12;
 /// In the order of preference: a decimal comma makes `,` look like a delimiter in every line, so it comes last.
 const DELIMITERS: [u8; 4] = *b"\t;|,";
 /// What columns are called that hold the time.
-pub(super) const TIME_NAMES: [&str; 7] = ["time", "timestamp", "datetime", "date", "dttm", "ts", "date_time"];
+const TIME_NAMES: [&str; 15] = [
+    "time",
+    "timestamp",
+    "datetime",
+    "date",
+    "dttm",
+    "ts",
+    "date_time",
+    "date/time",
+    "date time",
+    "utc",
+    "localtime",
+    "zeit",
+    "zeitstempel",
+    "datum",
+    "datum/zeit",
+];
 
 /// Where the table is.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +52,13 @@ pub(super) struct Head {
     pub(super) header: StringRecord,
     /// The units that stand below the names.
     pub(super) units: Option<StringRecord>,
+    /// A row of names that has fewer cells than the data below it: its line, and both numbers.
+    torn: Option<(u64, usize, usize)>,
+}
+
+/// Whether a column is called as one that holds the time.
+pub(super) fn is_time_name(name: &str) -> bool {
+    TIME_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
 /// How many rows agree, and how many seem to be torn.
@@ -70,6 +94,9 @@ impl Head {
             return Ok(Head { above, ..Head::of(&rows, 1, b';') });
         }
         let head = Head::of(&rows, width, delimiter);
+        if let Some((line, names, cells)) = head.torn {
+            return Err(RecordingError::TornNumbers { path: path.to_owned(), line, names, cells });
+        }
         Ok(Head { above: head.above.max(above), ..head })
     }
 
@@ -97,7 +124,7 @@ impl Head {
         });
         let fits = |row: &Row| row.cells.len() == width || (trailing && row.cells.len() + 1 == width);
         let first = rows.iter().position(fits).unwrap_or(0);
-        let is_data = |row: &Row| fits(row) && looks_like_data(&row.cells, delimiter);
+        let is_data = |row: &Row| fits(row) && looks_like_data(&row.cells);
         let data = rows.iter().position(is_data);
         // Without numbers or times nothing tells names from data: the first row has the names.
         let Some(data) = data else { return Head::at(rows, first, delimiter) };
@@ -112,40 +139,43 @@ impl Head {
         }
         let block = begin..data;
         if block.is_empty() {
-            let above = data.checked_sub(1).map_or(0, |last| rows[last].line);
-            let told = rows[..data].iter().take(TOLD_LINES).map(|row| told(row, delimiter)).collect();
             let header = std::iter::repeat_n("", rows[data].cells.len()).collect::<Vec<_>>().into();
-            return Head { delimiter, above, told, header_line: None, header, units: None };
+            let head = Head { delimiter, header, torn: torn(&rows[..=data], delimiter), ..Head::default() };
+            return head.below(&rows[..data]);
         }
-        let names_time = |at: &usize| {
-            let is_time = |cell: &str| TIME_NAMES.iter().any(|name| cell.trim().eq_ignore_ascii_case(name));
-            rows[*at].cells.iter().any(is_time)
-        };
-        let are_names = |at: &usize| is_header(&rows[*at].cells, delimiter);
-        let header = block.clone().find(|at| names_time(at) && !has_number(&rows[*at].cells, delimiter));
+        let names_time = |at: &usize| rows[*at].cells.iter().any(is_time_name);
+        let are_names = |at: &usize| is_header(&rows[*at].cells);
+        let header = block.clone().find(|at| names_time(at) && !has_number(&rows[*at].cells));
         let header = header.or_else(|| block.clone().find(are_names)).unwrap_or(begin);
         let mut head = Head::at(rows, header, delimiter);
         let below = rows.get(header + 1).filter(|_| header + 1 < data);
-        head.units = below.filter(|row| are_units(&row.cells, delimiter)).map(|row| row.cells.clone());
+        head.units = below.filter(|row| are_units(&row.cells)).map(|row| row.cells.clone());
         head
     }
 
     /// The table whose names are in this row.
     fn at(rows: &[Row], header: usize, delimiter: u8) -> Head {
-        let above = header.checked_sub(1).map_or(0, |last| rows[last].line);
-        let told = rows[..header].iter().take(TOLD_LINES).map(|row| told(row, delimiter)).collect();
-        let (header_line, header) = (Some(rows[header].line), rows[header].cells.clone());
-        Head { delimiter, above, told, header_line, header, units: None }
+        let Row { line, cells } = &rows[header];
+        let head = Head { delimiter, header_line: Some(*line), header: cells.clone(), ..Head::default() };
+        head.below(&rows[..header])
+    }
+
+    /// It begins below these rows.
+    fn below(self, rows: &[Row]) -> Head {
+        let delimiter = char::from(self.delimiter).to_string();
+        let told = |row: &Row| quoted(&row.cells.iter().collect::<Vec<_>>().join(&delimiter));
+        let above = rows.last().map_or(0, |row| row.line);
+        Head { above, told: rows.iter().take(TOLD_LINES).map(told).collect(), ..self }
     }
 }
 
-fn told(row: &Row, delimiter: u8) -> String {
-    quoted(&row.cells.iter().collect::<Vec<_>>().join(&char::from(delimiter).to_string()))
-}
-
-/// Only where no comma parts the cells can one belong to a number.
-pub(super) fn has_decimal_comma(delimiter: u8) -> bool {
-    delimiter != b','
+/// Names right above data with more cells than those: numbers whose decimals begin with the comma that parts cells.
+fn torn(rows: &[Row], delimiter: u8) -> Option<(u64, usize, usize)> {
+    let [.., names, data] = rows else { return None };
+    let count = names.cells.len();
+    let are_names = (2..data.cells.len()).contains(&count) && is_header(&names.cells);
+    let is_torn = delimiter == b',' && names.line + 1 == data.line && are_names;
+    is_torn.then_some((names.line, count, data.cells.len()))
 }
 
 /// Spreadsheets say in a line `sep=;` above the table what parts its cells. Returns the line, and that.
@@ -198,28 +228,26 @@ fn is_one_column(rows: &[Row]) -> bool {
 }
 
 /// Data have a time, or all of their cells are numbers.
-fn looks_like_data(cells: &StringRecord, delimiter: u8) -> bool {
+fn looks_like_data(cells: &StringRecord) -> bool {
     let mut filled = cells.iter().map(str::trim).filter(|cell| !is_missing(cell)).peekable();
-    let number = |cell| push_number(&mut String::new(), cell, has_decimal_comma(delimiter));
-    filled.clone().any(|cell| time_format::civil_in_any_order(cell).is_some())
-        || filled.peek().is_some() && filled.all(number)
+    filled.clone().any(|cell| time_format::shape(cell).is_some())
+        || filled.peek().is_some() && filled.all(number::is_one)
 }
 
-fn has_number(cells: &StringRecord, delimiter: u8) -> bool {
-    let comma = has_decimal_comma(delimiter);
-    cells.iter().any(|cell| push_number(&mut String::new(), cell.trim(), comma))
+fn has_number(cells: &StringRecord) -> bool {
+    cells.iter().any(|cell| number::is_one(cell.trim()))
 }
 
 /// Names are texts, one for each column.
-fn is_header(cells: &StringRecord, delimiter: u8) -> bool {
+fn is_header(cells: &StringRecord) -> bool {
     let last_may_be_empty = cells.len().saturating_sub(1);
     let named = |(at, cell): (usize, &str)| !cell.trim().is_empty() || at == last_may_be_empty;
-    cells.iter().enumerate().all(named) && !has_number(cells, delimiter)
+    cells.iter().enumerate().all(named) && !has_number(cells)
 }
 
 /// Units are short texts, and some columns have none.
-fn are_units(cells: &StringRecord, delimiter: u8) -> bool {
+fn are_units(cells: &StringRecord) -> bool {
     let short = |cell: &str| cell.trim().chars().count() <= UNIT_CHARS_MAX;
     let some = cells.iter().any(|cell| !cell.trim().is_empty());
-    some && cells.iter().all(short) && !has_number(cells, delimiter)
+    some && cells.iter().all(short) && !has_number(cells)
 }

@@ -7,7 +7,8 @@ use csv::StringRecord;
 
 use super::columns::{self, Seen};
 use super::flaws::quoted;
-use super::head::{Head, has_decimal_comma};
+use super::head::Head;
+use super::number::Decimal;
 use super::time_format::Form;
 use super::{Column, Options, RecordingError};
 
@@ -15,19 +16,32 @@ use super::{Column, Options, RecordingError};
 /// rows and columns the wrong way round.
 pub const MAX_COLUMNS: usize = 4096;
 
+/// Notes on columns; a file of texts that look like numbers would have one for each.
+const NOTES_MAX: usize = 5;
 /// How many columns an error names before it only counts the rest.
 const NAMED_IN_ERRORS: usize = 40;
 
 /// How the rows of one file are to be read.
 pub(super) struct Layout {
     pub(super) head: Head,
-    /// The place of the time in a row, and the name of its column.
-    pub(super) time: Option<(usize, String)>,
+    pub(super) time: Option<TimeColumn>,
     /// How it is written.
     pub(super) form: Form,
-    /// The place in a row of each selected column.
-    pub(super) places: Vec<usize>,
+    /// The place in a row of each selected column, and what begins decimals there.
+    pub(super) places: Vec<(usize, Decimal)>,
     pub(super) columns: Vec<Column>,
+    /// What a person may want to know of what was guessed.
+    pub(super) notes: Vec<String>,
+}
+
+/// Where in a row the time is.
+pub(super) struct TimeColumn {
+    /// The place of the time, or of its date.
+    pub(super) date: usize,
+    /// The place of the time of day, if that has a column of its own.
+    pub(super) clock: Option<usize>,
+    /// The name of the first.
+    pub(super) name: String,
 }
 
 impl Layout {
@@ -46,35 +60,32 @@ impl Layout {
         let names = names(&head.header);
         let wanted = options.time_column.as_deref().map(|name| place_of(path, &names, name)).transpose()?;
         let time = columns::choose_time(path, &names, &seen, wanted)?;
-        let form = match time {
-            Some(place) => columns::time_form(path, &names[place], &seen[place], options)?,
-            None => Form::default(),
+        let (form, decided) = match &time {
+            Some(TimeColumn { date, name, .. }) => columns::time_form(path, name, &seen[*date], options)?,
+            None => (Form::default(), true),
         };
-        let places = select(path, &head.header, &names, &seen, time, &options.columns)?;
-        let column = |&place: &usize| Column { name: names[place].clone(), kind: seen[place].kind() };
-        let columns = places.iter().map(column).collect();
-        Ok(Layout { head, time: time.map(|place| (place, names[place].clone())), form, places, columns })
-    }
-
-    pub(super) fn decimal_comma(&self) -> bool {
-        has_decimal_comma(self.head.delimiter)
-    }
-}
-
-/// Appends a finite number in the notation with a point. False, and nothing appended, for anything else.
-pub(super) fn push_number(text: &mut String, cell: &str, decimal_comma: bool) -> bool {
-    let start = text.len();
-    match cell.split_once(',') {
-        Some((whole, fraction)) if decimal_comma && !whole.contains('.') => {
-            text.extend([whole, ".", fraction]);
+        let mut notes = Vec::new();
+        if !decided {
+            let text = "whether the day or the month comes first in dates, nothing decides; the replay is the same (--dates says it)";
+            notes.push(text.to_owned());
         }
-        _ => text.push_str(cell),
+        let selected = select(path, &head.header, &names, &seen, time.as_ref(), &options.columns)?;
+        let comma_parts_cells = head.delimiter == b',';
+        let decimal = |place: usize| seen[place].shown.decimal(comma_parts_cells);
+        let commas = selected.iter().filter(|place| seen[**place].shown.has_commas(comma_parts_cells));
+        if let Some(place) = commas.clone().next() {
+            let more = match commas.count() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            notes.push(format!("a comma begins decimals in `{}`{more}", names[*place]));
+        }
+        notes.extend(selected.iter().filter_map(|place| seen[*place].note(&names[*place])).take(NOTES_MAX));
+        let column = |place: &usize| Column { name: names[*place].clone(), kind: seen[*place].kind() };
+        let columns = selected.iter().map(column).collect();
+        let places = selected.into_iter().map(|place| (place, decimal(place))).collect();
+        Ok(Layout { head, time, form, places, columns, notes })
     }
-    let finite = text[start..].parse().is_ok_and(f64::is_finite);
-    if !finite {
-        text.truncate(start);
-    }
-    finite
 }
 
 /// Whether a cell stands for no value.
@@ -110,7 +121,7 @@ fn select(
     header: &StringRecord,
     names: &[String],
     seen: &[Seen],
-    time: Option<usize>,
+    time: Option<&TimeColumn>,
     wanted: &[String],
 ) -> Result<Vec<usize>, RecordingError> {
     let mut places = Vec::new();
@@ -122,7 +133,8 @@ fn select(
     }
     if wanted.is_empty() {
         let filled = |place: usize| !header[place].trim().is_empty() || seen[place].first.is_some();
-        places.extend((0..names.len()).filter(|&place| Some(place) != time && filled(place)));
+        let is_time = |place| time.is_some_and(|time| time.date == place || time.clock == Some(place));
+        places.extend((0..names.len()).filter(|&place| !is_time(place) && filled(place)));
     }
     if places.is_empty() {
         return Err(RecordingError::NoColumns { path: path.to_owned() });

@@ -192,12 +192,17 @@ impl Read for Lines {
         if self.handed_out == self.line.len() && self.next().map_err(io::Error::other)?.is_none() {
             return Ok(0);
         }
-        let rest = &self.line[self.handed_out..];
-        let length = rest.len().min(out.len());
-        out[..length].copy_from_slice(&rest[..length]);
-        self.handed_out += length;
-        Ok(length)
+        Ok(hand_out(&self.line, &mut self.handed_out, out))
     }
+}
+
+/// Copies as much as fits of what has not been handed out yet. Returns how much that was.
+fn hand_out(all: &[u8], handed_out: &mut usize, out: &mut [u8]) -> usize {
+    let rest = &all[*handed_out..];
+    let length = rest.len().min(out.len());
+    out[..length].copy_from_slice(&rest[..length]);
+    *handed_out += length;
+    length
 }
 
 /// UTF-16 as UTF-8. What is no character is handed out as bytes that are no text, so that its line is told.
@@ -251,11 +256,7 @@ impl Read for Utf16 {
                 while self.ready.len() < BUFFER_BYTES && self.take_buffered()? {}
             }
         }
-        let rest = &self.ready[self.given..];
-        let length = rest.len().min(out.len());
-        out[..length].copy_from_slice(&rest[..length]);
-        self.given += length;
-        Ok(length)
+        Ok(hand_out(&self.ready, &mut self.given, out))
     }
 }
 

@@ -1,8 +1,6 @@
 //! What one pass over a whole recording tells before it is replayed.
 
-use std::path::Path;
-
-use super::{Column, Flaws, Options, Recording, RecordingError};
+use super::{Column, FlawKind, Flaws, Recording, RecordingError};
 
 /// How many steps are kept for the median. Files with more rows are thinned out evenly, so that the memory is
 /// bounded for any length.
@@ -57,18 +55,19 @@ const GAP_RATIO: i64 = 3;
 const OUTLIER_RATIO: i64 = 10;
 /// Where more than one time in so many is that of the row before, times are coarser than rows.
 const REPEATED_ONE_IN: usize = 10;
+/// Where more than one row in so many goes back, the file is not sorted by time.
+const UNSORTED_ONE_IN: u64 = 3;
 /// Of the steps that are left, one in so many may be smaller than the usual one.
 const USUAL_ONE_IN: usize = 20;
 
 impl Recording {
-    /// Reads the whole file without publishing anything.
-    pub fn survey(path: &Path, options: &Options) -> Result<Survey, RecordingError> {
-        let mut recording = Recording::open(path, options)?;
-        let mut longest_cells = vec![0; recording.columns().len()];
+    /// Reads the whole file without publishing anything, and goes back to its first row.
+    pub fn survey(&mut self) -> Result<Survey, RecordingError> {
+        let mut longest_cells = vec![0; self.columns.len()];
         let mut values = vec![0; longest_cells.len()];
         let mut steps = Steps { every: 1, ..Steps::default() };
         let (mut rows, mut first_ns, mut last_ns) = (0, None, None);
-        while let Some(row) = recording.next_row()? {
+        while let Some(row) = self.next_row()? {
             rows += 1;
             first_ns.get_or_insert(row.time_ns);
             if let Some(previous) = last_ns.replace(row.time_ns) {
@@ -80,26 +79,44 @@ impl Recording {
                 *values += u64::from(cell.is_some());
             }
         }
+        self.refuse_unsorted(rows)?;
         let usual_step_ns = steps.usual();
-        let gaps = match usual_step_ns {
-            Some(usual) if recording.has_time() => recording.gaps(usual.saturating_mul(GAP_RATIO))?,
+        let (outliers, flaws) = (self.outliers.clone(), self.flaws.clone());
+        let gaps = match steps.usual_without_repeats().max(usual_step_ns) {
+            Some(usual) if self.has_time() => self.gaps(usual.saturating_mul(GAP_RATIO))?,
             _ => Gaps::default(),
         };
+        self.rewind()?;
         Ok(Survey {
             rows,
-            has_time: recording.has_time(),
+            has_time: self.has_time(),
             first_ns,
             last_ns,
             smallest_step_ns: steps.smallest,
             median_step_ns: steps.median(),
             usual_step_ns,
             gaps,
-            outliers: recording.outliers,
-            columns: recording.columns,
+            columns: self.columns.clone(),
             values,
+            outliers,
             longest_cells,
-            flaws: recording.flaws,
+            flaws,
         })
+    }
+
+    /// A file whose rows mostly go back has no pace.
+    fn refuse_unsorted(&self, rows: u64) -> Result<(), RecordingError> {
+        let back = self.flaws.count(FlawKind::OutOfOrder);
+        match self.flaws.first(FlawKind::OutOfOrder).first() {
+            Some(first) if back > 1 && back * UNSORTED_ONE_IN > rows => Err(RecordingError::Unsorted {
+                path: self.path.clone(),
+                line: first.line,
+                column: first.column.clone().unwrap_or_default(),
+                back,
+                rows,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -150,13 +167,19 @@ impl Steps {
     }
 
     /// Nearly the smallest of those that are no outliers: rows closer together than this are rare.
-    fn usual(&mut self) -> Option<i64> {
-        let mut steps: Vec<i64> = self.kept.iter().copied().filter(|step| *step > 0).collect();
-        if (self.kept.len() - steps.len()) * REPEATED_ONE_IN > self.kept.len() {
+    fn usual(&self) -> Option<i64> {
+        let repeated = self.kept.iter().filter(|step| **step <= 0).count();
+        if repeated * REPEATED_ONE_IN > self.kept.len() {
             // Times are coarser than rows: what they keep is their average.
             let sum: i128 = self.kept.iter().map(|step| i128::from(*step)).sum();
             return i64::try_from(sum / self.kept.len() as i128).ok().filter(|step| *step > 0);
         }
+        self.usual_without_repeats()
+    }
+
+    /// The same of rows that differ in time.
+    fn usual_without_repeats(&self) -> Option<i64> {
+        let mut steps: Vec<i64> = self.kept.iter().copied().filter(|step| *step > 0).collect();
         let middle = steps.len().checked_sub(1)? / 2;
         let median = *steps.select_nth_unstable(middle).1;
         steps.retain(|step| *step >= median / OUTLIER_RATIO);

@@ -42,7 +42,7 @@ impl Scratch {
     }
 
     fn survey(&self) -> Survey {
-        Recording::survey(&self.0, &Options::default()).unwrap()
+        self.open().survey().unwrap()
     }
 
     fn error(&self) -> RecordingError {
@@ -50,7 +50,7 @@ impl Scratch {
     }
 
     fn error_with(&self, options: &Options) -> RecordingError {
-        Recording::survey(&self.0, options).unwrap_err()
+        Recording::open(&self.0, options).and_then(|mut recording| recording.survey()).unwrap_err()
     }
 }
 
@@ -241,9 +241,9 @@ fn a_given_time_column_overrides_the_found_one() {
 
 #[test]
 fn a_time_column_without_times_is_an_error_that_names_the_readable_forms() {
-    let file = Scratch::new("date,time,kw\n2015-01-01,\"00:10:00\",1\n");
+    let file = Scratch::new("date,kw\nin the morning,1\n");
     let error = file.error().to_string();
-    assert!(error.contains("line 2, column \"date\": \"2015-01-01\" is no time"), "{error}");
+    assert!(error.contains("line 2, column \"date\": \"in the morning\" is no time"), "{error}");
     assert!(error.contains("DD.MM.YYYY"), "{error}");
     let error = Scratch::new("time,kw\n,1\n").error();
     assert!(matches!(error, RecordingError::EmptyTimeColumn { .. }), "{error}");
@@ -273,6 +273,17 @@ fn every_common_way_to_write_a_time_is_read() {
         "1.1.2015 12:00",
         "01/01/2015 12:00",
         "1/1/2015 12:00:00",
+        "01.01.15 12:00:00",
+        "1/1/15 12:00:00 PM",
+        "1/1/2015 12:00 pm",
+        "1-Jan-2015 12:00:00",
+        "01 january 2015 12:00",
+        "01.Jan.2015 12:00:00",
+        "2015.01.01 12:00:00",
+        "20150101120000",
+        "20150101T120000Z",
+        "20150101120000.000",
+        "201501011200",
         "1420113600",
         "1420113600.0",
         "1.4201136e9",
@@ -284,6 +295,8 @@ fn every_common_way_to_write_a_time_is_read() {
         assert_eq!(parse(text), Some(noon), "{text}");
     }
     assert_eq!(parse("31.12.2014 23:59:59,5"), Some(1_420_070_399 * SECOND + SECOND / 2));
+    assert_eq!(parse("31.12.2014"), Some(1_419_984_000 * SECOND));
+    assert_eq!(parse("1.3.2014 12:00 AM"), parse("1-Mär-2014"));
     assert_eq!(parse("12/31/2014 23:59"), Some(1_420_070_340 * SECOND));
     assert_eq!(parse("2015-01-01 12:00:00.1234567899"), Some(noon + 123_456_789));
     assert_eq!(parse("1420113600.123456789"), Some(noon + 123_456_789));
@@ -304,7 +317,6 @@ fn what_is_no_time_is_refused() {
         "e9",
         "1e300",
         "inf",
-        "2015-01-01",
         "12:00:00",
         "2015-02-29 00:00:00",
         "2015-13-01 00:00:00",
@@ -316,7 +328,10 @@ fn what_is_no_time_is_refused() {
         "2015-01-01 12:00:00+01:75",
         "2015-01-01 12:00:00.",
         "2015-01.01 12:00:00",
-        "01.01.15 12:00:00",
+        "15-01-01 12:00:00",
+        "2015-01-01 13:00:00 PM",
+        "2015-01-01 12:00:00 XM",
+        "01-Foo-2015 12:00:00",
         "9999-01-01 00:00:00",
         "99999999999999999999",
         "9223372036854775808",
@@ -358,9 +373,59 @@ fn a_column_that_is_silent_for_long_is_what_it_says_in_the_end() {
 }
 
 #[test]
-fn a_comma_is_no_decimal_point_where_it_parts_the_cells() {
-    let file = Scratch::new("time,kw\n1,\"1,5\"\n");
-    assert_eq!(kinds(&file.open()), [Kind::Text]);
+fn decimal_commas_between_commas_need_quotes() {
+    let file = Scratch::new("time,kw\n1,\"1,5\"\n2,\"980,25\"\n");
+    assert_eq!(rows(&mut file.open()), ["2 1 1.5", "3 2 980.25"]);
+    let error = Scratch::new("Zeit,Wert\n2025-01-01 00:00:00,1,0\n2025-01-01 00:00:01,1,5\n").error();
+    assert!(matches!(error, RecordingError::TornNumbers { line: 1, names: 2, cells: 3, .. }), "{error}");
+}
+
+#[test]
+fn a_whole_column_decides_what_points_and_commas_are() {
+    let file = Scratch::new("time;a;b\n1;980,5;1.020\n2;1.234;980\n3;1.231,5;1.000\n");
+    let mut recording = file.open();
+    assert_eq!(rows(&mut recording), ["2 1 980.5 1.020", "3 2 1234 980", "4 3 1231.5 1.000"]);
+    let told = recording.understood();
+    let notes: Vec<&str> =
+        told.iter().filter(|(name, _)| *name == "note").map(|(_, text)| text.as_str()).collect();
+    assert!(notes[0].contains("a comma begins decimals in `a`"), "{notes:?}");
+    assert!(notes[1].contains("`b`") && notes[1].contains("thousands"), "{notes:?}");
+    assert_eq!(notes.len(), 2);
+    let whole = Scratch::new("time,a\n1,21.375\n2,22.481\n").open().understood();
+    assert!(whole.iter().all(|(name, _)| *name != "note"), "three decimals are usual: {whole:?}");
+}
+
+#[test]
+fn texts_that_look_like_numbers_are_told() {
+    let told = Scratch::new("time,load,state\n1,50 %,on\n2,51 %,off\n").open().understood();
+    let notes: Vec<&(&str, String)> = told.iter().filter(|(name, _)| *name == "note").collect();
+    assert!(
+        notes.len() == 1 && notes[0].1.contains("`load`") && notes[0].1.contains("\"50 %\" in line 2"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_date_and_a_time_of_day_may_have_columns_of_their_own() {
+    let file = Scratch::new(
+        "Datum;Uhrzeit;kW\nTT.MM.JJJJ;hh:mm:ss;kW\n31.12.2024;23:59:59;1,5\n01.01.2025;00:00:00;2,5\n",
+    );
+    let mut recording = file.open();
+    assert_eq!(names(&recording), ["kW"]);
+    assert_eq!(recording.understood()[1], ("units", "TT.MM.JJJJ hh:mm:ss kW".to_owned()));
+    assert_eq!(rows(&mut recording), ["3 1735689599 1.5", "4 1735689600 2.5"]);
+    let days = Scratch::new("day,kWh\n2024-12-31,10\n2025-01-01,12\n");
+    assert_eq!(rows(&mut days.open()), ["2 1735603200 10", "3 1735689600 12"]);
+    let later = Scratch::new("kWh,installed\n10,2024-12-31\n12,2024-12-31\n");
+    assert!(!later.open().has_time(), "a date somewhere is no time of its row");
+}
+
+#[test]
+fn files_that_are_not_sorted_by_time_are_refused() {
+    let newest_first: String = (0..20).rev().map(|second| format!("{second},1\n")).collect();
+    let error = Scratch::new(format!("time,kw\n{newest_first}")).error();
+    assert!(matches!(error, RecordingError::Unsorted { line: 3, back: 19, rows: 20, .. }), "{error}");
+    assert!(error.to_string().contains("the oldest row first"), "{error}");
 }
 
 #[test]
@@ -519,7 +584,7 @@ fn a_first_row_with_an_outlier_is_no_header() {
     assert_eq!(names(&recording), ["n", "a", "b"]);
     assert_eq!(kinds(&recording), [Kind::Number; 3]);
     assert_eq!(rows(&mut recording)[..2], ["2 0 0 _ 1", "3 1 1 _ 1"]);
-    assert_eq!(recording.outliers(), [0, 1, 0]);
+    assert_eq!(recording.outliers.as_slice(), [0, 1, 0]);
 }
 
 #[test]
@@ -569,7 +634,13 @@ fn the_whole_column_decides_whether_the_day_comes_first() {
     assert_eq!(steps("Date,kW\n12/02/2025 23:59:59,1\n13/02/2025 00:00:00,2\n"), [1], "there is no month 13");
     assert_eq!(steps("Date,kW\n02/12/2025 23:59:59,1\n02/13/2025 00:00:00,2\n"), [1]);
     assert_eq!(steps("Date,kW\n02-12-2025 23:59:59,1\n02-13-2025 00:00:00,2\n"), [1]);
-    assert_eq!(steps("Date,kW\n01/02/2025 10:00:00,1\n01/02/2025 10:00:05,2\n"), [5], "either will do");
+    let either = "Date,kW\n01/02/2025 10:00:00,1\n01/02/2025 10:00:05,2\n";
+    assert_eq!(steps(either), [5], "either will do");
+    let told = Scratch::new(either).open().understood();
+    assert!(
+        told.iter().any(|(name, text)| *name == "note" && text.contains("--dates")),
+        "and that is said: {told:?}"
+    );
     let undecided = Scratch::new("Date,kW\n01/02/2025 00:00:00,1\n02/03/2025 00:00:00,2\n");
     let error = undecided.error();
     assert!(matches!(error, RecordingError::AmbiguousDates { line: 2, .. }), "{error}");
@@ -585,10 +656,14 @@ fn numbers_of_days_are_not_taken_for_seconds() {
     let file = Scratch::new("time,kW\n45690.416666667,1\n45690.416678241,2\n45690.416689815,3\n");
     let error = file.error();
     assert!(matches!(error, RecordingError::DayNumbers { line: 2, .. }), "{error}");
-    let survey =
-        Recording::survey(&file.0, &Options { time_unit: Some(TimeUnit::Days), ..Options::default() });
-    let step = survey.unwrap().usual_step_ns.unwrap();
+    let survey = file.open_with(&Options { time_unit: Some(TimeUnit::Days), ..Options::default() }).survey();
+    let survey = survey.unwrap();
+    let step = survey.usual_step_ns.unwrap();
     assert!((step - 1_000_000_000).abs() < 100_000, "{step}");
+    let first = survey.first_ns.unwrap() / 1_000_000_000;
+    assert!((first - 1_738_490_400).abs() < 2, "2025-02-02 10:00, but {first}");
+    let hourly = Scratch::new("time,kW\n45690.5,1\n45690.541666667,2\n45690.583333333,3\n").error();
+    assert!(matches!(hourly, RecordingError::DayNumbers { .. }), "{hourly}");
 }
 
 #[test]
@@ -602,6 +677,7 @@ fn one_glitch_does_not_set_the_pace_and_gaps_are_told() {
     let survey = Scratch::new(format!("time,kw\n{rows}")).survey();
     let step = survey.usual_step_ns.unwrap();
     assert!((80_000_000..=100_000_000).contains(&step), "{step}");
+    assert_eq!(survey.gaps, Gaps::default(), "a second after which the next begins is none");
 }
 
 #[test]
@@ -758,7 +834,8 @@ fn mangled_files_never_cause_a_panic() {
         }
         let file = Scratch::new(&contents);
         let delimiter = [None, Some(b';'), Some(b'T')][random(3)];
-        let _ = Recording::survey(&file.0, &Options { delimiter, ..Options::default() });
+        let _ = Recording::open(&file.0, &Options { delimiter, ..Options::default() })
+            .and_then(|mut it| it.survey());
         let _ = parse(&String::from_utf8_lossy(&contents[..random(contents.len())]));
         let _ = parse(&String::from_utf8_lossy(&contents[contents.len() / 3..]));
     }

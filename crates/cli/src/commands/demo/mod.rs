@@ -345,7 +345,7 @@ fn describe(report: &NodeReport) -> String {
 
 /// Replays the recording at one row every [`ROW_PERIOD`]. Returns the period of the contract as well.
 fn start_replay(recording: &Path, brokers: &str, log: &Path) -> Result<(Process, Span), Trouble> {
-    let survey = Recording::survey(recording, &Options::default())?;
+    let survey = Recording::open(recording, &Options::default())?.survey()?;
     let step =
         survey.median_step_ns.filter(|step| *step > 0).or(survey.smallest_step_ns).unwrap_or(1_000_000_000);
     let speed = step as f64 / ROW_PERIOD.0 as f64;
