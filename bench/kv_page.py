@@ -269,6 +269,8 @@ def text(page, drawn):
         "counts as failed. *Coordination* is from the release of a job until its values are in the store, *worst* since the lane began, "
         "*CPU* is that of the node's process (lanes, connections, helpers). *Differ* is how many of the releases at which correct nodes have "
         "read the newest values they have not read the same.", "",
+        # What a person has to say of this measurement ("remark" in the figures).
+        *([found["remark"], ""] if found.get("remark") else []),
         "Redis has an instance for each node and lane; a task writes to its own, asks all, and takes what three of four say. etcd has one cluster "
         "with a member for each node, linearizable reads, keys that live 20 s, its log in memory. Both get all commands of an iteration at once "
         "(a pipeline; a transaction, by the JSON gateway), except where it says so. Replicas write over each other in etcd, so a liar is not masked there, and is not "

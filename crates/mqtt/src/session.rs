@@ -319,6 +319,11 @@ impl Session {
         self.next_order - 1
     }
 
+    /// The bodies of all that it has been sent and has not confirmed, and of all that waits to be sent.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = u32> {
+        self.flights.iter().map(|flight| flight.body).chain(self.queue.iter().map(|queued| queued.body))
+    }
+
     /// Whether a message may be sent that has to be answered, before any other.
     pub(crate) fn has_room(&self) -> bool {
         self.queue.is_empty() && self.resend_from == ALL_SENT && self.flights.len() < self.window

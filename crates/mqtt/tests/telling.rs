@@ -97,13 +97,7 @@ const SESSIONS: u32 = 20;
 fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
     for change_after in [1, 2, 3, 5, 8, usize::MAX] {
         let (mut primary, mut backup) = (gateway(1), gateway(2));
-        primary.set_reign(NOW, true, &mut Nobody);
-        let (route, _) = primary.route("t");
-        for number in 0..SESSIONS {
-            connect(&mut primary, number, true);
-            primary.close(NOW, LinkId(number));
-        }
-        (0..400).for_each(|seq| deliver(&mut primary, route, seq));
+        let route = with_sessions(&mut primary);
         let _ = primary.take_records();
         let (mut place, mut pieces, mut bytes) = (Some(0), 0, 0);
         while let Some(from) = place {
@@ -140,6 +134,29 @@ fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
     }
 }
 
+/// [`SESSIONS`] of clients that are away, and 400 messages that wait for each. Returns the route of those.
+fn with_sessions(gateway: &mut Gateway) -> u32 {
+    gateway.set_reign(NOW, true, &mut Nobody);
+    let (route, _) = gateway.route("t");
+    for number in 0..SESSIONS {
+        connect(gateway, number, true);
+        gateway.close(NOW, LinkId(number));
+    }
+    (0..400).for_each(|seq| deliver(gateway, route, seq));
+    route
+}
+
+/// Tells so many pieces at most.
+fn tell(from: &mut Gateway, to: &mut Gateway, pieces: usize) {
+    let (mut place, mut told) = (Some(0), 0);
+    while let Some(next) = place.filter(|_| told < pieces) {
+        let mut piece = Vec::new();
+        place = from.tell(next, &mut piece);
+        to.learn(&piece);
+        told += 1;
+    }
+}
+
 /// Sessions, subscriptions, and what waits.
 fn knows(gateway: &Gateway) -> [u64; 4] {
     let stats = gateway.stats();
@@ -150,19 +167,8 @@ fn knows(gateway: &Gateway) -> [u64; 4] {
 fn whoever_is_told_anew_keeps_what_it_had_until_it_has_been_told() {
     for (told_pieces, finishes) in (0..12).map(|pieces| (pieces, false)).chain([(usize::MAX, true)]) {
         let (mut first, mut second) = (gateway(1), gateway(2));
-        first.set_reign(NOW, true, &mut Nobody);
-        let (route, _) = first.route("t");
-        for number in 0..SESSIONS {
-            connect(&mut first, number, true);
-            first.close(NOW, LinkId(number));
-        }
-        (0..400).for_each(|seq| deliver(&mut first, route, seq));
-        let mut place = Some(0);
-        while let Some(from) = place {
-            let mut piece = Vec::new();
-            place = first.tell(from, &mut piece);
-            second.learn(&piece);
-        }
+        with_sessions(&mut first);
+        tell(&mut first, &mut second, usize::MAX);
         second.told_everything();
         // The second reigns, a session ends there, one begins, and all are given more.
         second.set_reign(NOW, true, &mut Nobody);
@@ -177,13 +183,7 @@ fn whoever_is_told_anew_keeps_what_it_had_until_it_has_been_told() {
         second.take(NOW, LinkId(3), &encode_5(clean.into()).unwrap(), &mut Nobody, &mut Nobody);
         second.close(NOW, LinkId(3));
         let _ = second.take_records();
-        let (mut place, mut pieces) = (Some(0), 0);
-        while let Some(from) = place.filter(|_| pieces < told_pieces) {
-            let mut piece = Vec::new();
-            place = second.tell(from, &mut piece);
-            first.learn(&piece);
-            pieces += 1;
-        }
+        tell(&mut second, &mut first, told_pieces);
         if finishes {
             first.told_everything();
         }
@@ -222,12 +222,7 @@ fn a_body_with_the_name_of_another_is_not_taken_for_it() {
     }
     let one = first.stats().waiting_bytes;
     first.begin_learning(NOW, true, &mut Nobody);
-    let mut piece = Vec::new();
-    let mut place = Some(0);
-    while let Some(from) = place {
-        place = second.tell(from, &mut piece);
-    }
-    first.learn(&piece);
+    tell(&mut second, &mut first, usize::MAX);
     let stats = first.stats();
     assert_eq!((stats.sessions, stats.waiting), (4, 2), "those it had, and those it was told of");
     assert_eq!(stats.waiting_bytes, 2 * one, "two bodies of one name");

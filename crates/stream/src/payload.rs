@@ -74,22 +74,21 @@ impl fmt::Display for PayloadType {
 )]
 pub struct PayloadTypeError(pub String);
 
-/// The first part of a path and the rest; `None` at its end. A part in quotes, or in brackets, is one whatever is in it; one whose quote or
-/// bracket is never closed is what is left.
+/// The first part of a path, and all that follows it. A part in quotes, or in brackets, is one whatever is in it. `None`: what was opened is
+/// not closed.
+fn first_part(path: &str) -> Option<(&str, &str)> {
+    match path.as_bytes() {
+        [b'[', b'"', ..] => path[2..].split_once("\"]"),
+        [b'[', ..] => path[1..].split_once(']'),
+        [b'"', ..] => path[1..].split_once('"'),
+        _ => Some(path.split_at(path.find(['.', '[']).unwrap_or(path.len()))),
+    }
+}
+
+/// The first part of a path and the rest; `None` at its end, or where what was opened is not closed.
 pub(crate) fn step(path: Option<&str>) -> Option<(&str, Option<&str>)> {
-    let path = path?;
-    let (part, rest) = if let Some(inside) = path.strip_prefix('[') {
-        match inside.strip_prefix('"') {
-            Some(inside) => inside.split_once("\"]").unwrap_or((inside, "")),
-            None => inside.split_once(']').unwrap_or((inside, "")),
-        }
-    } else if let Some(inside) = path.strip_prefix('"') {
-        inside.split_once('"').unwrap_or((inside, ""))
-    } else {
-        path.split_at(path.find(['.', '[']).unwrap_or(path.len()))
-    };
-    let rest = rest.strip_prefix('.').or((!rest.is_empty()).then_some(rest));
-    Some((part, rest))
+    let (part, rest) = first_part(path?)?;
+    Some((part, rest.strip_prefix('.').or((!rest.is_empty()).then_some(rest))))
 }
 
 /// The parts of a path into a document: keys, and places in lists.
@@ -106,13 +105,7 @@ pub fn path_parts(path: &str) -> impl Iterator<Item = &str> {
 fn is_path(path: &str) -> bool {
     let mut left = (!path.is_empty()).then_some(path);
     while let Some(now) = left {
-        let closes = match now.as_bytes() {
-            [b'[', b'"', ..] => now[2..].find("\"]").map(|at| at + 4),
-            [b'[', ..] => now[1..].find(']').map(|at| at + 2),
-            [b'"', ..] => now[1..].find('"').map(|at| at + 2),
-            _ => Some(now.find(['.', '[']).unwrap_or(now.len())),
-        };
-        let follows = closes.and_then(|end| now.get(end..));
+        let follows = first_part(now).map(|(_, rest)| rest);
         if !follows.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])) {
             return false;
         }

@@ -419,10 +419,7 @@ impl<R: Rules> Gateway<R> {
         let Some(session) = self.sessions.remove(index) else { return };
         self.gone.extend(self.subscriptions.filters_of(index).map(|text| session.wish(text)));
         self.subscriptions.remove_session(index);
-        let bodies = session.flights.iter().map(|flight| flight.body);
-        for body in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
-            self.release_body(body);
-        }
+        session.bodies().for_each(|body| self.release_body(body));
         if session.is_persistent() {
             remove_records(&mut self.records, &session);
         }

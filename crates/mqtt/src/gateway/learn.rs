@@ -220,11 +220,11 @@ impl<R: Rules> Gateway<R> {
     fn empty(&mut self, index: u32) {
         let Some(session) = self.sessions.get_mut(index) else { return };
         remove_records(&mut self.records, session);
-        let flights = std::mem::take(&mut session.flights);
-        let queue = std::mem::take(&mut session.queue);
+        let bodies: Vec<u32> = session.bodies().collect();
+        session.flights.clear();
+        session.queue.clear();
         session.forget_incoming();
-        let bodies = flights.iter().map(|flight| flight.body).chain(queue.iter().map(|queued| queued.body));
-        bodies.for_each(|body| self.release_body(body));
+        bodies.into_iter().for_each(|body| self.release_body(body));
     }
 
     /// From now on nobody tells: what was known before and has not been told again stays, and a body as long as a session waits for it.
@@ -265,8 +265,7 @@ impl<R: Rules> Gateway<R> {
             }
             let (ends_at, will_at) = (session.ends_at, session.will_at);
             self.before.sessions.insert(session.client.clone());
-            let bodies = session.flights.iter().map(|flight| flight.body);
-            for index in bodies.chain(session.queue.iter().map(|queued| queued.body)) {
+            for index in session.bodies() {
                 let Some(body) = self.bodies.get(index).filter(|body| body.recorded) else { continue };
                 if let Entry::Vacant(unknown) = self.learnt.entry(body.id) {
                     unknown.insert(index);

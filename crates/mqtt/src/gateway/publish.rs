@@ -145,6 +145,20 @@ impl<R: Rules> Gateway<R> {
         step
     }
 
+    /// Whether a message with QoS 2 has come before. Its answer may have been lost.
+    fn has_come(&mut self, index: u32, publish: &Publish<'_>, net: &mut impl Effects) -> bool {
+        let Some(session) = self.sessions.get_mut(index) else { return false };
+        let Some(known) = session.incoming(publish.id) else { return false };
+        if session.is_another(known, publish.dup) {
+            self.forget_incoming(index, publish.id);
+            return false;
+        }
+        if known.covered {
+            self.answer(index, publish.id, publish.qos, Reason::SUCCESS, net);
+        }
+        true
+    }
+
     fn prepare<'a>(
         &mut self,
         now: Time,
@@ -159,18 +173,8 @@ impl<R: Rules> Gateway<R> {
             self.refuse(now, link, reason, text, net);
             return Step::Done;
         }
-        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
-        if publish.qos == Qos::ExactlyOnce
-            && let Some(known) = session.incoming(publish.id)
-        {
-            if !session.is_another(known, publish.dup) {
-                // It has come before; its answer may have been lost.
-                if known.covered {
-                    self.answer(index, publish.id, publish.qos, Reason::SUCCESS, net);
-                }
-                return Step::Done;
-            }
-            self.forget_incoming(index, publish.id);
+        if publish.qos == Qos::ExactlyOnce && self.has_come(index, publish, net) {
+            return Step::Done;
         }
         let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
         if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
