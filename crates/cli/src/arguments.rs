@@ -69,6 +69,19 @@ pub struct Arguments {
 }
 
 #[derive(Subcommand, Debug)]
+pub enum SecurityCommand {
+    /// Protect the configured pair: makes the folder `security` beside the configuration, and `conf.d/security.toml`, which uses it.
+    Init(InitArguments),
+}
+
+#[derive(Args, Debug)]
+pub struct InitArguments {
+    /// The first user, who may do everything.
+    #[arg(long, value_name = "NAME", default_value = "admin")]
+    pub user: String,
+}
+
+#[derive(Subcommand, Debug)]
 pub enum Command {
     /// Run one broker of the pair, until SIGTERM.
     Broker {
@@ -133,6 +146,11 @@ pub enum Command {
     Operator {
         #[command(subcommand)]
         command: operator::OperatorCommand,
+    },
+    /// Certificates, the secret of the pair and the first user, made in one go.
+    Security {
+        #[command(subcommand)]
+        command: SecurityCommand,
     },
     /// Users: who may connect, and how they prove it.
     #[command(after_help = user::EXAMPLES)]
@@ -502,5 +520,78 @@ mod tests {
         }
         assert_eq!(addresses(&["[::1]"], Some(7581)).as_deref(), Some("[::1]:7581"));
         assert_eq!(addresses(&["[::1]:7582"], Some(7581)).as_deref(), Some("[::1]:7582"));
+    }
+
+    /// Words as a shell parts them, quotes taken off.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        for letter in command.chars() {
+            match (letter, quote) {
+                (letter, Some(mark)) if letter == mark => quote = None,
+                ('\'' | '"', None) => quote = Some(letter),
+                (' ', None) => words.push(std::mem::take(&mut word)),
+                _ => word.push(letter),
+            }
+        }
+        words.push(word);
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// Commands of a page: those between backticks, and those of indented or fenced blocks. What stands for something else is left out.
+    fn commands(page: &str) -> Vec<String> {
+        let ticked = page.split('`').skip(1).step_by(2).map(str::to_owned);
+        let lines =
+            page.lines().map(str::trim).map(|line| line.split("  #").next().unwrap_or(line).to_owned());
+        let stands = |word: &str| {
+            word.contains(['…', '|', '<', '[', '&', ';', '$'])
+                || word.starts_with(|c: char| c.is_ascii_uppercase())
+                    && word.chars().all(|c| c.is_ascii_uppercase() || matches!(c, '_' | '=' | '-'))
+        };
+        let is = |command: &String| {
+            let mut words = command.split_whitespace();
+            let named = words.next() == Some("verge") && words.clone().next().is_some();
+            named && !words.any(stands) && !command.contains('\n')
+        };
+        ticked.chain(lines).filter(is).collect()
+    }
+
+    #[test]
+    fn commands_of_the_manual_can_be_typed() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folders =
+            [".", "docs", "docs/internals", "packaging", "examples/mqtt", "examples/recordings", "bench"];
+        let pages = folders
+            .iter()
+            .flat_map(|folder| std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten());
+        let pages =
+            pages.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
+        // History may speak of what is no more.
+        let pages = pages.filter(|path| !path.ends_with("CHANGELOG.md"));
+        let (mut seen, mut wrong) = (0, Vec::new());
+        for path in pages {
+            let page = std::fs::read_to_string(&path).unwrap();
+            for command in commands(&page) {
+                seen += 1;
+                // A page may name a command without what it needs.
+                let error = Arguments::try_parse_from(words(&command)).err().map(|error| error.kind());
+                use clap::error::ErrorKind::{
+                    DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion,
+                    MissingRequiredArgument, MissingSubcommand,
+                };
+                let named = [
+                    DisplayHelp,
+                    DisplayVersion,
+                    DisplayHelpOnMissingArgumentOrSubcommand,
+                    MissingRequiredArgument,
+                    MissingSubcommand,
+                ];
+                if let Some(kind) = error.filter(|kind| !named.contains(kind)) {
+                    wrong.push(format!("{}: {command} ({kind})", path.display()));
+                }
+            }
+        }
+        assert!(seen > 60, "{seen} commands");
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }

@@ -15,6 +15,7 @@ mod operator;
 mod publish;
 mod rehearsal;
 mod replay;
+mod security;
 mod sim;
 mod status;
 pub mod subscribe;
@@ -23,7 +24,7 @@ mod watch;
 mod worker;
 pub mod workload;
 
-use crate::arguments::{Arguments, BrokerArguments, Command, Format};
+use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble};
 use crate::users::read_password;
@@ -58,6 +59,9 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
         Command::Demo(arguments) => demo::run(&arguments, format),
         Command::Operator { command } => operator::run(&command, format),
+        Command::Security { command: SecurityCommand::Init(arguments) } => {
+            security::run(&load(None)?, config.as_deref(), &arguments)
+        }
         Command::User { file, command } => {
             user::run(&file_or_configured(file.file, || load(None))?, &command, format)
         }

@@ -48,6 +48,12 @@ const PREFIX: &str = "VERGE_";
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
+/// The file that the user named, or the one in a usual place; `None` if there is none.
+pub fn main_file(named: Option<&Path>) -> Option<PathBuf> {
+    let usual = || USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file());
+    named.map(Path::to_path_buf).or_else(usual)
+}
+
 /// Reads all layers. `file` is the one that the user named, if any.
 pub fn read(
     file: Option<&Path>,
@@ -55,8 +61,7 @@ pub fn read(
     flags: &[String],
 ) -> Result<Layers, Problems> {
     let mut layers = Layers::default();
-    let usual = || USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file());
-    if let Some(path) = file.map(Path::to_path_buf).or_else(usual) {
+    if let Some(path) = main_file(file) {
         layers.read_file(&path)?;
         layers.read_fragments(&path)?;
     }

@@ -23,7 +23,7 @@ use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use host::tls::TlsSettings;
 use host::{DoorLimits, Place};
 use layers::{Given, Layers, Table};
-pub use layers::{read_text, unknown_problem};
+pub use layers::{main_file, read_text, unknown_problem};
 pub use listeners::{Entrance, Listeners};
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};

@@ -29,13 +29,13 @@ pub fn check_exposure(config: &Config, own: &BrokerAddress, insecure: bool) -> R
     let pair_only = open.iter().all(|line| line.contains(".pair = "));
     let remedies = if pair_only {
         format!(
-            "set brokers.{}.pair_tls = true with tls.certificate, tls.key and tls.ca; or listen on 127.0.0.1; or, in a \
+            "run `verge security init`, which sets brokers.{}.pair_tls = true with tls.certificate, tls.key and tls.ca; or listen on 127.0.0.1; or, in a \
              network that you trust, say `verge broker {} --insecure`",
             own.name, own.name
         )
     } else {
         format!(
-            "give users (security.users); or use only listeners with TLS and set tls.client_certificates = \"required\" with \
+            "run `verge security init`, which gives users (security.users) and certificates; or use only listeners with TLS and set tls.client_certificates = \"required\" with \
              tls.client_ca (for the pair: pair_tls = true); or, in a network that you trust, say `verge broker {} --insecure`",
             own.name
         )
