@@ -110,6 +110,8 @@ struct KeptFor {
     /// Whether this broker reigns.
     reigns: bool,
     backup: Option<LinkId>,
+    /// Whether the backup knows the streams of which it is told what is remembered.
+    understands: bool,
     /// Whether the backup waits for what operators remember.
     waits: bool,
 }
@@ -269,7 +271,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         net: &'a mut N,
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
         let BrokerNode { broker, reporter, operators, gateway, relay, kept, .. } = self;
-        let kept_for = kept.backup;
+        let kept_for = kept.backup.filter(|_| kept.understands);
         (broker, Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() })
     }
 
@@ -318,13 +320,19 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
     /// Gives the backup what operators remember. What was made of it in the turns before has left by now.
     fn keep_memories(&mut self, now: Time, net: &mut impl Effects) {
-        let (reigns, backup) = (self.broker.is_primary(), self.broker.backup_with_streams());
+        let (reigns, backup) = (self.broker.is_primary(), self.broker.backup_link());
         if self.kept.reigns && !reigns {
             self.operators.step_down(now);
         }
-        let has_come = backup.is_some() && self.kept.backup != backup;
         if self.kept.backup != backup {
             self.operators.keep_for(backup.is_some());
+            self.kept.understands = false;
+        }
+        let has_come =
+            backup.is_some() && !self.kept.understands && self.broker.backup_with_streams() == backup;
+        if has_come {
+            self.operators.keep_all();
+            self.kept.understands = true;
         }
         self.kept = KeptFor { reigns, backup, ..self.kept };
         while let Some(kept) = self.operators.next_kept() {
@@ -392,7 +400,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             return self.handle_guarded_bytes(now, link, bytes, net);
         }
         let BrokerNode { broker, reporter, operators, gateway, relay, commands, kept, .. } = self;
-        let kept_for = kept.backup;
+        let kept_for = kept.backup.filter(|_| kept.understands);
         let mut wired = Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() };
         let mut waits = false;
         let result = for_each_frame(bytes, |frame| {

@@ -39,10 +39,13 @@ pub trait Operators {
     /// The next result. What it is made of is kept until its lineage is released.
     fn next_result(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Made>;
 
-    /// Somebody who keeps what operators remember has come, or nobody is there any more.
+    /// Somebody who will keep what operators remember has come, or nobody is there any more.
     fn keep_for(&mut self, somebody: bool) {
         let _ = somebody;
     }
+
+    /// Whoever keeps it understands it now, and has nothing yet.
+    fn keep_all(&mut self) {}
 
     /// Whether whoever has just come has been told everything that operators remember.
     fn is_kept(&self) -> bool {
@@ -385,9 +388,10 @@ impl<C: Crew> Operators for Processor<C> {
 
     fn keep_for(&mut self, somebody: bool) {
         self.router.want_pictures(somebody, &mut self.crew);
-        if somebody {
-            self.router.retake_pictures();
-        }
+    }
+
+    fn keep_all(&mut self) {
+        self.router.retake_pictures();
     }
 
     fn is_kept(&self) -> bool {

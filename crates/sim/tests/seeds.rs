@@ -56,7 +56,7 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 /// Seeds that once broke something, as the weather was made up then.
-const BROKEN_ONCE: [u64; 11] = [
+const BROKEN_ONCE: [u64; 13] = [
     // lazy: after a clock that was set back, a message counted as too fast.
     7_100_031_994,
     // memories: what a deposed broker forwarded overtook what its publisher sent again.
@@ -79,6 +79,9 @@ const BROKEN_ONCE: [u64; 11] = [
     8_800_025_700,
     // memories: a backup was told what operators remember of streams that it had not been told of.
     9_200_007_141,
+    // memories: while a backup was being told of streams, messages did not wait for what operators remember to be told.
+    9_300_028_637,
+    9_300_046_741,
 ];
 
 /// The same beyond what is assumed.

@@ -145,6 +145,9 @@ impl Side {
         let mut queue = Queue::default();
         let handles = TOPICS.map(|topic| router.bind(topic, &mut queue).unwrap().handle);
         router.want_pictures(kept, &mut queue);
+        if kept {
+            router.retake_pictures();
+        }
         let (got, pictures, settled) = (Got::new(), BTreeMap::new(), BTreeSet::new());
         Side { router, queue, now: Time(1_000_000), handles, base, got, pictures, settled }
     }
@@ -364,6 +367,8 @@ fn who_has_just_come_waits_for_instances_that_are_still_to_go_back() {
     side.supply(3, 0, 2, 3.0);
     side.pictures.clear();
     side.router.want_pictures(true, &mut side.queue);
+    side.turn();
+    assert!(!side.router.is_kept() && side.pictures.is_empty(), "whoever has come understands none yet");
     side.router.retake_pictures();
     assert!(!side.router.is_kept(), "nobody has a picture yet");
     let outcome = run.work();

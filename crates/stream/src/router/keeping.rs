@@ -159,12 +159,20 @@ pub struct Unkept {
     pub outputs: Vec<String>,
 }
 
+/// Whether there is somebody who keeps pictures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    Not,
+    /// Somebody has come, and cannot understand any yet. Messages wait for them already.
+    Soon,
+    Now,
+}
+
 /// All pictures of a broker.
 pub(super) struct Pictures {
     /// From one picture of an instance to the next, at least.
     pub(super) interval: Span,
-    /// Whether there is somebody who keeps them.
-    wanted: bool,
+    wanted: Wanted,
     pub(super) keepings: BTreeMap<u32, Keeping>,
     numbered: u32,
     by_name: BTreeMap<Arc<str>, u32>,
@@ -189,7 +197,7 @@ impl Default for Pictures {
     fn default() -> Pictures {
         Pictures {
             interval: Span::millis(100),
-            wanted: false,
+            wanted: Wanted::Not,
             keepings: BTreeMap::new(),
             numbered: 0,
             by_name: BTreeMap::new(),
@@ -247,7 +255,7 @@ impl Pictures {
         crew: &mut impl Crew,
     ) -> u64 {
         let Some(keeping) = self.keepings.get_mut(&index) else { return 0 };
-        if !std::mem::replace(&mut keeping.dirty, true) && self.wanted {
+        if !std::mem::replace(&mut keeping.dirty, true) && self.wanted != Wanted::Not {
             self.fresh.push(index);
         }
         if keeping.holds() {
@@ -262,7 +270,7 @@ impl Pictures {
     pub(super) fn delay(&mut self, receipt: Receipt, instances: impl Iterator<Item = u32> + Clone) -> bool {
         let there = |index: &u32| self.keepings.contains_key(index);
         let count = instances.clone().filter(there).count() as u32;
-        if !self.wanted || count == 0 {
+        if self.wanted == Wanted::Not || count == 0 {
             return false;
         }
         let wait = self.free.pop().unwrap_or_else(|| {
@@ -289,12 +297,13 @@ impl Pictures {
         }
     }
 
-    /// Whether somebody keeps pictures. Without, no message waits for one.
+    /// Somebody keeps pictures who cannot understand any until [`Pictures::retake`], or nobody does; then no message waits for one.
     pub(super) fn want(&mut self, wanted: bool, done: &mut Vec<Receipt>, crew: &mut impl Crew) {
-        self.wanted = wanted;
         if wanted {
+            self.wanted = Wanted::Soon;
             return;
         }
+        self.wanted = Wanted::Not;
         self.awaited = 0;
         self.due.clear();
         self.fresh.clear();
@@ -313,8 +322,9 @@ impl Pictures {
         }
     }
 
-    /// Somebody has come who has no pictures: one of each instance that was ever given something is taken soon.
+    /// Whoever has come has no pictures, and understands them now: one of each instance that was ever given something is taken soon.
     pub(super) fn retake(&mut self) {
+        self.wanted = Wanted::Now;
         self.awaited = 0;
         self.fresh.clear();
         self.due.clear();
@@ -331,12 +341,15 @@ impl Pictures {
 
     /// Whether whoever has just come has a picture of everything.
     pub(super) fn is_kept(&self) -> bool {
-        self.awaited == 0 && self.ready.is_empty()
+        self.wanted != Wanted::Soon && self.awaited == 0 && self.ready.is_empty()
     }
 
     /// When [`Pictures::tend`] has something to do.
     pub(super) fn next_deadline(&self) -> Time {
-        self.due.front().map_or(Time::NEVER, |(at, _)| *at)
+        match self.wanted {
+            Wanted::Soon => Time::NEVER,
+            _ => self.due.front().map_or(Time::NEVER, |(at, _)| *at),
+        }
     }
 
     /// Takes pictures that are due, where nothing moves.
@@ -346,6 +359,9 @@ impl Pictures {
             && self.due.front().is_none_or(|(at, _)| *at > now)
         {
             return;
+        }
+        if self.wanted == Wanted::Soon {
+            return self.tend_restless(now, done, crew);
         }
         let at = now + self.interval;
         self.due.extend(self.fresh.drain(..).map(|index| (at, index)));
@@ -360,6 +376,10 @@ impl Pictures {
                 self.restless.push(index);
             }
         }
+        self.tend_restless(now, done, crew);
+    }
+
+    fn tend_restless(&mut self, now: Time, done: &mut Vec<Receipt>, crew: &mut impl Crew) {
         let mut restless = std::mem::take(&mut self.restless);
         restless.retain(|index| !self.calm(now, *index, done, crew));
         self.restless.append(&mut restless);
@@ -473,6 +493,9 @@ impl Pictures {
 
     /// The next picture. Messages that waited for it have been processed.
     pub(super) fn next_kept(&mut self, done: &mut Vec<Receipt>) -> Option<Kept> {
+        if self.wanted == Wanted::Soon {
+            return None;
+        }
         let mut kept = self.ready.pop_front()?;
         self.settle(std::mem::take(&mut kept.waiting), done);
         Some(kept)
@@ -544,7 +567,7 @@ impl Pictures {
         keeping.restore(crew);
         keeping.dirty = keeping.awaited || !keeping.held.is_empty();
         keeping.let_go(crew);
-        if keeping.dirty && self.wanted {
+        if keeping.dirty && self.wanted != Wanted::Not {
             match keeping.awaited {
                 true => self.due.push_front((Time::ZERO, index)),
                 false => self.fresh.push(index),
@@ -593,12 +616,13 @@ impl Router {
         self.pictures.interval = interval;
     }
 
-    /// Whether somebody keeps pictures of instances that remember.
+    /// Whether somebody keeps pictures of instances that remember. They are taken once [`Router::retake_pictures`] says that they can be
+    /// understood; messages wait for them from now on.
     pub fn want_pictures(&mut self, wanted: bool, crew: &mut impl Crew) {
         self.pictures.want(wanted, &mut self.done, crew);
     }
 
-    /// Somebody has come who has none.
+    /// Whoever keeps them has none yet, and understands them now.
     pub fn retake_pictures(&mut self) {
         self.pictures.retake();
     }
