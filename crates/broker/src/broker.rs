@@ -747,10 +747,7 @@ impl Broker {
             return;
         }
         let to_partner = state.dialed || matches!(state.party, Party::Peer);
-        let mut knows = Vec::new();
-        if let Some(knowledge) = out.knowledge().filter(|_| to_partner) {
-            knowledge.write(&mut knows);
-        }
+        let knows = if to_partner { self.written_knowledge(out) } else { Vec::new() };
         let hello = Hello {
             standing: self.pair.standing(),
             prefers_to_reign: self.settings.prefers_to_reign,

@@ -199,12 +199,25 @@ impl Broker {
         }
     }
 
+    /// What is remembered of other protocols, as the partner is told of it; nothing where nothing is. A reign closes those before it from its
+    /// first moment on, and what counts its changes hears of it only in the same turn: until then a partner that is not dead would find
+    /// that it knows more, and take the reign back with an old copy.
+    pub(crate) fn written_knowledge(&self, out: &impl Outputs) -> Vec<u8> {
+        let mut written = Vec::new();
+        if let Some(knowledge) = out.knowledge() {
+            let counts = knowledge.parts().last().is_some_and(|last| last.reign == self.pair.reign);
+            let mut told = knowledge.clone();
+            if self.pair.is_primary() && !counts {
+                told.begin(self.beginning.closes);
+            }
+            told.write(&mut written);
+        }
+        written
+    }
+
     /// Tells everybody what this broker is now.
     fn tell_standing(&self, out: &mut impl Outputs) {
-        let mut knows = Vec::new();
-        if let Some(knowledge) = out.knowledge() {
-            knowledge.write(&mut knows);
-        }
+        let knows = self.written_knowledge(out);
         let standing = self.pair.standing();
         for (id, link) in self.links.iter() {
             // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
