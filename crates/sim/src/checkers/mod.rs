@@ -773,7 +773,8 @@ impl Watch {
         ahead: Span,
         drift_ppb: i64,
     ) {
-        let result = clocks::known(client, known, ahead, drift_ppb);
+        let set = self.counts.clock_steps > 0;
+        let result = clocks::known(client, known, ahead, drift_ppb, set);
         self.verdict(now, clocks::NAME, result);
     }
 
