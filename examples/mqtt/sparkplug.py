@@ -7,7 +7,7 @@ import time
 
 import paho.mqtt.client as mqtt
 
-from sparkplug_payload import BOOLEAN, DOUBLE, INT64, fields, metric, payload
+from sparkplug_payload import BOOLEAN, DOUBLE, INT64, fields, metric, payload, value
 
 BROKERS = [address.rsplit(":", 1) for address in os.environ.get("BROKERS", "127.0.0.1:1883,127.0.0.1:1884").split(",")]
 
@@ -30,10 +30,10 @@ seen, ready = [], []
 
 
 def show(_client, _data, message):
-    names = [dict(fields(value)) for number, value in fields(message.payload) if number == 2]
+    metrics = [one for number, one in fields(message.payload) if number == 2]
     seen.append(message.topic.split("/")[2])
-    for one in names:
-        print(message.topic, one[1].decode(), one.get(11, one.get(13, one.get(14))), flush=True)
+    for one in metrics:
+        print(message.topic, dict(fields(one))[1].decode(), value(one), flush=True)
 
 
 def wait(what, so):

@@ -4,6 +4,8 @@ import struct
 import time
 
 INT64, DOUBLE, BOOLEAN = 4, 10, 11
+# Whole numbers with a sign: by type, how many bits they have.
+SIGNED = {1: 8, 2: 16, 3: 32, 4: 64}
 
 
 def varint(value):
@@ -49,6 +51,30 @@ def fields(data):
         if key & 7 == 0:
             yield key >> 3, number()
         else:
-            length = 8 if key & 7 == 1 else number()
+            length = {1: 8, 2: None, 5: 4}[key & 7] or number()
             value, at = data[at:at + length], at + length
-            yield key >> 3, struct.unpack("<d", value)[0] if key & 7 == 1 else value
+            yield key >> 3, struct.unpack({1: "<d", 5: "<f"}[key & 7], value)[0] if key & 7 in (1, 5) else value
+
+
+def value(metric, kind=None):
+    """What a metric is worth. `kind` is its type, which data leave out: births have it."""
+    found = dict(fields(metric))
+    kind = found.get(4, kind)
+    # int_value 10, long_value 11, float_value 12, double_value 13, boolean_value 14, string_value 15; is_null 7.
+    if found.get(7):
+        return None
+    for number in (12, 13):
+        if number in found:
+            return found[number]
+    if 14 in found:
+        return bool(found[14])
+    if 15 in found:
+        return found[15].decode()
+    whole = found.get(10, found.get(11))
+    if whole is None:
+        return None
+    if kind in SIGNED:
+        bits = SIGNED[kind]
+        whole &= (1 << bits) - 1
+        return whole - (1 << bits) if whole >> (bits - 1) else whole
+    return whole

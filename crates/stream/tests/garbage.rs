@@ -55,6 +55,9 @@ fn cases() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
         ("aes", vec![("key", text(&"0f".repeat(16))), ("direction", text("encrypt"))]),
         ("aes", vec![("key", text(&"0f".repeat(16))), ("direction", text("decrypt")), ("type", text("f64"))]),
         ("aes", vec![("key", text(&"0f".repeat(16))), ("direction", text("decrypt")), ("mode", text("ctr"))]),
+        ("format", vec![("decimals", number(3.0))]),
+        ("format", vec![("as", text("json")), ("key", text("a"))]),
+        ("sparkplug", vec![("metric", text("a"))]),
     ]
 }
 
@@ -69,6 +72,8 @@ fn subjects(input: &PayloadType) -> Vec<Subject> {
     let set_up = |(kind, parameters): (&'static str, Vec<(&'static str, Value)>)| {
         let parameters: Parameters =
             parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        // It takes nothing else.
+        let input = if kind == "sparkplug" { &PayloadType::Bytes } else { input };
         let setup = Setup { inputs: std::slice::from_ref(input), parameters: &parameters };
         let built = kinds::build(kind, &setup).unwrap_or_else(|error| panic!("{kind}: {error}"));
         Subject { kind, operator: built.operator, output: built.output, answers: built.answers }

@@ -65,6 +65,8 @@ fn runs_take_no_memory() {
         ("resample", vec![("every", Value::Span(Span::micros(100)))]),
         ("join", vec![("within", hundred)]),
         ("concat", vec![]),
+        ("format", vec![("as", text("json"))]),
+        ("format", vec![("decimals", number(3.0))]),
         ("fft", vec![("window", text("hann"))]),
         ("fft", vec![("size", number(997.0))]),
         ("aes", vec![("key", key.clone()), ("direction", text("encrypt"))]),
@@ -77,7 +79,11 @@ fn runs_take_no_memory() {
     let sealed = sealed(&array, &key);
     let parameters = [("key", key), ("direction", text("decrypt"))];
     assert_eq!(allocations("aes", "bytes", &sealed, &parameters), 0, "aes decrypt");
-    for kind in kinds::KINDS.iter().filter(|kind| kind.name != "ekf") {
+    // A payload with the metric `T`, a Float: 21.5.
+    let metric = [&[0x0a, 1, b'T', 0x20, 9, 0x65][..], &21.5_f32.to_le_bytes()].concat();
+    let sparkplug = [&[0x08, 1, 0x12, metric.len() as u8][..], &metric].concat();
+    assert_eq!(allocations("sparkplug", "bytes", &sparkplug, &[("metric", text("T"))]), 0);
+    for kind in kinds::KINDS.iter().filter(|kind| !["ekf", "sparkplug"].contains(&kind.name)) {
         assert!(cases.iter().any(|(name, _)| *name == kind.name), "{} is left out", kind.name);
     }
 }

@@ -6,6 +6,7 @@ mod concat;
 mod deadband;
 mod ekf;
 mod fft;
+mod format;
 mod join;
 mod max;
 mod min;
@@ -13,6 +14,7 @@ mod resample;
 mod rms;
 mod scale;
 mod setup;
+mod sparkplug;
 #[cfg(test)]
 mod testing;
 mod threshold;
@@ -37,9 +39,11 @@ pub const KINDS: &[Kind] = &[
     resample::RESAMPLE,
     join::JOIN,
     concat::CONCAT,
+    format::FORMAT,
     fft::FFT,
     ekf::EKF,
     aes::AES,
+    sparkplug::SPARKPLUG,
 ];
 
 /// The reference of all kinds, as Markdown: `docs/operators.md`.

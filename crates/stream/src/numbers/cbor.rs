@@ -1,10 +1,20 @@
-//! A walk through a CBOR document, token by token. Tags before a value say what it means, not what it is, and are passed over.
+//! A walk through a CBOR document, token by token.
+//!
+//! Tags before a value say what it means: a list of two is a number where the tag of decimal fractions stands before it. Those that are not
+//! understood are refused, since what follows may be something else than it looks like.
 
 use super::{NO_NUMBER, NOTHING_THERE, TRAILING, TWICE, start};
 use crate::payload::step;
 use minicbor::Decoder;
-use minicbor::data::Type;
+use minicbor::data::{Tag, Type};
 use minicbor::decode::Error;
+
+/// Tags that leave a value what it is: seconds since 1970, and the mark of a CBOR document.
+const PLAIN: [u64; 2] = [1, 55_799];
+/// A number is a list of its exponent and its digits, to the base of ten and of two.
+const FRACTIONS: [(u64, f64); 2] = [(4, 10.0), (5, 2.0)];
+const UNKNOWN_TAG: &str = "a CBOR tag in it is not understood: 1, 4, 5 and 55799 are";
+const NO_FRACTION: &str = "a fraction in its CBOR is no list of two whole numbers";
 
 pub(super) fn read(path: &str, payload: &[u8], numbers: &mut Vec<f64>) -> Result<(), &'static str> {
     let mut document = Decoder::new(payload);
@@ -13,19 +23,25 @@ pub(super) fn read(path: &str, payload: &[u8], numbers: &mut Vec<f64>) -> Result
 }
 
 fn walk(document: &mut Decoder<'_>, path: Option<&str>, numbers: &mut Vec<f64>) -> Result<(), &'static str> {
-    match (value_type(document)?, step(path)) {
+    let base = base_of(document)?;
+    match (document.datatype().map_err(reason)?, step(path)) {
+        (_, None) if base.is_some() => {
+            numbers.push(number(document, base)?);
+            Ok(())
+        }
         (Type::Array | Type::ArrayIndef, None) => {
             let mut left = document.array().map_err(reason)?;
             while more(document, &mut left)? {
-                let element = value_type(document)?;
-                numbers.push(number(document, element)?);
+                let base = base_of(document)?;
+                numbers.push(number(document, base)?);
             }
             Ok(())
         }
-        (value, None) => {
-            numbers.push(number(document, value)?);
+        (_, None) => {
+            numbers.push(number(document, None)?);
             Ok(())
         }
+        _ if base.is_some() => Err(NOTHING_THERE),
         (Type::Array | Type::ArrayIndef, Some((part, rest))) => element(document, part, rest, numbers),
         (Type::Map | Type::MapIndef, Some((part, rest))) => entry(document, part, rest, numbers),
         _ => Err(NOTHING_THERE),
@@ -76,7 +92,7 @@ fn entry(
 
 /// Whether the key is this part: the same text, or a whole number written so (sensors often number their keys).
 fn key_is(document: &mut Decoder<'_>, part: &str) -> Result<bool, &'static str> {
-    match value_type(document)? {
+    match document.datatype().map_err(reason)? {
         Type::String => Ok(document.str().map_err(reason)? == part),
         Type::U8 | Type::U16 | Type::U32 | Type::U64 => {
             let key = document.u64().map_err(reason)?;
@@ -109,17 +125,35 @@ fn more(document: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, &'st
     }
 }
 
-/// The type of the next value, after its tags.
-fn value_type(document: &mut Decoder<'_>) -> Result<Type, &'static str> {
-    loop {
-        match document.datatype().map_err(reason)? {
-            Type::Tag => document.tag().map_err(reason).map(|_| ())?,
-            other => return Ok(other),
+/// Reads the tags of the next value. Returns the base of the fraction that it is, if it is one.
+fn base_of(document: &mut Decoder<'_>) -> Result<Option<f64>, &'static str> {
+    let mut base = None;
+    while document.datatype().map_err(reason)? == Type::Tag {
+        let tag: Tag = document.tag().map_err(reason)?;
+        match FRACTIONS.iter().find(|(known, _)| *known == tag.as_u64()) {
+            Some((_, of)) if base.is_none() => base = Some(*of),
+            None if PLAIN.contains(&tag.as_u64()) && base.is_none() => {}
+            _ => return Err(UNKNOWN_TAG),
         }
     }
+    Ok(base)
 }
 
-fn number(document: &mut Decoder<'_>, value: Type) -> Result<f64, &'static str> {
+/// A number; with a base, a fraction: its exponent and its digits.
+fn number(document: &mut Decoder<'_>, base: Option<f64>) -> Result<f64, &'static str> {
+    let Some(base) = base else { return plain(document) };
+    if document.array().map_err(|_| NO_FRACTION)? != Some(2) {
+        return Err(NO_FRACTION);
+    }
+    let mut whole = || document.i64().map_err(|_| NO_FRACTION);
+    let (exponent, digits) = (whole()?, whole()? as f64);
+    let power = base.powi(i32::try_from(exponent.unsigned_abs()).unwrap_or(i32::MAX));
+    // Divided, what has few digits is the nearest number to what was meant.
+    Ok(if exponent < 0 { digits / power } else { digits * power })
+}
+
+fn plain(document: &mut Decoder<'_>) -> Result<f64, &'static str> {
+    let value = document.datatype().map_err(reason)?;
     let read = match value {
         Type::U8 | Type::U16 | Type::U32 | Type::U64 => document.u64().map(|number| number as f64),
         Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::Int => {

@@ -119,6 +119,25 @@ fn cbor_is_followed_along_its_path() {
 }
 
 #[test]
+fn cbor_tags_are_understood_or_refused() {
+    // 4([-2, 1250]), and a list of that and of 5([3, -1]).
+    let decimal = [0xc4, 0x82, 0x21, 0x19, 0x04, 0xe2];
+    assert_eq!(numbers("cbor", &decimal), Ok(vec![12.5]));
+    let list = [&[0x82][..], &decimal, &[0xc5, 0x82, 0x03, 0x20]].concat();
+    assert_eq!(numbers("cbor", &list), Ok(vec![12.5, -8.0]));
+    let inside = [&[0xd9, 0xd9, 0xf7, 0xa1, 0x61, b'a'][..], &decimal].concat();
+    assert_eq!(numbers("cbor:a", &inside), Ok(vec![12.5]), "in a document with its mark");
+    assert_eq!(refused("cbor:a.0", &inside), NOTHING_THERE, "a part of a number");
+    // A bignum, an array of bytes that are f32, and a unit of somebody's own before a list.
+    for unknown in [&[0xc2, 0x41, 0x05][..], &[0xd8, 85, 0x44, 0, 0, 0, 0], &[0xd9, 0x12, 0x34, 0x82, 1, 2]] {
+        assert!(refused("cbor", unknown).contains("not understood"), "{unknown:?}");
+    }
+    for torn in [&[0xc4, 0x01][..], &[0xc4, 0x83, 1, 2, 3], &[0xc4, 0x82, 0x20, 0xf9, 0x3e, 0x00]] {
+        assert!(refused("cbor", torn).contains("fraction"), "{torn:?}");
+    }
+}
+
+#[test]
 fn cbor_that_is_wrong_is_refused() {
     assert_eq!(refused("cbor:a", &[0xa1, 0x61, b'b', 1]), NOTHING_THERE);
     assert_eq!(refused("cbor:7", &[0x81, 1]), NOTHING_THERE);
