@@ -75,6 +75,12 @@ pub enum SecurityCommand {
 }
 
 #[derive(Args, Debug)]
+pub struct BundleArguments {
+    /// The file, which must not be there yet [default: verge-bundle-TIME.json].
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub struct InitArguments {
     /// The first user, who may do everything.
     #[arg(long, value_name = "NAME", default_value = "admin")]
@@ -133,6 +139,18 @@ pub enum Command {
     },
     /// List the metrics that a broker shows, as Markdown.
     Metrics,
+    /// Write what somebody who helps has to see into one file: configuration, status, this host, logs; without what is secret.
+    Bundle(BundleArguments),
+    /// Print what completes commands in a shell, as in `verge completion bash > /etc/bash_completion.d/verge`.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command, as in `verge man /usr/local/share/man/man1`.
+    Man {
+        /// Where to.
+        folder: PathBuf,
+    },
     /// Examine this host: what would delay messages, and how to mend it.
     Doctor,
     /// Give the reign to the backup, with nothing lost.

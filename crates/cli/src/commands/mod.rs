@@ -2,6 +2,7 @@
 
 mod acl;
 mod broker;
+mod bundle;
 mod calibrate;
 mod check;
 mod config;
@@ -10,6 +11,7 @@ mod doctor;
 mod graph;
 mod handover;
 pub mod kv;
+mod manual;
 mod metrics;
 mod operator;
 mod publish;
@@ -55,6 +57,9 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
         Command::Metrics => metrics::run(format),
+        Command::Bundle(arguments) => bundle::run(config.as_deref(), &set, &arguments),
+        Command::Completion { shell } => manual::completion(shell),
+        Command::Man { folder } => manual::pages(&folder),
         Command::Doctor => doctor::run(&load(None)?, format),
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
         Command::Demo(arguments) => demo::run(&arguments, format),
