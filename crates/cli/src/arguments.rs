@@ -74,6 +74,42 @@ pub enum SecurityCommand {
     Init(InitArguments),
 }
 
+/// By what topics are sorted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Sort {
+    /// Broken ones first, then those at risk.
+    #[default]
+    State,
+    /// By name.
+    Topic,
+    /// Those with the most late messages first.
+    Late,
+    /// Those with the most lost messages first.
+    Lost,
+    /// Those with the most messages first.
+    Arrived,
+    /// The slowest first.
+    Latency,
+}
+
+#[derive(Args, Debug)]
+pub struct StatusArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    /// Show it again every second.
+    #[arg(long, short = 'w')]
+    pub watch: bool,
+    /// List every topic and every operator.
+    #[arg(long, short = 'a')]
+    pub all: bool,
+    /// Show all columns, also where they do not fit the terminal.
+    #[arg(long)]
+    pub wide: bool,
+    /// What topics are sorted by.
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Sort,
+}
+
 #[derive(Args, Debug)]
 pub struct BundleArguments {
     /// The file, which must not be there yet [default: verge-bundle-TIME.json].
@@ -127,16 +163,7 @@ pub enum Command {
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::SimArguments),
     /// Show both brokers, whether contracts are kept, and what operators do.
-    Status {
-        #[command(flatten)]
-        brokers: BrokerArguments,
-        /// Show it again every second.
-        #[arg(long, short = 'w')]
-        watch: bool,
-        /// List every topic and every operator.
-        #[arg(long, short = 'a')]
-        all: bool,
-    },
+    Status(StatusArguments),
     /// List the metrics that a broker shows, as Markdown.
     Metrics,
     /// Write what somebody who helps has to see into one file: configuration, status, this host, logs; without what is secret.

@@ -1,12 +1,12 @@
 //! Tables for people, JSON for programs, and the exit codes.
 
 use crate::arguments::Format;
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use std::fmt;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 /// No: not admitted, broken, unprotected.
@@ -66,6 +66,52 @@ pub fn table(headings: &[&str], numbers: &[usize]) -> Table {
     table
 }
 
+/// Columns and lines of the terminal that standard output goes to; `None` where it goes elsewhere.
+pub fn terminal() -> Option<(usize, usize)> {
+    let stdout = std::io::stdout();
+    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok())??;
+    (size.ws_col > 0).then_some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Whether colours are wanted: on a terminal, unless NO_COLOR says otherwise.
+pub fn has_colours() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A word in red, yellow or green, where colours are wanted.
+pub fn coloured(text: &str, colour: u8) -> String {
+    if has_colours() { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// Colours, as terminals number them.
+pub const RED: u8 = 31;
+/// The same.
+pub const YELLOW: u8 = 33;
+/// The same.
+pub const GREEN: u8 = 32;
+
+/// Leaves out columns until the table fits, those that are named first before others. Returns the names of those that were left out.
+pub fn fit<'a>(
+    table: &mut Table,
+    columns: usize,
+    headings: &[&str],
+    less_important: &[&'a str],
+) -> Vec<&'a str> {
+    let mut left_out = Vec::new();
+    for name in less_important {
+        let width = table.to_string().lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
+        if width <= columns {
+            break;
+        }
+        let place = headings.iter().position(|heading| heading == name);
+        if let Some(column) = place.and_then(|place| table.column_mut(place)) {
+            column.set_constraint(ColumnConstraint::Hidden);
+            left_out.push(*name);
+        }
+    }
+    left_out
+}
+
 /// Prints the table or the data, as asked for.
 pub fn print(format: Format, table: &Table, data: &impl Serialize) -> Result<(), Trouble> {
     match format {
@@ -118,4 +164,23 @@ const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// A span in milliseconds with three digits, for a column headed `ms`.
 pub fn millis(span: contract::Span) -> String {
     if span.is_forever() { "∞".to_owned() } else { format!("{:.3}", span.as_millis_f64()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_left_out_until_a_table_fits() {
+        let headings = ["name", "this", "that", "late"];
+        let mut wide = table(&headings, &[3]);
+        wide.add_row(["turbine/7/speed", "of no interest", "neither", "3"]);
+        let whole = wide.to_string();
+        assert!(fit(&mut wide, 80, &headings, &["that", "this"]).is_empty());
+        assert_eq!(wide.to_string(), whole);
+        assert_eq!(fit(&mut wide, 44, &headings, &["that", "this"]), ["that"]);
+        assert!(wide.to_string().lines().all(|line| line.trim_end().chars().count() <= 44), "{wide}");
+        assert_eq!(fit(&mut wide, 10, &headings, &["that", "this"]), ["that", "this"]);
+        assert!(wide.to_string().contains("turbine/7/speed"), "what matters stays: {wide}");
+    }
 }

@@ -55,7 +55,7 @@ pub fn run(arguments: Arguments) -> Outcome {
             graph::run(&config, svg.as_deref(), json || format == Format::Json)
         }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
-        Command::Status { brokers, watch, all } => status::run(&load(None)?, &brokers, watch, all, format),
+        Command::Status(arguments) => status::run(&load(None)?, &arguments, format),
         Command::Metrics => metrics::run(format),
         Command::Bundle(arguments) => bundle::run(config.as_deref(), &set, &arguments),
         Command::Completion { shell } => manual::completion(shell),

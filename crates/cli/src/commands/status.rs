@@ -3,12 +3,15 @@
 mod load;
 
 use super::{operator, start_client};
-use crate::arguments::{BrokerArguments, Format};
+use crate::arguments::{BrokerArguments, Format, Sort, StatusArguments};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
+use crate::output::{
+    GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, millis, table, terminal, yes,
+};
 use comfy_table::Table;
 use load::{Before, LevelRow, OperatorRow, level_table, operator_table};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use verge::{Client, Concern, NodeReport, Reach, Standing, StreamReport, TopicState};
@@ -97,12 +100,14 @@ const OPERATORS_SHOWN: usize = 15;
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Shows the pair once, or again and again.
-pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, format: Format) -> Outcome {
-    let client = start_client(config, brokers, Some(&operator()))?;
+pub fn run(config: &Config, arguments: &StatusArguments, format: Format) -> Outcome {
+    let watch = arguments.watch;
+    let client = start_client(config, &arguments.brokers, Some(&operator()))?;
     let until = Instant::now() + PATIENCE;
     let mut before = Before::default();
     loop {
-        let report = look(&client, until, &mut before)?;
+        let mut report = look(&client, until, &mut before)?;
+        sort(&mut report.topics, arguments.sort);
         let kept = report.broken == 0 && report.silent == 0 && report.refused_results == 0;
         let healthy = report.protected && report.other_pairs.is_empty() && kept;
         if report.brokers.is_empty() && !watch {
@@ -111,11 +116,14 @@ pub fn run(config: &Config, brokers: &BrokerArguments, watch: bool, all: bool, f
         match format {
             Format::Json => json(&report)?,
             Format::Table => {
+                let terminal = terminal();
                 if watch {
-                    // Clears the screen and begins at its top.
-                    line("\x1b[2J\x1b[H")?;
+                    // Clears the screen and begins at its top; a file is given one report after the other.
+                    line(if terminal.is_some() { "\x1b[2J\x1b[H" } else { "" })?;
                 }
-                show(&report, all)?;
+                let lines = terminal.map(|(_, lines)| lines).filter(|_| watch && !arguments.all);
+                let columns = terminal.map(|(columns, _)| columns).filter(|_| !arguments.wide);
+                show(&report, View { all: arguments.all, columns, lines })?;
             }
         }
         if !watch {
@@ -158,9 +166,7 @@ fn look(client: &Client, until: Instant, before: &mut Before) -> Result<Report, 
     let reigning = reports.iter().filter(|(_, report)| report.standing == Standing::Primary);
     let primary = reigning.max_by_key(|(_, report)| report.epoch);
     let mut topics: Vec<&StreamReport> = primary.iter().flat_map(|(_, report)| &report.streams).collect();
-    topics.sort_by_key(|stream| {
-        (std::cmp::Reverse(stream.state), std::cmp::Reverse(stream.longest_run), &stream.topic)
-    });
+    topics.sort_by_key(|stream| (Reverse(stream.state), Reverse(stream.longest_run), &stream.topic));
     let count = |state| topics.iter().filter(|stream| stream.state == state).count();
     let answers = |address: &String| reports.iter().any(|(there, _)| there == address);
     let missing = || reaches.iter().filter(|reach| !answers(&reach.address));
@@ -263,16 +269,104 @@ fn topic_row(stream: &StreamReport) -> TopicRow {
     }
 }
 
-fn show(report: &Report, all: bool) -> Result<(), Trouble> {
-    line(&broker_table(report).to_string())?;
-    let shown = if all { report.topics.len() } else { report.topics.len().min(TOPICS_SHOWN) };
+/// How much of a report there is room for.
+#[derive(Clone, Copy)]
+struct View {
+    all: bool,
+    /// Of a terminal; `None` where there is none, or all columns are wanted.
+    columns: Option<usize>,
+    /// The same of its lines, where brokers have to stay in sight.
+    lines: Option<usize>,
+}
+
+const BROKER_HEADINGS: [&str; 17] = [
+    "broker",
+    "address",
+    "role",
+    "epoch",
+    "clients",
+    "streams",
+    "CPU planned %",
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+    "arrived",
+    "copied",
+    "late",
+    "dropped",
+    "store",
+    "known",
+    "up s",
+];
+const TOPIC_HEADINGS: [&str; 12] = [
+    "topic",
+    "publisher",
+    "state",
+    "L",
+    "longest run",
+    "lost",
+    "late",
+    "arrived",
+    "subscribers",
+    "last ms",
+    "max ms",
+    "D ms",
+];
+/// Lines of a report besides the rows of topics, about.
+const OTHER_LINES: usize = 16;
+/// Topics that are shown however low the screen is.
+const TOPICS_LEAST: usize = 3;
+/// Columns that are left out where there is no room, the least important first.
+const BROKER_COLUMNS_LESS: [&str; 10] = [
+    "known",
+    "store",
+    "copied",
+    "streams",
+    "clients",
+    "epoch",
+    "p50 ms",
+    "max ms",
+    "arrived",
+    "CPU planned %",
+];
+const TOPIC_COLUMNS_LESS: [&str; 7] =
+    ["publisher", "subscribers", "last ms", "arrived", "D ms", "longest run", "L"];
+
+fn sort(topics: &mut [TopicRow], by: Sort) {
+    match by {
+        // As brokers are asked: what is broken first.
+        Sort::State => {}
+        Sort::Topic => topics.sort_by(|one, other| one.topic.cmp(&other.topic)),
+        Sort::Late => topics.sort_by_key(|row| Reverse(row.late.max(row.subscribers_late))),
+        Sort::Lost => topics.sort_by_key(|row| Reverse(row.lost.max(row.subscribers_lost))),
+        Sort::Arrived => topics.sort_by_key(|row| Reverse(row.arrived)),
+        Sort::Latency => topics.sort_by(|one, other| other.latency_max_ms.total_cmp(&one.latency_max_ms)),
+    }
+}
+
+/// A table, and what of it does not fit.
+fn fitting(mut table: Table, view: View, headings: &[&str], less: &[&str]) -> Result<(), Trouble> {
+    let left_out = view.columns.map_or_else(Vec::new, |columns| fit(&mut table, columns, headings, less));
+    line(&table.to_string())?;
+    if !left_out.is_empty() {
+        line(&format!("left out: {} (--wide shows them)", left_out.join(", ")))?;
+    }
+    Ok(())
+}
+
+fn show(report: &Report, view: View) -> Result<(), Trouble> {
+    fitting(broker_table(report), view, &BROKER_HEADINGS, &BROKER_COLUMNS_LESS)?;
+    let room = view.lines.map_or(TOPICS_SHOWN, |lines| {
+        lines.saturating_sub(OTHER_LINES + report.brokers.len()).clamp(TOPICS_LEAST, TOPICS_SHOWN)
+    });
+    let shown = if view.all { report.topics.len() } else { report.topics.len().min(room) };
     if shown > 0 {
-        line(&topic_table(&report.topics[..shown]).to_string())?;
+        fitting(topic_table(&report.topics[..shown]), view, &TOPIC_HEADINGS, &TOPIC_COLUMNS_LESS)?;
     }
     if shown < report.topics.len() {
         line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
     }
-    show_load(report, all)?;
+    show_load(report, view.all)?;
     for row in report.brokers.iter().filter(|row| !row.store_reason.is_empty()) {
         line(&format!(
             "STORE of {} {}: sessions and retained messages would not outlive a restart of both brokers. {}. Mend the disk or free \
@@ -299,9 +393,9 @@ fn show(report: &Report, all: bool) -> Result<(), Trouble> {
         ))?;
     }
     let protection = match (report.brokers.is_empty(), report.protected) {
-        (true, _) => "NO BROKER answers",
-        (false, true) => "protected: a crash of the primary is survived",
-        (false, false) => "UNPROTECTED: a crash now loses messages; start the other broker",
+        (true, _) => coloured("NO BROKER answers", RED),
+        (false, true) => coloured("protected: a crash of the primary is survived", GREEN),
+        (false, false) => coloured("UNPROTECTED: a crash now loses messages; start the other broker", RED),
     };
     line(&format!(
         "{protection}. Topics: {} met, {} at risk, {} silent, {} broken.",
@@ -322,7 +416,8 @@ fn show_concerns(report: &Report) -> Result<(), Trouble> {
             1 => String::new(),
             others => format!(" and {} more", others - 1),
         };
-        line(&format!("{}: {}{more}, since {why}.", state.to_uppercase(), topics[0]))?;
+        let state = coloured(&state.to_uppercase(), if state == "broken" { RED } else { YELLOW });
+        line(&format!("{state}: {}{more}, since {why}.", topics[0]))?;
     }
     Ok(())
 }
@@ -365,26 +460,7 @@ fn ms(value: f64) -> String {
 }
 
 fn broker_table(report: &Report) -> Table {
-    let headings = [
-        "broker",
-        "address",
-        "role",
-        "epoch",
-        "clients",
-        "streams",
-        "CPU planned %",
-        "p50 ms",
-        "p99 ms",
-        "max ms",
-        "arrived",
-        "copied",
-        "late",
-        "dropped",
-        "store",
-        "known",
-        "up s",
-    ];
-    let mut brokers = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16]);
+    let mut brokers = table(&BROKER_HEADINGS, &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16]);
     for row in &report.brokers {
         let counter = |name| row.counters.get(name).copied().unwrap_or(0).to_string();
         brokers.add_row([
@@ -409,7 +485,7 @@ fn broker_table(report: &Report) -> Table {
     }
     for address in &report.unreachable {
         let mut cells = vec!["?".to_owned(), address.clone(), "NO ANSWER".to_owned()];
-        cells.resize(headings.len(), "-".to_owned());
+        cells.resize(BROKER_HEADINGS.len(), "-".to_owned());
         brokers.add_row(cells);
     }
     brokers
@@ -424,21 +500,7 @@ fn state_in_words(row: &TopicRow) -> String {
 }
 
 fn topic_table(rows: &[TopicRow]) -> Table {
-    let headings = [
-        "topic",
-        "publisher",
-        "state",
-        "L",
-        "longest run",
-        "lost",
-        "late",
-        "arrived",
-        "subscribers",
-        "last ms",
-        "max ms",
-        "D ms",
-    ];
-    let mut topics = table(&headings, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    let mut topics = table(&TOPIC_HEADINGS, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
     for row in rows {
         topics.add_row([
             row.topic.clone(),

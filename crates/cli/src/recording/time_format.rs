@@ -204,7 +204,7 @@ fn month_name(rest: &mut &[u8]) -> Option<i8> {
     let length = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
     let name = text[..length].to_lowercase();
     let begins = |names: &&[&str]| names.iter().any(|begin| name.starts_with(begin));
-    let month = MONTHS.iter().position(|names| begins(names)).map(|month| month as i8 + 1)?;
+    let month = MONTHS.iter().position(begins).map(|month| month as i8 + 1)?;
     rest.split_off(..length)?;
     Some(month)
 }

@@ -83,7 +83,6 @@ impl Operator for Format {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Bench, f64s, text};
-    use super::*;
     use crate::operator::Value;
     use proptest::prelude::*;
 

@@ -187,11 +187,11 @@ impl<'a> Metric<'a> {
                 (5, Field::Whole(on)) => metric.is_historical = on != 0,
                 (7, Field::Whole(on)) => metric.is_null = on != 0,
                 (10, Field::Whole(whole)) => {
-                    metric.value = Some(Value::Whole(whole & u64::from(u32::MAX), 32))
+                    metric.value = Some(Value::Whole(whole & u64::from(u32::MAX), 32));
                 }
                 (11, Field::Whole(whole)) => metric.value = Some(Value::Whole(whole, 64)),
                 (12, Field::Four(bytes)) => {
-                    metric.value = Some(Value::Number(f32::from_le_bytes(bytes).into()))
+                    metric.value = Some(Value::Number(f32::from_le_bytes(bytes).into()));
                 }
                 (13, Field::Eight(bytes)) => metric.value = Some(Value::Number(f64::from_le_bytes(bytes))),
                 (14, Field::Whole(on)) => metric.value = Some(Value::Number(f64::from(u8::from(on != 0)))),
