@@ -538,7 +538,7 @@ impl Endpoint {
                 self.brokers[index].stands(now, standing, reign);
                 self.elect(now, out);
             }
-            Frame::Announce(announce) => self.learn(index, &announce, self.primary == Some(broker)),
+            Frame::Announce(announce) => self.learn(now, index, &announce, self.primary == Some(broker)),
             Frame::Retire { stream } => {
                 if (stream as usize) < self.settings.limits.streams {
                     self.brokers[index].bind(stream, None);
@@ -1013,7 +1013,7 @@ impl Endpoint {
     }
 
     /// A broker names a stream.
-    fn learn(&mut self, broker: usize, announce: &Announce<'_>, reigns: bool) {
+    fn learn(&mut self, now: Time, broker: usize, announce: &Announce<'_>, reigns: bool) {
         let needs = self.needs();
         let limit = self.settings.limits.streams;
         if announce.stream as usize >= limit {
@@ -1037,7 +1037,21 @@ impl Endpoint {
                 // What the other broker still sends of the life before is not of this one.
                 self.brokers.iter_mut().for_each(|broker| broker.unbind(index));
             }
-            Some(inbound) => inbound.class = announce.class,
+            Some(inbound) => {
+                inbound.class = announce.class;
+                // A configured contract may be another after both brokers began anew.
+                if reigns && inbound.contract != announce.contract {
+                    inbound.contract = announce.contract;
+                    inbound.due = due(inbound, &needs);
+                }
+                // What waited to be told can be, from now on.
+                if reigns
+                    && inbound.untold.listed.is_some()
+                    && self.brokers[broker].number_of(index).is_none()
+                {
+                    inbound.untold.listed = Some(now);
+                }
+            }
             None if there >= limit => return,
             None => {
                 let mut matching: Vec<u32> = Vec::new();

@@ -87,7 +87,7 @@ const BROKEN_ONCE: [u64; 14] = [
 ];
 
 /// The same beyond what is assumed.
-const BROKEN_BEYOND: [u64; 5] = [
+const BROKEN_BEYOND: [u64; 6] = [
     // duplicates: the life of a publisher that was over came again.
     8_720_000_309,
     // departures: of several messages of a stream in one slow turn only the newest was looked at.
@@ -97,6 +97,8 @@ const BROKEN_BEYOND: [u64; 5] = [
     8_810_003_353,
     // progress: what waited for a host that died was never sent again once it was back.
     9_100_008_272,
+    // told: what waited to be told of a stream could not be before the new primary had named it.
+    9_800_005_437,
 ];
 
 #[test]
