@@ -150,13 +150,14 @@ fn node(config: &Path, log: &Path, lost: &str) -> Process {
 }
 
 /// Where threads may be started otherwise than as [`host::Helpers`], and how their end is noticed.
-const ELSEWHERE: [(&str, &str); 15] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("host/src/helpers.rs", "here it is done"),
     ("host/src/workers.rs", "a probe that is joined at once"),
     ("host/src/store.rs", "the store is given up with it"),
     ("host/src/calibrate/carriers.rs", "asleep while the host is measured, and joined then"),
     ("client/src/client.rs", "the client ends with it"),
     ("cli/src/main.rs", "it ends the process"),
+    ("cli/src/commands/bundle.rs", "it reads what a command says, and is joined"),
     ("cli/src/commands/watch.rs", "it only speaks, and its command goes on without it"),
     ("cli/src/commands/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),
