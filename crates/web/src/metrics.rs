@@ -635,7 +635,10 @@ pub fn render(reading: &Reading<'_>) -> String {
     out
 }
 
-/// A metric with its samples. Its name is there even where it has none, so that who writes alert rules finds it.
+/// Metrics that have samples from their first count on. Their names are there before, so that who writes alert rules finds them.
+const AWAITED: [&str; 1] = ["verge_operator_failed_runs_total"];
+
+/// A metric with its samples; nothing where there are none, as of levels where there are no operators.
 pub(crate) fn write_family(
     out: &mut String,
     name: &'static str,
@@ -643,11 +646,16 @@ pub(crate) fn write_family(
     help: &str,
     collect: impl FnOnce(&mut Samples<'_>),
 ) {
+    let before = out.len();
     for line in [["# HELP ", name, " ", help], ["# TYPE ", name, " ", kind.as_str()]] {
         line.iter().for_each(|part| out.push_str(part));
         out.push('\n');
     }
+    let head = out.len();
     collect(&mut Samples::new(out, name));
+    if out.len() == head && !AWAITED.contains(&name) {
+        out.truncate(before);
+    }
 }
 
 /// A line of the page.
