@@ -76,6 +76,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::PairLinkThin { .. }
         | Event::PairLinkFar { .. }
         | Event::CopyingSlow { .. }
+        | Event::BudgetShort { .. }
         | Event::TookOverFalsely { .. }
         | Event::Crowded { .. }
         | Event::CutOff { .. }

@@ -1,13 +1,14 @@
-//! Whether the connections that are there leave room for what has been promised.
+//! Whether there is still room for what has been promised.
 //!
 //! Streams and subscriptions are admitted or refused. A connection is not: who it is and what it wants is said on it. Each client polls, and
-//! has to be read and written, so enough of them break a promise that was given before they came. Then the contracts concerned are at
+//! has to be read and written, so enough of them break a promise that was given before they came. Nor are graphs of operators that a
+//! running broker is given: a topic that they process needs copies that it did not need before. Then the contracts concerned are at
 //! risk, and the operator hears of it.
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::table::Topic;
-use contract::{Span, Time};
+use contract::{BudgetShort, Span, Time};
 
 /// What the connections have come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,23 +18,41 @@ pub(crate) struct CrowdLook {
     /// The time within which whatever comes has left, where that is longer than promised.
     takes: Option<Span>,
     told_at: Time,
+    /// Topics are planned otherwise than when it was looked at.
+    planned_anew: bool,
+    /// The lazy copies that may have to begin at once do not fit the budget.
+    budget_short: Option<BudgetShort>,
+    budget_told_at: Time,
+}
+
+impl CrowdLook {
+    /// A topic has another plan, for which nobody asked whether it fits.
+    pub(crate) fn planned_anew(&mut self) {
+        self.planned_anew = true;
+    }
 }
 
 /// It is told again after this, while it lasts.
 const TOLD_EVERY: Span = Span::secs(10);
 
 impl Broker {
-    /// Looks again where clients have come or gone, and tells.
+    /// Looks again where clients have come or gone, or plans have changed, and tells.
     pub(crate) fn look_at_crowd(&mut self, now: Time, out: &mut impl Outputs) {
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+        let checked = checked && self.settings.replication.keeps_contracts();
         let clients = self.admission.crowd_mut().len();
-        if !checked || clients != self.crowd.clients || self.crowd.takes.is_some() {
+        let was_short = self.crowd.takes.is_some() || self.crowd.budget_short.is_some();
+        if !checked || clients != self.crowd.clients || self.crowd.planned_anew || was_short {
             self.crowd.clients = clients;
+            // A backup looks when it reigns.
+            self.crowd.planned_anew = !checked;
+            self.crowd.budget_short = self.admission.budget_short().filter(|_| checked);
             self.crowd.takes = self.admission.overload().filter(|_| checked).map(|_| {
                 // Longer than can be said, if there is no bound.
                 self.admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
             });
         }
+        self.tell_short_budget(now, out);
         let Some(takes) = self.crowd.takes else { return };
         if self.crowd.told_at != Time::ZERO && now < self.crowd.told_at + TOLD_EVERY {
             return;
@@ -45,6 +64,25 @@ impl Broker {
         });
         let streams = streams.count() as u64;
         out.report(&Event::Crowded { clients, takes, streams });
+    }
+
+    fn tell_short_budget(&mut self, now: Time, out: &mut impl Outputs) {
+        let Some(BudgetShort { budget, needed, .. }) = self.crowd.budget_short else { return };
+        if self.crowd.budget_told_at != Time::ZERO && now < self.crowd.budget_told_at + TOLD_EVERY {
+            return;
+        }
+        self.crowd.budget_told_at = now;
+        let streams = self.table.streams().filter(|(_, stream)| {
+            stream.record.admitted
+                && self.table.topic(stream.topic).is_some_and(|topic| self.is_beyond_budget(topic))
+        });
+        let streams = streams.count() as u64;
+        out.report(&Event::BudgetShort { needed, budget, streams });
+    }
+
+    /// Whether a topic is copied lazily, and the copies that may have to begin at once do not fit the budget.
+    pub(crate) fn is_beyond_budget(&self, topic: &Topic) -> bool {
+        self.crowd.budget_short.is_some() && topic.plan.lazy.is_some()
     }
 
     /// Whether there are too many connections for this topic's contract.

@@ -227,6 +227,15 @@ pub enum Event<'a> {
         /// Streams whose messages must have left sooner.
         streams: u64,
     },
+    /// Copies that may have to begin at once no longer fit the budget, since clients or operators have come.
+    BudgetShort {
+        /// What all of them take at once.
+        needed: Span,
+        /// `C_r`, what contracts count with.
+        budget: Span,
+        /// Streams whose messages are copied so.
+        streams: u64,
+    },
     /// The primary whose place was taken lives.
     TookOverFalsely {
         /// How long silence is borne from now on.
@@ -543,6 +552,7 @@ impl fmt::Display for Event<'_> {
             | Event::PairLinkThin { .. }
             | Event::PairLinkFar { .. }
             | Event::CopyingSlow { .. }
+            | Event::BudgetShort { .. }
             | Event::TookOverFalsely { .. } => self.write_link(f),
             Event::Crowded { clients, takes, streams } => write!(
                 f,
@@ -666,6 +676,12 @@ impl Event<'_> {
                 "one copy in a hundred has left only {takes} after it was due to begin, and contracts count with replication.budget = \
                  {budget}: copies that were needed may have been late. Raise replication.budget to more than {takes} on both brokers, or \
                  give the broker less to do"
+            ),
+            Event::BudgetShort { needed, budget, streams } => write!(
+                f,
+                "since clients or operators have come, what may have to be copied at once takes {needed}, and replication.budget is \
+                 {budget}, so {streams} streams are at risk. Raise replication.budget to at least {needed} on both brokers, or use \
+                 replication.policy = \"eager\""
             ),
             Event::TookOverFalsely { patience } => write!(
                 f,

@@ -96,6 +96,7 @@ impl Event<'_> {
             Event::PairLinkThin { .. } => "pair_link_thin",
             Event::PairLinkFar { .. } => "pair_link_far",
             Event::CopyingSlow { .. } => "copying_slow",
+            Event::BudgetShort { .. } => "budget_short",
             Event::TookOverFalsely { .. } => "took_over_falsely",
             Event::Crowded { .. } => "crowded",
             Event::Refused { .. } => "refused",
@@ -192,6 +193,7 @@ impl Event<'_> {
             | Event::PairLinkThin { .. }
             | Event::PairLinkFar { .. }
             | Event::CopyingSlow { .. }
+            | Event::BudgetShort { .. }
             | Event::TookOverFalsely { .. }
             | Event::Crowded { .. }
             | Event::EventsBeyond { .. }
@@ -241,6 +243,11 @@ impl Event<'_> {
             Event::CopyingSlow { takes, budget } => {
                 hear("takes_seconds", Seconds(*takes));
                 hear("budget_seconds", Seconds(*budget));
+            }
+            Event::BudgetShort { needed, budget, streams } => {
+                hear("needed_seconds", Seconds(*needed));
+                hear("budget_seconds", Seconds(*budget));
+                hear("streams", Number(*streams));
             }
             Event::PairLinkFar { takes, planned, streams } => {
                 hear("takes_seconds", Seconds(*takes));

@@ -237,7 +237,11 @@ impl Broker {
             self.retire_lost_results(now, *stream as u32, out);
             *stream += 1;
         }
-        (used, *topic >= self.table.topics.len() && *stream >= self.table.streams.len())
+        let all = *topic >= self.table.topics.len() && *stream >= self.table.streams.len();
+        if all {
+            self.look_at_crowd(now, out);
+        }
+        (used, all)
     }
 
     /// Binds a topic anew. Returns how many slots its streams have.
@@ -324,8 +328,9 @@ impl Broker {
         }
     }
 
-    /// Gives a topic another plan, and counts its streams anew.
+    /// Gives a topic another plan, and counts its streams anew. Whoever does not ask whether that fits is told soon.
     pub(crate) fn set_plan(&mut self, index: u32, new: Plan) {
+        self.crowd.planned_anew();
         let Some(topic) = self.table.topic(index) else { return };
         let old = topic.plan;
         let (contract, subscribers) = (topic.contract, topic.receivers());

@@ -282,6 +282,8 @@ impl Broker {
             (TopicState::AtRisk, Concern::PairLink)
         } else if self.is_crowded_for(topic) {
             (TopicState::AtRisk, Concern::Crowded)
+        } else if self.is_beyond_budget(topic) {
+            (TopicState::AtRisk, Concern::BudgetShort)
         } else if self.has_far_subscribers(topic) {
             (TopicState::AtRisk, Concern::Far)
         } else if recent(troubles.endangered_at) {

@@ -174,6 +174,17 @@ pub enum Refusal {
     TooManyClasses,
 }
 
+/// The budget `C_r` is too small for the lazy copies that may have to begin at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BudgetShort {
+    /// Where the demand is above the supply.
+    pub overload: Overload,
+    /// `C_r` as configured.
+    pub budget: Span,
+    /// What all of them take at once, the longest blocking included.
+    pub needed: Span,
+}
+
 impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.window.is_forever() {
@@ -333,10 +344,7 @@ impl Admission {
 
     /// Why what has been counted does not fit.
     fn reason_against(&self) -> Option<Refusal> {
-        if let Some(overload) = self.load.urgent_overload(&self.supply) {
-            let budget = self.lazy.map_or(Span::ZERO, |lazy| lazy.budget);
-            // Where several copies of a stream fall into one budget, what all take once is not enough.
-            let needed = self.load.urgent_at_once(&self.supply).max(budget + overload.excess);
+        if let Some(BudgetShort { overload, budget, needed }) = self.budget_short() {
             return Some(Refusal::Budget { overload, budget, needed });
         }
         let overload = self.load.overload(&self.supply)?;
@@ -365,6 +373,15 @@ impl Admission {
     /// is longer.
     pub fn rounds(&self, limit: Span) -> Result<Span, Span> {
         self.load.rounds(&self.supply, limit)
+    }
+
+    /// Whether the lazy copies that may have to begin at once fit the budget.
+    pub fn budget_short(&self) -> Option<BudgetShort> {
+        let overload = self.load.urgent_overload(&self.supply)?;
+        let budget = self.lazy.map_or(Span::ZERO, |lazy| lazy.budget);
+        // Where several copies of a stream fall into one budget, what all take once is not enough.
+        let needed = self.load.urgent_at_once(&self.supply).max(budget + overload.excess);
+        Some(BudgetShort { overload, budget, needed })
     }
 
     /// Whether everything promised so far fits the processor.

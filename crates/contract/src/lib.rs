@@ -15,7 +15,7 @@ mod time;
 pub mod timing;
 mod topic;
 
-pub use admission::{Admission, Plan, Receivers, Refusal, Remedies};
+pub use admission::{Admission, BudgetShort, Plan, Receivers, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
 pub use filters::{Filters, Kept};
 pub use ids::{Epoch, NodeId, Receipt, Reign};

@@ -25,6 +25,7 @@ pub(crate) enum Told {
     HandedOver { forwarded: u64 },
     Expelled(String),
     ResultRefused(String),
+    BudgetShort,
     Other,
 }
 
@@ -52,6 +53,7 @@ impl Reporter for Ear {
             Event::HandedOver { forwarded } => Told::HandedOver { forwarded: *forwarded },
             Event::Expelled { reason, .. } => Told::Expelled((*reason).to_owned()),
             Event::ResultRefused { topic, .. } => Told::ResultRefused((*topic).to_owned()),
+            Event::BudgetShort { .. } => Told::BudgetShort,
             _ => Told::Other,
         });
     }

@@ -205,11 +205,13 @@ pub enum Concern {
     Forgets = 13,
     /// A subscriber is further away than the link class says.
     Far = 14,
+    /// Copies that may have to begin at once no longer fit the budget.
+    BudgetShort = 15,
 }
 
 impl Concern {
     /// All of them, by number.
-    pub const ALL: [Concern; 15] = [
+    pub const ALL: [Concern; 16] = [
         Concern::Nothing,
         Concern::Lost,
         Concern::Late,
@@ -225,6 +227,7 @@ impl Concern {
         Concern::LateOnTheWay,
         Concern::Forgets,
         Concern::Far,
+        Concern::BudgetShort,
     ];
 }
 
@@ -246,6 +249,7 @@ impl std::fmt::Display for Concern {
             Concern::LateOnTheWay => "messages came to a subscriber after their deadline, see the log (subscriber_late)",
             Concern::Forgets => "what an operator remembers could not be copied to the backup, see the log (operator_forgets)",
             Concern::Far => "a subscriber is further away than the link class says, see the log (subscriber_far)",
+            Concern::BudgetShort => "since clients or operators have come, copies do not fit replication.budget, see the log (budget_short)",
         })
     }
 }

@@ -26,6 +26,7 @@ fn all() -> Vec<Event<'static>> {
         Event::PairLinkLossy { loss_ppm: 2, late_by: second, streams: 3 },
         Event::PairLinkFar { takes: second, planned: second, streams: 6 },
         Event::CopyingSlow { takes: second, budget: second },
+        Event::BudgetShort { needed: second, budget: second, streams: 3 },
         Event::PairLinkThin { carries: 4, needed: 5, wait: second, streams: 6 },
         Event::TookOverFalsely { patience: second },
         Event::Crowded { clients: 7, takes: second, streams: 8 },

@@ -134,6 +134,38 @@ fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
     assert_eq!(out.said, Vec::<String>::new());
 }
 
+/// A topic that needed no copy needs one when operators process it, and nothing was tested for that.
+#[test]
+fn operators_whose_copies_do_not_fit_the_budget_put_topics_at_risk_until_they_are_gone() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    broker.settings.schedulability = true;
+    let cost = Span::micros(2);
+    let lazy = contract::Lazy { budget: Span::micros(5), ..Default::default() };
+    let supply = contract::Supply { share_ppm: 900_000, blocking: Span::ZERO };
+    let costs = Costs::of_messages(Span(1), cost, cost);
+    broker.admission =
+        contract::Admission::new(Default::default(), Default::default(), costs, supply).with_lazy(Some(lazy));
+    broker.handle_timeout(broker.next_deadline(), &mut out);
+    out.said.clear();
+    let index = stream(&mut broker, &mut out);
+    broker.admit_stream(index, &mut out).unwrap_or_else(|denial| panic!("{}", denial.text));
+    let at_risk = |broker: &Broker| {
+        let (stream, topic) = broker.table.pair(index).unwrap();
+        (topic.plan.lazy.is_some(), broker.is_beyond_budget(topic), broker.state(NOW, stream, topic))
+    };
+    let before = at_risk(&broker);
+    assert_eq!((before.0, before.1), (false, false));
+    out.within = Some(Span::millis(1));
+    broker.rebind(NOW, &mut out);
+    let with = at_risk(&broker);
+    assert_eq!((with.0, with.1), (true, true));
+    let [said] = &out.said[..] else { panic!("{:?}", out.said) };
+    assert!(said.contains("Raise replication.budget to at least"), "{said}");
+    out.within = None;
+    broker.rebind(NOW, &mut out);
+    assert_eq!(at_risk(&broker), before);
+}
+
 /// Between two slices, the driver lets messages have their turn.
 #[test]
 fn topics_are_bound_anew_in_slices() {

@@ -4,6 +4,9 @@
 //!
 //! Source: lemmas 1 and 2 (F1, F2) and R4 where copies are lazy, computed here from the terms, and the processor demand criterion. A job is done when its
 //! bytes leave the process, at the end of the turn.
+//!
+//! Where brokers are given other graphs while they run, lazy copies are excused from when one has told that the budget is too small for
+//! them: whatever else is promised was tested before.
 
 use crate::ledger::Stream;
 use crate::scenario::{Pace, Scenario};
@@ -22,6 +25,10 @@ pub(super) struct Deadlines {
     links: Links,
     /// The longest way to each subscriber.
     ways: Vec<Span>,
+    /// Brokers are given other graphs while they run.
+    graphs_change: bool,
+    /// Lazy copies may be late: it was told.
+    budget_short: bool,
     /// Messages that came later than the assumed delay allows, by stream and number.
     delayed: BTreeSet<(u32, u64)>,
 }
@@ -49,8 +56,15 @@ impl Deadlines {
             upstream: scenario.delays.publisher_to_broker,
             links: scenario.links.clone(),
             ways: scenario.subscribers.iter().map(|spec| spec.latency.most).collect(),
+            graphs_change: !scenario.later.is_empty(),
+            budget_short: false,
             delayed: BTreeSet::new(),
         }
+    }
+
+    /// A broker says that the copies which may have to begin at once do not fit the budget.
+    pub(super) fn budget_is_short(&mut self) {
+        self.budget_short |= self.graphs_change;
     }
 
     /// Somebody sets a clock.
@@ -83,6 +97,9 @@ impl Deadlines {
             _ => return Ok(()),
         };
         let due = message.stamped + span;
+        if kind == MessageKind::Replicate && self.budget_short {
+            return Ok(());
+        }
         if local <= due || !self.is_bound(number, stream, seq, message.accepted, calm) {
             return Ok(());
         }

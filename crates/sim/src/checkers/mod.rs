@@ -611,6 +611,7 @@ impl Watch {
                 self.verdict(now, reigns::NAME, result);
                 self.copies.dies(host);
             }
+            Told::BudgetShort => self.deadlines.budget_is_short(),
             Told::HandedOver { .. } => {
                 self.devices.hands_over(now, host);
                 self.copies.dies(host);
