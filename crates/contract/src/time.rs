@@ -23,6 +23,11 @@ impl Time {
         }
     }
 
+    /// The same point after the clock has been set so much further, or back where that is negative. Never stays never.
+    pub fn moved(self, by: Span) -> Time {
+        if self == Time::NEVER { self } else { self + by }
+    }
+
     /// The distance from a point that is further away than a span can hold.
     #[cold]
     fn far_from(self, earlier: Time) -> Span {

@@ -539,6 +539,13 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         broker.handle_left(now, &mut wired);
     }
 
+    fn handle_clock_step(&mut self, now: Time, by: Span) {
+        // The broker itself counts anew from where a clock has jumped to.
+        if let Some(gateway) = self.gateway.as_deref_mut() {
+            gateway.clock_set(now, by);
+        }
+    }
+
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         self.tidy(now);
         if let Some(gateway) = self.gateway.as_deref_mut() {

@@ -1,6 +1,6 @@
 //! The face of a node towards its driver.
 
-use contract::Time;
+use contract::{Span, Time};
 use std::net::IpAddr;
 use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, Transport, WireError, decode};
 
@@ -42,6 +42,10 @@ pub trait Node {
 
     /// What it has written has been given to the system, or waits for peers that do not take it.
     fn handle_left(&mut self, _now: Time, _net: &mut impl Effects) {}
+
+    /// The clock has been set: it is `by` further than it would be, or back where that is negative. Comes before the first time that is read
+    /// from it.
+    fn handle_clock_step(&mut self, _now: Time, _by: Span) {}
 
     /// Does what is due.
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects);

@@ -1,6 +1,6 @@
 //! The only places where time and chance come from.
 
-use contract::Time;
+use contract::{Span, Time};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The host's clock. It may be stepped; nothing here or in the cores breaks when it is.
@@ -14,6 +14,30 @@ pub fn now() -> Time {
 /// A clock that nobody sets, from any beginning.
 pub fn monotonic() -> Time {
     time_of(ClockId::Monotonic)
+}
+
+/// A clock that nobody sets and that goes on while the host is suspended, from any beginning.
+pub fn steady() -> Time {
+    time_of(ClockId::Boottime)
+}
+
+/// Finds out when somebody sets the host's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClockWatch {
+    /// What both clocks showed.
+    seen: Option<(Time, Time)>,
+}
+
+impl ClockWatch {
+    /// A clock that is only kept right is moved by less than this at once.
+    const STEP: Span = Span::millis(50);
+
+    /// By how much the clock has been set since the last look, from what it shows and what [`steady`] does.
+    pub(crate) fn look(&mut self, wall: Time, steady: Time) -> Option<Span> {
+        let (wall_before, steady_before) = self.seen.replace((wall, steady))?;
+        let by = wall.since(wall_before) - steady.since(steady_before);
+        (by > Self::STEP || by < -Self::STEP).then_some(by)
+    }
 }
 
 /// How long this thread has worked, from any beginning: time in which others had its processor does not count. It is a call
@@ -48,5 +72,26 @@ pub fn random_number() -> u64 {
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {
         Ok(8) => u64::from_ne_bytes(bytes),
         _ => now().0 ^ u64::from(std::process::id()).rotate_left(40),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_is_found_and_one_that_is_kept_right_is_not() {
+        let mut watch = ClockWatch::default();
+        let (wall, steady) = (Time(1_700_000_000_000_000_000), Time(5_000_000_000));
+        assert_eq!(watch.look(wall, steady), None, "the first look");
+        let hour = Span::secs(3_600);
+        assert_eq!(
+            watch.look(wall + hour + Span::millis(10), steady + hour),
+            None,
+            "drift, or a suspended host"
+        );
+        assert_eq!(watch.look(wall + hour * 2 + Span::millis(10), steady + hour), Some(hour));
+        assert_eq!(watch.look(wall, steady + hour), Some(-(hour * 2 + Span::millis(10))));
+        assert_eq!(watch.look(wall, steady + hour), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The loop around a node: wait, read, run, send.
 
 use crate::breath::Breath;
-use crate::clock::now;
+use crate::clock::{ClockWatch, now, steady};
 use crate::doors::{Door, DoorLimits, Guests, Pace, Place};
 use crate::error::HostError;
 use crate::gather::Gather;
@@ -32,6 +32,7 @@ pub struct Driver<N> {
     /// The node has work that did not fit into its last portion.
     busy: bool,
     last_turn: Time,
+    clock: ClockWatch,
     /// Whose turn did not come: of those that do not flood, and of those that do.
     next: [Option<u64>; 2],
     /// `None`: it may go on for ever.
@@ -77,6 +78,7 @@ impl<N: Node> Driver<N> {
             listeners: Vec::new(),
             busy: false,
             last_turn: Time::ZERO,
+            clock: ClockWatch::default(),
             next: [None; 2],
             breath: None,
             spin: Spin::new(Span::ZERO),
@@ -218,6 +220,7 @@ impl<N: Node> Driver<N> {
 
     /// One turn of the loop, for what has become ready.
     pub fn turn(&mut self, ready: &[Ready]) {
+        self.read_clock();
         // Something may have made work, until the node has been asked.
         self.busy = true;
         if self.next != [None; 2] {
@@ -238,7 +241,7 @@ impl<N: Node> Driver<N> {
         let left = self.busy;
         // What was done leaves before all that nobody waits for.
         self.flush();
-        let time = now();
+        let time = self.read_clock();
         self.network.expire(time);
         self.network.trim(time);
         let told = self.tell_news();
@@ -256,6 +259,15 @@ impl<N: Node> Driver<N> {
         self.resume_listeners(time);
         self.flush();
         self.network.flush_last();
+    }
+
+    /// The time; a node hears first that the clock has been set.
+    fn read_clock(&mut self) -> Time {
+        let time = now();
+        if let Some(by) = self.clock.look(time, steady()) {
+            self.node.handle_clock_step(time, by);
+        }
+        time
     }
 
     /// Sends what was written, and says so to a node that waits for that.

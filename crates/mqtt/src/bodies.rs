@@ -1,7 +1,7 @@
 //! Messages that wait for sessions: each is kept once, however many wait for it.
 
 use crate::slab::Slab;
-use contract::Time;
+use contract::{Span, Time};
 
 /// Buffers of messages that have gone, to be used again; and the largest that is kept.
 const SPARE_MAX: usize = 256;
@@ -76,6 +76,11 @@ pub(crate) struct Bodies {
 }
 
 impl Bodies {
+    /// The clock has been set: nothing expires sooner or later by that.
+    pub(crate) fn move_times(&mut self, by: Span) {
+        self.all.iter_mut().filter_map(|body| body.expires.as_mut()).for_each(|at| *at = at.moved(by));
+    }
+
     /// Keeps a body, which its caller [`Bodies::release`]s when it has been given to whoever waits for it.
     pub(crate) fn insert(&mut self, new: &NewBody<'_>) -> u32 {
         let &NewBody { id, topic, properties, payload, expires } = new;

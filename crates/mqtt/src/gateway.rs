@@ -269,6 +269,7 @@ pub struct Gateway<R = Open> {
     /// Whose messages a stream carries.
     owners: Vec<u32>,
     timers: BTreeSet<(Time, Timer)>,
+    steps: timers::Steps,
     records: Records,
     logins: VecDeque<Login>,
     /// Who waits to be known, by ticket.
@@ -331,6 +332,7 @@ impl<R: Rules> Gateway<R> {
             learnt: BTreeMap::new(),
             owners: Vec::new(),
             timers: BTreeSet::new(),
+            steps: Default::default(),
             records: Records::default(),
             logins: VecDeque::new(),
             tickets: BTreeMap::new(),

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use contract::Time;
+use contract::{Span, Time};
 
 use crate::packet::Qos;
 
@@ -244,6 +244,16 @@ impl<O> Retained<O> {
     pub fn iter_after(&self, topic: &str) -> impl Iterator<Item = (&str, &Message<O>)> {
         let rest = self.topics.range::<str, _>((Bound::Excluded(topic), Bound::Unbounded));
         rest.map(|(topic, message)| (&**topic, message))
+    }
+
+    /// The clock has been set: nothing expires sooner or later by that.
+    pub fn move_times(&mut self, by: Span) {
+        for message in self.topics.values_mut() {
+            message.entered = message.entered.map(|at| at.moved(by));
+            message.expires = message.expires.map(|at| at.moved(by));
+        }
+        self.expiring =
+            std::mem::take(&mut self.expiring).into_iter().map(|(at, name)| (at.moved(by), name)).collect();
     }
 
     /// When to call [`expire`](Self::expire) next.

@@ -366,6 +366,10 @@ impl Sessions {
         self.by_client.get(client).copied()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.all.iter_mut()
+    }
+
     pub(crate) fn insert(&mut self, session: Session) -> u32 {
         let client = session.client.clone();
         let index = self.all.insert(session);

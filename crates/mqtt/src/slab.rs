@@ -25,6 +25,10 @@ impl<T> Slab<T> {
         self.slots.get_mut(number as usize)?.as_mut()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten()
+    }
+
     pub(crate) fn insert(&mut self, thing: T) -> u32 {
         if let Some(number) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(number as usize)

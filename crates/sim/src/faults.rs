@@ -7,6 +7,7 @@ use crate::node::{Host, Program};
 use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};
 use contract::{Span, Time};
+use engine::Node;
 use wire::{Frame, PeerIndex};
 
 /// Hosts between which nothing passes.
@@ -466,6 +467,8 @@ impl World {
                 self.tell(host, || format!("has its clock set by {by}"));
                 self.hosts[host].clock.step(self.now, *by);
                 self.watch.sets_clock(self.now, host);
+                let local = self.hosts[host].clock.local(self.now);
+                self.hosts[host].program.handle_clock_step(local, *by);
                 // The driver's alarm rings when the clock is set.
                 self.rouse(host);
             }

@@ -220,6 +220,10 @@ impl<O: Operators> Node for Program<O> {
         either!(self, node => node.run(now, net), false)
     }
 
+    fn handle_clock_step(&mut self, now: Time, by: Span) {
+        either!(self, node => node.handle_clock_step(now, by), ());
+    }
+
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         either!(self, node => node.handle_timeout(now, net), ());
     }

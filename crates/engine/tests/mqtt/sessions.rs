@@ -1,10 +1,11 @@
 //! Sessions: who is let in, who is taken over, and what outlives a connection.
 
 use crate::world::World;
-use crate::world::mqtt::{Got, lasting, will};
+use crate::world::mqtt::{Got, lasting, message, will};
 use contract::Span;
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, connect, encode_5, publish, v5};
+use std::num::NonZeroU32;
 use wire::Transport;
 
 /// A CONNECT whose session ends with its connection.
@@ -144,6 +145,43 @@ fn a_session_ends_when_its_time_is_over_or_by_a_clean_start() {
     world.say_5(client, v5::Disconnect { session_expiry_interval_secs: Some(0), ..Default::default() });
     world.run_for(Span::millis(50));
     assert_eq!(world.stats(0).sessions, 0);
+}
+
+/// What is to last for a while lasts as long as it would have.
+#[test]
+fn setting_the_clock_throws_nobody_out_and_ends_nothing() {
+    for by in [Span::secs(500), -Span::secs(500)] {
+        let mut world = World::serving(|_| {});
+        let connected = world.connected(0, passing("connected"));
+        let short =
+            || v5::Connect { session_expiry_interval_secs: 20, clean_start: false, ..passing("short") };
+        let away = world.connected(0, short());
+        world.want(away, "t", QoS::AtLeastOnce);
+        world.cut_off(away);
+        let publisher = world.connected(0, passing("publisher"));
+        let mut expiring = message("t", QoS::AtLeastOnce, world.new_id(publisher), b"lasts");
+        expiring.properties.as_mut().unwrap().message_expiry_interval = NonZeroU32::new(20);
+        expiring.retain = true;
+        world.say_5(publisher, expiring);
+        world.run_for(Span::secs(2));
+        assert_eq!(world.stats(0).retained, 1);
+        world.set_clock(0, by);
+        world.run_for(Span::secs(2));
+        assert!(!world.mqtt[connected].closed, "{by}");
+        assert_eq!(world.stats(0).retained, 1);
+        let late = world.connected(0, passing("late"));
+        world.want(late, "#", QoS::AtLeastOnce);
+        assert!(world.reconnect(away, 0, short()));
+        world.run_for(Span::millis(50));
+        assert_eq!((world.texts(late), world.texts(away)), (vec!["lasts".into()], vec!["lasts".into()]));
+        let left = world.messages(away).next().unwrap().properties.as_ref().unwrap().message_expiry_interval;
+        assert_eq!(left, NonZeroU32::new(16), "{by}");
+        // And it ends when that is over.
+        world.cut_off(away);
+        world.run_for(Span::secs(25));
+        assert_eq!(world.stats(0).retained, 0, "{by}");
+        assert_eq!(world.stats(0).sessions, 3, "{by}");
+    }
 }
 
 #[test]

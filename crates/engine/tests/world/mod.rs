@@ -449,6 +449,17 @@ impl World {
         self.held.remove(&who);
     }
 
+    /// Somebody sets the clock of a broker's host.
+    pub fn set_clock(&mut self, broker: usize, by: Span) {
+        let who = Who::Broker(broker);
+        *self.skew.entry(who).or_insert(Span::ZERO) += by;
+        self.with_node(who, |node, now, _| {
+            if let Either::Broker(node) = node {
+                node.handle_clock_step(now, by);
+            }
+        });
+    }
+
     /// The process stops for a while, and its connections stay up.
     pub fn pause(&mut self, who: Who) {
         self.paused.insert(who);

@@ -127,7 +127,7 @@ impl<R: Rules> Gateway<R> {
             self.subscriptions.matches(&routing.topic, &mut routing.matches);
             routing.generation = self.subscriptions.generation();
         }
-        let (expires, properties) = read_trailer(message.created, message.trailer);
+        let (expires, properties) = read_trailer(self.steps.stamp(message.created), message.trailer);
         let properties = if properties.is_empty() { message.marked() } else { properties };
         let Some(routing) = self.routes.get(route) else { return };
         if routing.matches.is_empty() && !message.truths.contains(MessageFlags::RETAIN) {

@@ -82,6 +82,23 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
+    /// The clock has been set, and is `by` further now, or back where that is negative: whatever is to last for a while lasts as long
+    /// as it would have.
+    pub fn clock_set(&mut self, now: Time, by: Span) {
+        self.timers = self.timers.iter().map(|(at, timer)| (at.moved(by), *timer)).collect();
+        for client in self.clients.iter_mut().filter_map(Option::as_deref_mut) {
+            client.heard = client.heard.moved(by);
+            client.timer = client.timer.map(|(at, timer)| (at.moved(by), timer));
+        }
+        for session in self.sessions.iter_mut() {
+            session.ends_at = session.ends_at.map(|at| at.moved(by));
+            session.will_at = session.will_at.map(|at| at.moved(by));
+        }
+        self.retained.move_times(by);
+        self.bodies.move_times(by);
+        self.steps.add(now, by);
+    }
+
     fn forget_timer(&mut self, link: LinkId) {
         if let Some(client) = self.client_mut(link) {
             client.timer = None;
@@ -124,6 +141,31 @@ impl<R: Rules> Gateway<R> {
             return;
         }
         self.set_timer(link, now + silence(keep_alive), Timer::KeepAlive(link));
+    }
+}
+
+/// Steps forward that the clock has made. Messages that are under way were stamped before; those that come after one are stamped later.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steps(Vec<(Time, Span)>);
+
+impl Steps {
+    /// The oldest is forgotten where there are more; whatever was stamped before has left.
+    const MOST: usize = 8;
+
+    fn add(&mut self, now: Time, by: Span) {
+        if by <= Span::ZERO {
+            // What has been stamped since cannot be told from what was stamped before. It expires later.
+            return self.0.clear();
+        }
+        if self.0.len() == Self::MOST {
+            self.0.remove(0);
+        }
+        self.0.push((now.moved(Span(-by.0)), by));
+    }
+
+    /// When something was stamped, by the clock as it is now.
+    pub(crate) fn stamp(&self, created: Time) -> Time {
+        self.0.iter().fold(created, |at, (before, by)| if at <= *before { at.moved(*by) } else { at })
     }
 }
 
