@@ -145,6 +145,9 @@ pub enum Command {
     Check {
         /// The configuration to check.
         file: Option<PathBuf>,
+        /// Show the formulas of each topic, with its numbers in them.
+        #[arg(long)]
+        explain: bool,
     },
     /// Measure what work costs on this host, and keep it for brokers, check, graph and sim.
     Calibrate,

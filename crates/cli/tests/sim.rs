@@ -161,7 +161,10 @@ fn a_contract_that_cannot_be_kept_is_refused() {
     let folder = Folder::new();
     folder.write("tight.toml", PLANT.replace("retain = 2\n", ""));
     let ran = folder.run(["sim", "tight.toml", "--seeds", "1", "--for", "5s"]);
-    ran.must(1, &["REFUSED", "retain 2 messages", "verge check", "1 family of topics has REFUSED streams"]);
+    ran.must(
+        1,
+        &["REFUSED", "keep 2 to send again", "verge check", "1 family of topics has REFUSED streams"],
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! term that would be admitted.
 
 use crate::demand::{Job, Load, Overload, Supply};
+use crate::explain::{Explanation, losses_of_a_crash};
 use crate::rounds::{BYTES_UNSTATED, Crowd, Io, Pace};
 use crate::timing::{self, Delays, Links};
 use crate::{Contract, ContractError, Lazy, LazyPlan, LinkClass, Loss, Mutant, Span};
@@ -105,7 +106,7 @@ pub struct Remedies {
 
 impl fmt::Display for Remedies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let retain = self.retain.map(|n| format!("retain {n} messages"));
+        let retain = self.retain.map(|n| format!("keep {n} to send again (retain = {n}, --retain {n})"));
         let period = self.period.map(|t| format!("lengthen the period to {t}"));
         let deadline = self.deadline.map(|d| format!("relax the deadline to {d}"));
         let all: Vec<String> = [retain, period, deadline].into_iter().flatten().collect();
@@ -128,27 +129,32 @@ pub enum Refusal {
     UnknownLink(LinkClass),
     /// `D^r < 0`: no copy to the backup could be early enough.
     #[error(
-        "the replication deadline (N+L)·T - dPB - dBB - x is {short_by} below zero, so a crash could lose more \
-         than tolerated; {remedies}"
+        "a crash could lose {could_lose} messages in a row, and the contract tolerates {tolerated}: {remedies}"
     )]
     ReplicationBound {
+        /// The longest run that a crash could cost.
+        could_lose: u64,
+        /// What the contract allows.
+        tolerated: u32,
         /// How far below zero.
         short_by: Span,
         /// What would do.
         remedies: Remedies,
     },
     /// `D^d < 0`: the message is late before the broker has it.
-    #[error(
-        "the dispatch deadline D - dPB - dBS is {short_by} below zero, so it could not arrive in time; {remedies}"
-    )]
+    #[error("the way to a subscriber may take {way}, and the deadline is {deadline}: {remedies}")]
     DispatchBound {
+        /// The longest way, from the publisher to the broker and on to the subscriber.
+        way: Span,
+        /// What the contract demands.
+        deadline: Span,
         /// How far below zero.
         short_by: Span,
         /// What would do.
         remedies: Remedies,
     },
     /// The processor could not serve all topics in time.
-    #[error("not schedulable: {overload}; {remedies}")]
+    #[error("not schedulable: {overload}: {remedies}")]
     Unschedulable {
         /// Where the demand is above the supply.
         overload: Overload,
@@ -188,9 +194,13 @@ pub struct BudgetShort {
 impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.window.is_forever() {
-            write!(f, "every second lacks {} of processor time", self.excess)
+            write!(f, "what is promised takes {} more of each second than the processor has", self.excess)
         } else {
-            write!(f, "a window of {} lacks {} of processor time", self.window, self.excess)
+            write!(
+                f,
+                "what has to be done within {} takes {} more of a processor than there is",
+                self.window, self.excess
+            )
         }
     }
 }
@@ -293,17 +303,29 @@ impl Admission {
         }
         if let Some(short_by) = timing::shortfall(plan.dispatch) {
             return Err(Refusal::DispatchBound {
+                way: contract.deadline + short_by,
+                deadline: contract.deadline,
                 short_by,
                 remedies: self.remedies(contract, 1.into(), processed),
             });
         }
         if let Some(short_by) = timing::shortfall(plan.replication) {
+            let could_lose = losses_of_a_crash(contract, self.delays.publisher_to_broker, &self.delays);
+            let tolerated = if let Loss::AtMost(losses) = contract.loss { losses } else { u32::MAX };
             return Err(Refusal::ReplicationBound {
+                could_lose,
+                tolerated,
                 short_by,
                 remedies: self.remedies(contract, 1.into(), processed),
             });
         }
         Ok(plan)
+    }
+
+    /// How the numbers of a contract come about; `None` where its link class is not configured.
+    pub fn explain(&self, contract: &Contract) -> Option<Explanation> {
+        let link = self.links.delay(contract.link)?;
+        Some(Explanation::new(contract, &self.delays, link))
     }
 
     /// Both steps for one more stream with this contract and so many subscribers. On success its jobs are counted;
@@ -589,13 +611,20 @@ mod tests {
     fn a_broken_replication_bound_names_the_remedy() {
         let contract = Contract::every(Span::millis(50)).retain(1);
         let refusal = costing(1).plan(&contract).unwrap_err();
-        let Refusal::ReplicationBound { short_by, remedies } = refusal.clone() else { panic!("{refusal}") };
+        let Refusal::ReplicationBound { short_by, could_lose: 2, tolerated: 0, remedies } = refusal.clone()
+        else {
+            panic!("{refusal}")
+        };
         assert_eq!(short_by, Span::micros(50));
         assert_eq!(remedies.retain, Some(2));
         let period = remedies.period.unwrap();
         assert_eq!(period, Span::millis(54), "50.053 ms would do today");
         assert_eq!(remedies.deadline, None);
-        assert!(refusal.to_string().contains("retain 2 messages, or lengthen the period to 54ms"));
+        assert!(
+            refusal
+                .to_string()
+                .contains("keep 2 to send again (retain = 2, --retain 2), or lengthen the period to 54ms")
+        );
     }
 
     #[test]
@@ -618,7 +647,7 @@ mod tests {
     #[test]
     fn a_broken_dispatch_bound_names_the_smallest_deadline() {
         let contract = Contract::every(Span::millis(100)).deadline(Span::micros(600)).tolerate(3);
-        let Err(Refusal::DispatchBound { short_by, remedies }) = costing(1).plan(&contract) else {
+        let Err(Refusal::DispatchBound { short_by, remedies, .. }) = costing(1).plan(&contract) else {
             panic!("must be refused")
         };
         assert_eq!(short_by, Span::micros(400));

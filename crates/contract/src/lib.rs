@@ -2,6 +2,7 @@
 
 pub mod admission;
 mod demand;
+mod explain;
 mod filters;
 mod ids;
 mod lazy;
@@ -17,6 +18,7 @@ mod topic;
 
 pub use admission::{Admission, BudgetShort, Plan, Receivers, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
+pub use explain::Explanation;
 pub use filters::{Filters, Kept};
 pub use ids::{Epoch, NodeId, Receipt, Reign};
 pub use lazy::{Every, Lazy, LazyPlan};

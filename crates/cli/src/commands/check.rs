@@ -31,6 +31,9 @@ pub(super) struct Row {
     pub(super) utilisation: f64,
     admitted: bool,
     pub(super) reason: String,
+    /// The formulas with what stands in them, where that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -81,7 +84,7 @@ impl Operators {
 }
 
 /// Admits family after family, as a broker would, and bounds the results of operators.
-pub fn run(config: &Config, format: Format) -> Outcome {
+pub fn run(config: &Config, explain: bool, format: Format) -> Outcome {
     let (costs, blocking) = costs(&config.admission, complain);
     let supply = supply(&config.admission, blocking + longest_rest(config));
     let admission = Admission::new(config.delays, config.links.clone(), costs, supply)
@@ -89,7 +92,11 @@ pub fn run(config: &Config, format: Format) -> Outcome {
         .with_best_effort(config.admission.best_effort_subscriptions);
     let rehearsal = Rehearsal::of(config, costs, blocking)?;
     let answered = config.topics.iter().zip(&rehearsal.families);
-    let rows: Vec<Row> = answered.map(|(family, answer)| answer_row(&admission, family, answer)).collect();
+    let mut rows: Vec<Row> =
+        answered.map(|(family, answer)| answer_row(&admission, family, answer)).collect();
+    for (row, family) in rows.iter_mut().zip(&config.topics).filter(|_| explain) {
+        row.explanation = admission.explain(&family.rule.contract).map(|words| words.to_string());
+    }
     let micros = |span: Span| span.0 as f64 / 1e3;
     let operators = Operators::new(config, rehearsal.results)?;
     let kept = operators.as_ref().is_none_or(Operators::kept);
@@ -173,6 +180,7 @@ fn row(
         utilisation,
         admitted: reason.is_empty(),
         reason,
+        explanation: None,
     }
 }
 
@@ -233,6 +241,10 @@ fn show(report: &Report) -> Result<(), Trouble> {
     }
     for row in report.topics.iter().filter(|row| !row.admitted) {
         line(&format!("{}: {}", row.filter, row.reason))?;
+    }
+    for (row, words) in report.topics.iter().filter_map(|row| Some((row, row.explanation.as_ref()?))) {
+        line(&format!("{}:", row.filter))?;
+        words.lines().try_for_each(|words| line(&format!("  {words}")))?;
     }
     let [arrival, dispatch, replication] = report.costs_us;
     line(&format!(

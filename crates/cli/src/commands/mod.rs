@@ -48,7 +48,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
-        Command::Check { file } => check::run(&load(file.as_deref())?, format),
+        Command::Check { file, explain } => check::run(&load(file.as_deref())?, explain, format),
         Command::Calibrate => calibrate::run(&load(None)?, format),
         Command::Graph { file, svg, json } => {
             let config = load(file.as_deref())?;
