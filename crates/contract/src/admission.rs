@@ -128,9 +128,7 @@ pub enum Refusal {
     #[error("the link class `{0}` is not configured: add `[link.{0}]` or use another class")]
     UnknownLink(LinkClass),
     /// `D^r < 0`: no copy to the backup could be early enough.
-    #[error(
-        "a crash could lose {could_lose} messages in a row, and the contract tolerates {tolerated}: {remedies}"
-    )]
+    #[error("a crash could lose {could_lose} in a row, and the contract tolerates {tolerated}: {remedies}")]
     ReplicationBound {
         /// The longest run that a crash could cost.
         could_lose: u64,
@@ -611,7 +609,7 @@ mod tests {
     fn a_broken_replication_bound_names_the_remedy() {
         let contract = Contract::every(Span::millis(50)).retain(1);
         let refusal = costing(1).plan(&contract).unwrap_err();
-        let Refusal::ReplicationBound { short_by, could_lose: 2, tolerated: 0, remedies } = refusal.clone()
+        let Refusal::ReplicationBound { short_by, could_lose: 1, tolerated: 0, remedies } = refusal.clone()
         else {
             panic!("{refusal}")
         };

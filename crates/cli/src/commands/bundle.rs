@@ -9,6 +9,8 @@ use crate::output::{Outcome, Trouble, complain, line, yes};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,8 +36,6 @@ const HOST: [(&str, &[&str]); 4] = [
     ("free", &["-m"]),
     ("journalctl", &["--no-pager", "-o", "short-iso", "-n", "5000", "-u", "verge@*"]),
 ];
-/// Keys whose values are nobody's business, where they are no paths.
-const SECRETS: [&str; 3] = ["password", "secret", "key"];
 
 #[derive(Serialize)]
 struct Bundle {
@@ -59,7 +59,23 @@ struct Said {
     err: String,
 }
 
-/// Writes the file.
+impl Bundle {
+    /// Takes out what is secret, wherever it is said.
+    fn clean(&mut self) {
+        let commands = self.commands.iter().map(|said| said.command.as_str());
+        let cleaner = Cleaner::of(self.files.iter().map(|kept| kept.text.as_str()).chain(commands));
+        for kept in &mut self.files {
+            kept.text = cleaner.clean(&kept.text);
+        }
+        for said in &mut self.commands {
+            for text in [&mut said.command, &mut said.out, &mut said.err] {
+                *text = cleaner.clean(text);
+            }
+        }
+    }
+}
+
+/// Writes the file. Only who makes it may read it.
 pub fn run(config: Option<&Path>, set: &[String], arguments: &BundleArguments) -> Outcome {
     let made = jiff::Timestamp::now();
     let file = arguments
@@ -80,11 +96,16 @@ pub fn run(config: Option<&Path>, set: &[String], arguments: &BundleArguments) -
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         commands.push(said(program, Path::new(program), &words));
     }
-    let bundle = Bundle { made: made.to_string(), files: files(config), commands };
+    let mut bundle = Bundle { made: made.to_string(), files: files(config), commands };
+    bundle.clean();
     let text = serde_json::to_string_pretty(&bundle).map_err(|error| Trouble(error.to_string()))?;
     let unwritable = |error| Trouble(format!("cannot write {}: {error}; name another file", file.display()));
-    let mut written =
-        std::fs::OpenOptions::new().write(true).create_new(true).open(&file).map_err(unwritable)?;
+    let mut written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&file)
+        .map_err(unwritable)?;
     written.write_all(text.as_bytes()).map_err(unwritable)?;
     line(&file.display().to_string())?;
     complain(
@@ -134,7 +155,7 @@ fn reading(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<
     })
 }
 
-/// The files of the configuration, without what is secret.
+/// The files of the configuration.
 fn files(config: Option<&Path>) -> Vec<Kept> {
     let Some(main) = main_file(config) else { return Vec::new() };
     let fragments = main.parent().unwrap_or(Path::new("")).join("conf.d");
@@ -144,39 +165,129 @@ fn files(config: Option<&Path>) -> Vec<Kept> {
     paths.sort();
     paths.insert(0, main);
     let read = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path)
-            .map_or_else(|error| error.to_string(), |text| without_secrets(&text));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| error.to_string());
         Kept { path, text }
     };
     paths.into_iter().map(read).collect()
 }
 
-/// A configuration whose secrets are taken out, line by line, so that one that is not valid is bundled too.
-fn without_secrets(text: &str) -> String {
-    let clean = |line: &str| {
-        let Some((key, value)) = line.split_once('=') else { return line.to_owned() };
-        let name = key.trim().trim_matches('"').rsplit(['.', ' ']).next().unwrap_or_default();
-        let is_secret = SECRETS.iter().any(|secret| name == *secret || name.ends_with(&format!("_{secret}")));
+/// Takes secrets out of texts, line by line, so that a configuration that is not valid is bundled too, and what is said of it.
+#[derive(Default)]
+struct Cleaner {
+    /// What is secret in the files, wherever it is said again; the longest first.
+    secrets: Vec<String>,
+}
+
+/// What is shorter would also be found in other words.
+const SECRET_BYTES_MIN: usize = 4;
+const TAKEN_OUT: &str = "(taken out)";
+
+impl Cleaner {
+    /// Learns what is secret in these texts.
+    fn of<'a>(texts: impl Iterator<Item = &'a str>) -> Cleaner {
+        let mut secrets: Vec<String> = texts
+            .flat_map(str::lines)
+            .flat_map(|line| secrets_in(line).map(|place| line[place].trim_matches(['"', '\'']).to_owned()))
+            .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
+            .collect();
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
+        Cleaner { secrets }
+    }
+
+    fn clean(&self, text: &str) -> String {
+        let clean_line = |line: &str| {
+            let mut cleaned = line.to_owned();
+            for place in secrets_in(line).collect::<Vec<_>>().into_iter().rev() {
+                cleaned.replace_range(place, &format!("\"{TAKEN_OUT}\""));
+            }
+            cleaned
+        };
+        let cleaned = text.lines().map(clean_line).collect::<Vec<_>>().join("\n");
+        self.secrets.iter().fold(cleaned, |text, secret| text.replace(secret, TAKEN_OUT))
+    }
+}
+
+/// Where a line has something secret: the values of keys that are called so, and what is said of them in comments.
+fn secrets_in(line: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut places = Vec::new();
+    let mut rest = 0;
+    while let Some(sign) = line[rest..].find(['=', '#']).map(|at| rest + at) {
+        rest = sign + 1;
+        if line.as_bytes()[sign] == b'#' {
+            let said = line[rest..].to_lowercase();
+            // In the middle of a word, it is part of a filter.
+            let begins = line[..sign].chars().next_back().is_none_or(char::is_whitespace);
+            if begins && ["pass", "secret", "key", "token"].iter().any(|word| said.contains(word)) {
+                places.push(rest..line.len());
+                break;
+            }
+            continue;
+        }
+        let name = line[..sign].trim_end().trim_end_matches('"');
+        let name =
+            name.rsplit(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default();
+        let begin = sign + 1 + (line[sign + 1..].len() - line[sign + 1..].trim_start().len());
+        let value = &line[begin..];
+        let end = match value.chars().next() {
+            Some(quote @ ('"' | '\'')) => value[1..].find(quote).map_or(value.len(), |at| at + 2),
+            _ => value.find([',', '}', ' ', '#']).unwrap_or(value.len()),
+        };
         // A path says where it is, and that may be what is wrong.
-        let is_path = value.contains('/') || value.contains(".key") || value.contains(".pem");
-        if is_secret && !is_path { format!("{key}= \"(taken out)\"") } else { line.to_owned() }
-    };
-    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+        let is_path =
+            value[..end].contains('/') || value[..end].contains(".key") || value[..end].contains(".pem");
+        if is_secret(name) && end > 0 && !is_path {
+            places.push(begin..begin + end);
+        }
+        if end > 0 {
+            rest = begin + end;
+        }
+    }
+    places.into_iter()
+}
+
+/// Whether a key is called like something that is nobody's business; also with a slip in it.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let about_keys = name.contains("key") && name != "keys";
+    about_keys || ["pass", "secret", "token"].iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn cleaned(text: &str) -> String {
+        Cleaner::of([text].into_iter()).clean(text)
+    }
+
     #[test]
     fn secrets_are_taken_out_and_paths_are_not() {
-        let text = "[tls]\nkey = \"security/broker.key\"\n[[operator]]\nkind = \"aes\"\nkey = \"0f0f\"\npair_secret_file = \"a/b\"\npassword = \"$argon2id$v\"\n  api_key= 'x'";
-        let clean = without_secrets(text);
-        for kept in ["key = \"security/broker.key\"", "pair_secret_file = \"a/b\"", "kind = \"aes\""] {
+        let text = "[tls]\nkey = \"security/broker.key\"\n[[operator]]\nkind = \"aes\"\nkey = \"0f0f\"\npair_secret_file = \"a/b\"\npassword = \"$argon2id$v\"\n  api_key= 'x'\nkeys = [\"plant/a\"]";
+        let clean = cleaned(text);
+        for kept in
+            ["key = \"security/broker.key\"", "pair_secret_file = \"a/b\"", "kind = \"aes\"", "plant/a"]
+        {
             assert!(clean.contains(kept), "{clean}");
         }
         for gone in ["0f0f", "argon2id", "'x'"] {
             assert!(!clean.contains(gone), "{clean}");
+        }
+    }
+
+    #[test]
+    fn nor_is_a_secret_told_by_slips_inline_tables_comments_or_messages() {
+        let file = "keyy = \"C0FFEE01\"\noperator = [{ kind = \"aes\", key = \"C0FFEE02\" }, { name = 'n' }]\n\
+                    # the password of plc is hunter2\nperiod = \"1s\" # token: t0p\npassword = bare\nsecret=";
+        let cleaner = Cleaner::of([file, "--set client.password=typed"].into_iter());
+        let said = "{\"filter\":\"a/#\",\"keyed\":1}\n19 | key = \"C0FFEE02\"\nverge: `hunter3` of C0FFEE01 and typed";
+        let clean = cleaner.clean(&format!("{file}\n{said}"));
+        for gone in ["C0FFEE", "hunter2", "t0p", "bare", "typed"] {
+            assert!(!clean.contains(gone), "{gone}: {clean}");
+        }
+        for kept in ["kind = \"aes\"", "name = 'n'", "period = \"1s\"", "19 | key", "secret=", "\"keyed\":1"]
+        {
+            assert!(clean.contains(kept), "{kept}: {clean}");
         }
     }
 }

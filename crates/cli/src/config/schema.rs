@@ -1,6 +1,7 @@
 //! Every key of the configuration: its path, what it may hold, its default, and a line of documentation. The reference
 //! `docs/configuration.md`, `verge config default` and the check for unknown keys all come from this table.
 
+use contract::Span;
 use wire::limits::{PAYLOAD_BYTES_MAX, STREAMS_MAX};
 
 /// A packet of MQTT with what belongs to it must fit a frame between the brokers.
@@ -11,6 +12,8 @@ const PACKET_BYTES_MAX: i64 = 1_000_000;
 pub enum Kind {
     /// A span with its unit.
     Duration,
+    /// The same in this range.
+    DurationWithin(Span, Span),
     /// A span, or `auto` to measure it on this host.
     DurationOrAuto,
     /// `host:port`.
@@ -29,8 +32,8 @@ pub enum Kind {
     Bytes,
     /// The same in this range.
     BytesWithin(i64, i64),
-    /// Bytes, or what there is.
-    BytesOrAuto,
+    /// Bytes in this range, or what there is.
+    BytesOrAuto(i64, i64),
     /// A number above 0 and up to 1.
     Share,
     /// `true` or `false`.
@@ -75,6 +78,7 @@ impl Kind {
     /// What to write, for people.
     pub fn describe(self) -> String {
         match self {
+            Kind::DurationWithin(least, most) => format!("duration, from \"{least}\" to \"{most}\""),
             Kind::Duration => "duration, such as \"50ms\"".to_owned(),
             Kind::DurationOrAuto => "duration, or \"auto\"".to_owned(),
             Kind::Address => "\"host:port\"".to_owned(),
@@ -87,7 +91,7 @@ impl Kind {
             Kind::IntegerOrAuto(min, max) => format!("whole number from {min} to {max}, or \"auto\""),
             Kind::BytesWithin(least, most) => format!("bytes, such as 65536 or \"64KiB\", from {least} to {most}"),
             Kind::Bytes => "bytes, such as 65536 or \"64KiB\"".to_owned(),
-            Kind::BytesOrAuto => "bytes, such as \"512MiB\", or \"auto\"".to_owned(),
+            Kind::BytesOrAuto(least, most) => format!("bytes, such as \"512MiB\", from {least} to {most}, or \"auto\""),
             Kind::Share => "number above 0 and up to 1".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::SwitchOrAuto => "true, false or \"auto\"".to_owned(),
@@ -209,19 +213,19 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "network.failover",
-        Kind::Duration,
+        Kind::DurationWithin(Span::ZERO, Span::secs(3_600)),
         "\"50ms\"",
         "x: from the failure of the primary until every publisher sends to the backup. An upper bound.",
     ),
     key(
         "network.publisher_to_broker",
-        Kind::Duration,
+        Kind::DurationWithin(Span::ZERO, Span::secs(3_600)),
         "\"1ms\"",
         "dPB: from creation to arrival at the broker, jitter of the publisher included. An upper bound; at run time it is measured for each message.",
     ),
     key(
         "network.broker_to_broker",
-        Kind::Duration,
+        Kind::DurationWithin(Span::ZERO, Span::secs(3_600)),
         "\"50us\"",
         "dBB: from the primary to the backup. An upper bound.",
     ),
@@ -239,7 +243,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "detection.poll",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(1), Span::secs(10)),
         "\"10ms\"",
         "The time between two polls of the primary by its backup.",
     ),
@@ -252,26 +256,26 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "detection.patience_max",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(1), Span::secs(3_600)),
         "\"500ms\"",
         "How long silence is borne at most. It is borne for detection.poll x detection.misses where heartbeats come evenly; for longer \
          where many are lost or their delays differ, and after a take-over that was wrong.",
     ),
     key(
         "detection.stall",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(1), Span::secs(3_600)),
         "\"200ms\"",
         "How long the primary's data thread may stand still in one turn of its work, while its process sends heartbeats, before the backup takes over.",
     ),
     key(
         "detection.connect",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(1), Span::secs(3_600)),
         "\"10ms\"",
         "How long a broker's attempt to reach its partner may take.",
     ),
     key(
         "detection.retry",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(1), Span::secs(3_600)),
         "\"100ms\"",
         "The time between two attempts to reach the partner.",
     ),
@@ -504,7 +508,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "mqtt.greeting",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(10), Span::secs(86_400)),
         "\"5s\"",
         "How long a connection may take until its CONNECT is answered.",
     ),
@@ -516,7 +520,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "mqtt.keep_alive",
-        Kind::Duration,
+        Kind::DurationWithin(Span::secs(1), Span::secs(65_535)),
         "\"1h\"",
         "The longest keep-alive; longer ones are shortened to it.",
     ),
@@ -592,7 +596,7 @@ pub const KEYS: &[Key] = &[
     key("limits.backup_slots", Kind::Integer(2, 65_536), "10", "Copies kept per replicated stream at least."),
     key(
         "limits.memory",
-        Kind::BytesOrAuto,
+        Kind::BytesOrAuto(16 << 20, 1 << 42),
         "\"auto\"",
         "Memory of one broker: half of it at most is for messages, three eighths are for subscribers that do not read as fast as is \
          sent and for sessions and retained messages of MQTT, the rest for what serves them. \"auto\": half of what the host or the \
@@ -601,7 +605,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits.store",
-        Kind::Bytes,
+        Kind::BytesWithin(64 << 10, 1 << 42),
         "\"2GiB\"",
         "Memory for messages. A contract has what its messages may take reserved when it is admitted, and is refused where that is not \
          left; what has no loss bound shares the rest by its real size, the oldest going first. At most half of limits.memory.",
@@ -615,7 +619,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits.subscriber_backlog",
-        Kind::Bytes,
+        Kind::BytesWithin(4 << 10, 1 << 40),
         "\"4MiB\"",
         "What may wait on a subscriber's connection before its messages are deferred.",
     ),
@@ -633,14 +637,19 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits.sync_backlog",
-        Kind::Bytes,
+        Kind::BytesWithin(4 << 10, 1 << 40),
         "\"128KiB\"",
         "What may wait for the partner while it is brought up to date.",
     ),
-    key("limits.greeting", Kind::Duration, "\"2s\"", "How long a new connection may take to say who it is."),
+    key(
+        "limits.greeting",
+        Kind::DurationWithin(Span::millis(10), Span::secs(86_400)),
+        "\"2s\"",
+        "How long a new connection may take to say who it is.",
+    ),
     key(
         "limits.silence",
-        Kind::Duration,
+        Kind::DurationWithin(Span::millis(10), Span::secs(86_400)),
         "\"5s\"",
         "How long a client may be silent before its connection is taken for dead.",
     ),
@@ -658,7 +667,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits.drain",
-        Kind::Duration,
+        Kind::DurationWithin(Span::ZERO, Span::secs(3_600)),
         "\"2s\"",
         "How long a broker that ends waits for its publishers to move to the partner.",
     ),

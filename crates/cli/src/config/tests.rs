@@ -259,6 +259,20 @@ fn the_commented_default_is_valid_when_its_comments_are_taken_away() {
 }
 
 #[test]
+fn a_duration_or_a_size_out_of_range_is_answered_with_the_range() {
+    for (text, range) in [
+        ("[detection]\npoll = \"0ms\"\n", "from \"1ms\" to \"10s\""),
+        ("[detection]\nretry = \"1us\"\n", "from \"1ms\" to \"3600s\""),
+        ("[mqtt]\nkeep_alive = \"0s\"\n", "from \"1s\" to \"65535s\""),
+        ("[limits]\nstore = 0\n", "from 65536 to"),
+        ("[limits]\nmemory = \"1KiB\"\n", "from 16777216 to"),
+    ] {
+        let problems = Scratch::new("ranges", text).load(&[], &[]).unwrap_err();
+        assert!(problems.contains(range), "{problems}");
+    }
+}
+
+#[test]
 fn the_reference_is_true() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let written = std::fs::read_to_string(page).unwrap_or_default();

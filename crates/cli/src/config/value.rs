@@ -116,14 +116,18 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());
     match (kind, raw) {
         (
-            Kind::DurationOrAuto | Kind::IntegerOrAuto(..) | Kind::SwitchOrAuto | Kind::BytesOrAuto,
+            Kind::DurationOrAuto | Kind::IntegerOrAuto(..) | Kind::SwitchOrAuto | Kind::BytesOrAuto(..),
             Raw::Text(text),
         ) if text == "auto" => Ok(Value::Auto),
         (Kind::Duration | Kind::DurationOrAuto, Raw::Text(text)) => {
             let span: Span = text.parse().map_err(|error: contract::SpanError| error.to_string())?;
             if span < Span::ZERO { Err(format!("{span} is negative")) } else { Ok(Value::Span(span)) }
         }
-        (Kind::Duration | Kind::DurationOrAuto, Raw::Number(number)) => {
+        (Kind::DurationWithin(least, most), Raw::Text(text)) => {
+            let span: Span = text.parse().map_err(|error: contract::SpanError| error.to_string())?;
+            if (least..=most).contains(&span) { Ok(Value::Span(span)) } else { Err(expected()) }
+        }
+        (Kind::Duration | Kind::DurationWithin(..) | Kind::DurationOrAuto, Raw::Number(number)) => {
             Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
         }
         (Kind::AddressOrNone | Kind::PathOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
@@ -142,10 +146,13 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             let number: i64 = number.replace('_', "").parse().map_err(|_| expected())?;
             if (min..=max).contains(&number) { Ok(Value::Integer(number)) } else { Err(expected()) }
         }
-        (Kind::Bytes | Kind::BytesOrAuto, Raw::Number(text) | Raw::Text(text)) => {
+        (Kind::Bytes, Raw::Number(text) | Raw::Text(text)) => {
             understand_bytes(text).map(Value::Integer).ok_or_else(expected)
         }
-        (Kind::BytesWithin(least, most), Raw::Number(text) | Raw::Text(text)) => {
+        (
+            Kind::BytesWithin(least, most) | Kind::BytesOrAuto(least, most),
+            Raw::Number(text) | Raw::Text(text),
+        ) => {
             let bytes = understand_bytes(text).filter(|bytes| (least..=most).contains(bytes));
             bytes.map(Value::Integer).ok_or_else(expected)
         }
