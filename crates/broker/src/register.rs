@@ -49,6 +49,8 @@ pub(crate) struct Denial {
     remedies: Remedies,
     /// Another stream would have to go first.
     full: bool,
+    /// It was only asked whether there is a contract.
+    asked: bool,
 }
 
 impl Denial {
@@ -65,13 +67,13 @@ impl From<Refusal> for Denial {
             | Refusal::Unschedulable { remedies, .. } => *remedies,
             _ => Remedies::default(),
         };
-        Denial { text: refusal.to_string(), remedies, full: false }
+        Denial { text: refusal.to_string(), remedies, full: false, asked: false }
     }
 }
 
 impl From<String> for Denial {
     fn from(text: String) -> Denial {
-        Denial { text, remedies: Remedies::default(), full: false }
+        Denial { text, remedies: Remedies::default(), full: false, asked: false }
     }
 }
 
@@ -109,6 +111,10 @@ impl Broker {
                 "the broker carries at most {} streams: raise limits.streams",
                 self.settings.limits.streams
             );
+            return self.deny(from, register, &Denial::from(text), out);
+        }
+        if register.topic.starts_with('$') {
+            let text = "topics that begin with `$` are the broker's own: publish on another one".to_owned();
             return self.deny(from, register, &Denial::from(text), out);
         }
         let Some(link) = self.links.get(from) else { return };
@@ -163,10 +169,13 @@ impl Broker {
             ))),
             (Some(rule), _) => Ok(rule.contract),
             (None, Some(asked)) => Ok(*asked),
-            (None, None) => Err(Denial::from(format!(
-                "`{topic}` has no contract: state one when publishing, or add a [[topic]] with a matching filter to the \
-                 broker's configuration"
-            ))),
+            (None, None) => Err(Denial {
+                asked: true,
+                ..Denial::from(format!(
+                    "`{topic}` has no contract: state one when publishing, or add a [[topic]] with a matching filter to the \
+                     broker's configuration"
+                ))
+            }),
         }
     }
 
@@ -529,12 +538,12 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let reigns = self.pair.is_primary();
-        self.stats.refused += u64::from(reigns);
+        self.stats.refused += u64::from(reigns && !denial.asked);
         if let Some(link) = self.links.get_mut(to) {
             if (register.stream as usize) < self.settings.limits.streams {
                 link.bind(register.stream, NO_STREAM);
             }
-            if reigns {
+            if reigns && !denial.asked {
                 out.report(&Event::Refused {
                     client: &link.name,
                     topic: register.topic,

@@ -9,7 +9,7 @@ use broker::{Beginning, Broker, Event, Other, Posted, Posting, Unkept, Unposted}
 use contract::admission::Carriers;
 use contract::{Span, Time, TopicError};
 use mqtt::packet::{Qos, Reason};
-use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Wish};
+use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
 
 /// Between two words to the operator about what clients are refused.
@@ -249,6 +249,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         }
         while let Some(login) = gateway.next_login() {
             self.reporter.login(login);
+        }
+        for Trouble { client, topic, reason } in gateway.take_troubles() {
+            self.reporter.report(&match &topic {
+                Some(topic) => Event::Refused { client: &client, topic, reason: &reason },
+                None => Event::Expelled { client: &client, reason: &reason },
+            });
         }
         let mut posted = false;
         while let Some(draft) = self.gateway.as_deref_mut().and_then(mqtt::Gateway::next_draft) {

@@ -369,6 +369,8 @@ fn what_no_rule_allows_is_refused_with_a_remedy() {
     );
     let refused = bench.ask(link, &Frame::Handover);
     assert!(refused.contains("done: false") && refused.contains("line handover admin"), "{refused}");
+    let refused = bench.ask(link, &register("$SYS/verge/alarms", contract()));
+    assert!(refused.contains("admitted: false"), "{refused}");
     assert_eq!(bench.closed(link), None, "a refusal ends nothing");
     bench.tell(link, &Frame::StatusRequest { first_stream: 0, rows: 0 });
     assert!(bench.closed(link).unwrap().1.contains("line status admin"));

@@ -189,6 +189,20 @@ pub enum Step<'a> {
     Post(Post<'a>),
 }
 
+/// Something that a client was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trouble {
+    /// The client.
+    pub client: Box<str>,
+    /// What it wanted to publish on; `None` where its connection was closed.
+    pub topic: Option<String>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// Troubles that are remembered until they are told; more in one turn are left out.
+const TROUBLES_MAX: usize = 64;
+
 /// A connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
@@ -270,6 +284,8 @@ pub struct Gateway<R = Open> {
     owners: Vec<u32>,
     timers: BTreeSet<(Time, Timer)>,
     steps: timers::Steps,
+    /// What has been refused since it was last asked for.
+    troubles: Vec<Trouble>,
     records: Records,
     logins: VecDeque<Login>,
     /// Who waits to be known, by ticket.
@@ -333,6 +349,7 @@ impl<R: Rules> Gateway<R> {
             owners: Vec::new(),
             timers: BTreeSet::new(),
             steps: Default::default(),
+            troubles: Vec::new(),
             records: Records::default(),
             logins: VecDeque::new(),
             tickets: BTreeMap::new(),
@@ -674,6 +691,10 @@ impl<R: Rules> Gateway<R> {
             Phase::Fresh | Phase::Held { .. } => None,
         };
         self.stats.expelled += 1;
+        let session = open.and_then(|session| self.sessions.get(session));
+        if let Some(client) = session.map(|session| session.client.clone()) {
+            self.trouble(Trouble { client, topic: None, reason: text.to_owned() });
+        }
         if open.is_some() && version == Version::V5 {
             net.append(link, Order::Any, |out| {
                 append_with_words(out, most, words, |out, words| {
@@ -685,6 +706,18 @@ impl<R: Rules> Gateway<R> {
         if let Some(session) = open {
             self.detach(now, session, link);
         }
+    }
+
+    /// Remembers something to be told to whoever runs the broker.
+    pub(super) fn trouble(&mut self, trouble: Trouble) {
+        if self.troubles.len() < TROUBLES_MAX {
+            self.troubles.push(trouble);
+        }
+    }
+
+    /// What has been refused since this was last called.
+    pub fn take_troubles(&mut self) -> std::vec::Drain<'_, Trouble> {
+        self.troubles.drain(..)
     }
 
     fn hang_up(&mut self, link: LinkId, net: &mut impl Effects) {

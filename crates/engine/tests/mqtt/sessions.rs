@@ -39,6 +39,25 @@ fn a_client_of_3_1_1_that_sends_a_great_deal_at_once_is_slowed_down_and_not_expe
     }
 }
 
+/// It has no word for a refusal, and must not take its message for safe. Who runs the broker is told.
+#[test]
+fn a_client_of_3_1_1_that_may_not_publish_on_a_topic_is_disconnected_and_one_of_5_hears_why() {
+    let mut world = World::serving(|_| {});
+    let old = world.connected_3(0, "old", true);
+    world.say(old, &publish(Version::V311, "$SYS/forged", QoS::AtLeastOnce, 1, b"x").unwrap());
+    let new = world.connected(0, passing("new"));
+    world.say(new, &publish(Version::V5, "$SYS/forged", QoS::AtLeastOnce, 1, b"x").unwrap());
+    world.run_for(Span::millis(50));
+    assert!(world.mqtt[old].closed);
+    assert!(!world.mqtt[old].got.iter().any(|got| matches!(got, Got::Puback(..))));
+    assert!(!world.mqtt[new].closed);
+    assert!(matches!(world.last_got(new), Got::Puback(1, 0x87)), "{:?}", world.last_got(new));
+    for client in ["old", "new"] {
+        let told = format!("refused `$SYS/forged` of {client}");
+        assert!(world.log(0).iter().any(|line| line.contains(&told)), "{:?}", world.log(0));
+    }
+}
+
 #[test]
 fn a_client_of_5_that_ignores_the_receive_maximum_is_expelled() {
     let mut world = World::serving(|settings| settings.limits.receive_maximum = 10);

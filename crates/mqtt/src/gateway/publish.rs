@@ -2,7 +2,7 @@
 
 use super::asking::asked_contract;
 use super::words::append_with_words;
-use super::{Action, Gateway, Rules, Step};
+use super::{Action, Gateway, Rules, Step, Trouble};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
 use crate::session::{Outlet, Session};
@@ -203,7 +203,9 @@ impl<R: Rules> Gateway<R> {
         let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
         if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
-            self.refuse_message(index, publish.id, publish.qos, Reason::NOT_AUTHORIZED, text, net);
+            let (client, topic) = (session.client.clone(), Some(lent.topic.clone()));
+            self.trouble(Trouble { client, topic, reason: text.to_owned() });
+            self.refuse_or_end(now, link, index, publish, Reason::NOT_AUTHORIZED, text, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
@@ -246,13 +248,27 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> Step<'static> {
         self.stats.refused_messages += 1;
+        self.refuse_or_end(now, link, index, publish, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
+        Step::Done
+    }
+
+    /// A message is not taken. One of 3.1.1 has no word for that: its connection ends, so that it does not take its message for safe.
+    fn refuse_or_end(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        index: u32,
+        publish: &Publish<'_>,
+        reason: Reason,
+        text: &str,
+        net: &mut impl Effects,
+    ) {
         let version = self.client(link).map_or(Version::V5, |client| client.version);
         if publish.qos != Qos::AtMostOnce && version == Version::V311 {
-            self.refuse(now, link, Reason::MESSAGE_RATE_TOO_HIGH, TOO_MANY, net);
+            self.refuse(now, link, reason, text, net);
         } else {
-            self.refuse_message(index, publish.id, publish.qos, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
+            self.refuse_message(index, publish.id, publish.qos, reason, text, net);
         }
-        Step::Done
     }
 
     /// The topic of a message, which an alias may stand for.
