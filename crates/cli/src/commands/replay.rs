@@ -9,6 +9,7 @@ use crate::recording::{DateOrder, FlawKind, Flaws, Kind, Options, Recording, Sur
 use contract::{Contract, Loss, Span};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +42,7 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     let survey = recording.survey()?;
     let period = pace(&survey, arguments.speed);
     let derived = derived(config, period, arguments);
-    let topics = topics(arguments, &recording);
+    let topics = topics(arguments, &recording)?;
     let plan = Plan::new(arguments, &recording, &survey, &topics, &derived);
     if arguments.plan {
         match format {
@@ -289,12 +290,31 @@ fn as_flags(contract: &Contract) -> String {
 }
 
 /// The topic of each column.
-fn topics(arguments: &ReplayArguments, recording: &Recording) -> Vec<String> {
+fn topics(arguments: &ReplayArguments, recording: &Recording) -> Result<Vec<String>, Trouble> {
     let file = arguments.file.file_name().unwrap_or_default().to_string_lossy();
     let stem = file.split('.').next().unwrap_or("recording");
     let pattern =
         |name: &str| arguments.topic.replace("{file}", &level(stem)).replace("{column}", &level(name));
-    recording.columns().iter().map(|column| pattern(&column.name)).collect()
+    let mut topics: Vec<String> = Vec::new();
+    for column in recording.columns() {
+        let topic = pattern(&column.name);
+        if let Err(error) = contract::check_name(&topic) {
+            return Err(Trouble(format!(
+                "column {:?}: {error}; give --topic, or choose --columns",
+                column.name
+            )));
+        }
+        if let Some(other) = topics.iter().position(|known| *known == topic) {
+            let other = &recording.columns()[other].name;
+            return Err(Trouble(format!(
+                "columns {other:?} and {:?} would both be published on `{topic}`: rename one in the file, choose --columns, or give a \
+                 --topic with {{column}} in it",
+                column.name
+            )));
+        }
+        topics.push(topic);
+    }
+    Ok(topics)
 }
 
 fn advertise(
@@ -352,6 +372,11 @@ impl Replay {
         floor: Span,
     ) -> Result<Replay, Trouble> {
         let stopped = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The first ends the replay, so that its topics are free again; the second ends it at once.
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopped))?;
+            signal_hook::flag::register(signal, Arc::clone(&stopped))?;
+        }
         if arguments.until_input_closes {
             let stop = Arc::clone(&stopped);
             std::thread::Builder::new().spawn(move || {

@@ -4,7 +4,7 @@
 //! after an hour, and one `Bad Input` makes no text of a million numbers.
 
 use super::flaws::quoted;
-use super::head::{Head, is_time_name};
+use super::head::{Head, is_time_name, unit_in_name};
 use super::layout::TimeColumn;
 use super::number::{self, Decimal, Shown};
 use super::source::Records;
@@ -33,11 +33,16 @@ pub(super) struct Seen {
     shape: Option<Shape>,
     numbers: u64,
     texts: u64,
+    first_text: Option<(u64, String)>,
     /// Texts that begin as numbers do, and the first of them.
     nearly: u64,
     first_nearly: Option<(u64, String)>,
     pub(super) shown: Shown,
     pub(super) times: u64,
+    /// Cells that are no times.
+    no_times: u64,
+    /// Times that are a date as `YYYYMMDD`.
+    compact_days: u64,
     dates: Dates,
     days: Days,
 }
@@ -49,13 +54,34 @@ impl Seen {
         if self.numbers > 0 && outliers { Kind::Number } else { Kind::Text }
     }
 
-    /// What a person may want to know of a column that is not what it seems.
-    pub(super) fn note(&self, name: &str) -> Option<String> {
+    /// Whether some of its cells are times and some are not.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.times > 0 && self.no_times > 0
+    }
+
+    /// Whether some of its cells are numbers.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.numbers > 0
+    }
+
+    /// What a person may want to know of a column that is not what it seems. `others`: what the other columns tell of decimals.
+    pub(super) fn note(&self, name: &str, others: Option<Decimal>) -> Option<String> {
         let first = |(line, text): &(u64, String)| format!("{text:?} in line {line}");
         match self.kind() {
+            Kind::Number if self.shown.parts_by_others(others) => Some(format!(
+                "`{name}`: points or commas before three digits part thousands here, since other columns write decimals with the other one"
+            )),
             Kind::Number if self.shown.may_be_thousands() => Some(format!(
                 "`{name}`: points or commas before three digits begin decimals here; if they part thousands, take them out of the file"
             )),
+            Kind::Text if self.numbers >= self.texts => {
+                let first = self.first_text.as_ref().map_or_else(String::new, first);
+                let all = self.numbers + self.texts;
+                Some(format!(
+                    "`{name}` is published as text: {} of {all} cells are no numbers ({first})",
+                    self.texts
+                ))
+            }
             Kind::Text if self.nearly > 0 && self.nearly * OUTLIERS_ONE_IN >= self.numbers + self.texts => {
                 let first = self.first_nearly.as_ref().map_or_else(String::new, first);
                 Some(format!("`{name}` is published as text, although it looks like numbers ({first})"))
@@ -76,6 +102,7 @@ impl Seen {
             self.days.look(scratch);
         } else {
             self.texts += 1;
+            self.first_text.get_or_insert_with(|| (line, quoted(cell)));
             let begins =
                 cell.trim_start_matches(['-', '+', '.', ',']).starts_with(|c: char| c.is_ascii_digit());
             if begins && cell.chars().count() <= NUMBER_CHARS_MAX && time_format::shape(cell).is_none() {
@@ -85,7 +112,10 @@ impl Seen {
         }
         if time_format::is_time(cell) {
             self.times += 1;
+            self.compact_days += u64::from(time_format::compact_day(cell).is_some());
             self.dates.look(line, cell);
+        } else {
+            self.no_times += 1;
         }
     }
 }
@@ -99,23 +129,42 @@ struct Dates {
     month_first: Option<(u64, String)>,
     by_day: Steps,
     by_month: Steps,
+    /// Their years have two digits.
+    short_years: bool,
 }
 
 /// How times follow each other in one order.
 #[derive(Clone, Copy, Default)]
 struct Steps {
     last: Option<i64>,
+    smallest: Option<i64>,
     largest: i64,
     backward: u64,
 }
+
+const DAY_NS: i64 = 86_400_000_000_000;
+/// Days in a month, a quarter and a year.
+const CALENDAR_STEPS: [(i64, i64); 3] = [(28, 31), (90, 92), (365, 366)];
 
 impl Steps {
     fn look(&mut self, time: Option<i64>) {
         let Some(time) = time else { return };
         if let Some(last) = self.last.replace(time) {
-            self.largest = self.largest.max(time.saturating_sub(last).saturating_abs());
+            let step = time.saturating_sub(last).saturating_abs();
+            self.largest = self.largest.max(step);
+            self.smallest = Some(self.smallest.map_or(step, |smallest| smallest.min(step)));
             self.backward += u64::from(time < last);
         }
+    }
+}
+
+impl Steps {
+    /// Whether each step is a month, a quarter or a year.
+    fn follow_the_calendar(&self) -> bool {
+        let within = |(least, most): &(i64, i64)| {
+            self.smallest.is_some_and(|smallest| smallest >= least * DAY_NS) && self.largest <= most * DAY_NS
+        };
+        self.backward == 0 && CALENDAR_STEPS.iter().any(within)
     }
 }
 
@@ -124,6 +173,8 @@ impl Dates {
         let Some((first, second)) = time_format::undecided(cell) else { return };
         let here = || Some((line, quoted(cell)));
         self.first = self.first.take().or_else(here);
+        let date = cell.split([' ', 'T']).next().unwrap_or_default();
+        self.short_years |= date.rsplit(['/', '-']).next().is_some_and(|year| year.len() == 2);
         if first > 12 {
             self.day_first = self.day_first.take().or_else(here);
         }
@@ -134,31 +185,54 @@ impl Dates {
         self.by_month.look(time_format::civil(cell, DateOrder::MonthFirst));
     }
 
-    /// The order that the whole column decides: by a number that can be no month, else by which makes of it a recording; and whether it
-    /// does.
-    fn order(&self, path: &Path, column: &str) -> Result<(DateOrder, bool), RecordingError> {
+    /// The order that the whole column decides: by a number that can be no month, else by which makes of it a recording; and what to tell
+    /// of that.
+    fn order(&self, path: &Path, column: &str) -> Result<(DateOrder, Option<&'static str>), RecordingError> {
         let (path, column) = (path.to_owned(), column.to_owned());
+        let (day, month) = (self.by_day, self.by_month);
+        let ambiguous = |path, column| {
+            let (line, text) = self.first.clone().unwrap_or_default();
+            Err(RecordingError::AmbiguousDates { path, column, line, text })
+        };
         match (&self.first, &self.day_first, &self.month_first) {
-            (None, ..) => return Ok((DateOrder::default(), true)),
+            (None, ..) => return Ok((DateOrder::default(), None)),
             (_, Some((line, text)), Some((other_line, other))) => {
                 let (line, text, other_line, other) = (*line, text.clone(), *other_line, other.clone());
                 return Err(RecordingError::MixedDates { path, column, line, text, other_line, other });
             }
-            (_, Some(_), None) => return Ok((DateOrder::DayFirst, true)),
-            (_, None, Some(_)) => return Ok((DateOrder::MonthFirst, true)),
+            // A step of a year each: the year seems to come first, with two digits.
+            (Some((_, text)), Some(_), None)
+                if self.short_years && day.follow_the_calendar() && !text.is_empty() =>
+            {
+                return ambiguous(path, column);
+            }
+            (_, Some(_), None) => return Ok((DateOrder::DayFirst, None)),
+            (_, None, Some(_)) => return Ok((DateOrder::MonthFirst, None)),
             (_, None, None) => {}
         }
-        let (day, month) = (self.by_day, self.by_month);
-        let same = day.largest == month.largest && day.backward == month.backward;
-        if same || smoother(&month, &day) {
+        if day.largest == month.largest && day.backward == month.backward {
             // A replay goes by steps, so either is right where both have the same.
-            return Ok((DateOrder::MonthFirst, !same));
+            return Ok((
+                DateOrder::MonthFirst,
+                Some(
+                    "whether the day or the month comes first in dates, nothing decides; the replay is the same (--dates says it)",
+                ),
+            ));
         }
-        if smoother(&day, &month) {
-            return Ok((DateOrder::DayFirst, true));
+        // The first of each month in one order is the first days of a year in the other.
+        if smoother(&month, &day) && !day.follow_the_calendar() {
+            return Ok((
+                DateOrder::MonthFirst,
+                Some("the month comes first in dates, since that makes even steps (--dates says otherwise)"),
+            ));
         }
-        let (line, text) = self.first.clone().unwrap_or_default();
-        Err(RecordingError::AmbiguousDates { path, column, line, text })
+        if smoother(&day, &month) && !month.follow_the_calendar() {
+            return Ok((
+                DateOrder::DayFirst,
+                Some("the day comes first in dates, since that makes even steps (--dates says otherwise)"),
+            ));
+        }
+        ambiguous(path, column)
     }
 }
 
@@ -191,8 +265,8 @@ impl Days {
     }
 }
 
-/// Looks at every cell of the file.
-pub(super) fn look(path: &Path, head: &Head) -> Result<Vec<Seen>, RecordingError> {
+/// Looks at every cell of the file; of rows with a time alone, where that has a place.
+pub(super) fn look(path: &Path, head: &Head, time: Option<usize>) -> Result<Vec<Seen>, RecordingError> {
     let mut records = Records::open(path, head.delimiter, head.above)?;
     let (mut record, mut scratch) = (StringRecord::new(), String::new());
     head.skip(path, &mut records, &mut record)?;
@@ -200,6 +274,10 @@ pub(super) fn look(path: &Path, head: &Head) -> Result<Vec<Seen>, RecordingError
     let mut rows = 0_u64;
     while let Some(line) = records.read(&mut record)? {
         rows += 1;
+        if time.is_some_and(|place| !record.get(place).is_some_and(|cell| time_format::is_time(cell.trim())))
+        {
+            continue;
+        }
         for (seen, cell) in seen.iter_mut().zip(&record) {
             let cell = cell.trim();
             if !is_missing(cell) {
@@ -255,17 +333,19 @@ pub(super) fn time_form(
     name: &str,
     seen: &Seen,
     options: &Options,
-) -> Result<(Form, bool), RecordingError> {
-    let (order, decided) = match options.dates {
-        Some(order) => (order, true),
+) -> Result<(Form, Option<&'static str>), RecordingError> {
+    let (order, told) = match options.dates {
+        Some(order) => (order, None),
         None => seen.dates.order(path, name)?,
     };
-    if options.time_unit.is_none() && seen.dates.first.is_none() && seen.days.are_likely() {
+    let unit = options.time_unit.or_else(|| unit_in_name(name));
+    let compact_days = unit.is_none() && seen.times > 0 && seen.compact_days == seen.times;
+    if unit.is_none() && seen.dates.first.is_none() && seen.days.are_likely() {
         let (line, text) = seen.first.clone().unwrap_or_default();
         let (path, column) = (path.to_owned(), name.to_owned());
         return Err(RecordingError::DayNumbers { path, column, line, text });
     }
-    Ok((Form { order, unit: options.time_unit }, decided))
+    Ok((Form { order, unit, compact_days }, told))
 }
 
 /// How people name units of time.

@@ -105,6 +105,15 @@ pub enum RecordingError {
         /// The names there are.
         known: String,
     },
+    /// Nothing in it is measured.
+    #[error(
+        "{} holds neither times nor numbers, so it is no recording; a CSV file has a line of column names and a row for each moment",
+        .path.display()
+    )]
+    NoData {
+        /// The file.
+        path: PathBuf,
+    },
     /// Nothing is left to publish.
     #[error("{} has no column besides the time; check the delimiter, or select columns", .path.display())]
     NoColumns {
@@ -136,8 +145,8 @@ pub enum RecordingError {
     },
     /// Nothing in the column says whether the day or the month comes first, and a replay would differ.
     #[error(
-        "{}, line {line}, column {column:?}: in {text:?} the day or the month may come first, and nothing in the column decides; say --dates \
-        day-first or --dates month-first", .path.display()
+        "{}, line {line}, column {column:?}: in {text:?} the day, the month or a short year may come first, and nothing in the column decides; say \
+        --dates day-first or --dates month-first, or write the year first with four digits", .path.display()
     )]
     AmbiguousDates {
         /// The file.

@@ -7,13 +7,14 @@
 use super::flaws::quoted;
 use super::number;
 use super::source::{Lines, Records};
-use super::{RecordingError, is_missing, time_format};
+use super::{RecordingError, TimeUnit, is_missing, time_format};
 use csv::StringRecord;
 use std::cmp::Reverse;
 use std::path::Path;
 
-/// Rows that are looked at.
-const HEAD_ROWS: usize = 100;
+/// Rows that are looked at, and bytes of them.
+const HEAD_ROWS: usize = 1_000;
+const HEAD_BYTES: usize = 8 << 20;
 /// Lines above the table that are told word for word.
 const TOLD_LINES: usize = 3;
 /// The longest text that passes for a unit.
@@ -21,7 +22,18 @@ const UNIT_CHARS_MAX: usize = 12;
 /// In the order of preference: a decimal comma makes `,` look like a delimiter in every line, so it comes last.
 const DELIMITERS: [u8; 4] = *b"\t;|,";
 /// What columns are called that hold the time.
-const TIME_NAMES: [&str; 15] = [
+const TIME_NAMES: [&str; 26] = [
+    "epoch",
+    "unixtime",
+    "unix time",
+    "unix_time",
+    "elapsed",
+    "uhrzeit",
+    "datum/uhrzeit",
+    "datum uhrzeit",
+    "date et heure",
+    "horodatage",
+    "fecha",
     "time",
     "timestamp",
     "datetime",
@@ -56,9 +68,31 @@ pub(super) struct Head {
     torn: Option<(u64, usize, usize)>,
 }
 
-/// Whether a column is called as one that holds the time.
+/// Whether a column is called as one that holds the time, also with a unit or a zone behind that.
 pub(super) fn is_time_name(name: &str) -> bool {
-    TIME_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
+    let is = |name: &str| TIME_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known));
+    is(name)
+        || with_unit(name).is_some_and(|(name, unit)| {
+            is(name) && (unit_of(unit).is_some() || unit.eq_ignore_ascii_case("utc"))
+        })
+}
+
+/// The unit in the name of a column, as in `time_ms` and `Time [s]`.
+pub(super) fn unit_in_name(name: &str) -> Option<TimeUnit> {
+    with_unit(name).and_then(|(_, unit)| unit_of(unit))
+}
+
+fn with_unit(name: &str) -> Option<(&str, &str)> {
+    let name = name.trim();
+    let bracketed = name.strip_suffix([']', ')']).and_then(|name| name.rsplit_once(['[', '(']));
+    bracketed.or_else(|| name.rsplit_once('_')).map(|(name, unit)| (name.trim(), unit.trim()))
+}
+
+fn unit_of(text: &str) -> Option<TimeUnit> {
+    match text.to_lowercase().as_str() {
+        "sec" | "secs" | "seconds" => Some(TimeUnit::Seconds),
+        text => text.parse().ok().filter(|unit| *unit != TimeUnit::Days),
+    }
 }
 
 /// How many rows agree, and how many seem to be torn.
@@ -78,7 +112,7 @@ impl Head {
         let mut best: Option<(Score, u8, Vec<Row>, usize)> = None;
         for delimiter in candidates {
             let rows = first_rows(path, *delimiter, above)?;
-            let (width, agreeing) = usual_width(&rows);
+            let (width, agreeing) = usual_width(&rows[remarks(&rows)..]);
             // Quotes that are left over were those of other cells.
             let torn = rows.iter().filter(|row| row.cells.iter().any(|cell| cell.contains('"'))).count();
             let score = if width > 1 { (agreeing, Reverse(torn)) } else { (0, Reverse(0)) };
@@ -169,6 +203,15 @@ impl Head {
     }
 }
 
+/// Leading rows that begin as remarks do; the last of them may have the names.
+fn remarks(rows: &[Row]) -> usize {
+    let is_remark = |row: &&Row| row.cells.get(0).is_some_and(|cell| cell.trim_start().starts_with('#'));
+    match rows.iter().take_while(is_remark).count() {
+        all if all == rows.len() => 0,
+        some => some.saturating_sub(1),
+    }
+}
+
 /// Names right above data with more cells than those: numbers whose decimals begin with the comma that parts cells.
 fn torn(rows: &[Row], delimiter: u8) -> Option<(u64, usize, usize)> {
     let [.., names, data] = rows else { return None };
@@ -195,9 +238,13 @@ fn first_rows(path: &Path, delimiter: u8, above: u64) -> Result<Vec<Row>, Record
     let mut records = Records::open(path, delimiter, above)?;
     let mut rows = Vec::new();
     let mut cells = StringRecord::new();
-    while rows.len() < HEAD_ROWS {
+    let mut bytes = 0;
+    while rows.len() < HEAD_ROWS && bytes < HEAD_BYTES {
         match records.read(&mut cells) {
-            Ok(Some(line)) => rows.push(Row { line, cells: cells.clone() }),
+            Ok(Some(line)) => {
+                bytes += cells.as_slice().len();
+                rows.push(Row { line, cells: cells.clone() });
+            }
             Ok(None) => break,
             Err(error) if rows.is_empty() => return Err(error),
             Err(_) => break,

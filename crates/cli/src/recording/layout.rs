@@ -8,9 +8,9 @@ use csv::StringRecord;
 use super::columns::{self, Seen};
 use super::flaws::quoted;
 use super::head::Head;
-use super::number::Decimal;
+use super::number::{Decimal, Shown};
 use super::time_format::Form;
-use super::{Column, Options, RecordingError};
+use super::{Column, Kind, Options, RecordingError};
 
 /// The most columns a recording may have. Each one becomes a topic, and a header beyond this is a file with
 /// rows and columns the wrong way round.
@@ -56,23 +56,28 @@ impl Layout {
             let (line, count) = (head.header_line.unwrap_or(head.above + 1), head.header.len());
             return Err(RecordingError::TooManyColumns { path: path.to_owned(), line, count });
         }
-        let seen = columns::look(path, &head)?;
+        let mut seen = columns::look(path, &head, None)?;
         let names = names(&head.header);
         let wanted = options.time_column.as_deref().map(|name| place_of(path, &names, name)).transpose()?;
         let time = columns::choose_time(path, &names, &seen, wanted)?;
-        let (form, decided) = match &time {
-            Some(TimeColumn { date, name, .. }) => columns::time_form(path, name, &seen[*date], options)?,
-            None => (Form::default(), true),
-        };
-        let mut notes = Vec::new();
-        if !decided {
-            let text = "whether the day or the month comes first in dates, nothing decides; the replay is the same (--dates says it)";
-            notes.push(text.to_owned());
+        if let Some(time) = time.as_ref().filter(|time| time.clock.is_none() && seen[time.date].is_mixed()) {
+            // Rows without a time are left out, so they tell nothing of what columns are.
+            seen = columns::look(path, &head, Some(time.date))?;
         }
+        if time.is_none() && !seen.iter().any(Seen::has_numbers) {
+            return Err(RecordingError::NoData { path: path.to_owned() });
+        }
+        let (form, told) = match &time {
+            Some(TimeColumn { date, name, .. }) => columns::time_form(path, name, &seen[*date], options)?,
+            None => (Form::default(), None),
+        };
+        let mut notes: Vec<String> = told.map(str::to_owned).into_iter().collect();
         let selected = select(path, &head.header, &names, &seen, time.as_ref(), &options.columns)?;
         let comma_parts_cells = head.delimiter == b',';
-        let decimal = |place: usize| seen[place].shown.decimal(comma_parts_cells);
-        let commas = selected.iter().filter(|place| seen[**place].shown.has_commas(comma_parts_cells));
+        let numbers = selected.iter().map(|place| &seen[*place]).filter(|seen| seen.kind() == Kind::Number);
+        let others = Shown::of_all(numbers.map(|seen| &seen.shown));
+        let decimal = |place: usize| seen[place].shown.decimal(others, comma_parts_cells);
+        let commas = selected.iter().filter(|place| seen[**place].shown.has_commas(decimal(**place)));
         if let Some(place) = commas.clone().next() {
             let more = match commas.count() - 1 {
                 0 => String::new(),
@@ -80,7 +85,9 @@ impl Layout {
             };
             notes.push(format!("a comma begins decimals in `{}`{more}", names[*place]));
         }
-        notes.extend(selected.iter().filter_map(|place| seen[*place].note(&names[*place])).take(NOTES_MAX));
+        notes.extend(
+            selected.iter().filter_map(|place| seen[*place].note(&names[*place], others)).take(NOTES_MAX),
+        );
         let column = |place: &usize| Column { name: names[*place].clone(), kind: seen[*place].kind() };
         let columns = selected.iter().map(column).collect();
         let places = selected.into_iter().map(|place| (place, decimal(place))).collect();
@@ -88,10 +95,14 @@ impl Layout {
     }
 }
 
+/// What spreadsheets write where there is no value.
+const SPREADSHEET_ERRORS: [&str; 7] = ["#N/A", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"];
+
 /// Whether a cell stands for no value.
 pub(super) fn is_missing(cell: &str) -> bool {
     let markers = ["na", "n/a", "nan", "null"];
     matches!(cell, "" | "-" | "?")
+        || SPREADSHEET_ERRORS.contains(&cell)
         || cell.len() <= 4 && markers.iter().any(|marker| cell.eq_ignore_ascii_case(marker))
 }
 

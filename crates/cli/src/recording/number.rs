@@ -22,6 +22,8 @@ pub(super) struct Shown {
     commas: u64,
     /// Cells with one point or comma before exactly three digits.
     either: [u64; 2],
+    /// Cells with several points, and with several commas, which part thousands then.
+    parting: [u64; 2],
     /// Cells with neither.
     whole: u64,
 }
@@ -84,7 +86,8 @@ fn halves(mantissa: &str, decimal: Decimal) -> Option<(&str, Option<&str>, Shown
         (0, 0) => return Some((mantissa, None, Shown { whole: 1, ..none })),
         (0, 1) | (1, 0) => mantissa.find(['.', ','])?,
         // Several of one kind part groups, and the only one of the other kind, behind them, begins decimals.
-        (0, _) | (_, 0) => return Some((mantissa, None, none)),
+        (0, _) => return Some((mantissa, None, Shown { parting: [0, 1], ..none })),
+        (_, 0) => return Some((mantissa, None, Shown { parting: [1, 0], ..none })),
         _ => mantissa.rfind(['.', ',']).filter(|at| count(char::from(mantissa.as_bytes()[*at])) == 1)?,
     };
     let (whole, fraction) = (&mantissa[..at], &mantissa[at + 1..]);
@@ -113,29 +116,51 @@ impl AddAssign for Shown {
         self.commas += other.commas;
         self.either[0] += other.either[0];
         self.either[1] += other.either[1];
+        self.parting[0] += other.parting[0];
+        self.parting[1] += other.parting[1];
         self.whole += other.whole;
     }
 }
 
 impl Shown {
-    /// What begins decimals in this column. Where no comma parts cells, one is more likely to begin decimals than to part thousands.
-    pub(super) fn decimal(&self, comma_parts_cells: bool) -> Decimal {
-        let comma_alone = self.either[1] > 0 && self.either[0] == 0 && !comma_parts_cells;
-        match self.commas.cmp(&self.points) {
-            std::cmp::Ordering::Greater => Decimal::Comma,
-            std::cmp::Ordering::Equal if comma_alone => Decimal::Comma,
-            _ => Decimal::Point,
+    /// What the cells of this column tell of what begins decimals.
+    fn told(&self) -> Option<Decimal> {
+        match (self.commas + self.parting[0]).cmp(&(self.points + self.parting[1])) {
+            std::cmp::Ordering::Greater => Some(Decimal::Comma),
+            std::cmp::Ordering::Less => Some(Decimal::Point),
+            std::cmp::Ordering::Equal => None,
         }
     }
 
+    /// What begins decimals in this column: by its cells, else by the other columns. Where nothing tells and no comma parts cells, one is more
+    /// likely to begin decimals than to part thousands.
+    pub(super) fn decimal(&self, others: Option<Decimal>, comma_parts_cells: bool) -> Decimal {
+        let comma_alone = self.either[1] > 0 && self.either[0] == 0 && !comma_parts_cells;
+        let alone = if comma_alone { Decimal::Comma } else { Decimal::Point };
+        self.told().or(others).unwrap_or(alone)
+    }
+
     /// Whether a comma begins the decimals of some.
-    pub(super) fn has_commas(&self, comma_parts_cells: bool) -> bool {
-        self.commas > 0 || self.either[1] > 0 && self.decimal(comma_parts_cells) == Decimal::Comma
+    pub(super) fn has_commas(&self, decimal: Decimal) -> bool {
+        self.commas > 0 || self.either[1] > 0 && decimal == Decimal::Comma
+    }
+
+    /// Whether the other columns decide that points or commas part thousands here.
+    pub(super) fn parts_by_others(&self, others: Option<Decimal>) -> bool {
+        let parted = |decimal| if decimal == Decimal::Comma { self.either[0] } else { self.either[1] };
+        self.told().is_none() && others.is_some_and(|decimal| parted(decimal) > 0)
     }
 
     /// Whether points or commas may part thousands as well: nothing in the column tells, and what is below a thousand has none.
     pub(super) fn may_be_thousands(&self) -> bool {
-        self.points == 0 && self.commas == 0 && self.either != [0, 0] && self.whole > 0
+        self.told().is_none() && self.either != [0, 0] && self.whole > 0
+    }
+
+    /// What all columns together tell, where none contradicts.
+    pub(super) fn of_all<'a>(columns: impl Iterator<Item = &'a Shown>) -> Option<Decimal> {
+        let mut told = columns.filter_map(Shown::told);
+        let first = told.next()?;
+        told.all(|other| other == first).then_some(first)
     }
 }
 

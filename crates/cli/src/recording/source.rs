@@ -31,6 +31,16 @@ const FOREIGN_FORMATS: [(&[u8], &str); 6] = [
     (b"BZh", "packed with bzip2"),
 ];
 
+/// The same of texts, whether packed or not.
+const FOREIGN_TEXTS: [(&[u8], &str); 6] = [
+    (b"<", "a web page or XML"),
+    (b"{\"", "JSON"),
+    (b"{ \"", "JSON"),
+    (b"[{", "JSON"),
+    (b"[[", "JSON"),
+    (b"%PDF", "a PDF document"),
+];
+
 /// A file as lines that all end in one `\n`, whether it was packed, and whichever line ends it uses. As a
 /// [`Read`] it hands out one line at a time, so that a CSV reader on top of it never runs ahead and the line
 /// of each record is known exactly.
@@ -74,6 +84,10 @@ impl Lines {
             Box::new(input)
         };
         let start = input.fill_buf().map_err(|cause| cannot_read(path, gzip, 1, cause))?;
+        let begins = start.strip_prefix(UTF8_BOM).unwrap_or(start).trim_ascii_start();
+        if let Some(&(_, format)) = FOREIGN_TEXTS.iter().find(|(begin, _)| begins.starts_with(begin)) {
+            return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
+        }
         if let Some((_, low_first)) = UTF16_BOMS.iter().find(|(mark, _)| start.starts_with(mark)) {
             let text = Utf16 { input, low_first: *low_first, high: None, ready: Vec::new(), given: 0 };
             input = Box::new(BufReader::with_capacity(BUFFER_BYTES, text));

@@ -79,6 +79,7 @@ impl Recording {
                 *values += u64::from(cell.is_some());
             }
         }
+        self.refuse_without_times(rows)?;
         self.refuse_unsorted(rows)?;
         let usual_step_ns = steps.usual();
         let (outliers, flaws) = (self.outliers.clone(), self.flaws.clone());
@@ -102,6 +103,19 @@ impl Recording {
             longest_cells,
             flaws,
         })
+    }
+
+    /// A file of which no row has a time that can be read, as it is to be read, is not replayed at all.
+    fn refuse_without_times(&self, rows: u64) -> Result<(), RecordingError> {
+        match self.flaws.first(FlawKind::UnreadableTime).first() {
+            Some(first) if rows == 0 => Err(RecordingError::UnreadableTimeColumn {
+                path: self.path.clone(),
+                column: first.column.clone().unwrap_or_default(),
+                line: first.line,
+                text: first.text.clone(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// A file whose rows mostly go back has no pace.

@@ -152,9 +152,11 @@ fn delimiters_inside_of_quotes_do_not_count() {
 
 #[test]
 fn a_given_delimiter_overrides_the_detected_one() {
-    let file = Scratch::new(SMALL);
-    let recording = file.open_with(&Options { delimiter: Some(b';'), ..Options::default() });
-    assert_eq!(names(&recording), ["time,kw,state"]);
+    let file = Scratch::new("time;kw,rpm\n1;2,3\n2;4,5\n");
+    let recording = file.open_with(&Options { delimiter: Some(b','), ..Options::default() });
+    assert_eq!(names(&recording), ["time;kw", "rpm"]);
+    let error = Scratch::new(SMALL).error_with(&Options { delimiter: Some(b';'), ..Options::default() });
+    assert!(matches!(error, RecordingError::NoData { .. }), "{error}");
     let error = file.error_with(&Options { delimiter: Some(b'\n'), ..Options::default() });
     assert!(matches!(error, RecordingError::BadDelimiter { delimiter: '\n' }), "{error}");
 }
@@ -384,7 +386,7 @@ fn decimal_commas_between_commas_need_quotes() {
 fn a_whole_column_decides_what_points_and_commas_are() {
     let file = Scratch::new("time;a;b\n1;980,5;1.020\n2;1.234;980\n3;1.231,5;1.000\n");
     let mut recording = file.open();
-    assert_eq!(rows(&mut recording), ["2 1 980.5 1.020", "3 2 1234 980", "4 3 1231.5 1.000"]);
+    assert_eq!(rows(&mut recording), ["2 1 980.5 1020", "3 2 1234 980", "4 3 1231.5 1000"]);
     let told = recording.understood();
     let notes: Vec<&str> =
         told.iter().filter(|(name, _)| *name == "note").map(|(_, text)| text.as_str()).collect();
@@ -393,6 +395,94 @@ fn a_whole_column_decides_what_points_and_commas_are() {
     assert_eq!(notes.len(), 2);
     let whole = Scratch::new("time,a\n1,21.375\n2,22.481\n").open().understood();
     assert!(whole.iter().all(|(name, _)| *name != "note"), "three decimals are usual: {whole:?}");
+}
+
+#[test]
+fn several_points_or_commas_part_thousands_also_where_others_stand_alone() {
+    let file = Scratch::new("time;v\n1;998.500\n2;999.500\n3;1.000.500\n");
+    assert_eq!(rows(&mut file.open()), ["2 1 998500", "3 2 999500", "4 3 1000500"]);
+    let file = Scratch::new("time;v\n1;998,500\n2;1,000,500\n");
+    assert_eq!(rows(&mut file.open()), ["2 1 998500", "3 2 1000500"]);
+}
+
+/// Names that are repeated on each page of a print have no time, and so are no rows.
+#[test]
+fn rows_without_a_time_do_not_tell_what_a_column_is() {
+    let day = "2024-03-01 10:00:0";
+    let file = Scratch::new(format!("time;v\n{day}0;0,25\n{day}1;1,75\ntime;v\n{day}2;3,25\n"));
+    let mut recording = file.open();
+    assert_eq!(recording.columns()[0].kind, Kind::Number);
+    assert_eq!(rows(&mut recording).len(), 3);
+    let told = Scratch::new("time,v\n1,1\n2,2\n3,3\n4,4\n5,Bad Input\n").open().understood();
+    assert!(
+        told.iter().any(|(_, text)| text.contains("1 of 5 cells are no numbers (\"Bad Input\" in line 6)")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn eight_digits_are_dates_where_all_of_them_are() {
+    let days = Scratch::new("time,v\n20240229,1\n20240301,2\n");
+    assert_eq!(rows(&mut days.open()), ["2 1709164800 1", "3 1709251200 2"]);
+    let seconds = Scratch::new("time,v\n20240229,1\n20240230,2\n");
+    assert_eq!(rows(&mut seconds.open()), ["2 20240229 1", "3 20240230 2"]);
+}
+
+#[test]
+fn a_way_to_read_dates_that_fits_none_is_an_error_with_the_line() {
+    let options = Options { dates: Some(DateOrder::DayFirst), ..Options::default() };
+    let file = Scratch::new("time,v\n02/13/2024,1\n02/14/2024,2\n");
+    let error = file.open_with(&options).survey().unwrap_err();
+    assert!(matches!(&error, RecordingError::UnreadableTimeColumn { line: 2, .. }), "{error}");
+}
+
+/// The first of each month in one order is the first days of a year in the other, and years of two digits may come first.
+#[test]
+fn steps_by_the_calendar_do_not_decide_dates() {
+    let months: String = (1..=12).map(|month| format!("01/{month:02}/2024,{month}\n")).collect();
+    let error = Scratch::new(format!("time,v\n{months}")).error();
+    assert!(matches!(error, RecordingError::AmbiguousDates { .. }), "{error}");
+    let years = "time,v\n24/03/03 10:00,1\n24/03/04 10:00,2\n24/03/05 10:00,3\n";
+    let error = Scratch::new(years).error();
+    assert!(matches!(error, RecordingError::AmbiguousDates { .. }), "{error}");
+    let told = Scratch::new("time,v\n01/03/2024 10:00,1\n01/03/2024 11:00,2\n02/03/2024 11:00,3\n")
+        .open()
+        .understood();
+    assert!(told.iter().any(|(_, text)| text.contains("the day comes first")), "{told:?}");
+}
+
+#[test]
+fn a_table_below_many_lines_is_found() {
+    let above: String = (0..300).map(|number| format!("# comment {number}, by the logger\n")).collect();
+    let file = Scratch::new(format!("{above}time,v,w\n1,2,3\n2,3,4\n3,4,5\n"));
+    assert_eq!(rows(&mut file.open()), ["302 1 2 3", "303 2 3 4", "304 3 4 5"]);
+}
+
+#[test]
+fn what_is_no_table_is_refused() {
+    for text in [
+        "<!DOCTYPE html>\n<html>\n<body>\nPlease, log in\n",
+        "{\"time\":\"2024-03-01 10:00:00\",\"v\":1.5}\n{\"time\":\"2024-03-01 10:00:01\",\"v\":2.5}\n",
+        "%PDF-1.4\n1 0 obj\n",
+    ] {
+        let error = Scratch::new(text).error();
+        assert!(matches!(error, RecordingError::ForeignFormat { .. }), "{error}");
+    }
+    let letter = "Dear all,\nplease find attached the export of line four, with thanks.\nRegards, Tom\n";
+    let error = Scratch::new(letter).error();
+    assert!(matches!(error, RecordingError::NoData { .. }), "{error}");
+}
+
+#[test]
+fn columns_of_times_may_have_units_in_their_names() {
+    for (name, steps) in [("time_ms", 0.001), ("Time [s]", 1.0), ("elapsed (us)", 0.000_001), ("epoch", 1.0)]
+    {
+        let file = Scratch::new(format!("{name},v\n1,1\n2,2\n3,3\n"));
+        let mut recording = file.open();
+        assert_eq!(recording.time_column(), Some(name));
+        let step = recording.survey().unwrap().usual_step_ns.unwrap();
+        assert_eq!(step, (steps * 1e9) as i64, "{name}");
+    }
 }
 
 #[test]

@@ -34,11 +34,13 @@ pub(super) struct Form {
     pub(super) order: DateOrder,
     /// `None`: each number's magnitude tells.
     pub(super) unit: Option<TimeUnit>,
+    /// Eight digits are a date as `YYYYMMDD`.
+    pub(super) compact_days: bool,
 }
 
 /// What to tell a person whose times could not be read.
 pub(super) const READABLE_FORMS: &str = "times are readable as YYYY-MM-DD HH:MM:SS, \
-    DD.MM.YYYY HH:MM:SS, MM/DD/YYYY HH:MM (also with AM or PM), DD/MM/YYYY HH:MM, 2-Jan-2006 HH:MM, YYYYMMDDHHMMSS or a number of seconds, \
+    DD.MM.YYYY HH:MM:SS, MM/DD/YYYY HH:MM (also with AM or PM), DD/MM/YYYY HH:MM, 2-Jan-2006 HH:MM, YYYYMMDD, YYYYMMDDHHMMSS or a number of seconds, \
     ms, µs or ns since 1970; a zone is Z, UTC or as +01:00";
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -48,6 +50,8 @@ const SPREADSHEET_DAYS: i128 = 25_569;
 const TWO_DIGITS_LAST: i32 = 70;
 /// Years that twelve or fourteen digits in a row may begin with.
 const COMPACT_YEARS: std::ops::RangeInclusive<i32> = 1900..=2199;
+/// No zone is further from UTC.
+const ZONE_HOURS_MAX: i32 = 14;
 /// How months begin, in the languages of most loggers.
 const MONTHS: [&[&str]; 12] = [
     &["jan"],
@@ -89,7 +93,22 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
 /// Reads a time in any known form, in nanoseconds since the Unix epoch. `None` also stands for times that do
 /// not fit (before 1677 or after 2262).
 pub(super) fn parse(text: &str, form: Form) -> Option<i64> {
+    if form.compact_days {
+        return compact_day(text);
+    }
     civil(text, form.order).or_else(|| unix(text, form.unit))
+}
+
+/// Reads a date as `YYYYMMDD`. Only a column in which all are that holds such dates: it might be a number of seconds.
+pub(super) fn compact_day(text: &str) -> Option<i64> {
+    let rest = &mut text.as_bytes();
+    if rest.len() != 8 {
+        return None;
+    }
+    let (year, 4) = digits(rest, 4)? else { return None };
+    let mut two = || digits(rest, 2).filter(|(_, length)| *length == 2).map(|(value, _)| value as i8);
+    let date = Date::new(year as i16, two()?, two()?).ok().filter(|_| COMPACT_YEARS.contains(&year))?;
+    moment(date, Time::midnight(), b"")
 }
 
 /// Whether it can be read as a time in some way.
@@ -245,7 +264,7 @@ fn offset(mut rest: &[u8]) -> Option<Offset> {
         _ => return None,
     };
     rest.split_off_first()?;
-    let (hours, _) = digits(&mut rest, 2)?;
+    let (hours, _) = digits(&mut rest, 2).filter(|(hours, _)| *hours <= ZONE_HOURS_MAX)?;
     let mut minutes = 0;
     if !rest.is_empty() {
         let _ = skip(&mut rest, b':');
