@@ -8,6 +8,7 @@
 mod cgroup;
 mod clock;
 mod cpu;
+mod holder;
 mod kernel;
 mod memory;
 mod network;

@@ -29,6 +29,20 @@ fn check(text: &str) -> Ran {
     folder.run(["check".as_ref(), path.as_os_str()])
 }
 
+/// Also where only a filter covers the topics that operators take.
+#[test]
+fn check_refuses_a_loss_number_for_results_with_gaps() {
+    let folder = Folder::new();
+    folder.write(
+        "small.toml",
+        "[[topic]]\nfilter = \"#\"\nperiod = \"20ms\"\ndeadline = \"500ms\"\nretain = 8\n[[source]]\ntopic = \"in/a\"\ntype = \"f64\"\n\
+         [[operator]]\nname = \"db\"\nkind = \"deadband\"\nabsolute = 1.0\ninputs = [\"in/a\"]\noutput = \"out/a\"\ndeadline = \"500ms\"\n",
+    );
+    folder
+        .run(["check", "small.toml"])
+        .must(1, &["brokers refuse the results on `out/a`", "loss = \"unbounded\""]);
+}
+
 #[test]
 fn an_input_that_nobody_has_is_shown_with_the_nearest() {
     let ran = check(

@@ -56,8 +56,20 @@ impl Rehearsal {
             .collect();
         // Operators publish there, and nobody else; their results are judged with the messages that they are made of.
         let is_made = |topic: &String| outputs.iter().any(|output| output.matches(topic));
+        let sources = sources(config);
+        let mut more = Vec::new();
         for (index, family) in config.topics.iter().enumerate() {
-            let topics = names::of_family(index, &config.topics)?;
+            let mut topics = names::of_family(index, &config.topics)?;
+            if !names::is_plain(family.rule.filter.as_str()) {
+                // The topics that operators take are among those that there will be, whatever the others are called.
+                let own =
+                    |name: &&String| names::governing(name, &config.topics) == Some(index) && !is_made(name);
+                let own: Vec<&String> =
+                    sources.iter().filter(own).filter(|name| !topics.contains(name)).collect();
+                let (first, rest) = own.split_at(own.len().min(topics.len()));
+                topics.splice(..first.len(), first.iter().map(|name| (*name).clone()));
+                more.extend(rest.iter().map(|name| (*name).clone()));
+            }
             // A topic without wildcards is one, and each of its publishers a stream of it.
             let streams = topics.iter().cycle().take(family.streams as usize);
             let streams = streams.enumerate().map(|(number, topic)| (number / topics.len(), topic));
@@ -65,10 +77,23 @@ impl Rehearsal {
                 .families
                 .push(stage.family(streams.filter(|(_, topic)| !is_made(topic)), family.streams));
         }
+        let refused = more.iter().filter_map(|topic| Some((topic.clone(), stage.register(0, topic).err()?)));
+        let refused: Refused = refused.collect();
         rehearsal.results = stage.results();
+        rehearsal.results.extend(refused);
         rehearsal.utilisation = stage.broker.utilisation();
         Ok(rehearsal)
     }
+}
+
+/// The topics that operators take and that are called by their names.
+fn sources(config: &Config) -> Vec<String> {
+    let suppliers = config.processing.graphs.iter().flat_map(|graph| &graph.suppliers);
+    let mut sources: Vec<String> =
+        suppliers.map(|supplier| supplier.name.clone()).filter(|name| names::is_plain(name)).collect();
+    sources.sort();
+    sources.dedup();
+    sources
 }
 
 struct Stage {

@@ -4,6 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 
+use super::holder::{self, Holder};
 use super::{Finding, Host, Unknown, number, settle, size};
 
 const PORT: &str = "port";
@@ -38,7 +39,7 @@ pub(super) fn examine_ports(addresses: &[SocketAddr]) -> Vec<Finding> {
         if address.port() != 0 && addresses.iter().take(index).any(|earlier| earlier == address) {
             return judge_repeated(address);
         }
-        judge_port(address, TcpListener::bind(address).map(drop))
+        judge_port(address, TcpListener::bind(address).map(drop), holder::of)
     };
     addresses.iter().enumerate().map(examine).collect()
 }
@@ -84,16 +85,34 @@ fn judge_backlog(connections: u64) -> Finding {
     )
 }
 
-fn judge_port(address: &SocketAddr, outcome: io::Result<()>) -> Finding {
+fn judge_port(
+    address: &SocketAddr,
+    outcome: io::Result<()>,
+    holder: impl FnOnce(&SocketAddr) -> Option<Holder>,
+) -> Finding {
     let Err(error) = outcome else {
         return Finding::good(PORT, format!("{address} is free"));
     };
     let port = address.port();
     let (state, remedy) = match error.kind() {
-        ErrorKind::AddrInUse => (
-            format!("{address} is taken"),
-            format!("see by whom with sudo ss -ltnp 'sport = :{port}', then stop it or choose another port"),
-        ),
+        ErrorKind::AddrInUse => match holder(address) {
+            Some(broker) if broker.is_broker() => {
+                return Finding::good(
+                    PORT,
+                    format!("{address} is served by a running broker (process {})", broker.process),
+                );
+            }
+            Some(Holder { process, command }) => (
+                format!("{address} is taken by process {process} ({command})"),
+                "stop it, or choose another port".to_owned(),
+            ),
+            None => (
+                format!("{address} is taken"),
+                format!(
+                    "see by whom with sudo ss -ltnp 'sport = :{port}', then stop it or choose another port"
+                ),
+            ),
+        },
         ErrorKind::AddrNotAvailable => (
             format!("{} is not an address of this host", address.ip()),
             "choose one of those that ip -brief address shows, or 0.0.0.0 for all".to_owned(),
@@ -128,7 +147,7 @@ mod tests {
     const ADDRESS: &str = "127.0.0.1:7400";
 
     fn refused(kind: ErrorKind) -> Finding {
-        judge_port(&ADDRESS.parse().unwrap(), Err(kind.into()))
+        judge_port(&ADDRESS.parse().unwrap(), Err(kind.into()), |_| None)
     }
 
     #[test]
@@ -159,9 +178,18 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let findings = examine_ports(&[address]);
         assert_eq!(findings[0].health, Health::Poor);
-        assert!(findings[0].state.ends_with("is taken"));
+        assert!(findings[0].state.contains("is taken by process"), "{}", findings[0].state);
         drop(listener);
         assert_eq!(examine_ports(&[address])[0].health, Health::Good);
+    }
+
+    #[test]
+    fn a_port_of_a_running_broker_is_as_it_should_be() {
+        let broker = Holder { process: 7, command: "/usr/bin/verge broker a".to_owned() };
+        let taken = Err(ErrorKind::AddrInUse.into());
+        let finding = judge_port(&ADDRESS.parse().unwrap(), taken, |_| Some(broker));
+        assert_eq!(finding.health, Health::Good);
+        assert!(finding.state.contains("process 7"));
     }
 
     #[test]
