@@ -321,6 +321,10 @@ pub struct BrokerArguments {
     #[arg(long, short = 'u', value_name = "NAME")]
     pub user: Option<String>,
 
+    /// The password itself, which everybody on this host can read meanwhile; VERGE_PASSWORD and files keep it.
+    #[arg(long = "pw", short = 'P', value_name = "PASSWORD", conflicts_with = "password_file")]
+    pub password: Option<String>,
+
     /// A file with the password in its first line [default: VERGE_PASSWORD, or the key client.password_file].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

@@ -5,6 +5,7 @@ mod arguments;
 mod commands;
 mod config;
 mod doctor;
+mod habits;
 mod kinds;
 mod output;
 mod profile;
@@ -12,13 +13,12 @@ mod recording;
 mod users;
 mod votes;
 
-use clap::Parser;
 use output::{Trouble, complain};
 use rustix::process::{Signal, getpid, kill_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = habits::arguments();
     let watched = if arguments.while_input { end_with_input() } else { Ok(()) };
     match watched.and_then(|()| commands::run(arguments)) {
         Ok(code) => code,

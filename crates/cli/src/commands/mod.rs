@@ -129,6 +129,9 @@ fn client_tls(config: &Config, brokers: &BrokerArguments) -> TlsSettings {
 fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(String, String)>, Trouble> {
     let Some(user) = brokers.user.clone().or_else(|| config.client.user.clone()) else { return Ok(None) };
     let from_environment = || std::env::var(PASSWORD).ok();
+    if let Some(password) = &brokers.password {
+        return Ok(Some((user, password.clone())));
+    }
     let password = match (&brokers.password_file, from_environment(), &config.client.password_file) {
         (Some(file), _, _) | (None, None, Some(file)) => read_password(file)?,
         (None, Some(password), _) => password,
