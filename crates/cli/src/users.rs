@@ -67,7 +67,13 @@ pub fn password_in(line: &str) -> &str {
 
 /// What the brokers of a pair know each other by. Whoever guesses it can be one of them.
 pub fn read_pair_secret(path: &Path) -> Result<Box<str>, Trouble> {
-    let (secret, shown) = (read_password(path)?, path.display());
+    let shown = path.display();
+    let secret = read_password(path).map_err(|_| {
+        Trouble(format!(
+            "cannot read the secret of the pair in {shown} (security.pair_secret_file): make one with `openssl rand -hex 32 > {shown}`, and give \
+             both brokers the same"
+        ))
+    })?;
     if secret.len() < PAIR_SECRET_BYTES_MIN {
         return Err(Trouble(format!(
             "the secret in {shown} has {} bytes and needs {PAIR_SECRET_BYTES_MIN}: make one with `openssl rand -hex 32`",

@@ -22,6 +22,18 @@ fn a_port_alone_means_this_host_and_no_other_pair() {
     wait_until("the other one reigns", || pair.stands(1 - primary, Standing::Primary));
 }
 
+#[test]
+fn addresses_of_two_pairs_hand_over_neither() {
+    let pairs = [Pair::start(""), Pair::start("")];
+    let primaries = pairs.each_ref().map(Pair::wait_for_protection);
+    let of = |at: usize| pairs[at].site.addresses().split(',').nth(primaries[at]).unwrap().to_owned();
+    let ran = pairs[0].site.run(&["handover", "-h", &of(0), "-h", &of(1)]);
+    ran.must(2, &["brokers of different pairs", &of(0), &of(1)]);
+    for (pair, primary) in pairs.iter().zip(primaries) {
+        assert!(pair.stands(primary, Standing::Primary));
+    }
+}
+
 /// Publishes with these arguments and this standard input, again and again, and returns what `verge sub` printed of the first with those.
 fn heard(pair: &Pair, published: &[&str], input: &[u8], printed: &[&str]) -> Vec<u8> {
     let config = pair.site.config.to_str().unwrap();

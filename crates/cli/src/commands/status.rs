@@ -392,15 +392,34 @@ fn show(report: &Report, view: View) -> Result<(), Trouble> {
             report.other_pairs.join(", ")
         ))?;
     }
-    let protection = match (report.brokers.is_empty(), report.protected) {
-        (true, _) => coloured("NO BROKER answers", RED),
-        (false, true) => coloured("protected: a crash of the primary is survived", GREEN),
-        (false, false) => coloured("UNPROTECTED: a crash now loses messages; start the other broker", RED),
-    };
+    let (protection, colour) = protection(report);
+    let protection = coloured(protection, colour);
     line(&format!(
         "{protection}. Topics: {} met, {} at risk, {} silent, {} broken.",
         report.met, report.at_risk, report.silent, report.broken
     ))
+}
+
+/// Whether a crash is survived, and what to do where it is not, as far as those who answer tell.
+fn protection(report: &Report) -> (&'static str, u8) {
+    let primaries = report.brokers.iter().filter(|row| row.role == "primary").count();
+    match (report.brokers.len(), primaries) {
+        (0, _) => ("NO BROKER answers", RED),
+        (_, 2..) => (
+            "TWO PRIMARIES: each serves clients of its own, since the brokers do not hear or know each other; their logs say why \
+             (security.pair_secret_file, tls.ca, the link between them)",
+            RED,
+        ),
+        _ if report.protected => ("protected: a crash of the primary is survived", GREEN),
+        (_, 0) if !report.troubles.is_empty() => {
+            ("CANNOT TELL whether a crash is survived, since no primary could be asked: see above", YELLOW)
+        }
+        (2.., _) => (
+            "UNPROTECTED: a crash now loses messages; the other broker runs and does not stand by yet: its log says why",
+            RED,
+        ),
+        _ => ("UNPROTECTED: a crash now loses messages; start the other broker", RED),
+    }
 }
 
 /// Why topics are broken or at risk, each cause once.

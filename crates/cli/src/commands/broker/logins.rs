@@ -177,6 +177,21 @@ pub struct UserTaker {
     wake: Arc<UnixStream>,
 }
 
+/// What the files say that the configuration names: what the brokers know each other by, and who may do what.
+pub fn read_files(config: &Config, has_partner: bool) -> Result<(Option<Box<str>>, Option<Access>), Trouble> {
+    let security = &config.security;
+    let pair_secret = security.pair_secret_file.as_deref().map(read_pair_secret).transpose()?;
+    let users = security.users.as_deref().map(crate::users::read).transpose()?;
+    if users.is_some() && has_partner && pair_secret.is_none() {
+        return Err(Trouble(
+            "security.users is set, and nothing proves to this broker that its partner is one: set \
+             security.pair_secret_file on both"
+                .to_owned(),
+        ));
+    }
+    Ok((pair_secret, users))
+}
+
 /// Reads the files that the configuration names, and starts the threads that check passwords. They must be there before the
 /// data thread takes its priority, which they would inherit.
 pub fn start(
@@ -186,14 +201,10 @@ pub fn start(
     helpers: &Helpers,
 ) -> Result<Security, Trouble> {
     let security = &config.security;
-    let pair_secret = security.pair_secret_file.as_deref().map(read_pair_secret).transpose()?;
-    let users = security.users.as_deref().map(crate::users::read).transpose()?.map(Arc::new);
-    if users.is_some() && has_partner && pair_secret.is_none() {
-        return Err(Trouble(
-            "security.users is set, and nothing proves to this broker that its partner is one: set \
-             security.pair_secret_file on both"
-                .to_owned(),
-        ));
+    let (pair_secret, users) = read_files(config, has_partner)?;
+    let users = users.map(Arc::new);
+    if let Some(path) = &security.users {
+        crate::users::warn_of_readers(path);
     }
     let (waker, wake) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;

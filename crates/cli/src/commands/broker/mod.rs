@@ -204,7 +204,8 @@ pub fn obstacles(config: &Config) -> Vec<(&str, Trouble)> {
     let one = |own: &BrokerAddress| {
         let exposed = check_exposure(config, own, false);
         let (_, partner) = find(config, Some(&own.name))?;
-        exposed.and_then(|()| load_tls(config, own, partner).map(drop))
+        let files = || logins::read_files(config, partner.is_some()).map(drop);
+        exposed.and_then(|()| load_tls(config, own, partner).map(drop)).and_then(|()| files())
     };
     config.brokers.iter().filter_map(|own| one(own).err().map(|why| (own.name.as_str(), why))).collect()
 }
