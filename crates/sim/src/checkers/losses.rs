@@ -19,7 +19,8 @@
 //! - what a client that is cut off from the primary alone misses or sends before it has found its way through the backup;
 //! - what a death costs of which the backup had told that it would notice it later than contracts count with;
 //! - results that no broker's graphs promised while they changed ([`super::served`]);
-//! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent.
+//! - where a new primary dies before it has a backup, what its predecessor, who handed over and lives, was never sent, or does not admit
+//!   and says so: it carries other connections, and had not been told of what the other one promised.
 
 use super::served::Served;
 use crate::ledger::{Ledger, Stream};
@@ -177,6 +178,13 @@ impl Losses {
                 receipt.excused.extend(from..next.saturating_sub(kept).max(from));
             }
         }
+    }
+
+    /// A publisher is told that a stream is not admitted, after it may have been by a primary that died alone.
+    pub(super) fn refuses(&self, stream: &mut Stream) {
+        let Some(window) = self.beyond.last().filter(|window| window.spared.is_some()) else { return };
+        let from = stream.messages.partition_point(|message| message.accepted < window.from) as u64;
+        stream.excused.extend(from..stream.messages.len() as u64);
     }
 
     /// Whether something was accepted at a time for which nothing is promised.

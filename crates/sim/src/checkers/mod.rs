@@ -290,6 +290,9 @@ impl Watch {
     pub(crate) fn judged(&mut self, now: Time, stream: u32, admitted: bool) {
         self.counts.refusals += u64::from(!admitted);
         self.ledger.judge(stream, admitted);
+        if let Some(stream) = self.ledger.stream_mut(stream).filter(|_| !admitted) {
+            self.losses.refuses(stream);
+        }
         let result = self.admission.judged(&self.ledger, stream, admitted);
         self.verdict(now, admission::NAME, result);
     }
