@@ -141,6 +141,8 @@ pub enum Command {
     Sub(SubscribeArguments),
     /// Publish a recording: every column of a CSV file as a topic.
     Replay(ReplayArguments),
+    /// Record topics into a CSV file that `replay` reads: one column for each topic.
+    Record(RecordArguments),
     /// Say whether the configured contracts can be kept on this host.
     Check {
         /// The configuration to check.
@@ -482,6 +484,29 @@ pub struct SubscribeArguments {
 }
 
 #[derive(Args, Debug)]
+pub struct RecordArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    /// The file to write.
+    pub file: PathBuf,
+    /// Topics, with `+` for one level and `#` for all that follow.
+    #[arg(long, short = 't', value_name = "FILTER", required_unless_present = "finish")]
+    pub topic: Vec<String>,
+    /// End after so many messages [default: when stopped, by Ctrl-C or SIGTERM].
+    #[arg(long, short = 'C', value_name = "N")]
+    pub count: Option<u64>,
+    /// End after so long (`2` and `2s` are seconds).
+    #[arg(long, short = 'W', value_name = "SECONDS", value_parser = seconds_or_span)]
+    pub wait: Option<Span>,
+    /// Make the table of a recording that was killed, from FILE.part.
+    #[arg(long, conflicts_with_all = ["topic", "count", "wait"])]
+    pub finish: bool,
+    /// The subscriber's name, which must be its own [default: made up].
+    #[arg(long, short = 'i', value_name = "NAME")]
+    pub id: Option<String>,
+}
+
+#[derive(Args, Debug)]
 pub struct ReplayArguments {
     #[command(flatten)]
     pub brokers: BrokerArguments,
@@ -489,7 +514,7 @@ pub struct ReplayArguments {
     pub contract: ContractArguments,
     /// The recording: CSV, also gzipped.
     pub file: PathBuf,
-    /// The topic of a column; `{column}` and `{file}` are replaced.
+    /// The topic of a column; `{column}` and `{file}` are replaced, and `{topic}` by a column's name that is a topic.
     #[arg(long, short = 't', default_value = "replay/{file}/{column}", value_name = "PATTERN")]
     pub topic: String,
     /// The column with the time [default: recognised by its name].

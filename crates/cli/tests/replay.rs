@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use support::{Folder, Pair, Receiver, wait_until};
+use support::{Folder, Pair, Process, Receiver, program, wait_until};
 
 const TROUBLE: i32 = 2;
 
@@ -42,6 +42,43 @@ fn a_recording_is_replayed_without_options_at_any_speed() {
         assert!(ran.err.contains("contract   --period"), "{}", ran.err);
         wait_until("the rows", || receiver.least(&topics) >= 990);
     }
+}
+
+#[test]
+fn what_is_recorded_is_replayed_on_the_same_topics() {
+    let pair = Pair::start("");
+    let config = pair.site.config.to_str().unwrap();
+    let publishers = ["1.5", "on"].map(|message| {
+        let topic = format!("rec/{}", message.len());
+        let words = [
+            "--config",
+            config,
+            "pub",
+            "-t",
+            &topic,
+            "-m",
+            message,
+            "--repeat",
+            "2000",
+            "--repeat-delay",
+            "20ms",
+        ];
+        Process::start(&mut program(words), pair.site.folder.path("pub.log"))
+    });
+    let ran = pair.site.run(&["record", "recorded.csv", "-t", "rec/#", "-C", "40", "-W", "30"]);
+    ran.must(0, &["40 rows"]);
+    drop(publishers);
+    let file = std::fs::read_to_string(pair.site.folder.path("recorded.csv")).unwrap();
+    assert!(file.contains(",1.5,\n") || file.contains(",,1.5\n"), "{file}");
+    pair.site
+        .run(&["record", "recorded.csv", "-t", "rec/#"])
+        .must(TROUBLE, &["recorded.csv is there already"]);
+    let receiver = Receiver::start(&pair.site, "again/#");
+    // The contracts of those who published first have ended with them, but for a moment.
+    let ran = pair.site.run(&["replay", "recorded.csv", "-t", "again/{topic}"]);
+    ran.must(0, &["40 rows, 40 messages on 2 topics"]);
+    let topics = ["again/rec/3", "again/rec/2"].map(str::to_owned);
+    wait_until("the rows", || receiver.least(&topics) >= 5);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod bundle;
 mod calibrate;
 mod check;
 mod config;
+mod declared;
 pub mod demo;
 mod doctor;
 mod graph;
@@ -15,6 +16,7 @@ mod manual;
 mod metrics;
 mod operator;
 mod publish;
+mod record;
 mod rehearsal;
 mod replay;
 mod security;
@@ -47,6 +49,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
+        Command::Record(arguments) => record::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
         Command::Check { file, explain } => check::run(&load(file.as_deref())?, explain, format),
         Command::Calibrate => calibrate::run(&load(None)?, format),

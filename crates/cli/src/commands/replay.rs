@@ -293,8 +293,10 @@ fn as_flags(contract: &Contract) -> String {
 fn topics(arguments: &ReplayArguments, recording: &Recording) -> Result<Vec<String>, Trouble> {
     let file = arguments.file.file_name().unwrap_or_default().to_string_lossy();
     let stem = file.split('.').next().unwrap_or("recording");
-    let pattern =
-        |name: &str| arguments.topic.replace("{file}", &level(stem)).replace("{column}", &level(name));
+    let pattern = |name: &str| {
+        let pattern = arguments.topic.replace("{file}", &level(stem)).replace("{column}", &level(name));
+        pattern.replace("{topic}", name)
+    };
     let mut topics: Vec<String> = Vec::new();
     for column in recording.columns() {
         let topic = pattern(&column.name);
@@ -351,7 +353,8 @@ struct Replay {
     bar: ProgressBar,
     /// Rows that were recorded closer together are published this far apart, as the contract says.
     floor: Duration,
-    last: Option<Instant>,
+    /// When each was last published on.
+    lasts: Vec<Option<Instant>>,
     began: Instant,
     /// The recording's time at which `began` was.
     origin_ns: Option<i64>,
@@ -401,7 +404,7 @@ impl Replay {
             } else {
                 Duration::from_nanos(floor.as_nanos_u64())
             },
-            last: None,
+            lasts: vec![None; recording.columns().len()],
             began: Instant::now(),
             origin_ns: None,
             rows: 0,
@@ -431,8 +434,12 @@ impl Replay {
             let origin = *self.origin_ns.get_or_insert(row.time_ns);
             let offset = (row.time_ns - origin).max(0) as f64 / self.speed;
             let recorded = self.began + Duration::from_nanos(offset as u64);
-            let due = self.last.map_or(recorded, |last| recorded.max(last + self.floor));
-            self.last = Some(due);
+            // Each topic has a pace of its own.
+            let latest = self.lasts.iter().zip(row.cells()).filter(|(_, cell)| cell.is_some());
+            let latest = latest.filter_map(|(last, _)| *last).max();
+            let due = latest.map_or(recorded, |last| recorded.max(last + self.floor));
+            let lasts = self.lasts.iter_mut().zip(row.cells()).filter(|(_, cell)| cell.is_some());
+            lasts.for_each(|(last, _)| *last = Some(due));
             if !self.sleep_until(due) {
                 break;
             }

@@ -1,6 +1,7 @@
 //! `verge sub`: prints what comes.
 
 use super::connect;
+use super::declared::Declared;
 use super::watch::Watch;
 use crate::arguments::{Format, SubscribeArguments};
 use crate::config::Config;
@@ -27,6 +28,9 @@ struct Line<'a> {
     apart: bool,
     lost: u64,
     longest_run: u64,
+    /// The numbers in it, where the configuration declares some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
     payload: String,
     /// How `payload` says the bytes: as they are, or where they are no text in base64.
     encoding: &'static str,
@@ -50,13 +54,14 @@ impl Line<'_> {
             apart: message.apart,
             lost: message.lost,
             longest_run: message.longest_run,
+            value: None,
             payload,
             encoding,
         }
     }
 
-    fn json(message: &Message) -> Result<String, Trouble> {
-        serde_json::to_string(&Line::of(message)).map_err(|error| Trouble(error.to_string()))
+    fn json(&self) -> Result<String, Trouble> {
+        serde_json::to_string(self).map_err(|error| Trouble(error.to_string()))
     }
 }
 
@@ -137,7 +142,7 @@ impl Pattern {
                     let now = jiff::Timestamp::from_nanosecond(i128::from(host::now().0)).unwrap_or_default();
                     write!(out, "{now:.0}")?;
                 }
-                Piece::Json => out.extend_from_slice(Line::json(message)?.as_bytes()),
+                Piece::Json => out.extend_from_slice(Line::of(message).json()?.as_bytes()),
             }
         }
         out.push(b'\n');
@@ -145,31 +150,48 @@ impl Pattern {
     }
 }
 
-/// Prints messages until it was enough.
-pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> Outcome {
-    for filter in &arguments.topic {
-        filter.parse::<TopicFilter>().map_err(|error| Trouble(error.to_string()))?;
-    }
-    let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
-    let mut subscriptions: Vec<Subscription> = Vec::new();
-    let &SubscribeArguments { deadline, loss, link, best_effort, .. } = arguments;
-    let needs = Needs { deadline, loss, link, best_effort };
-    for filter in &arguments.topic {
+/// Says what is wrong with a filter before anybody is asked.
+pub(super) fn check_filters(filters: &[String]) -> Result<(), Trouble> {
+    filters.iter().try_for_each(|filter| match filter.parse::<TopicFilter>() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Trouble(error.to_string())),
+    })
+}
+
+/// Subscribes. `None`: one was refused, which has been told.
+pub(super) fn subscribe(
+    client: &Client,
+    filters: &[String],
+    needs: Needs,
+) -> Result<Option<Vec<Subscription>>, Trouble> {
+    let mut subscriptions = Vec::new();
+    for filter in filters {
         match client.subscribe_needing(filter, needs) {
             Ok(subscription) => subscriptions.push(subscription),
             Err(Error::SubscriptionRefused { reason, .. }) => {
                 complain(&format!("verge: the subscription `{filter}` was refused: {reason}"));
-                return Ok(yes(false));
+                return Ok(None);
             }
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(Some(subscriptions))
+}
+
+/// Prints messages until it was enough.
+pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> Outcome {
+    check_filters(&arguments.topic)?;
+    let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
+    let &SubscribeArguments { deadline, loss, link, best_effort, .. } = arguments;
+    let needs = Needs { deadline, loss, link, best_effort };
+    let Some(subscriptions) = subscribe(&client, &arguments.topic, needs)? else { return Ok(yes(false)) };
+    let declared = Declared::of(config);
     let _watch = Watch::start(&client, config)?;
     let until = arguments.wait.map(|wait| Instant::now() + Duration::from_nanos(wait.as_nanos_u64()));
     let mut printed = 0;
     while arguments.count.is_none_or(|count| printed < count) {
         let Some(message) = next(&client, &subscriptions, until)? else { break };
-        if !print(&message, arguments.verbose, arguments.pattern.as_ref(), format)? {
+        if !print(&message, arguments.verbose, arguments.pattern.as_ref(), &declared, format)? {
             break;
         }
         printed += 1;
@@ -178,7 +200,7 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
 }
 
 /// The next message of any subscription; none when it is time to end.
-fn next(
+pub(super) fn next(
     client: &Client,
     subscriptions: &[Subscription],
     until: Option<Instant>,
@@ -215,11 +237,15 @@ fn print(
     message: &Message,
     verbose: bool,
     pattern: Option<&Pattern>,
+    declared: &Declared,
     format: Format,
 ) -> Result<bool, Trouble> {
     let mut out = std::io::stdout().lock();
     let result = match format {
-        Format::Json => writeln!(out, "{}", Line::json(message)?),
+        Format::Json => {
+            let value = declared.numbers(&message.topic, &message.payload);
+            writeln!(out, "{}", Line { value, ..Line::of(message) }.json()?)
+        }
         Format::Table => match pattern {
             Some(pattern) => out.write_all(&pattern.fill(message)?),
             None => {
@@ -230,7 +256,10 @@ fn print(
                     .filter(|(_, is_so)| verbose && *is_so)
                     .map(|(mark, _)| format!(" [{mark}]"));
                 out.write_all(topic.as_bytes())
-                    .and_then(|()| out.write_all(&message.payload))
+                    .and_then(|()| match declared.numbers(&message.topic, &message.payload) {
+                        Some(numbers) => out.write_all(numbers.as_bytes()),
+                        None => out.write_all(&message.payload),
+                    })
                     .and_then(|()| out.write_all(marks.collect::<String>().as_bytes()))
                     .and_then(|()| out.write_all(b"\n"))
             }

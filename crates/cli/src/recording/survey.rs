@@ -65,7 +65,10 @@ impl Recording {
     pub fn survey(&mut self) -> Result<Survey, RecordingError> {
         let mut longest_cells = vec![0; self.columns.len()];
         let mut values = vec![0; longest_cells.len()];
-        let mut steps = Steps { every: 1, ..Steps::default() };
+        let mut steps = Steps::up_to(MAX_KEPT_STEPS);
+        let kept = (MAX_KEPT_STEPS / longest_cells.len().max(1)).max(STEPS_OF_A_COLUMN);
+        let mut of_columns: Vec<(Option<i64>, Steps)> =
+            longest_cells.iter().map(|_| (None, Steps::up_to(kept))).collect();
         let (mut rows, mut first_ns, mut last_ns) = (0, None, None);
         while let Some(row) = self.next_row()? {
             rows += 1;
@@ -74,14 +77,24 @@ impl Recording {
                 steps.add(row.time_ns.saturating_sub(previous));
             }
             let columns = longest_cells.iter_mut().zip(&mut values);
-            for ((longest, values), cell) in columns.zip(row.cells()) {
-                *longest = cell.map_or(0, str::len).max(*longest);
-                *values += u64::from(cell.is_some());
+            for (((longest, values), (last, steps)), cell) in columns.zip(&mut of_columns).zip(row.cells()) {
+                let Some(cell) = cell else { continue };
+                *longest = cell.len().max(*longest);
+                *values += 1;
+                if let Some(last) = last.replace(row.time_ns) {
+                    steps.add(row.time_ns.saturating_sub(last));
+                }
             }
         }
         self.refuse_without_times(rows)?;
         self.refuse_unsorted(rows)?;
-        let usual_step_ns = steps.usual();
+        // Where most rows have a value of one column or two, as in the recording of several topics, each topic has its own pace.
+        let is_sparse = values.iter().sum::<u64>() < rows.saturating_mul(values.len() as u64) / 2;
+        let of_columns = || of_columns.iter().filter_map(|(_, steps)| steps.usual()).min();
+        let usual_step_ns = if is_sparse { of_columns() } else { steps.usual() };
+        if is_sparse {
+            steps.smallest = usual_step_ns;
+        }
         let (outliers, flaws) = (self.outliers.clone(), self.flaws.clone());
         let gaps = match steps.usual_without_repeats().max(usual_step_ns) {
             Some(usual) if self.has_time() => self.gaps(usual.saturating_mul(GAP_RATIO))?,
@@ -152,22 +165,30 @@ impl Recording {
     }
 }
 
+/// Steps that are kept of each column at least.
+const STEPS_OF_A_COLUMN: usize = 32;
+
 /// The steps seen so far, of which every n-th is kept.
-#[derive(Default)]
 struct Steps {
     smallest: Option<i64>,
     kept: Vec<i64>,
+    most: usize,
     every: usize,
     seen: usize,
 }
 
 impl Steps {
+    /// None yet, and so many at most.
+    fn up_to(most: usize) -> Steps {
+        Steps { smallest: None, kept: Vec::new(), most, every: 1, seen: 0 }
+    }
+
     fn add(&mut self, step: i64) {
         if step > 0 {
             self.smallest = Some(self.smallest.map_or(step, |smallest| smallest.min(step)));
         }
         if self.seen.is_multiple_of(self.every) {
-            if self.kept.len() == MAX_KEPT_STEPS {
+            if self.kept.len() == self.most {
                 let mut index = 0;
                 self.kept.retain(|_| {
                     index += 1;

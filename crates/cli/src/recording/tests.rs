@@ -458,6 +458,17 @@ fn a_table_below_many_lines_is_found() {
     assert_eq!(rows(&mut file.open()), ["302 1 2 3", "303 2 3 4", "304 3 4 5"]);
 }
 
+/// As `verge record` writes them: a row for each message.
+#[test]
+fn topics_of_a_sparse_recording_have_paces_of_their_own() {
+    let rows: String =
+        (0..50).map(|second| format!("{second},1,,\n{second}.0001,,2,\n{second}.0002,,,3\n")).collect();
+    let file = Scratch::new(format!("time,a/x,b,c\n{rows}"));
+    let survey = file.open().survey().unwrap();
+    assert_eq!(survey.usual_step_ns, Some(1_000_000_000));
+    assert_eq!(survey.smallest_step_ns, Some(1_000_000_000));
+}
+
 #[test]
 fn what_is_no_table_is_refused() {
     for text in [
