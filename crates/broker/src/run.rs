@@ -112,17 +112,8 @@ impl Broker {
             }
         }
         let missing = topic.missing(owed);
-        if missing == 0
-            && !processing
-            && let Some(slot) = stream.ring.slot_mut(job.ticket)
-        {
-            let pair = &self.pair;
-            let coordinates = settings.policy.coordinates();
-            let backup =
-                || pair.backup().filter(|backup| coordinates && backup.may_forget(job.stream, topic));
-            if slot.settle(job.stream, backup, stats, out) && self.pair.backup().is_some() {
-                self.finished.add(job.stream, job.ticket);
-            }
+        if missing == 0 && !processing {
+            self.settle(job.stream, job.ticket, out);
         } else {
             let offered = Offered { missing, processing, asks: status.has(SlotFlags::ASKED) };
             self.account(now, &job, &offered, out);
@@ -177,6 +168,7 @@ impl Broker {
     }
 
     /// The message counts as dispatched; a copy on the backup is no longer needed.
+    #[inline]
     pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
         let Broker { table, pair, settings, stats, finished, .. } = self;
         let coordinates = settings.policy.coordinates();

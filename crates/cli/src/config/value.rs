@@ -111,6 +111,15 @@ pub fn understand_signed(raw: &Raw) -> Result<Span, String> {
     }
 }
 
+/// Understands a span of this kind; `None` for one that is out of its range.
+fn understand_span(kind: Kind, raw: &Raw) -> Result<Option<Span>, String> {
+    match (kind, understand_signed(raw)?) {
+        (Kind::DurationWithin(least, most), span) => Ok((least..=most).contains(&span).then_some(span)),
+        (_, span) if span < Span::ZERO => Err(format!("{span} is negative")),
+        (_, span) => Ok(Some(span)),
+    }
+}
+
 /// Understands a value, or says what is wrong with it and what to write.
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());
@@ -119,16 +128,8 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             Kind::DurationOrAuto | Kind::IntegerOrAuto(..) | Kind::SwitchOrAuto | Kind::BytesOrAuto(..),
             Raw::Text(text),
         ) if text == "auto" => Ok(Value::Auto),
-        (Kind::Duration | Kind::DurationOrAuto, Raw::Text(text)) => {
-            let span: Span = text.parse().map_err(|error: contract::SpanError| error.to_string())?;
-            if span < Span::ZERO { Err(format!("{span} is negative")) } else { Ok(Value::Span(span)) }
-        }
-        (Kind::DurationWithin(least, most), Raw::Text(text)) => {
-            let span: Span = text.parse().map_err(|error: contract::SpanError| error.to_string())?;
-            if (least..=most).contains(&span) { Ok(Value::Span(span)) } else { Err(expected()) }
-        }
-        (Kind::Duration | Kind::DurationWithin(..) | Kind::DurationOrAuto, Raw::Number(number)) => {
-            Err(format!("`{number}` has no unit: write for example \"{number}ms\", in quotes"))
+        (Kind::Duration | Kind::DurationWithin(..) | Kind::DurationOrAuto, Raw::Text(_) | Raw::Number(_)) => {
+            understand_span(kind, raw)?.map(Value::Span).ok_or_else(expected)
         }
         (Kind::AddressOrNone | Kind::PathOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
         (Kind::PathOrNone, Raw::Text(text)) if !text.is_empty() => Ok(Value::Word(text.clone())),

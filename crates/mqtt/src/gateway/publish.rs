@@ -205,7 +205,7 @@ impl<R: Rules> Gateway<R> {
             self.stats.not_authorized += 1;
             let (client, topic) = (session.client.clone(), Some(lent.topic.clone()));
             self.trouble(Trouble { client, topic, reason: text.to_owned() });
-            self.refuse_or_end(now, link, index, publish, Reason::NOT_AUTHORIZED, text, net);
+            self.refuse_or_end(now, (link, index), publish, Reason::NOT_AUTHORIZED, text, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
@@ -248,7 +248,7 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> Step<'static> {
         self.stats.refused_messages += 1;
-        self.refuse_or_end(now, link, index, publish, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
+        self.refuse_or_end(now, (link, index), publish, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
         Step::Done
     }
 
@@ -256,8 +256,7 @@ impl<R: Rules> Gateway<R> {
     fn refuse_or_end(
         &mut self,
         now: Time,
-        link: LinkId,
-        index: u32,
+        (link, index): (LinkId, u32),
         publish: &Publish<'_>,
         reason: Reason,
         text: &str,
