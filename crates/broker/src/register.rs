@@ -113,8 +113,9 @@ impl Broker {
             );
             return self.deny(from, register, &Denial::from(text), out);
         }
-        if register.topic.starts_with('$') {
-            let text = "topics that begin with `$` are the broker's own: publish on another one".to_owned();
+        if register.topic.split('/').next() == Some("$SYS") {
+            let text =
+                "topics that begin with `$SYS` are the broker's own: publish on another one".to_owned();
             return self.deny(from, register, &Denial::from(text), out);
         }
         let Some(link) = self.links.get(from) else { return };

@@ -7,8 +7,14 @@ use std::ffi::OsString;
 
 /// Flags that people know from mosquitto's clients, and what stands for them.
 const KNOWN_ELSEWHERE: [(&str, &str); 16] = [
-    ("-q", "how surely messages come, the contract of a topic says (--loss, --retain)"),
-    ("--qos", "how surely messages come, the contract of a topic says (--loss, --retain)"),
+    (
+        "-q",
+        "how surely messages come, the contract of a topic says (loss and retain; `verge pub --loss --retain`)",
+    ),
+    (
+        "--qos",
+        "how surely messages come, the contract of a topic says (loss and retain; `verge pub --loss --retain`)",
+    ),
     (
         "-r",
         "brokers keep the last message of a topic for clients of MQTT: publish it with one (mosquitto_pub -r)",

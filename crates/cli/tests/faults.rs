@@ -406,7 +406,7 @@ fn a_publisher_faster_than_its_period_is_named_and_harms_no_other() {
 fn a_contract_that_cannot_be_kept_is_refused_with_the_remedy() {
     let pair = Pair::start("");
     let refused = pair.site.run(&["pub", "--period", "50ms", "--retain", "1", "-t", "x", "-m", "y"]);
-    refused.must(1, &["the contract of `x` was refused", "retain 2"]);
+    refused.must(1, &["the contract of `x` was refused", "--retain 2"]);
     pair.site.run(&["pub", "--period", "50ms", "--retain", "2", "-t", "x", "-m", "y"]).must(0, &[]);
 }
 

@@ -81,6 +81,17 @@ fn what_is_recorded_is_replayed_on_the_same_topics() {
     wait_until("the rows", || receiver.least(&topics) >= 5);
 }
 
+/// A topic with a contract in the configuration has that, and the others have the derived one.
+#[test]
+fn columns_may_have_contracts_of_the_configuration_or_none() {
+    let pair =
+        Pair::start("[[topic]]\nfilter = \"p/#\"\nperiod = \"50ms\"\nloss = \"unbounded\"\nretain = 0\n");
+    pair.site.folder.write("mixed.csv", "time,p/a,q/a,p/b\n1,1,1,1\n2,2,2,2\n3,3,3,3\n");
+    pair.site
+        .run(&["replay", "mixed.csv", "-t", "{topic}", "--speed", "10"])
+        .must(0, &["3 rows, 9 messages on 3 topics"]);
+}
+
 #[test]
 fn every_real_recording_is_understood() {
     let folder = Folder::new();

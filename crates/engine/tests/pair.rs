@@ -298,7 +298,7 @@ fn a_refused_contract_is_not_carried_and_says_what_would_be() {
     else {
         panic!("must be refused")
     };
-    assert!(text.contains("below zero"), "{text}");
+    assert!(text.contains("a crash could lose 1 in a row"), "{text}");
     assert_eq!(remedies.retain, Some(2));
     assert!(world.publish(client, number, b"x").is_err());
 }

@@ -140,7 +140,8 @@ fn listen(config: &Config, arguments: &RecordArguments, part: &Path) -> Result<O
         let look = until.map_or(now + LOOK, |until| until.min(now + LOOK));
         let Some(message) = next(&client, &subscriptions, Some(look))? else { continue };
         summary.lost += message.lost;
-        match declared.text(&message.topic, &message.payload) {
+        // No CSV file can have a zero in it.
+        match declared.text(&message.topic, &message.payload).filter(|text| !text.contains('\0')) {
             Some(text) => {
                 write(&mut rows, &message, &text).map_err(|error| unwritable(part, &error))?;
                 summary.rows += 1;

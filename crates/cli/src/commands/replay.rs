@@ -66,7 +66,7 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     let mut replay = Replay::new(arguments, client, publishers, &recording, period)?;
     replay.run(&mut recording)?;
     let summary = replay.summary(arguments, recording.flaws());
-    report_flaws(recording.flaws());
+    report_flaws(recording.flaws(), survey.is_sparse);
     match format {
         Format::Json => json(&summary)?,
         Format::Table => line(&format!(
@@ -115,7 +115,8 @@ impl Plan {
         if let Some(pace) = paced(survey, arguments.speed) {
             understood.push(("pace", pace));
         }
-        for kind in FlawKind::ALL.into_iter().filter(|kind| survey.flaws.count(*kind) > 0) {
+        let is_flaw = |kind: &FlawKind| !(survey.is_sparse && *kind == FlawKind::MissingCell);
+        for kind in FlawKind::ALL.into_iter().filter(|kind| is_flaw(kind) && survey.flaws.count(*kind) > 0) {
             let first =
                 survey.flaws.first(kind).first().map_or_else(String::new, |flaw| format!(" ({flaw})"));
             understood.push(("flawed", format!("{} × {kind}{first}", survey.flaws.count(kind))));
@@ -325,16 +326,30 @@ fn advertise(
     topics: &[String],
     derived: Contract,
 ) -> Result<Vec<Publisher>, Error> {
-    let with = |contract: Option<Contract>| topics.iter().map(move |topic| (topic.as_str(), contract));
     if arguments.contract.is_given() {
-        return client.publishers(with(Some(derived)));
+        return client.publishers(topics.iter().map(|topic| (topic.as_str(), Some(derived))));
     }
     // The configured contracts where there are some; else one that follows from the recording.
-    match client.publishers(with(None)) {
-        Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
-            client.publishers(with(Some(derived)))
+    let mut contracts: Vec<Option<Contract>> = vec![None; topics.len()];
+    let mut asked = false;
+    loop {
+        let all = topics.iter().map(String::as_str).zip(contracts.iter().copied());
+        match client.publishers(all) {
+            Err(Error::Refused { reason, .. }) if !asked && reason.contains("has no contract") => {
+                asked = true;
+                contracts.fill(Some(derived));
+            }
+            Err(Error::Refused { topic, reason, remedies })
+                if asked && reason.contains("configuration gives") =>
+            {
+                let place = topics.iter().position(|known| *known == topic);
+                match place.and_then(|place| contracts.get_mut(place)).filter(|contract| contract.is_some()) {
+                    Some(contract) => *contract = None,
+                    None => return Err(Error::Refused { topic, reason, remedies }),
+                }
+            }
+            publishers => return publishers,
         }
-        publishers => publishers,
     }
 }
 
@@ -496,11 +511,11 @@ impl Replay {
 }
 
 /// Tells what was wrong with the recording: how often, where first, and what to do.
-fn report_flaws(flaws: &Flaws) {
+fn report_flaws(flaws: &Flaws, is_sparse: bool) {
     if flaws.is_empty() {
         return;
     }
-    for kind in FlawKind::ALL {
+    for kind in FlawKind::ALL.into_iter().filter(|kind| !(is_sparse && *kind == FlawKind::MissingCell)) {
         let count = flaws.count(kind);
         if count > 0 {
             complain(&format!("verge: {count} × {kind}: {}", kind.remedy()));

@@ -54,6 +54,15 @@ impl Seen {
         if self.numbers > 0 && outliers { Kind::Number } else { Kind::Text }
     }
 
+    /// What its first cell says of a time, or all of them together: eight digits are a date where all are.
+    fn has_shape(&self, shape: Shape) -> bool {
+        self.shape == Some(shape) || shape == Shape::Day && self.shape.is_none() && self.are_compact_days()
+    }
+
+    fn are_compact_days(&self) -> bool {
+        self.times > 0 && self.compact_days == self.times
+    }
+
     /// Whether some of its cells are times and some are not.
     pub(super) fn is_mixed(&self) -> bool {
         self.times > 0 && self.no_times > 0
@@ -300,13 +309,18 @@ pub(super) fn choose_time(
     wanted: Option<usize>,
 ) -> Result<Option<TimeColumn>, RecordingError> {
     let by_name = |place: &usize| is_time_name(&names[*place]);
-    let is = |shape: Shape| move |place: &usize| seen[*place].shape == Some(shape);
+    let is = |shape: Shape| move |place: &usize| seen[*place].has_shape(shape);
     let moment = |place: &usize| {
         let tells = by_name(place) && seen[*place].times > 0 && seen[*place].shape.is_none();
         is(Shape::Moment)(place) || tells
     };
     let places = || 0..names.len();
+    let is_day_beside_a_clock = |place: &usize| {
+        by_name(place) && is(Shape::Day)(place) && places().any(|clock| is(Shape::Clock)(&clock))
+    };
     let found = wanted
+        .or_else(|| places().find(|place| by_name(place) && is(Shape::Moment)(place)))
+        .or_else(|| places().find(|place| is_day_beside_a_clock(place)))
         .or_else(|| places().find(moment))
         .or_else(|| {
             places().find(|place| is(Shape::Day)(place) && places().any(|clock| is(Shape::Clock)(&clock)))
@@ -339,7 +353,12 @@ pub(super) fn time_form(
         None => seen.dates.order(path, name)?,
     };
     let unit = options.time_unit.or_else(|| unit_in_name(name));
-    let compact_days = unit.is_none() && seen.times > 0 && seen.compact_days == seen.times;
+    let compact_days = unit.is_none() && seen.are_compact_days();
+    let nearly = seen.compact_days * 2 > seen.times;
+    let told = told
+        .or(compact_days.then_some("eight digits are dates here, as YYYYMMDD (--time-unit says otherwise)"));
+    let told = told.or((nearly && !compact_days)
+        .then_some("most times look like dates as YYYYMMDD, but not all, so they are read as numbers"));
     if unit.is_none() && seen.dates.first.is_none() && seen.days.are_likely() {
         let (line, text) = seen.first.clone().unwrap_or_default();
         let (path, column) = (path.to_owned(), name.to_owned());

@@ -32,8 +32,12 @@ const FOREIGN_FORMATS: [(&[u8], &str); 6] = [
 ];
 
 /// The same of texts, whether packed or not.
-const FOREIGN_TEXTS: [(&[u8], &str); 6] = [
-    (b"<", "a web page or XML"),
+const FOREIGN_TEXTS: [(&[u8], &str); 10] = [
+    (b"<!", "a web page or XML"),
+    (b"<?", "a web page or XML"),
+    (b"<html", "a web page"),
+    (b"<HTML", "a web page"),
+    (b"<svg", "a picture"),
     (b"{\"", "JSON"),
     (b"{ \"", "JSON"),
     (b"[{", "JSON"),

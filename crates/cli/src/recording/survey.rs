@@ -24,6 +24,8 @@ pub struct Survey {
     pub median_step_ns: Option<i64>,
     /// The step that most rows keep, in nanoseconds: of those that are no outliers, nearly the smallest.
     pub usual_step_ns: Option<i64>,
+    /// Whether most rows have a value of one column or two, as in the recording of several topics: holes are no flaws there.
+    pub is_sparse: bool,
     /// Where rows are missing.
     pub gaps: Gaps,
     /// The selected columns, in the order of [`Recording::columns`].
@@ -109,6 +111,7 @@ impl Recording {
             smallest_step_ns: steps.smallest,
             median_step_ns: steps.median(),
             usual_step_ns,
+            is_sparse,
             gaps,
             columns: self.columns.clone(),
             values,

@@ -429,6 +429,25 @@ fn eight_digits_are_dates_where_all_of_them_are() {
 }
 
 #[test]
+fn eight_digits_and_a_time_of_day_may_have_columns_of_their_own() {
+    let file = Scratch::new("date,time,v\n20240301,10:00:00,1\n20240301,11:00:00,2\n");
+    assert_eq!(rows(&mut file.open()), ["2 1709287200 1", "3 1709290800 2"]);
+}
+
+/// What is called as a time and counts seconds is none where another column has dates.
+#[test]
+fn a_moment_that_is_named_as_a_time_wins() {
+    let file = Scratch::new("elapsed,timestamp,v\n0,2024-03-01 10:00:00,1\n2,2024-03-01 10:00:01,2\n");
+    assert_eq!(file.open().time_column(), Some("timestamp"));
+}
+
+#[test]
+fn names_in_angle_brackets_are_no_web_page() {
+    let file = Scratch::new("<DATE>,<TIME>,<OPEN>\n2024-03-01,10:00:00,1.5\n2024-03-01,10:00:01,2.5\n");
+    assert_eq!(rows(&mut file.open()).len(), 2);
+}
+
+#[test]
 fn a_way_to_read_dates_that_fits_none_is_an_error_with_the_line() {
     let options = Options { dates: Some(DateOrder::DayFirst), ..Options::default() };
     let file = Scratch::new("time,v\n02/13/2024,1\n02/14/2024,2\n");

@@ -99,16 +99,22 @@ pub(super) fn parse(text: &str, form: Form) -> Option<i64> {
     civil(text, form.order).or_else(|| unix(text, form.unit))
 }
 
-/// Reads a date as `YYYYMMDD`. Only a column in which all are that holds such dates: it might be a number of seconds.
+/// Reads a date as `YYYYMMDD`, also with a time of day behind it. Only a column in which all are that holds such dates: it might be a
+/// number of seconds.
 pub(super) fn compact_day(text: &str) -> Option<i64> {
     let rest = &mut text.as_bytes();
-    if rest.len() != 8 {
-        return None;
-    }
     let (year, 4) = digits(rest, 4)? else { return None };
     let mut two = || digits(rest, 2).filter(|(_, length)| *length == 2).map(|(value, _)| value as i8);
     let date = Date::new(year as i16, two()?, two()?).ok().filter(|_| COMPACT_YEARS.contains(&year))?;
-    moment(date, Time::midnight(), b"")
+    let time = match rest.split_off_first() {
+        None => Time::midnight(),
+        Some(b' ') => {
+            *rest = rest.trim_ascii_start();
+            time_of_day(rest)?
+        }
+        Some(_) => return None,
+    };
+    moment(date, time, rest)
 }
 
 /// Whether it can be read as a time in some way.
