@@ -372,7 +372,7 @@ pub enum Event<'a> {
         /// What is planned with.
         planned: Span,
     },
-    /// A subscriber says that messages came to it after their deadline, although they were not sent again after a fail-over; told at
+    /// A subscriber says that messages came to it after their deadline, although they were not sent again after a failover; told at
     /// most once per stream and second.
     SubscriberLate {
         /// The topic.
@@ -596,7 +596,7 @@ impl fmt::Display for Event<'_> {
             }
             Event::OperatorForgets { operator, reason } => write!(
                 f,
-                "what {operator} remembers could not be copied to the backup: {reason}. Its results go on; a fail-over now would make it begin \
+                "what {operator} remembers could not be copied to the backup: {reason}. Its results go on; a failover now would make it begin \
                  anew from what the backup has"
             ),
             Event::OperatorSlow { operator, took, cost } => write!(

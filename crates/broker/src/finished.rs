@@ -1,6 +1,6 @@
 //! What a new primary need not process again.
 //!
-//! The problem: after a fail-over publishers send again what they retain, and most of that has been processed, with results
+//! The problem: after a failover publishers send again what they retain, and most of that has been processed, with results
 //! that everybody has. Subscribers know duplicates, so doing it again harms nobody; but it costs processor time just when
 //! everything else is late. Of messages that were copied the backup hears anyway; lazily, few are.
 //!

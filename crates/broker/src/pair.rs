@@ -207,7 +207,7 @@ struct Polling {
 const FALSE_WITHIN: Span = Span::secs(1);
 /// Patience is doubled so often at most, and halved again after so long without a wrong suspicion.
 const DOUBLINGS_MAX: u32 = 5;
-/// So many wrong suspicions within that time show that a death cannot be told from this link, or this host, within the fail-over time.
+/// So many wrong suspicions within that time show that a death cannot be told from this link, or this host, within the failover time.
 const DOUBLINGS_WITHIN: u32 = 2;
 const CAUTIOUS_FOR: Span = Span::secs(600);
 /// So long a connection may be silent whose other end lives, before it is made anew.
@@ -261,7 +261,7 @@ impl Pair {
         self.doubts = true;
     }
 
-    /// Contracts count with this fail-over time. A wrong suspicion costs duplicates, and a late one messages, so patience is doubled at first
+    /// Contracts count with this failover time. A wrong suspicion costs duplicates, and a late one messages, so patience is doubled at first
     /// only as far as there is room: beside polls and an attempt to connect, one poll is left for the ways. Where that does not help, the
     /// reign would only go to and fro, and nobody be protected: it is doubled further, and the operator is told that detection is slow.
     pub(crate) fn keep_within(mut self, failover: Span) -> Pair {

@@ -1,6 +1,6 @@
 //! What this broker knows of its link to the partner, and what follows for contracts.
 //!
-//! Contracts count with a fail-over time, within which a death is noticed, and with copies that are there in time. Both rest on the link
+//! Contracts count with a failover time, within which a death is noticed, and with copies that are there in time. Both rest on the link
 //! between the brokers. Where heartbeats show that it does not bear them, or copies wait for it again and again, the operator is told with
 //! the numbers, and the streams concerned are at risk.
 //!

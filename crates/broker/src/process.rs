@@ -133,7 +133,7 @@ impl Broker {
             self.lose_for_memory(now, index, shortage, out);
             return false;
         }
-        // What is made of a message that was sent again after a fail-over may be late as that is.
+        // What is made of a message that was sent again after a failover may be late as that is.
         let again = self.is_again(result.stream, result.seq);
         let Some((stream, topic)) = self.table.pair_mut(index) else { return false };
         self.stats.results += 1;

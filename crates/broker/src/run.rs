@@ -497,7 +497,7 @@ fn heard(marks: MessageFlags) -> MessageFlags {
     MessageFlags(marks.0 & !MessageFlags::TRUTHS.0)
 }
 
-/// The flag of what is sent again after a fail-over: its deadline may be over.
+/// The flag of what is sent again after a failover: its deadline may be over.
 fn sent_again(flags: SlotFlags) -> MessageFlags {
     if flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)) { MessageFlags::RESEND } else { MessageFlags::NONE }
 }

@@ -19,7 +19,7 @@ use crate::housekeeping::STREAMS_PER_LOOK;
 use crate::table::{Stream, Topic};
 use contract::{Contract, Loss, Span, Time};
 
-/// For looks that come late, clocks that differ, and fail-overs.
+/// For looks that come late, clocks that differ, and failovers.
 const TOLERANCE: Span = Span::secs(1);
 /// What is learnt of pauses is bounded: no stream is left alone for longer than twice this.
 const USUAL_MAX: Span = Span::secs(24 * 3600);

@@ -23,7 +23,7 @@ const KNOWN_ELSEWHERE: [(&str, &str); 16] = [
     ("-N", "no line end is added with -F '%p'"),
     ("-d", "`verge status` and the broker's log say what happens"),
     ("-k", "connections are watched by the client itself; nothing is to be set"),
-    ("-V", "this speaks Verge's own protocol; MQTT has ports of its own (1883, or mqtt.listeners)"),
+    ("-V", "this speaks Verge's native protocol; MQTT has ports of its own (1883, or mqtt.listeners)"),
     ("-L", "give the broker with -h HOST and -p PORT"),
     (
         "-c",

@@ -18,9 +18,9 @@ use support::{
 };
 use verge::{Contract, Span, Standing};
 
-/// The fail-over time for which contracts are given, x.
+/// The failover time for which contracts are given, x.
 const FAILOVER: Duration = Duration::from_millis(50);
-/// How often a fail-over may take longer than that before a test gives up on a busy host.
+/// How often a failover may take longer than that before a test gives up on a busy host.
 const ATTEMPTS: u32 = 4;
 
 /// What became of a pair.
@@ -41,7 +41,7 @@ impl Outcome {
     }
 }
 
-/// Contracts are kept where a fail-over takes no longer than x. On a busy host one may, or a broker may be suspected that
+/// Contracts are kept where a failover takes no longer than x. On a busy host one may, or a broker may be suspected that
 /// only had to wait; such an attempt proves nothing, unless nothing is missing all the same, and is made again.
 /// `None`: a broker was suspected that the rest of the attempt needs.
 fn nothing_is_missing(mut attempt: impl FnMut() -> Option<Outcome>) {
@@ -53,8 +53,8 @@ fn nothing_is_missing(mut attempt: impl FnMut() -> Option<Outcome>) {
         if missing.is_empty() {
             return;
         }
-        assert!(failover > FAILOVER, "missing, although the fail-over took {failover:?}: {missing:?}");
-        eprintln!("attempt {number}: the host was too busy, a fail-over took {failover:?}");
+        assert!(failover > FAILOVER, "missing, although the failover took {failover:?}: {missing:?}");
+        eprintln!("attempt {number}: the host was too busy, a failover took {failover:?}");
     }
     panic!("the host was too busy in {ATTEMPTS} attempts");
 }

@@ -95,13 +95,7 @@ fn the_table_and_the_picture_are_for_people() {
     let ran = folder.run(run);
     ran.must(
         0,
-        &[
-            "pump/+/speed",
-            "kept",
-            "worst fail-over",
-            "of 50 ms (network.failover)",
-            "every contract was kept",
-        ],
+        &["pump/+/speed", "kept", "worst failover", "of 50 ms (network.failover)", "every contract was kept"],
     );
     let picture = std::fs::read_to_string(folder.path("crash.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("pump/+/speed"), "{picture:.200}");
@@ -201,7 +195,7 @@ fn what_no_guarantee_covers_is_shown_as_broken_with_the_reason() {
             "BROKEN",
             "the fault at 5s came before redundancy was restored after the one at 5s",
             "the story of the worst run: verge sim plant.toml --crash a@5s --crash b@5s --seed 0 --trace",
-            "no fail-over after a death",
+            "no failover after a death",
             "2 families of topics have a BROKEN contract",
         ],
     );

@@ -125,7 +125,7 @@ impl Builder {
         self
     }
 
-    /// The fail-over time of the deployment; see [`endpoint::Settings::failover`].
+    /// The failover time of the deployment; see [`endpoint::Settings::failover`].
     pub fn failover(mut self, failover: Span) -> Builder {
         self.failover = failover;
         self

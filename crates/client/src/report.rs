@@ -152,7 +152,7 @@ pub struct StreamReport {
     pub longest_run: u32,
     /// Messages dispatched after their deadline.
     pub late: u64,
-    /// What subscribers of Verge's own protocol say that they missed, all of them together.
+    /// What subscribers of Verge's native protocol say that they missed, all of them together.
     pub subscribers_lost: u64,
     /// The longest run of those.
     pub subscribers_longest_run: u32,

@@ -70,7 +70,7 @@ pub enum Processing {
     Nothing,
     /// They make results of each message alone.
     Results,
-    /// Some of them remember, so that messages must come to them in their order, also after a fail-over: none is left for publishers to send
+    /// Some of them remember, so that messages must come to them in their order, also after a failover: none is left for publishers to send
     /// again while later ones have been copied.
     Memories,
 }

@@ -54,7 +54,7 @@ pub enum Mutant {
     RefuseContracts,
     /// Every subscription is refused.
     RefuseSubscriptions,
-    /// The analysis lets copies be late by the fail-over time.
+    /// The analysis lets copies be late by the failover time.
     CopyLate,
     /// The analysis leaves no time for the way to the subscriber.
     DispatchLate,
@@ -100,7 +100,7 @@ pub enum Mutant {
     JudgeBeforeLeaving,
     /// A subscriber counts no losses.
     CountNoLosses,
-    /// Lazy copies begin without a budget, and late by the fail-over time.
+    /// Lazy copies begin without a budget, and late by the failover time.
     BeginCopiesLate,
     /// One message in `M + 1` is marked to be copied lazily.
     MarkFewer,

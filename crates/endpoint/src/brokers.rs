@@ -191,7 +191,7 @@ impl BrokerLink {
     }
 
     /// Whether it has just become clear that it is of another pair than the broker that is followed in this reign. Brokers of one pair
-    /// come to be of one reign within a fail-over. Behind a narrow connection that is heard late, but before the answer to a later poll:
+    /// come to be of one reign within a failover. Behind a narrow connection that is heard late, but before the answer to a later poll:
     /// so what counts is how many polls it has answered since.
     pub(crate) fn stands_apart(&mut self, followed: Option<Reign>) -> bool {
         let serves = matches!(self.standing, Standing::Primary | Standing::Backup);

@@ -696,7 +696,7 @@ impl Endpoint {
         }
     }
 
-    /// The way to be dialed next, and when: there has been no primary for longer than a fail-over takes, and a broker stands by for one.
+    /// The way to be dialed next, and when: there has been no primary for longer than a failover takes, and a broker stands by for one.
     /// There is one way at a time, since the primary has one link for a client.
     fn next_way(&self) -> Option<(usize, Time)> {
         let (direct, ways) = self.parts();
@@ -889,7 +889,7 @@ impl Endpoint {
     }
 
     /// A primary that stands by for its successor sends on what it gets. Until the successor is heard of, that is the
-    /// shortest way to it, so the old one is followed for the time of a fail-over. After that, the successor is out of
+    /// shortest way to it, so the old one is followed for the time of a failover. After that, the successor is out of
     /// reach, and the application must know.
     fn follow_forwarder(&mut self, now: Time) -> bool {
         let primary = self.primary_link();

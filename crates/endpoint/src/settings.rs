@@ -69,7 +69,7 @@ pub struct Settings {
     pub connect: Span,
     /// The time between two attempts.
     pub retry: Span,
-    /// The fail-over time of the deployment. A missing message counts as lost when it has not come within its
+    /// The failover time of the deployment. A missing message counts as lost when it has not come within its
     /// deadline, this and one second.
     pub failover: Span,
     /// Limits.

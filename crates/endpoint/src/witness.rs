@@ -49,7 +49,7 @@ impl Witness {
         }
     }
 
-    /// A message has come for the first time, and was not sent again after a fail-over.
+    /// A message has come for the first time, and was not sent again after a failover.
     #[inline]
     pub(crate) fn sees(&mut self, now: Time, index: u32, inbound: &mut Inbound, latency: Span) {
         if let Some(class) = self.classes.get_mut(usize::from(inbound.class)) {

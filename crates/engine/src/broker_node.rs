@@ -388,7 +388,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &mut self.reporter
     }
 
-    /// Bytes of the own protocol, for the broker. Returns how many were used.
+    /// Bytes of the native protocol, for the broker. Returns how many were used.
     pub(crate) fn handle_frames(
         &mut self,
         now: Time,

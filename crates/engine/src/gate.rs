@@ -33,7 +33,7 @@ pub struct Guarding {
 
 /// Tickets of the gate; those without this bit are the gateway's.
 const TICKETS: u64 = 1 << 63;
-/// Whether a login is of a client of the own protocol, by its ticket. The gate tells the operator what becomes of it.
+/// Whether a login is of a client of the native protocol, by its ticket. The gate tells the operator what becomes of it.
 pub fn is_of_gate(ticket: u64) -> bool {
     ticket & TICKETS != 0
 }

@@ -190,7 +190,7 @@ fn suspect_wrongly(broker: &mut Alone<BrokerNode<Log>>, primary: LinkId, times: 
 
 #[test]
 fn one_wrong_suspicion_does_not_make_a_death_be_noticed_later_than_contracts_count_with() {
-    // With the usual fail-over time of 50 ms there is no room to wait longer.
+    // With the usual failover time of 50 ms there is no room to wait longer.
     let (mut broker, primary) = backup();
     suspect_wrongly(&mut broker, primary, 1);
     broker.pass(Span::millis(41));

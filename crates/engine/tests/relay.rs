@@ -10,7 +10,7 @@ use wire::{Frame, PeerIndex};
 use world::World;
 use world::run::{Run, replicated, run, run_with, urgent};
 
-/// A client notices that a broker is out of reach within its polls, and then waits for as long as a fail-over may take.
+/// A client notices that a broker is out of reach within its polls, and then waits for as long as a failover may take.
 const SWITCH: Span = Span::millis(1_350);
 
 /// The primary is out of a client's reach for three seconds and more, and then is not. Between the switch and the end, nothing may

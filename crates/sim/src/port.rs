@@ -30,7 +30,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// Whether it is sent again after a fail-over.
+    /// Whether it is sent again after a failover.
     pub(crate) fn is_resent(&self) -> bool {
         matches!(self.what, Written::Message { resent: true, .. })
     }

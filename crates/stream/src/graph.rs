@@ -210,7 +210,7 @@ pub enum GapCause {
     Sheds,
     /// It does not answer each message.
     Chooses,
-    /// It does not survive a fail-over with what it remembers, so that its results are others after one.
+    /// It does not survive a failover with what it remembers, so that its results are others after one.
     Forgets,
 }
 
@@ -222,7 +222,7 @@ impl std::fmt::Display for Gaps {
             GapCause::Replaces => "keeps only the newest of what waits (keep = \"latest\")",
             GapCause::Sheds => "drops what is out of date (violation = \"shed\")",
             GapCause::Chooses => "does not answer each message",
-            GapCause::Forgets => "forgets at fail-over what it has seen",
+            GapCause::Forgets => "forgets at failover what it has seen",
         };
         write!(f, "`{}` {does}", self.operator)
     }

@@ -112,9 +112,9 @@ pub trait Operator: Send {
 pub enum Memory {
     /// Nothing: a result depends on its inputs alone.
     Nothing,
-    /// Something that survives a fail-over.
+    /// Something that survives a failover.
     Saved,
-    /// Perhaps something, which a fail-over takes away.
+    /// Perhaps something, which a failover takes away.
     Lost,
 }
 

@@ -26,7 +26,7 @@ pub const OWN_PARAMETERS: &[ParameterDoc] = &[
         name: "remembers",
         values: "`nothing` or `something`; default something",
         doc: "whether a result depends on what came before its inputs; where it does, the module must export `verge_save` and \
-              `verge_restore`, or a fail-over takes that away",
+              `verge_restore`, or a failover takes that away",
     },
 ];
 

@@ -156,7 +156,7 @@ pub const METRICS: &[Metric] = &[
         "verge_epoch",
         Kind::Gauge,
         &[],
-        "The number of the reign that the broker knows of. It grows with every fail-over and handover.",
+        "The number of the reign that the broker knows of. It grows with every failover and handover.",
         |reading, samples| samples.count(reading.snapshot.node.reign.epoch.0),
     ),
     of_node!(
@@ -257,7 +257,7 @@ pub const METRICS: &[Metric] = &[
         "verge_subscriber_latency_seconds",
         Kind::Histogram,
         &["class"],
-        "From the creation of a message to its arrival, as subscribers of the own protocol say, once for each of them. What is sent again after a fail-over is not counted.",
+        "From the creation of a message to its arrival, as subscribers of the native protocol say, once for each of them. What is sent again after a failover is not counted.",
         |reading, samples| {
             for (class, counts) in &reading.snapshot.classes {
                 samples.histogram(class, &LATENCY_BUCKETS, &counts.arrivals, counts.arrivals_nanos);

@@ -32,7 +32,7 @@ pub fn bucket_of(latency: Span) -> usize {
 }
 
 /// A subscriber to the primary: what has come of one class of contracts since it was last said. Messages that were sent again after a
-/// fail-over are not in it.
+/// failover are not in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
     /// The class, by the number in [`crate::Announce`].
@@ -52,7 +52,7 @@ pub struct Trouble {
     pub lost: u32,
     /// The longest run of those.
     pub run: u32,
-    /// Messages that came after their deadline, except those that were sent again after a fail-over.
+    /// Messages that came after their deadline, except those that were sent again after a failover.
     pub late: u32,
     /// By how much the worst of them missed it.
     pub by: Span,

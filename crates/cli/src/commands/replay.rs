@@ -224,7 +224,7 @@ fn paced(survey: &Survey, speed: f64) -> Option<String> {
     (step < PERIOD_LEAST.0 as f64).then(told)
 }
 
-/// A contract that brokers of this configuration can keep, by which nothing is lost: what the publisher keeps lasts through a fail-over, and
+/// A contract that brokers of this configuration can keep, by which nothing is lost: what the publisher keeps lasts through a failover, and
 /// until a message is late, so that nothing has to be copied.
 fn derived(config: &Config, period: Span, arguments: &ReplayArguments) -> Contract {
     let flags = &arguments.contract;

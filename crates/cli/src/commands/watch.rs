@@ -11,7 +11,7 @@ use verge::{Client, Error, Reigning, Shortfall};
 
 /// How often the connection is looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// For how long there may be no primary before anybody is told: a fail-over takes a fraction of it.
+/// For how long there may be no primary before anybody is told: a failover takes a fraction of it.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// Clocks that differ by more than this are no jitter between synchronised ones.
 const CLOCKS_APART: Span = Span::millis(10);
@@ -93,7 +93,7 @@ impl Drop for Watch {
 
 struct Watcher {
     client: Client,
-    /// The fail-over time that contracts assume, x.
+    /// The failover time that contracts assume, x.
     assumed: Span,
     /// Since when there has been no primary.
     absence: Option<Instant>,
@@ -175,7 +175,7 @@ impl Watcher {
         }
     }
 
-    /// Says so when a fail-over takes longer than the contracts assume: their loss bounds then do not hold.
+    /// Says so when a failover takes longer than the contracts assume: their loss bounds then do not hold.
     fn tell_outage(&mut self, outage: Span) {
         let assumed = self.assumed;
         if outage <= assumed {

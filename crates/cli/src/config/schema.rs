@@ -534,7 +534,7 @@ pub const KEYS: &[Key] = &[
         "mqtt.grace",
         Kind::Duration,
         "\"5s\"",
-        "After a fail-over: how long sessions have to come back before their wills are published.",
+        "After a failover: how long sessions have to come back before their wills are published.",
     ),
     key(
         "mqtt.sys_interval",

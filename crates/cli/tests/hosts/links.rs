@@ -28,7 +28,7 @@ fn a_link_that_loses_one_packet_in_a_hundred_moves_no_reign() {
     plant.nothing_is_missing();
 }
 
-/// A contract whose messages have to be copied where a fail-over takes a second.
+/// A contract whose messages have to be copied where a failover takes a second.
 const LOAD: &str = "--period 50ms --deadline 500ms --loss 2 --retain 23";
 /// Publishers of such beside the plant's own, and what each sends.
 const LOADS: usize = 10;
@@ -64,7 +64,7 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
 
 /// A contract whose messages need copies.
 const COPIED: &str = "--period 50ms --deadline 500ms --loss 2 --retain 8";
-/// The usual detection and fail-over time, without real-time rights, which the machine below the guests does not have.
+/// The usual detection and failover time, without real-time rights, which the machine below the guests does not have.
 const USUAL: &str = r#"
 [realtime]
 priority = 0
@@ -90,7 +90,7 @@ fn a_thin_link_moves_no_reign_for_long_and_takes_no_further_topic() {
     else {
         return;
     };
-    // The usual fail-over time of 50 ms: the queue in front of the link alone is longer.
+    // The usual failover time of 50 ms: the queue in front of the link alone is longer.
     let plant = Plant::start_as(&lab, String::from(USUAL));
     let payload = "x".repeat(LOAD_BYTES);
     lab.guest(4).spawn("verge sub -c /lab/verge.toml -t load/# > /dev/null");

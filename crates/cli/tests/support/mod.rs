@@ -467,7 +467,7 @@ impl Receiver {
     }
 }
 
-/// Until a message that has not come is lost: well above deadline and fail-over.
+/// Until a message that has not come is lost: well above deadline and failover.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// Topics that are published by a thread of their own, each at its period, until stopped.

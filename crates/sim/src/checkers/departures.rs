@@ -1,7 +1,7 @@
 //! What leaves a broker after its deadline is counted there, also where it was dispatched before it and had to wait for the end of the turn.
 //!
 //! Source: lateness is what a subscriber can see of it, so it is judged when the bytes have left. Messages that were sent again after a
-//! fail-over, and those that waited for a subscriber, are not: their deadlines were over when they came, or nobody took them.
+//! failover, and those that waited for a subscriber, are not: their deadlines were over when they came, or nobody took them.
 
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;

@@ -59,7 +59,7 @@ pub(super) struct Losses {
     handover: Option<(Time, usize)>,
 }
 
-/// A client that reaches the backup only gives its connection to the primary up after a second of silence, waits for a fail-over, and
+/// A client that reaches the backup only gives its connection to the primary up after a second of silence, waits for a failover, and
 /// is let through.
 const FINDS_WAY_WITHIN: Span = Span::secs(2);
 /// Around a fault outside of the model, messages may have been on their way for so long beyond their deadline.

@@ -1,6 +1,6 @@
 //! The results of operators that remember are those of a run without a crash.
 //!
-//! Source: an operator that remembers says the same after a fail-over as without one, where no message is lost. Those of simulations say how
+//! Source: an operator that remembers says the same after a failover as without one, where no message is lost. Those of simulations say how
 //! many messages came between one and the one before it ([`crate::operators::step_of`]): always one, where nothing was lost, forgotten, or
 //! processed twice or in another order.
 

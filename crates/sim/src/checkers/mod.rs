@@ -46,7 +46,7 @@ use endpoint::StreamAccount;
 use std::fmt;
 use wire::{ClockDifference, MarkKind, MessageKind};
 
-/// A subscriber waits so long beyond the deadline and the fail-over time before it counts a message as lost.
+/// A subscriber waits so long beyond the deadline and the failover time before it counts a message as lost.
 const SETTLING: Span = Span::secs(1);
 
 /// Something that must hold did not.

@@ -1,6 +1,6 @@
 //! No client takes a broker of its own pair for one of another.
 //!
-//! Source: `docs/clients.md`. The brokers of a pair come to be of one reign within a fail-over, and say so. Beyond the fault model they may
+//! Source: `docs/clients.md`. The brokers of a pair come to be of one reign within a failover, and say so. Beyond the fault model they may
 //! be kept from hearing of each other for longer than a client waits for that.
 
 pub(super) const NAME: &str = "strangers";

@@ -57,7 +57,7 @@ pub fn reference() -> String {
          All numbers of a payload are one reading. NaN and infinities are no\n\
          numbers: a payload that has one is refused, as is one that is too short or not what its type says. The run then\n\
          fails and its inputs are gone, but what the operator remembers stays as it was.\n\n\
-         What an operator remembers (a window, the last value, whether an alarm is raised) survives a fail-over: its results are those of a run\n\
+         What an operator remembers (a window, the last value, whether an alarm is raised) survives a failover: its results are those of a run\n\
          without one, bit for bit, where no message that it is made of is lost (`loss = 0`). For that, a copy goes to the backup every\n\
          `processing.snapshots` while something comes; see `docs/survival.md`.\n\n\
          Parameters may be left out unless they are required. Those that a kind does not have are refused.\n\n\

@@ -319,7 +319,7 @@ impl Desk {
         Some((ticket, Err(Reason::BAD_CREDENTIALS)))
     }
 
-    /// Tells the operator of a refused login. The gate of the own protocol tells of its own.
+    /// Tells the operator of a refused login. The gate of the native protocol tells of its own.
     fn tell(&mut self, attempt: &Attempt, ticket: u64, reason: &str) {
         if engine::is_of_gate(ticket) {
             return;

@@ -36,7 +36,7 @@ const CLOUD_DELAY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the dead broker stays dead.
 const DEAD: Duration = Duration::from_secs(1);
-/// Until every message has come or is lost: the longest deadline, the fail-over, the time for a gap, the way to the cloud.
+/// Until every message has come or is lost: the longest deadline, the failover, the time for a gap, the way to the cloud.
 const SETTLE: Duration = Duration::from_millis(1_900);
 
 /// The real-time priority of the demo's clients, below that of the brokers.

@@ -15,7 +15,7 @@ use stream::{
 };
 
 /// What is said of an operator that has no means to save what it has seen.
-const FORGETS: &str = "forgets at fail-over what it has seen: let its module export `verge_save` and `verge_restore`, or say remembers = \
+const FORGETS: &str = "forgets at failover what it has seen: let its module export `verge_save` and `verge_restore`, or say remembers = \
     \"nothing\" if its results depend on their inputs alone";
 
 /// The configured graphs with what is known of them.

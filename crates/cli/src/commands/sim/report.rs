@@ -307,9 +307,9 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
     show_costs(report)?;
     let failover = if report.worst_failover_ms > 0.0 {
         let (worst, assumed) = (report.worst_failover_ms, report.assumed_failover_ms);
-        format!("worst fail-over {worst:.3} ms of {assumed} ms (network.failover)")
+        format!("worst failover {worst:.3} ms of {assumed} ms (network.failover)")
     } else {
-        "no fail-over after a death".to_owned()
+        "no failover after a death".to_owned()
     };
     line(&format!(
         "{failover}; {} with seeds from {}, {} of a broker; {:.1} s \

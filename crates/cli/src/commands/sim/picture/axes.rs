@@ -31,7 +31,7 @@ const TOP: i32 = 64;
 const BOTTOM: i32 = 64;
 /// So much is shown before the first death of a broker, at least, and twice as much after it.
 const BEFORE_MIN: Span = Span::millis(500);
-/// What is shown before, in fail-overs.
+/// What is shown before, in failovers.
 const BEFORE_FAILOVERS: u64 = 5;
 
 impl<'a> Axes<'a> {

@@ -67,7 +67,7 @@ pub struct Scene<'a> {
     pub marks: &'a [Mark],
     /// How long the run lasted.
     pub lasted: Span,
-    /// How long a fail-over may take.
+    /// How long a failover may take.
     pub failover: Span,
     /// The run's seed.
     pub seed: u64,
