@@ -101,12 +101,15 @@ pub fn path_parts(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether what was opened in a path is closed, and nothing but a further part follows it.
+/// Whether what was opened in a path is closed, nothing but a further part follows it, and each part is one: nothing between two points, and
+/// a place before the first, are slips.
 fn is_path(path: &str) -> bool {
     let mut left = (!path.is_empty()).then_some(path);
     while let Some(now) = left {
-        let follows = first_part(now).map(|(_, rest)| rest);
-        if !follows.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])) {
+        let Some((part, rest)) = first_part(now) else { return false };
+        let quoted = now.starts_with(['"']) || now.starts_with("[\"");
+        let is_slip = !quoted && (part.is_empty() || now.starts_with("[-"));
+        if is_slip || !(rest.is_empty() || rest.starts_with(['.', '['])) {
             return false;
         }
         left = step(left).and_then(|(_, rest)| rest);
@@ -137,6 +140,18 @@ impl FromStr for PayloadType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slips_in_a_path_are_refused() {
+        for wrong in ["json:a..b", "json:a.", "json:.a", "json:a[-1]", "json:a[]", "cbor:a..b"] {
+            assert!(wrong.parse::<PayloadType>().is_err(), "{wrong}");
+        }
+        for right in
+            ["json:", "json:a.b", "json:a[0].b", "json:[0]", "json:\"\"", "json:a.\"b.c\"", "json:a[\"x\"]"]
+        {
+            assert!(right.parse::<PayloadType>().is_ok(), "{right}");
+        }
+    }
 
     #[test]
     fn a_type_is_written_as_it_is_read() {
