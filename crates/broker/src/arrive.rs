@@ -118,10 +118,11 @@ impl Broker {
             return false;
         }
         let Some((stream, topic)) = self.table.pair(index) else { return false };
+        let remembers = topic.processing.is_some_and(|processing| processing.remembers);
         let newer = stream.next_seq.saturating_sub(message.seq.saturating_add(1));
         let is_retained = newer < u64::from(topic.contract.retain);
         let misses = |before| stream.ring.find(before).is_none();
-        topic.remembers()
+        remembers
             && is_retained
             && stream.record.source.is_some()
             && message.seq.checked_sub(1).is_some_and(misses)
@@ -250,9 +251,6 @@ impl Broker {
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
     pub(crate) fn prune_overwritten(&mut self, index: u32, old: &Overwritten, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup() else { return };
-        if !self.table.pair(index).is_some_and(|(_, topic)| partner.may_forget(index, topic)) {
-            return;
-        }
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
         if given && self.settings.policy.coordinates() {
             self.stats.pruned += 1;

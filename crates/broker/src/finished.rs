@@ -20,7 +20,7 @@ use wire::{Mark, MarkKind, MessageFlags};
 /// Messages that may wait to be told; more are not told.
 const UNTOLD_MAX: usize = 4_096;
 
-/// Messages that operators are done with, or of which there are copies, and the backup has not heard of: streams and tickets.
+/// Messages that operators are done with and the backup has not heard of: streams and tickets.
 #[derive(Clone, Default)]
 pub(crate) struct Finished(Vec<(u32, u32)>);
 
@@ -41,36 +41,27 @@ impl Finished {
 impl Broker {
     /// Tells the backup of processed messages that their publishers still retain.
     pub(crate) fn tell_finished(&mut self, out: &mut impl Outputs) {
-        let partner = self.pair.backup();
+        let partner = self.pair.backup().map(|partner| partner.link);
         let tells = self.settings.policy.coordinates() && self.settings.replication.keeps_contracts();
         let Broker { table, links, finished, .. } = self;
         let Some(partner) = partner.filter(|_| tells) else { return finished.0.clear() };
-        let Some(state) = links.get_mut(partner.link) else { return };
-        let mut kept = 0;
-        for at in 0..finished.0.len() {
-            let (index, ticket) = finished.0[at];
+        let Some(state) = links.get_mut(partner) else { return };
+        for (index, ticket) in finished.0.drain(..) {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
-            if !partner.may_forget(index, topic) {
-                finished.0[kept] = (index, ticket);
-                kept += 1;
-                continue;
-            }
             let is_new = |slot: &&Slot| {
                 let done = slot.flags.has(SlotFlags::DISPATCHED) || Mutant::FinishEarly.is_on();
                 done && !slot.flags.has(SlotFlags::PRUNED)
             };
-            let Some(&Slot { seq, flags, .. }) = stream.ring.slot(ticket).filter(is_new) else { continue };
-            if !flags.has(SlotFlags::REPLICATED) && !is_retained(seq, stream.next_seq, topic.contract.retain)
-            {
+            let Some(&Slot { seq, .. }) = stream.ring.slot(ticket).filter(is_new) else { continue };
+            if !is_retained(seq, stream.next_seq, topic.contract.retain) {
                 continue;
             }
-            register::announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
-            out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq });
+            register::announce(state, partner, index, stream, topic, Stream::next_seq, out);
+            out.send_mark(partner, MarkKind::Prune, Mark { stream: index, seq });
             if let Some(slot) = stream.ring.slot_mut(ticket) {
                 slot.set(SlotFlags::PRUNED);
             }
         }
-        finished.0.truncate(kept);
     }
 
     /// The primary says that it is done with a message of which there is no copy here. If its publisher may send it again,

@@ -21,7 +21,6 @@
 
 use crate::events::{Loneliness, PromotionCause};
 use crate::settings::Detection;
-use crate::table::Topic;
 use contract::{Mutant, NodeId, Reign, Span, Time};
 use std::cmp::Ordering;
 use wire::{Evidence, Knowledge, LinkId, Standing};
@@ -65,12 +64,6 @@ impl Partner {
     #[inline]
     pub(crate) fn knows(&self, stream: u32) -> bool {
         self.told || stream < self.next_stream
-    }
-
-    /// Whether it may be told that a message of a topic is done with. Where operators remember, only once it has what they remember: until
-    /// then the message has to come to its own operators, should it have to reign.
-    pub(crate) fn may_forget(&self, stream: u32, topic: &Topic) -> bool {
-        self.told || self.knows(stream) && !topic.remembers()
     }
 }
 

@@ -170,15 +170,12 @@ impl Broker {
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     #[inline]
     pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
-        let Broker { table, pair, settings, stats, finished, .. } = self;
+        let Broker { table, pair, settings, stats, .. } = self;
         let coordinates = settings.policy.coordinates();
-        let Some((stream, topic)) = table.pair_mut(index) else { return };
-        let backup = || pair.backup().filter(|backup| coordinates && backup.may_forget(index, topic));
-        if let Some(slot) = stream.ring.slot_mut(ticket)
-            && slot.settle(index, backup, stats, out)
-            && pair.backup().is_some()
-        {
-            finished.add(index, ticket);
+        let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
+        let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        if let Some(slot) = slot {
+            slot.settle(index, backup, stats, out);
         }
     }
 
@@ -352,8 +349,7 @@ impl Broker {
 }
 
 impl Slot {
-    /// The message of this stream counts as dispatched. A backup is told where it is to forget its copy. `true`: it has one, and cannot
-    /// be told yet.
+    /// The message of this stream counts as dispatched. A backup is told where it is to forget its copy.
     #[inline]
     fn settle(
         &mut self,
@@ -361,7 +357,7 @@ impl Slot {
         backup: impl FnOnce() -> Option<Partner>,
         stats: &mut Stats,
         out: &mut impl Outputs,
-    ) -> bool {
+    ) {
         self.set(SlotFlags::DISPATCHED);
         if let Some(lineage) = self.take_lineage() {
             out.release(lineage);
@@ -374,9 +370,7 @@ impl Slot {
             self.set(SlotFlags::PRUNED);
             stats.pruned += 1;
             out.send_mark(backup.link, MarkKind::Prune, Mark { stream, seq: self.seq });
-            return false;
         }
-        copied
     }
 }
 
@@ -387,14 +381,11 @@ impl Broker {
         if !self.settings.policy.coordinates() {
             return 0;
         }
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return 0 };
+        let Some(stream) = self.table.stream_mut(index) else { return 0 };
         for ticket in stream.ring.tickets() {
             let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
             let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
-            if slot.flags.has(SlotFlags::DISPATCHED) && kept && topic.remembers() {
-                // It is told with the rest, once what operators remember has been.
-                self.finished.add(index, ticket);
-            } else if slot.flags.has(SlotFlags::DISPATCHED) && kept {
+            if slot.flags.has(SlotFlags::DISPATCHED) && kept {
                 slot.set(SlotFlags::PRUNED);
                 self.stats.pruned += 1;
                 out.send_mark(link, MarkKind::Prune, Mark { stream: index, seq: slot.seq });
