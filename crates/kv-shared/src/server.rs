@@ -7,6 +7,7 @@ use crate::proposal::WriteError;
 use crate::ring::RingWriter;
 use crate::store::Store;
 use guest::Guest;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket::Socket;
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most connections at once.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -32,6 +33,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the server rests when it cannot take anybody in, for want of descriptors for example.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// How long who comes may wait for those that have gone, but still have what they were given.
+const LEAVING_MAX: Duration = Duration::from_secs(1);
 
 /// What the node does for its applications. All of it is called from the server's threads, several at once.
 pub trait Backend: Send + Sync {
@@ -175,6 +179,20 @@ struct Door {
 }
 
 impl Shared {
+    /// Waits for those that have ended their connections to give back what they had, so that an application that is started anew
+    /// finds its place free. Whether there were any, and they have.
+    fn let_leave(&self) -> bool {
+        let mut guests = lock(&self.guests);
+        let leaving: Vec<u64> =
+            guests.iter().filter(|(_, stream)| has_hung_up(stream)).map(|(&number, _)| number).collect();
+        let until = Instant::now() + LEAVING_MAX;
+        while leaving.iter().any(|number| guests.contains_key(number)) {
+            let Some(rest) = until.checked_duration_since(Instant::now()) else { return false };
+            guests = self.gone.wait_timeout(guests, rest).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !leaving.is_empty()
+    }
+
     /// I1, for an application without shared memory.
     fn write(
         &self,
@@ -221,6 +239,12 @@ fn accept(shared: &Arc<Shared>) {
             Err(_) => thread::sleep(ACCEPT_REST),
         }
     }
+}
+
+/// Whether the other end of a connection has been closed, whatever may still be read from it.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut seen = [PollFd::new(stream, PollFlags::RDHUP)];
+    poll(&mut seen, Some(&Timespec::default())).is_ok_and(|changed| changed > 0)
 }
 
 /// What is behind a lock is whole between any two statements, so a thread that has panicked leaves nothing half done.

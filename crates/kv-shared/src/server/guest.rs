@@ -32,6 +32,11 @@ impl Guest {
             let mut guests = lock(&shared.guests);
             if guests.len() == CONNECTIONS_MAX {
                 drop(guests);
+                shared.let_leave();
+                guests = lock(&shared.guests);
+            }
+            if guests.len() == CONNECTIONS_MAX {
+                drop(guests);
                 let full = format!(
                     "{CONNECTIONS_MAX} clients are connected to this node, as many as it takes: end one"
                 );
@@ -104,7 +109,8 @@ impl Guest {
             ));
         }
         let store = self.store(lane)?;
-        let seat = self.shared.backend.attach(lane, tuples, name)?;
+        let attach = || self.shared.backend.attach(lane, tuples, name);
+        let seat = attach().or_else(|reason| if self.shared.let_leave() { attach() } else { Err(reason) })?;
         self.seat = Some((lane, seat.slot));
         Ok((store, seat))
     }
