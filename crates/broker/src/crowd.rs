@@ -39,15 +39,17 @@ impl Broker {
     /// Looks again where clients have come or gone, or plans have changed, and tells.
     pub(crate) fn look_at_crowd(&mut self, now: Time, out: &mut impl Outputs) {
         let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
-        let checked = checked && self.settings.replication.keeps_contracts();
+        if !checked || !self.settings.replication.keeps_contracts() {
+            // A backup looks when it reigns.
+            (self.crowd.takes, self.crowd.budget_short, self.crowd.planned_anew) = (None, None, true);
+            return;
+        }
         let clients = self.admission.crowd_mut().len();
         let was_short = self.crowd.takes.is_some() || self.crowd.budget_short.is_some();
-        if !checked || clients != self.crowd.clients || self.crowd.planned_anew || was_short {
-            self.crowd.clients = clients;
-            // A backup looks when it reigns.
-            self.crowd.planned_anew = !checked;
-            self.crowd.budget_short = self.admission.budget_short().filter(|_| checked);
-            self.crowd.takes = self.admission.overload().filter(|_| checked).map(|_| {
+        if clients != self.crowd.clients || self.crowd.planned_anew || was_short {
+            (self.crowd.clients, self.crowd.planned_anew) = (clients, false);
+            self.crowd.budget_short = self.admission.budget_short();
+            self.crowd.takes = self.admission.overload().map(|_| {
                 // Longer than can be said, if there is no bound.
                 self.admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
             });
@@ -58,11 +60,7 @@ impl Broker {
             return;
         }
         self.crowd.told_at = now;
-        let streams = self.table.streams().filter(|(_, stream)| {
-            stream.record.admitted
-                && self.table.topic(stream.topic).is_some_and(|topic| is_shorter(topic, takes))
-        });
-        let streams = streams.count() as u64;
+        let streams = self.admitted_where(|topic| self.is_crowded_for(topic));
         out.report(&Event::Crowded { clients, takes, streams });
     }
 
@@ -72,12 +70,17 @@ impl Broker {
             return;
         }
         self.crowd.budget_told_at = now;
-        let streams = self.table.streams().filter(|(_, stream)| {
-            stream.record.admitted
-                && self.table.topic(stream.topic).is_some_and(|topic| self.is_beyond_budget(topic))
-        });
-        let streams = streams.count() as u64;
+        let streams = self.admitted_where(|topic| self.is_beyond_budget(topic));
         out.report(&Event::BudgetShort { needed, budget, streams });
+    }
+
+    /// How many admitted streams have such topics.
+    fn admitted_where(&self, concerned: impl Fn(&Topic) -> bool) -> u64 {
+        let streams = self.table.streams().filter(|(_, stream)| stream.record.admitted);
+        streams
+            .filter_map(|(_, stream)| self.table.topic(stream.topic))
+            .filter(|topic| concerned(topic))
+            .count() as u64
     }
 
     /// Whether a topic is copied lazily, and the copies that may have to begin at once do not fit the budget.

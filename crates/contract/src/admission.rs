@@ -162,17 +162,10 @@ pub enum Refusal {
     /// The lazy copies that may have to begin at once would not leave in time.
     #[error(
         "everything that may come at once, with a copy of each lazily replicated stream, takes {} of processor time more than the \
-         budget of {budget} has: raise replication.budget to at least {needed}, further if more topics are to come, or use \
-         replication.policy = \"eager\"", overload.excess
+         budget of {} has: raise replication.budget to at least {}, further if more topics are to come, or use \
+         replication.policy = \"eager\"", .0.overload.excess, .0.budget, .0.needed
     )]
-    Budget {
-        /// Where the demand is above the supply.
-        overload: Overload,
-        /// `C_r` as configured.
-        budget: Span,
-        /// What all of them take at once, the longest blocking included.
-        needed: Span,
-    },
+    Budget(BudgetShort),
     /// More different kinds of contracts than the test can look through.
     #[error("there are already {max} different contracts: use fewer different periods and deadlines", max = Load::CLASSES_MAX)]
     TooManyClasses,
@@ -364,8 +357,8 @@ impl Admission {
 
     /// Why what has been counted does not fit.
     fn reason_against(&self) -> Option<Refusal> {
-        if let Some(BudgetShort { overload, budget, needed }) = self.budget_short() {
-            return Some(Refusal::Budget { overload, budget, needed });
+        if let Some(short) = self.budget_short() {
+            return Some(Refusal::Budget(short));
         }
         let overload = self.load.overload(&self.supply)?;
         Some(Refusal::Unschedulable { overload, remedies: Remedies::default() })
@@ -725,7 +718,7 @@ mod tests {
         let mut admission = lazily(1_000, Span::millis(6));
         (0..3).for_each(|_| assert!(admission.admit(&slow_topic(), 1).is_ok()));
         let refusal = admission.admit(&slow_topic(), 1).unwrap_err();
-        assert!(matches!(refusal, Refusal::Budget { needed: Span(8_000_000), .. }), "{refusal}");
+        assert!(matches!(refusal, Refusal::Budget(BudgetShort { needed: Span(8_000_000), .. })), "{refusal}");
         assert!(refusal.to_string().contains("raise replication.budget to at least 8ms"), "{refusal}");
     }
 
@@ -749,12 +742,12 @@ mod tests {
             for count in 1..=streams {
                 match first.admit(&slow_topic(), 1) {
                     Ok(_) => prop_assert!(takes(count) <= budget + Span(1)),
-                    Err(Refusal::Budget { needed, .. }) => {
+                    Err(Refusal::Budget(BudgetShort { needed, .. })) => {
                         prop_assert!(takes(count) + Span(1) >= budget);
                         let mut second = admission(needed);
                         for _ in 0..count {
                             let again = second.admit(&slow_topic(), 1);
-                            prop_assert!(!matches!(again, Err(Refusal::Budget { .. })), "{:?}", again);
+                            prop_assert!(!matches!(again, Err(Refusal::Budget(_))), "{:?}", again);
                         }
                         break;
                     }

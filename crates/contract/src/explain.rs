@@ -55,11 +55,11 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// The longest run that a crash could cost: the least `L` for which `D^r >= 0`.
+/// The longest run that a crash could cost: the least `L` for which `D^r >= 0`. What tolerance there is lacks of that, retention would
+/// have to cover (F5).
 pub(crate) fn losses_of_a_crash(contract: &Contract, publisher_to_broker: Span, delays: &Delays) -> u64 {
-    let needed = delays.failover + delays.broker_to_broker + publisher_to_broker;
-    let periods = needed.as_nanos_u64().div_ceil(contract.period.as_nanos_u64().max(1));
-    periods.saturating_sub(u64::from(contract.retain))
+    let covered = timing::smallest_retention(&contract.tolerate(0), publisher_to_broker, delays);
+    covered.saturating_sub(u64::from(contract.retain))
 }
 
 #[cfg(test)]
