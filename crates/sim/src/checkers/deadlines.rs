@@ -27,6 +27,8 @@ pub(super) struct Deadlines {
     ways: Vec<Span>,
     /// Brokers are given other graphs while they run.
     graphs_change: bool,
+    /// `C_r`, where copies are lazy: those that have more time than that.
+    budget: Option<Span>,
     /// Lazy copies may be late: it was told.
     budget_short: bool,
     /// Messages that came later than the assumed delay allows, by stream and number.
@@ -57,6 +59,7 @@ impl Deadlines {
             links: scenario.links.clone(),
             ways: scenario.subscribers.iter().map(|spec| spec.latency.most).collect(),
             graphs_change: !scenario.later.is_empty(),
+            budget: scenario.lazy().map(|lazy| lazy.budget),
             budget_short: false,
             delayed: BTreeSet::new(),
         }
@@ -97,7 +100,8 @@ impl Deadlines {
             _ => return Ok(()),
         };
         let due = message.stamped + span;
-        if kind == MessageKind::Replicate && self.budget_short {
+        let is_lazy = kind == MessageKind::Replicate && self.budget.is_some_and(|budget| span > budget);
+        if is_lazy && self.budget_short {
             return Ok(());
         }
         if local <= due || !self.is_bound(number, stream, seq, message.accepted, calm) {

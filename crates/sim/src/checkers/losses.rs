@@ -183,8 +183,10 @@ impl Losses {
     /// A publisher is told that a stream is not admitted, after it may have been by a primary that died alone.
     pub(super) fn refuses(&self, stream: &mut Stream) {
         let Some(window) = self.beyond.last().filter(|window| window.spared.is_some()) else { return };
+        let until = window.to.unwrap_or(Time::NEVER);
         let from = stream.messages.partition_point(|message| message.accepted < window.from) as u64;
-        stream.excused.extend(from..stream.messages.len() as u64);
+        let to = stream.messages.partition_point(|message| message.accepted <= until) as u64;
+        stream.excused.extend(from..to);
     }
 
     /// Whether something was accepted at a time for which nothing is promised.
