@@ -136,7 +136,7 @@ pub enum Command {
     /// Publish messages.
     #[command(alias = "publish")]
     Pub(PublishArguments),
-    /// Print the messages of topics.
+    /// Print the messages of topics; as numbers where the configuration declares numbers ([[source]]).
     #[command(alias = "subscribe")]
     Sub(SubscribeArguments),
     /// Publish a recording: every column of a CSV file as a topic.

@@ -6,35 +6,26 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::OsString;
 
 /// Flags that people know from mosquitto's clients, and what stands for them.
-const KNOWN_ELSEWHERE: [(&str, &str); 16] = [
+const KNOWN_ELSEWHERE: [(&[&str], &str); 10] = [
     (
-        "-q",
+        &["-q", "--qos"],
         "how surely messages come, the contract of a topic says (loss and retain; `verge pub --loss --retain`)",
     ),
     (
-        "--qos",
-        "how surely messages come, the contract of a topic says (loss and retain; `verge pub --loss --retain`)",
-    ),
-    (
-        "-r",
+        &["-r"],
         "brokers keep the last message of a topic for clients of MQTT: publish it with one (mosquitto_pub -r)",
     ),
-    ("-R", "this protocol has no retained messages, so none come"),
-    ("-N", "no line end is added with -F '%p'"),
-    ("-d", "`verge status` and the broker's log say what happens"),
-    ("-k", "connections are watched by the client itself; nothing is to be set"),
-    ("-V", "this speaks Verge's native protocol; MQTT has ports of its own (1883, or mqtt.listeners)"),
-    ("-L", "give the broker with -h HOST and -p PORT"),
+    (&["-R"], "this protocol has no retained messages, so none come"),
+    (&["-N"], "each message ends its line; `-o json` has it as it is"),
+    (&["-d"], "`verge status` and the broker's log say what happens"),
+    (&["-k"], "connections are watched by the client itself; nothing is to be set"),
+    (&["-V"], "this speaks Verge's native protocol; MQTT has ports of its own (1883, or mqtt.listeners)"),
+    (&["-L"], "give the broker with -h HOST and -p PORT"),
+    (&["-T", "-U"], "name what is wanted with -t; nothing can be left out, and filters end with the command"),
     (
-        "-c",
-        "-c is the configuration file here; subscribers miss nothing of what their contract promises while they are away for less than --retain lasts",
+        &["--will-topic", "--will-payload", "--will-qos", "--will-retain"],
+        "wills are of MQTT; where nothing comes any more, the alarm `silent` says so",
     ),
-    ("-T", "name what is wanted with -t; nothing can be left out"),
-    ("-U", "filters end with the command"),
-    ("--will-topic", "wills are of MQTT; where nothing comes any more, the alarm `silent` says so"),
-    ("--will-payload", "wills are of MQTT; where nothing comes any more, the alarm `silent` says so"),
-    ("--will-qos", "wills are of MQTT; where nothing comes any more, the alarm `silent` says so"),
-    ("--will-retain", "wills are of MQTT; where nothing comes any more, the alarm `silent` says so"),
 ];
 
 /// The command line, understood; ends the process where it cannot be, or where help was asked for.
@@ -63,10 +54,8 @@ fn hint(error: &Error) -> Option<&'static str> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg).filter(|_| unknown) else {
         return None;
     };
-    KNOWN_ELSEWHERE
-        .iter()
-        .find(|(flag, _)| word == flag || word.starts_with(&format!("{flag}=")))
-        .map(|(_, hint)| *hint)
+    let flag = word.split('=').next().unwrap_or_default();
+    KNOWN_ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag)).map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]

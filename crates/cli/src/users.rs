@@ -43,9 +43,14 @@ fn has_readers(path: &Path) -> bool {
 
 /// A password that somebody keeps in a file: its first line.
 pub fn read_password(path: &Path) -> Result<String, Trouble> {
+    read_first_line(path, "password")
+}
+
+/// The first line of a file, in which this is.
+fn read_first_line(path: &Path, what: &str) -> Result<String, Trouble> {
     let shown = path.display();
     let failed =
-        |reason: &dyn std::fmt::Display| Trouble(format!("cannot read the password in {shown}: {reason}"));
+        |reason: &dyn std::fmt::Display| Trouble(format!("cannot read the {what} in {shown}: {reason}"));
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
     let most = PASSWORD_LINE_MAX;
@@ -68,12 +73,7 @@ pub fn password_in(line: &str) -> &str {
 /// What the brokers of a pair know each other by. Whoever guesses it can be one of them.
 pub fn read_pair_secret(path: &Path) -> Result<Box<str>, Trouble> {
     let shown = path.display();
-    let secret = read_password(path).map_err(|_| {
-        Trouble(format!(
-            "cannot read the secret of the pair in {shown} (security.pair_secret_file): make one with `openssl rand -hex 32 > {shown}`, and give \
-             both brokers the same"
-        ))
-    })?;
+    let secret = read_first_line(path, "secret of the pair")?;
     if secret.len() < PAIR_SECRET_BYTES_MIN {
         return Err(Trouble(format!(
             "the secret in {shown} has {} bytes and needs {PAIR_SECRET_BYTES_MIN}: make one with `openssl rand -hex 32`",

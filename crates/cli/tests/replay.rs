@@ -3,6 +3,7 @@
 
 mod support;
 
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use support::{Folder, Pair, Process, Receiver, program, wait_until};
 
@@ -79,6 +80,23 @@ fn what_is_recorded_is_replayed_on_the_same_topics() {
     ran.must(0, &["40 rows, 40 messages on 2 topics"]);
     let topics = ["again/rec/3", "again/rec/2"].map(str::to_owned);
     wait_until("the rows", || receiver.least(&topics) >= 5);
+}
+
+/// Whoever stops a group of processes often sends two signals.
+#[test]
+fn a_replay_that_is_stopped_leaves_its_topics_free() {
+    let pair = Pair::start("");
+    let (config, file) = (pair.site.config.to_str().unwrap(), shipped());
+    let receiver = Receiver::start(&pair.site, "replay/#");
+    let words = ["--config", config, "replay", file.to_str().unwrap()];
+    let mut replay = Process::start(&mut program(words), pair.site.folder.path("replay.log"));
+    wait_until("the first row", || receiver.least(&["replay/turbine/kw".to_owned()]) >= 1);
+    replay.signal(Signal::INT);
+    replay.signal(Signal::INT);
+    assert_eq!(replay.wait_for_end(), Some(0), "{}", replay.log());
+    pair.site
+        .run(&["replay", file.to_str().unwrap(), "--speed", "1e9"])
+        .must(0, &["990 rows, 2970 messages"]);
 }
 
 /// A topic with a contract in the configuration has that, and the others have the derived one.

@@ -171,8 +171,7 @@ fn files(config: Option<&Path>) -> Vec<Kept> {
     paths.into_iter().map(read).collect()
 }
 
-/// Takes secrets out of texts, line by line, so that a configuration that is not valid is bundled too, and what is said of it.
-#[derive(Default)]
+/// Takes secrets out of texts as they stand, so that a configuration that is not valid is bundled too, and what is said of it.
 struct Cleaner {
     /// What is secret in the files, wherever it is said again; the longest first.
     secrets: Vec<String>,
@@ -181,13 +180,15 @@ struct Cleaner {
 /// What is shorter would also be found in other words.
 const SECRET_BYTES_MIN: usize = 4;
 const TAKEN_OUT: &str = "(taken out)";
+/// What keys with secrets are called, and comments on them speak of.
+const SECRET_WORDS: [&str; 4] = ["pass", "secret", "token", "key"];
 
 impl Cleaner {
     /// Learns what is secret in these texts.
     fn of<'a>(texts: impl Iterator<Item = &'a str>) -> Cleaner {
-        let mut secrets: Vec<String> = texts
-            .flat_map(str::lines)
-            .flat_map(|line| secrets_in(line).map(|place| line[place].trim_matches(['"', '\'']).to_owned()))
+        let lines = texts.flat_map(|text| secrets_in(text).into_iter().flat_map(|place| text[place].lines()));
+        let mut secrets: Vec<String> = lines
+            .map(|secret| secret.trim_matches(['"', '\'', ' ']).to_owned())
             .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
             .collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -196,61 +197,76 @@ impl Cleaner {
     }
 
     fn clean(&self, text: &str) -> String {
-        let clean_line = |line: &str| {
-            let mut cleaned = line.to_owned();
-            for place in secrets_in(line).collect::<Vec<_>>().into_iter().rev() {
-                cleaned.replace_range(place, &format!("\"{TAKEN_OUT}\""));
-            }
-            cleaned
-        };
-        let cleaned = text.lines().map(clean_line).collect::<Vec<_>>().join("\n");
+        let mut cleaned = text.to_owned();
+        for place in secrets_in(text).into_iter().rev() {
+            cleaned.replace_range(place, &format!("\"{TAKEN_OUT}\""));
+        }
         self.secrets.iter().fold(cleaned, |text, secret| text.replace(secret, TAKEN_OUT))
     }
 }
 
-/// Where a line has something secret: the values of keys that are called so, and what is said of them in comments.
-fn secrets_in(line: &str) -> impl Iterator<Item = Range<usize>> {
+/// Where a text has something secret: the values of keys that are called so, and what is said of them in comments.
+fn secrets_in(text: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut rest = 0;
-    while let Some(sign) = line[rest..].find(['=', '#']).map(|at| rest + at) {
+    while let Some(sign) = text[rest..].find(['=', '#']).map(|at| rest + at) {
         rest = sign + 1;
-        if line.as_bytes()[sign] == b'#' {
-            let said = line[rest..].to_lowercase();
+        if text.as_bytes()[sign] == b'#' {
+            let comment = line_at(text, rest);
             // In the middle of a word, it is part of a filter.
-            let begins = line[..sign].chars().next_back().is_none_or(char::is_whitespace);
-            if begins && ["pass", "secret", "key", "token"].iter().any(|word| said.contains(word)) {
-                places.push(rest..line.len());
-                break;
+            let begins = text[..sign].chars().next_back().is_none_or(char::is_whitespace);
+            if begins && speaks_of_secrets(&text[comment.clone()]) {
+                rest = comment.end;
+                places.push(comment);
             }
             continue;
         }
-        let name = line[..sign].trim_end().trim_end_matches('"');
+        let name = text[..sign].trim_end_matches([' ', '\t', '"']);
         let name =
             name.rsplit(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default();
-        let begin = sign + 1 + (line[sign + 1..].len() - line[sign + 1..].trim_start().len());
-        let value = &line[begin..];
-        let end = match value.chars().next() {
-            Some(quote @ ('"' | '\'')) => value[1..].find(quote).map_or(value.len(), |at| at + 2),
-            _ => value.find([',', '}', ' ', '#']).unwrap_or(value.len()),
-        };
-        // A path says where it is, and that may be what is wrong.
-        let is_path =
-            value[..end].contains('/') || value[..end].contains(".key") || value[..end].contains(".pem");
-        if is_secret(name) && end > 0 && !is_path {
-            places.push(begin..begin + end);
-        }
-        if end > 0 {
-            rest = begin + end;
+        let value = value_at(text, rest);
+        rest = value.end;
+        if is_secret(name, &text[value.clone()]) {
+            places.push(value);
         }
     }
-    places.into_iter()
+    places
 }
 
-/// Whether a key is called like something that is nobody's business; also with a slip in it.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let about_keys = name.contains("key") && name != "keys";
-    about_keys || ["pass", "secret", "token"].iter().any(|word| name.contains(word))
+/// The rest of a line.
+fn line_at(text: &str, from: usize) -> Range<usize> {
+    from..text[from..].find('\n').map_or(text.len(), |at| from + at)
+}
+
+/// The value behind a sign; one in three quotes goes on over lines.
+fn value_at(text: &str, from: usize) -> Range<usize> {
+    let begin = from + text[from..].len() - text[from..].trim_start_matches([' ', '\t']).len();
+    let value = &text[begin..];
+    let line = line_at(text, begin).len();
+    let quotes = ["\"\"\"", "'''", "\"", "'"];
+    let length = match quotes.into_iter().find(|quote| value.starts_with(quote)) {
+        Some(quote) => {
+            let open = &value[quote.len()..];
+            let most = if quote.len() > 1 { value.len() } else { line };
+            open.find(quote).map_or(most, |at| (at + 2 * quote.len()).min(most))
+        }
+        None => value[..line].find([',', '}', ' ', '#']).unwrap_or(line),
+    };
+    begin..begin + length
+}
+
+fn speaks_of_secrets(words: &str) -> bool {
+    let words = words.to_lowercase();
+    SECRET_WORDS.iter().any(|word| words.contains(word))
+}
+
+/// Whether a value is nobody's business, by what its key is called; also with a slip in that. A path says where something is, and that may
+/// be what is wrong.
+fn is_secret(name: &str, value: &str) -> bool {
+    let is_key = name.to_lowercase().contains("key");
+    let is_path =
+        name.ends_with("_file") || is_key && ["/", ".key", ".pem"].iter().any(|part| value.contains(part));
+    !value.is_empty() && !is_path && name != "keys" && speaks_of_secrets(name)
 }
 
 #[cfg(test)]
@@ -278,15 +294,23 @@ mod tests {
     #[test]
     fn nor_is_a_secret_told_by_slips_inline_tables_comments_or_messages() {
         let file = "keyy = \"C0FFEE01\"\noperator = [{ kind = \"aes\", key = \"C0FFEE02\" }, { name = 'n' }]\n\
-                    # the password of plc is hunter2\nperiod = \"1s\" # token: t0p\npassword = bare\nsecret=";
+                    # the password of plc is hunter2\nperiod = \"1s\" # token: t0p\npassword = bare\nsecret=\n\
+                    key = \"\"\"\nC0FFEE03\nC0FFEE04\"\"\"\npassword = 'C0FFEE05/+x'\ntoken = \"C0FFEE06\nname = \"end\"";
         let cleaner = Cleaner::of([file, "--set client.password=typed"].into_iter());
         let said = "{\"filter\":\"a/#\",\"keyed\":1}\n19 | key = \"C0FFEE02\"\nverge: `hunter3` of C0FFEE01 and typed";
         let clean = cleaner.clean(&format!("{file}\n{said}"));
         for gone in ["C0FFEE", "hunter2", "t0p", "bare", "typed"] {
             assert!(!clean.contains(gone), "{gone}: {clean}");
         }
-        for kept in ["kind = \"aes\"", "name = 'n'", "period = \"1s\"", "19 | key", "secret=", "\"keyed\":1"]
-        {
+        for kept in [
+            "kind = \"aes\"",
+            "name = 'n'",
+            "period = \"1s\"",
+            "19 | key",
+            "secret=",
+            "\"keyed\":1",
+            "name = \"end\"",
+        ] {
             assert!(clean.contains(kept), "{kept}: {clean}");
         }
     }

@@ -22,6 +22,7 @@ mod replay;
 mod security;
 mod sim;
 mod status;
+mod stopping;
 pub mod subscribe;
 mod user;
 mod watch;

@@ -2,10 +2,11 @@
 //!
 //! The problem: a CSV file begins with its columns, and which topics there are is known only at the end. The idea: messages go into a file
 //! of their own beside it as they come, and become a table when it was enough, one column for each topic and one row for each message. Where
-//! this program is killed, that file has everything, and `verge record --finish` makes the table of it.
+//! this program is killed, that file has everything but what came in the last second, and `verge record --finish` makes the table of it.
 
 use super::connect;
 use super::declared::Declared;
+use super::stopping::Stop;
 use super::subscribe::{check_filters, next, subscribe};
 use super::watch::Watch;
 use crate::arguments::{Format, RecordArguments};
@@ -13,14 +14,11 @@ use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, json, line, yes};
 use csv::{Reader, ReaderBuilder, StringRecord, Writer, WriterBuilder};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use verge::Message;
 
@@ -40,6 +38,16 @@ struct Summary {
     file: String,
     rows: u64,
     topics: usize,
+    /// What came besides; not known of a recording that was killed.
+    #[serde(flatten)]
+    heard: Option<Heard>,
+}
+
+/// What came.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Heard {
+    #[serde(skip)]
+    rows: u64,
     /// Messages that are no text, and of which the configuration does not say what they are.
     left_out: u64,
     lost: u64,
@@ -47,46 +55,44 @@ struct Summary {
 
 /// Records until it was enough.
 pub fn run(config: &Config, arguments: &RecordArguments, format: Format) -> Outcome {
-    let part = part_of(&arguments.file);
+    let (file, part) = (arguments.file.display().to_string(), part_of(&arguments.file));
+    let mut heard = None;
     if !arguments.finish {
         if arguments.file.exists() {
-            let file = arguments.file.display();
             return Err(Trouble(format!("{file} is there already: name another file, or move it away")));
         }
-        let heard = listen(config, arguments, &part)?;
-        let Some(summary) = heard else { return Ok(yes(false)) };
-        if summary.rows == 0 {
+        let Some(came) = listen(config, arguments, &part)? else { return Ok(yes(false)) };
+        if came.rows == 0 {
             let _ = std::fs::remove_file(&part);
             complain("verge: nothing came, so there is no file");
             return Ok(yes(false));
         }
-        let rows = finish(&part, &arguments.file)?;
-        return tell(&Summary { rows, ..summary }, format);
+        heard = Some(came);
     }
-    let rows = finish(&part, &arguments.file)?;
-    let file = arguments.file.display().to_string();
-    tell(&Summary { file, rows, topics: 0, left_out: 0, lost: 0 }, format)
-}
-
-fn tell(summary: &Summary, format: Format) -> Outcome {
+    let (rows, topics) = finish(&part, &arguments.file)?;
+    let summary = Summary { file, rows, topics, heard };
     match format {
-        Format::Json => json(summary)?,
-        Format::Table => {
-            let Summary { file, rows, lost, left_out, .. } = summary;
-            line(&format!(
-                "{file}: {rows} rows. `verge replay {file} -t '{{topic}}'` publishes it on the same topics"
-            ))?;
-            if *left_out > 0 {
-                complain(&format!(
-                    "verge: {left_out} messages are no text and are left out: say what they are in [[source]] (type = \"f64\")"
-                ));
-            }
-            if *lost > 0 {
-                complain(&format!("verge: {lost} messages did not come"));
-            }
-        }
+        Format::Json => json(&summary)?,
+        Format::Table => tell(&summary)?,
     }
     Ok(yes(true))
+}
+
+fn tell(summary: &Summary) -> Result<(), Trouble> {
+    let Summary { file, rows, topics, heard } = summary;
+    line(&format!(
+        "{file}: {rows} rows of {topics} topics. `verge replay {file} -t '{{topic}}'` publishes it on the same topics"
+    ))?;
+    let Heard { left_out, lost, .. } = heard.unwrap_or_default();
+    if left_out > 0 {
+        complain(&format!(
+            "verge: {left_out} messages are no text and are left out: say what they are in [[source]] (type = \"f64\")"
+        ));
+    }
+    if lost > 0 {
+        complain(&format!("verge: {lost} messages did not come"));
+    }
+    Ok(())
 }
 
 /// Where messages go as they come.
@@ -101,7 +107,7 @@ fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Trouble {
 }
 
 /// Writes what comes. `None`: a subscription was refused, which has been told.
-fn listen(config: &Config, arguments: &RecordArguments, part: &Path) -> Result<Option<Summary>, Trouble> {
+fn listen(config: &Config, arguments: &RecordArguments, part: &Path) -> Result<Option<Heard>, Trouble> {
     check_filters(&arguments.topic)?;
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let Some(subscriptions) = subscribe(&client, &arguments.topic, verge::Needs::NONE)? else {
@@ -118,17 +124,11 @@ fn listen(config: &Config, arguments: &RecordArguments, part: &Path) -> Result<O
         ))
     })?;
     let mut rows = WriterBuilder::new().flexible(true).from_writer(BufWriter::new(file));
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The first ends the recording, the second ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopped))?;
-        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
-    }
+    let stop = Stop::on_signals()?;
     let until = arguments.wait.map(|wait| Instant::now() + Duration::from_nanos(wait.as_nanos_u64()));
-    let mut summary =
-        Summary { file: arguments.file.display().to_string(), rows: 0, topics: 0, left_out: 0, lost: 0 };
+    let mut heard = Heard::default();
     let mut flushed = Instant::now();
-    while arguments.count.is_none_or(|count| summary.rows < count) && !stopped.load(Ordering::Relaxed) {
+    while arguments.count.is_none_or(|count| heard.rows < count) && !stop.is_asked() {
         let now = Instant::now();
         if until.is_some_and(|until| now >= until) {
             break;
@@ -139,26 +139,26 @@ fn listen(config: &Config, arguments: &RecordArguments, part: &Path) -> Result<O
         }
         let look = until.map_or(now + LOOK, |until| until.min(now + LOOK));
         let Some(message) = next(&client, &subscriptions, Some(look))? else { continue };
-        summary.lost += message.lost;
+        heard.lost += message.lost;
         // No CSV file can have a zero in it.
         match declared.text(&message.topic, &message.payload).filter(|text| !text.contains('\0')) {
             Some(text) => {
                 write(&mut rows, &message, &text).map_err(|error| unwritable(part, &error))?;
-                summary.rows += 1;
+                heard.rows += 1;
             }
-            None => summary.left_out += 1,
+            None => heard.left_out += 1,
         }
     }
     rows.flush().map_err(|error| unwritable(part, &error))?;
-    Ok(Some(summary))
+    Ok(Some(heard))
 }
 
 fn write(rows: &mut Writer<BufWriter<File>>, message: &Message, text: &str) -> csv::Result<()> {
     rows.write_record([message.created.0.to_string().as_str(), &message.topic, text, WHOLE])
 }
 
-/// Makes the table. Returns how many rows it has.
-fn finish(part: &Path, file: &Path) -> Result<u64, Trouble> {
+/// Makes the table. Returns how many rows and topics it has.
+fn finish(part: &Path, file: &Path) -> Result<(u64, usize), Trouble> {
     let unreadable =
         |error: &dyn std::fmt::Display| Trouble(format!("cannot read {}: {error}", part.display()));
     let open = || -> Result<Reader<BufReader<File>>, Trouble> {
@@ -211,7 +211,7 @@ fn finish(part: &Path, file: &Path) -> Result<u64, Trouble> {
     }
     table.out.flush().map_err(|error| unwritable(file, &error))?;
     let _ = std::fs::remove_file(part);
-    Ok(table.rows)
+    Ok((table.rows, columns.len()))
 }
 
 /// A row that was written to its end: the time, the topic, and the value.
@@ -251,7 +251,7 @@ mod tests {
             "2000000000,b/x,\"1,5\",.\n1000000000,a,warm,.\n3000000000,b/x,2,.\n4000000000,a,2",
         )
         .unwrap();
-        assert_eq!(finish(&part_of(&file), &file).unwrap(), 3, "the last was not written to its end");
+        assert_eq!(finish(&part_of(&file), &file).unwrap(), (3, 2), "the last was not written to its end");
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(
             text,

@@ -1,6 +1,7 @@
 //! `verge replay`: publishes a recording at the pace at which it was made, or faster.
 
 use super::connect;
+use super::stopping::Stop;
 use super::watch::Watch;
 use crate::arguments::{Format, ReplayArguments};
 use crate::config::Config;
@@ -9,10 +10,8 @@ use crate::recording::{DateOrder, FlawKind, Flaws, Kind, Options, Recording, Sur
 use contract::{Contract, Loss, Span};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use verge::{Client, Error, Publisher};
 
@@ -330,27 +329,24 @@ fn advertise(
         return client.publishers(topics.iter().map(|topic| (topic.as_str(), Some(derived))));
     }
     // The configured contracts where there are some; else one that follows from the recording.
-    let mut contracts: Vec<Option<Contract>> = vec![None; topics.len()];
-    let mut asked = false;
-    loop {
-        let all = topics.iter().map(String::as_str).zip(contracts.iter().copied());
-        match client.publishers(all) {
-            Err(Error::Refused { reason, .. }) if !asked && reason.contains("has no contract") => {
-                asked = true;
-                contracts.fill(Some(derived));
-            }
-            Err(Error::Refused { topic, reason, remedies })
-                if asked && reason.contains("configuration gives") =>
-            {
-                let place = topics.iter().position(|known| *known == topic);
-                match place.and_then(|place| contracts.get_mut(place)).filter(|contract| contract.is_some()) {
-                    Some(contract) => *contract = None,
-                    None => return Err(Error::Refused { topic, reason, remedies }),
-                }
-            }
-            publishers => return publishers,
-        }
+    let lacks =
+        |error: &Error| matches!(error, Error::Refused { reason, .. } if reason.contains("has no contract"));
+    let all =
+        |contract: Option<Contract>| client.publishers(topics.iter().map(|topic| (topic.as_str(), contract)));
+    match all(None) {
+        Err(error) if lacks(&error) => {}
+        publishers => return publishers,
     }
+    match all(Some(derived)) {
+        // Some have one and some have not.
+        Err(Error::Refused { reason, .. }) if reason.contains("configuration gives") => {}
+        publishers => return publishers,
+    }
+    let one = |topic: &String| match client.publisher_by_configuration(topic) {
+        Err(error) if lacks(&error) => client.publisher(topic, derived),
+        publisher => publisher,
+    };
+    topics.iter().map(one).collect()
 }
 
 /// A text that is one level of a topic.
@@ -364,7 +360,7 @@ struct Replay {
     speed: f64,
     again: bool,
     until: Option<Instant>,
-    stopped: Arc<AtomicBool>,
+    stop: Stop,
     bar: ProgressBar,
     /// Rows that were recorded closer together are published this far apart, as the contract says.
     floor: Duration,
@@ -389,14 +385,10 @@ impl Replay {
         recording: &Recording,
         floor: Span,
     ) -> Result<Replay, Trouble> {
-        let stopped = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // The first ends the replay, so that its topics are free again; the second ends it at once.
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopped))?;
-            signal_hook::flag::register(signal, Arc::clone(&stopped))?;
-        }
+        // Its topics are free again at once.
+        let stop = Stop::on_signals()?;
         if arguments.until_input_closes {
-            let stop = Arc::clone(&stopped);
+            let stop = stop.handle();
             std::thread::Builder::new().spawn(move || {
                 let _ = std::io::stdin().read_to_end(&mut Vec::new());
                 stop.store(true, Ordering::Relaxed);
@@ -412,7 +404,7 @@ impl Replay {
             speed: arguments.speed,
             again: arguments.again,
             until,
-            stopped,
+            stop,
             bar,
             floor: if floor.is_forever() {
                 Duration::ZERO
@@ -429,7 +421,7 @@ impl Replay {
     }
 
     fn is_over(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
+        self.stop.is_asked() || self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     fn run(&mut self, recording: &mut Recording) -> Result<(), Trouble> {

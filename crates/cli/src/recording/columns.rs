@@ -210,9 +210,7 @@ impl Dates {
                 return Err(RecordingError::MixedDates { path, column, line, text, other_line, other });
             }
             // A step of a year each: the year seems to come first, with two digits.
-            (Some((_, text)), Some(_), None)
-                if self.short_years && day.follow_the_calendar() && !text.is_empty() =>
-            {
+            (Some((_, text)), Some(_), None) if self.short_years && day.follow_the_calendar() => {
                 return ambiguous(path, column);
             }
             (_, Some(_), None) => return Ok((DateOrder::DayFirst, None)),
@@ -315,16 +313,13 @@ pub(super) fn choose_time(
         is(Shape::Moment)(place) || tells
     };
     let places = || 0..names.len();
-    let is_day_beside_a_clock = |place: &usize| {
-        by_name(place) && is(Shape::Day)(place) && places().any(|clock| is(Shape::Clock)(&clock))
-    };
+    let has_clock = places().any(|place| is(Shape::Clock)(&place));
+    let has_its_clock = |place: &usize| has_clock && is(Shape::Day)(place);
     let found = wanted
         .or_else(|| places().find(|place| by_name(place) && is(Shape::Moment)(place)))
-        .or_else(|| places().find(|place| is_day_beside_a_clock(place)))
+        .or_else(|| places().find(|place| by_name(place) && has_its_clock(place)))
         .or_else(|| places().find(moment))
-        .or_else(|| {
-            places().find(|place| is(Shape::Day)(place) && places().any(|clock| is(Shape::Clock)(&clock)))
-        })
+        .or_else(|| places().find(has_its_clock))
         .or_else(|| places().find(|place| is(Shape::Day)(place) && (*place == 0 || by_name(place))))
         .or_else(|| places().find(by_name));
     let Some(date) = found else { return Ok(None) };

@@ -24,7 +24,7 @@ pub struct Survey {
     pub median_step_ns: Option<i64>,
     /// The step that most rows keep, in nanoseconds: of those that are no outliers, nearly the smallest.
     pub usual_step_ns: Option<i64>,
-    /// Whether most rows have a value of one column or two, as in the recording of several topics: holes are no flaws there.
+    /// Whether most rows have a value of one column alone, as in the recording of several topics: holes are no flaws there.
     pub is_sparse: bool,
     /// Where rows are missing.
     pub gaps: Gaps,
@@ -71,7 +71,7 @@ impl Recording {
         let kept = (MAX_KEPT_STEPS / longest_cells.len().max(1)).max(STEPS_OF_A_COLUMN);
         let mut of_columns: Vec<(Option<i64>, Steps)> =
             longest_cells.iter().map(|_| (None, Steps::up_to(kept))).collect();
-        let (mut rows, mut first_ns, mut last_ns) = (0, None, None);
+        let (mut rows, mut lonely, mut first_ns, mut last_ns) = (0, 0, None, None);
         while let Some(row) = self.next_row()? {
             rows += 1;
             first_ns.get_or_insert(row.time_ns);
@@ -79,6 +79,7 @@ impl Recording {
                 steps.add(row.time_ns.saturating_sub(previous));
             }
             let columns = longest_cells.iter_mut().zip(&mut values);
+            lonely += u64::from(row.cells().flatten().nth(1).is_none());
             for (((longest, values), (last, steps)), cell) in columns.zip(&mut of_columns).zip(row.cells()) {
                 let Some(cell) = cell else { continue };
                 *longest = cell.len().max(*longest);
@@ -90,8 +91,8 @@ impl Recording {
         }
         self.refuse_without_times(rows)?;
         self.refuse_unsorted(rows)?;
-        // Where most rows have a value of one column or two, as in the recording of several topics, each topic has its own pace.
-        let is_sparse = values.iter().sum::<u64>() < rows.saturating_mul(values.len() as u64) / 2;
+        // Each topic has its own pace then.
+        let is_sparse = values.len() > 1 && lonely > rows / 2;
         let of_columns = || of_columns.iter().filter_map(|(_, steps)| steps.usual()).min();
         let usual_step_ns = if is_sparse { of_columns() } else { steps.usual() };
         if is_sparse {

@@ -486,6 +486,11 @@ fn topics_of_a_sparse_recording_have_paces_of_their_own() {
     let survey = file.open().survey().unwrap();
     assert_eq!(survey.usual_step_ns, Some(1_000_000_000));
     assert_eq!(survey.smallest_step_ns, Some(1_000_000_000));
+    let two = Scratch::new("time,a,b\n0,1,\n0.5,,1\n1,2,\n1.5,,2\n2,3,\n");
+    assert_eq!(two.open().survey().unwrap().usual_step_ns, Some(1_000_000_000));
+    // Of one column alone, what is missing is missing.
+    let one = Scratch::new("time,a\n0,1\n1,\n2,\n3,2\n");
+    assert!(!one.open().survey().unwrap().is_sparse);
 }
 
 #[test]
