@@ -118,11 +118,10 @@ impl Broker {
             return false;
         }
         let Some((stream, topic)) = self.table.pair(index) else { return false };
-        let remembers = topic.processing.is_some_and(|processing| processing.remembers);
         let newer = stream.next_seq.saturating_sub(message.seq.saturating_add(1));
         let is_retained = newer < u64::from(topic.contract.retain);
         let misses = |before| stream.ring.find(before).is_none();
-        remembers
+        topic.remembers()
             && is_retained
             && stream.record.source.is_some()
             && message.seq.checked_sub(1).is_some_and(misses)

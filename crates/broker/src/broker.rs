@@ -15,6 +15,7 @@ use crate::posting::{Route, Routed};
 use crate::process::{Processed, Processing};
 use crate::queue::Queue;
 use crate::reign::{Beginning, Leaving};
+use crate::rules;
 use crate::sessions::{Deferred, Session, Sessions};
 use crate::settings::{Limits, Policy, Replication, Settings};
 use crate::share::Part;
@@ -202,7 +203,7 @@ pub struct Broker {
     pub(crate) settings: Settings,
     pub(crate) admission: Admission,
     /// The places of [`Settings::topics`] by their filters.
-    rules: Filters<Vec<usize>>,
+    pub(crate) rules: Filters<Vec<usize>>,
     pub(crate) table: Table,
     pub(crate) links: Links,
     pub(crate) sessions: Sessions,
@@ -275,13 +276,9 @@ impl Broker {
         let pair =
             Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now)
                 .keep_within(settings.delays.failover);
-        let mut rules: Filters<Vec<usize>> = Filters::default();
-        for (place, rule) in settings.topics.iter().enumerate() {
-            rules.change(rule.filter.as_str(), |places| places.push(place));
-        }
         Broker {
             admission,
-            rules,
+            rules: rules::by_filter(&settings.topics),
             table: Table::default(),
             links: Links::default(),
             sessions: Sessions::default(),
@@ -842,9 +839,7 @@ impl Broker {
 
     /// The place of the configured rule that governs a topic: the first that means it.
     pub(crate) fn rule_of(&self, topic: &str) -> Option<usize> {
-        let mut first: Option<usize> = None;
-        self.rules.each(topic, |places| first = places.iter().copied().chain(first).min());
-        first
+        rules::first(&self.rules, topic)
     }
 
     /// Whether the baseline policies govern, which copy everything and refuse nothing.

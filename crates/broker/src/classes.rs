@@ -55,42 +55,54 @@ impl ClassCounts {
 /// More have no number.
 const CLASSES_MAX: usize = u16::MAX as usize;
 
-/// All classes of a broker. The last is [`OTHER_CLASS`].
+/// All classes of a broker.
 #[derive(Clone)]
 pub(crate) struct Classes {
     names: Vec<String>,
     counts: Vec<ClassCounts>,
     /// The class of each rule.
     of_rules: Vec<u16>,
+    /// Where [`OTHER_CLASS`] is.
+    other: u16,
+    /// How many there may be besides that one.
+    limit: usize,
 }
 
 impl Classes {
     /// A class for each of the rules, up to so many.
     pub(crate) fn new(rules: &[TopicRule], limit: usize) -> Classes {
-        let mut names: Vec<String> = Vec::new();
-        let mut of_rules = Vec::new();
+        let limit = limit.min(CLASSES_MAX);
+        let (names, counts, of_rules) = (Vec::new(), Vec::new(), Vec::new());
+        // The first rules have the first numbers.
+        let mut classes = Classes { names, counts, of_rules, other: u16::MAX, limit };
+        classes.change(rules);
+        classes.other = classes.names.len() as u16;
+        classes.names.push(OTHER_CLASS.to_owned());
+        classes.counts.push(ClassCounts::default());
+        classes.change(rules);
+        classes
+    }
+
+    /// Other rules govern. Classes that there were keep their numbers and what was counted, and those of new rules come behind them.
+    pub(crate) fn change(&mut self, rules: &[TopicRule]) {
+        self.of_rules.clear();
         for rule in rules {
             let name = rule.filter.to_string();
-            let known = names.iter().position(|known| *known == name);
-            let class = known.or_else(|| {
-                let own = names.len() < limit.min(CLASSES_MAX) && name != OTHER_CLASS;
-                own.then(|| {
-                    names.push(name);
-                    names.len() - 1
-                })
-            });
-            of_rules.push(class);
+            let known = self.names.iter().position(|known| *known == name);
+            let more = self.names.iter().filter(|known| *known != OTHER_CLASS).count() < self.limit;
+            if known.is_none() && more && name != OTHER_CLASS {
+                self.of_rules.push(self.names.len() as u16);
+                self.names.push(name);
+                self.counts.push(ClassCounts::default());
+            } else {
+                self.of_rules.push(known.map_or(self.other, |known| known as u16));
+            }
         }
-        let other = names.len();
-        names.push(OTHER_CLASS.to_owned());
-        let of_rules = of_rules.into_iter().map(|class| class.unwrap_or(other) as u16).collect();
-        Classes { counts: vec![ClassCounts::default(); names.len()], names, of_rules }
     }
 
     /// The class of a topic that this rule governs.
     pub(crate) fn class_of(&self, rule: Option<usize>) -> u16 {
-        let other = self.names.len() - 1;
-        rule.and_then(|rule| self.of_rules.get(rule)).copied().unwrap_or(other as u16)
+        rule.and_then(|rule| self.of_rules.get(rule)).copied().unwrap_or(self.other)
     }
 
     pub(crate) fn count(&mut self, class: u16, act: impl FnOnce(&mut ClassCounts)) {
@@ -124,6 +136,17 @@ mod tests {
         assert_eq!(names, ["a/#", "b", "other"]);
         assert_eq!([0, 1, 2, 3].map(|rule| classes.class_of(Some(rule))), [0, 1, 0, 2]);
         assert_eq!(classes.class_of(None), 2);
+    }
+
+    #[test]
+    fn classes_of_other_rules_come_behind_those_that_there_were() {
+        let mut classes = Classes::new(&rules(&["a", "b"]), 3);
+        classes.count(1, |class| class.lose(5));
+        classes.change(&rules(&["c", "b", "d"]));
+        let names: Vec<&str> = classes.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a", "b", "other", "c"]);
+        assert_eq!([0, 1, 2].map(|rule| classes.class_of(Some(rule))), [3, 1, 2], "there may be three");
+        assert_eq!(classes.iter().map(|(_, counts)| counts.lost).collect::<Vec<_>>(), [0, 5, 0, 0]);
     }
 
     #[test]

@@ -138,7 +138,56 @@ impl Need {
     }
 }
 
+impl Need {
+    /// The same for a stream whose messages lie in this ring already.
+    fn with(self, ring: &Ring) -> Need {
+        match self {
+            Need::Reserved { slots, payload } => {
+                let longest = if ring.is_reserved() { ring.payload_max() } else { ring.longest() };
+                Need::Reserved { slots: slots.max(ring.slots()), payload: payload.max(longest) }
+            }
+            loose @ Need::Loose { .. } => loose,
+        }
+    }
+
+    /// How many bytes more have to be reserved for a stream whose ring is this one.
+    pub(crate) fn more_than(self, ring: &Ring) -> usize {
+        match self.with(ring) {
+            Need::Loose { .. } => 0,
+            need if ring.is_reserved() => need.bytes().saturating_sub(ring.bytes() + STREAM_BYTES),
+            need => need.bytes(),
+        }
+    }
+}
+
 impl Broker {
+    /// What may be reserved for contracts besides what is.
+    pub(crate) fn left_for_contracts(&self) -> usize {
+        self.memory.left_for_contracts(&self.settings.limits.messages())
+    }
+
+    /// A stream's contract has become another one; that there is memory for it has been seen to. What is in its ring stays, and so does
+    /// what was reserved.
+    pub(crate) fn refit(&mut self, now: Time, index: u32, need: Need, out: &mut impl Outputs) {
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        let more = need.more_than(&stream.ring);
+        match need.with(&stream.ring) {
+            Need::Loose { most, .. } => return stream.ring.allow(most),
+            Need::Reserved { slots, payload } if stream.ring.is_reserved() => {
+                stream.ring.raise(payload);
+                stream.ring.grow(slots);
+                self.memory.reserved += more;
+            }
+            need => {
+                let reserved = stream.ring.moved_into(need.ring());
+                let loose = std::mem::replace(&mut stream.ring, reserved);
+                self.give_memory_back(&loose);
+                self.memory.reserved += more;
+            }
+        }
+        self.squeeze(now, out);
+    }
+
     /// What a stream of this contract needs, where so many of its messages may be under way.
     pub(crate) fn need(&self, contract: &Contract, slots: usize, all_kept: bool) -> Need {
         let limits = &self.settings.limits;

@@ -125,7 +125,7 @@ impl Broker {
     }
 
     /// What had to be copied in another way, or not at all, is.
-    fn copy_as_planned(&mut self, index: u32, before: &Plan, plan: &Plan) {
+    pub(crate) fn copy_as_planned(&mut self, index: u32, before: &Plan, plan: &Plan) {
         let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
         for stream in streams {
             if let Some(stream) = self.table.stream_mut(stream) {

@@ -430,6 +430,11 @@ impl Broker {
 }
 
 impl Topic {
+    /// Whether operators that it feeds remember.
+    pub(crate) fn remembers(&self) -> bool {
+        self.processing.is_some_and(|processing| processing.remembers)
+    }
+
     /// Gives a message to the operators that its topic feeds. Returns whether they have it.
     pub(crate) fn process(
         &self,

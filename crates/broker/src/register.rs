@@ -129,7 +129,13 @@ impl Broker {
             gapless: true,
         };
         let admitted = self.pair.is_primary();
-        let result = self.find_contract(register.topic, register.contract.as_ref()).and_then(|contract| {
+        let carried = self.table.find_topic(register.topic).and_then(|index| self.table.topic(index));
+        let contract = match (carried, register.contract.as_ref()) {
+            // Who asks for nothing takes what is there.
+            (Some(topic), None) => Ok(topic.contract),
+            (_, asked) => self.find_contract(register.topic, asked),
+        };
+        let result = contract.and_then(|contract| {
             let index = self.take_stream(now, register.topic, contract, &publisher, admitted, out)?;
             Ok((index, contract))
         });
@@ -140,6 +146,7 @@ impl Broker {
                 }
                 if let Some(stream) = self.table.stream_mut(index) {
                     stream.record.source_number = register.stream;
+                    stream.record.asked = register.contract.is_some();
                 }
                 if admitted {
                     self.send_verdict(from, register.stream, index, contract, out);
@@ -512,7 +519,14 @@ impl Broker {
         under_way.max(processed).max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
     }
 
-    fn send_verdict(&self, to: LinkId, number: u32, index: u32, contract: Contract, out: &mut impl Outputs) {
+    pub(crate) fn send_verdict(
+        &self,
+        to: LinkId,
+        number: u32,
+        index: u32,
+        contract: Contract,
+        out: &mut impl Outputs,
+    ) {
         let Some((_, topic)) = self.table.pair(index) else { return };
         out.send(
             to,
@@ -719,7 +733,12 @@ impl Broker {
         let differs = |topic: &Topic| topic.contract != announce.contract;
         if from_primary && known.and_then(|index| self.table.topic(index)).is_some_and(differs) {
             // What a client asked for here while we could not judge it gives way to what the primary admitted.
-            let streams = known.and_then(|index| self.table.topic(index)).map(|topic| topic.streams.clone());
+            let provisional =
+                known.is_none_or(|index| !self.follow_contract(now, index, announce.contract, out));
+            let streams = known
+                .filter(|_| provisional)
+                .and_then(|index| self.table.topic(index))
+                .map(|topic| topic.streams.clone());
             streams.into_iter().flatten().for_each(|index| self.drop_stream(index, out));
         }
         if from_primary {

@@ -116,17 +116,21 @@ impl Broker {
     /// which may have died with it. Deadlines that have passed keep their value, so the
     /// oldest go first.
     fn plan_copies(&mut self, now: Time) -> u64 {
-        let Broker { table, queue, settings, .. } = self;
+        let Broker { table, queue, settings, finished, .. } = self;
         let mut recovered = 0;
         if Mutant::KeepCopiesBack.is_on() {
             return recovered;
         }
+        finished.untold.clear();
         let streams: Vec<u32> = table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
             stream.guess_next_seq(true);
             for ticket in stream.ring.tickets() {
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+                if !slot.doubt() {
+                    continue;
+                }
                 let forwarded = slot.flags.has(SlotFlags::FORWARDED) && !Mutant::ForgetForwarded.is_on();
                 let uncertain = slot.flags.has(SlotFlags::COPY) || forwarded;
                 if !uncertain || slot.flags.has(SlotFlags::DISPATCHED) {

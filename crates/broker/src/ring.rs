@@ -38,6 +38,9 @@ impl SlotFlags {
     /// Its publisher waits for word that it is covered.
     pub(crate) const ASKED: SlotFlags = SlotFlags(256);
 
+    /// The primary was done with it before this backup had been told what operators remember of it; see [`crate::finished`].
+    pub(crate) const UNTOLD: SlotFlags = SlotFlags(512);
+
     /// Both sets together.
     pub(crate) fn or(self, other: SlotFlags) -> SlotFlags {
         SlotFlags(self.0 | other.0)
@@ -117,6 +120,24 @@ impl Slot {
         let was = self.flags.has(flag);
         self.clear(flag);
         was
+    }
+
+    /// Whether this broker has it for the primary: a copy, or one that it sent on.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.flags.has(SlotFlags::COPY.or(SlotFlags::FORWARDED))
+    }
+
+    /// The primary may be done with it, but nobody who reigns now knows: it counts as not dispatched again, or is forgotten where there is
+    /// no more of it than its number. `false`: it has been.
+    pub(crate) fn doubt(&mut self) -> bool {
+        if !self.take(SlotFlags::UNTOLD) {
+            return true;
+        }
+        self.clear(SlotFlags::DISPATCHED);
+        if !self.is_kept() {
+            self.forget();
+        }
+        self.used
     }
 
     pub(crate) fn forget(&mut self) {
@@ -280,6 +301,28 @@ impl Ring {
     pub(crate) fn grown_bytes(&self, slots: usize) -> usize {
         let slots = places(slots).max(self.slots());
         self.far.bytes(slots) + size_of::<Cell>() * slots
+    }
+
+    /// The longest payload that is there.
+    pub(crate) fn longest(&self) -> usize {
+        let used = self.cells.iter().filter(|cell| cell.slot.used);
+        used.map(|cell| cell.slot.length as usize).max().unwrap_or(0)
+    }
+
+    /// Another one of at least as many slots, for payloads as long, with all that is there under its tickets.
+    pub(crate) fn moved_into(&self, mut other: Ring) -> Ring {
+        for ticket in self.tickets() {
+            let Some((slot, payload)) = self.message(ticket) else { continue };
+            other.pushed = self.pushed - u64::from(self.next_ticket().wrapping_sub(ticket));
+            if !other.has_room(payload.len()) {
+                other.make_room(payload.len());
+            }
+            other.push(slot.seq, slot.created, payload, slot.flags, slot.marks);
+            if let Some(moved) = other.slot_mut(ticket) {
+                *moved = *slot;
+            }
+        }
+        other.continuing(self.pushed)
     }
 
     /// Makes it one of at least so many slots. What is there stays, under its tickets.

@@ -14,7 +14,7 @@ use crate::ring::SlotFlags;
 use crate::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
 use contract::{Mutant, Time, TopicFilter};
 use std::ops::Bound;
-use wire::{Frame, LinkId, Marks, MessageFlags, Messages};
+use wire::{Frame, LinkId, Marks, Message, MessageFlags, Messages};
 
 /// Streams of which a backup is told at once, however much waits for it.
 const STREAMS_TOLD_MIN: u32 = 64;
@@ -125,6 +125,7 @@ impl Broker {
     /// The primary has told us everything.
     pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
         if self.pair.on_synced(from) {
+            self.trust_finished();
             out.told_everything();
             out.report(&Event::Joined { reign: self.pair.reign });
             out.send(from, &Frame::Standby);
@@ -160,33 +161,39 @@ impl Broker {
             return;
         }
         for message in messages {
-            let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) else {
-                continue;
-            };
-            let Some(stream) = self.table.stream_mut(index) else { continue };
-            if message.seq == u64::MAX {
-                continue;
+            if let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) {
+                self.keep_copy(now, index, &message, out);
             }
-            let truths = message.flags.only(MessageFlags::TRUTHS);
-            if let Some(slot) = stream.ring.find(message.seq).and_then(|ticket| stream.ring.slot_mut(ticket))
-            {
-                // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
-                slot.set(SlotFlags::COPY);
-                slot.clear(SlotFlags::OFFERED);
-                slot.clear(SlotFlags::FORWARDED);
-                continue;
-            }
-            if !stream.ring.has_room(message.payload.len())
-                && let Err(shortage) = self.find_room(now, index, message.payload.len(), out)
-            {
-                self.lose_for_memory(now, index, shortage, out);
-                continue;
-            }
-            let Some(stream) = self.table.stream_mut(index) else { continue };
-            self.stats.copies_kept += 1;
-            stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
-            stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
         }
+    }
+
+    pub(crate) fn keep_copy(&mut self, now: Time, index: u32, message: &Message<'_>, out: &mut impl Outputs) {
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        if message.seq == u64::MAX {
+            return;
+        }
+        let truths = message.flags.only(MessageFlags::TRUTHS);
+        let found = stream.ring.find(message.seq).and_then(|ticket| stream.ring.slot_mut(ticket));
+        // What a primary copies it is not done with, whatever one before it was.
+        if let Some(slot) = found
+            && slot.doubt()
+        {
+            // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
+            slot.set(SlotFlags::COPY);
+            slot.clear(SlotFlags::OFFERED);
+            slot.clear(SlotFlags::FORWARDED);
+            return;
+        }
+        if !stream.ring.has_room(message.payload.len())
+            && let Err(shortage) = self.find_room(now, index, message.payload.len(), out)
+        {
+            self.lose_for_memory(now, index, shortage, out);
+            return;
+        }
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        self.stats.copies_kept += 1;
+        stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
+        stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
     }
 
     /// Copies that the primary has dispatched.
@@ -198,17 +205,22 @@ impl Broker {
             let Some(index) = self.links.get(from).and_then(|link| link.stream(mark.stream)) else {
                 continue;
             };
-            let Some(stream) = self.table.stream_mut(index) else { continue };
-            // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
-            // overwritten it.
-            let copy = stream.ring.find(mark.seq).and_then(|ticket| stream.ring.slot_mut(ticket));
-            match copy {
-                Some(copy) => {
-                    copy.set(SlotFlags::DISPATCHED);
-                    self.stats.pruned += 1;
-                }
-                None => self.remember_finished(index, mark.seq),
-            }
+            self.be_done_with(index, mark.seq);
         }
+    }
+
+    /// The primary is done with a message.
+    pub(crate) fn be_done_with(&mut self, index: u32, seq: u64) {
+        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
+        // overwritten it.
+        let copy = stream.ring.find(seq).and_then(|ticket| stream.ring.slot_mut(ticket));
+        let Some(copy) = copy else { return self.remember_finished(index, seq) };
+        if !copy.flags.has(SlotFlags::DISPATCHED) && self.pair.is_being_told() && topic.remembers() {
+            copy.set(SlotFlags::UNTOLD);
+            self.finished.untold.insert(index);
+        }
+        copy.set(SlotFlags::DISPATCHED);
+        self.stats.pruned += 1;
     }
 }

@@ -5,7 +5,7 @@ use crate::memory::Shortage;
 use crate::plain::PlainTerms;
 use crate::prefetch::fetch;
 use crate::process::{Processing, ResultStream};
-use crate::ring::{Ring, SlotFlags};
+use crate::ring::{Ring, Slot, SlotFlags};
 use crate::silence::Quiet;
 use contract::{Contract, Plan, Receivers, Time, TopicName, names};
 use smallvec::SmallVec;
@@ -158,6 +158,8 @@ pub(crate) struct Record {
     pub(crate) source: Option<LinkId>,
     /// Its number for the stream there.
     pub(crate) source_number: u32,
+    /// Whether it states the contract itself.
+    pub(crate) asked: bool,
     /// Since when it has none.
     pub(crate) silent_since: Time,
     /// Whether admission has counted it: by us as primary, or by the primary from which we copied it.
@@ -208,6 +210,7 @@ impl Record {
             registered,
             source: None,
             source_number: 0,
+            asked: false,
             silent_since: registered,
             admitted: false,
             gapless: false,
@@ -489,12 +492,12 @@ impl Table {
         self.free_streams.last().and_then(|index| self.tickets.get(*index as usize)).copied().unwrap_or(0)
     }
 
-    /// The primary has what was forwarded to it.
+    /// The primary has what was forwarded to it. What it is done with is kept until it has told what operators remember of it.
     pub(crate) fn settle_forwarded(&mut self) {
         for stream in self.streams.iter_mut().flatten() {
-            stream.ring.slots_mut().filter(|slot| slot.flags.has(SlotFlags::FORWARDED)).for_each(|slot| {
-                slot.forget();
-            });
+            let is_there =
+                |slot: &&mut Slot| slot.flags.has(SlotFlags::FORWARDED) && !slot.flags.has(SlotFlags::UNTOLD);
+            stream.ring.slots_mut().filter(is_there).for_each(Slot::forget);
         }
     }
 

@@ -342,7 +342,7 @@ impl Admission {
             // What is never due takes nothing from what has been promised, even where too much has been.
             return Ok(());
         }
-        let Some(reason) = self.reason_against().filter(|_| !Mutant::AdmitAnything.is_on()) else {
+        let Some(reason) = self.shortfall().filter(|_| !Mutant::AdmitAnything.is_on()) else {
             return Ok(());
         };
         self.uncount(plan, contract, receivers);
@@ -356,7 +356,7 @@ impl Admission {
     }
 
     /// Why what has been counted does not fit.
-    fn reason_against(&self) -> Option<Refusal> {
+    pub fn shortfall(&self) -> Option<Refusal> {
         if let Some(short) = self.budget_short() {
             return Some(Refusal::Budget(short));
         }

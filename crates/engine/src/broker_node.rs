@@ -8,7 +8,8 @@ use crate::processing::{NoOperators, Operators, Processor};
 use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
-    Broker, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot, Survey,
+    Broker, Changed, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot,
+    Survey, TopicRule,
 };
 use contract::{Span, Time};
 use mqtt::gateway::Dispatched;
@@ -173,6 +174,22 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
 }
 
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
+    /// Takes over other contracts for families of topics; see [`Broker::change_topics`].
+    pub fn change_topics(
+        &mut self,
+        now: Time,
+        topics: Vec<TopicRule>,
+        net: &mut impl Effects,
+    ) -> Result<Vec<Changed>, String> {
+        let (broker, mut wired) = self.wired(net);
+        broker.change_topics(now, topics, &mut wired)
+    }
+
+    /// What that would do; see [`Broker::would_change`].
+    pub fn would_change_topics(&self, topics: &[TopicRule]) -> Result<Vec<Changed>, String> {
+        self.broker.would_change(topics)
+    }
+
     /// The same broker, serving clients of MQTT as well. It must have just started.
     pub fn with_gateway<H: Rules>(self, mut gateway: Gateway<H>) -> BrokerNode<R, O, H> {
         gateway.record(self.reporter.keeps());

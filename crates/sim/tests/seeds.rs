@@ -56,7 +56,7 @@ fn everything_but_losses_and_deadlines_holds_under_anything() {
 }
 
 /// Seeds that once broke something, as the weather was made up then.
-const BROKEN_ONCE: [u64; 16] = [
+const BROKEN_ONCE: [u64; 19] = [
     // lazy: after a clock that was set back, a message counted as too fast.
     7_100_031_994,
     // memories: what a deposed broker forwarded overtook what its publisher sent again.
@@ -88,6 +88,11 @@ const BROKEN_ONCE: [u64; 16] = [
     9_300_026_531,
     // losses: a primary that died as soon as it had been handed the reign had admitted what the other refused, and says so.
     9_920_033_508,
+    // memories: a backup was told what operators were done with before it was told what they remember of it.
+    9_920_065_197,
+    // copies: what it was told of that later took the places of copies that were needed.
+    9_930_011_521,
+    9_930_026_201,
 ];
 
 /// The same beyond what is assumed.

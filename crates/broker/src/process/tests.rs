@@ -1,5 +1,7 @@
 use super::*;
+use crate::events::PromotionCause;
 use crate::memory::STREAM_BYTES;
+use crate::pair::Decision;
 use crate::settings::{Limits, Settings, TopicRule};
 use crate::tasks::UNITS_PER_SLICE;
 use contract::NodeId;
@@ -347,4 +349,58 @@ fn what_is_finished_takes_no_place_of_a_copy_that_is_needed() {
     ring(&mut broker, index).slot_mut(oldest).unwrap().set(SlotFlags::DISPATCHED);
     broker.remember_finished(index, slots);
     assert!(ring(&mut broker, index).find(slots).is_some(), "the oldest one is not needed any more");
+}
+
+/// As when a primary that was given the reign dies while it tells its backup everything.
+#[test]
+fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_has_told_what_they_remember() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    let index = stream(&mut broker, &mut out);
+    let topic = broker.table.stream(index).unwrap().topic;
+    let again = |broker: &mut Broker, out: &mut Alone, seq| {
+        let message =
+            Message { stream: index, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
+        broker.store(NOW, None, index, &message, false, out).is_ok()
+    };
+    for (remembers, told, comes_again) in
+        [(true, false, true), (true, true, false), (false, false, false), (true, false, true)]
+    {
+        let processing = Processing { handle: 0, within: Span::millis(1), remembers };
+        broker.table.topic_mut(topic).unwrap().processing = Some(processing);
+        let seq = broker.table.stream(index).unwrap().next_seq;
+        let (copied, finished) = (seq, seq + 1);
+        ring(&mut broker, index).push(copied, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
+        broker.pair.join(NOW, LinkId(1));
+        broker.be_done_with(index, copied);
+        broker.be_done_with(index, finished);
+        if told {
+            broker.know_everything(LinkId(1), &mut out);
+        }
+        let before = broker.queue.len();
+        broker.carry_out(NOW, Decision::Promote(PromotionCause::Silent), &mut out);
+        assert_eq!(broker.queue.len() - before, usize::from(comes_again), "the copy is dispatched");
+        assert_eq!(again(&mut broker, &mut out, finished), comes_again, "{remembers} {told}");
+        assert!(!again(&mut broker, &mut out, copied), "it is there, and dispatched or pruned");
+        ring(&mut broker, index).slots_mut().for_each(|slot| slot.set(SlotFlags::DISPATCHED));
+        broker.pair.be_deposed(NOW);
+    }
+}
+
+#[test]
+fn what_a_new_primary_copies_it_is_not_done_with() {
+    let (mut broker, mut out) = (broker(|_| {}), Alone::default());
+    let index = stream(&mut broker, &mut out);
+    let topic = broker.table.stream(index).unwrap().topic;
+    let processing = Processing { handle: 0, within: Span::millis(1), remembers: true };
+    broker.table.topic_mut(topic).unwrap().processing = Some(processing);
+    broker.pair.join(NOW, LinkId(1));
+    broker.be_done_with(index, 0);
+    let copy = Message { stream: index, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
+    broker.keep_copy(NOW, index, &copy, &mut out);
+    broker.know_everything(LinkId(1), &mut out);
+    let before = broker.queue.len();
+    broker.carry_out(NOW, Decision::Promote(PromotionCause::Silent), &mut out);
+    assert_eq!(broker.queue.len() - before, 1, "it is dispatched with what it says");
+    let ticket = ring(&mut broker, index).find(0).unwrap();
+    assert_eq!(ring(&mut broker, index).message(ticket).unwrap().1, b"copy");
 }

@@ -19,7 +19,7 @@ pub const APPLIED: &[&str] = &[
 ];
 
 /// Sections of which the same is true, as `verge config show` names their entries.
-const APPLIED_SECTIONS: [&str; 2] = ["operator", "source"];
+const APPLIED_SECTIONS: [&str; 3] = ["operator", "source", "topic"];
 
 /// One difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,12 +128,17 @@ mod tests {
         assert_eq!(changes.len(), 3, "{changes:?}");
         assert_eq!(changes[0], "detection.poll: \"5ms\" -> \"6ms\" (needs a restart)");
         assert_eq!(changes[1], "log.level: \"info\" -> \"warn\" (applies now)");
-        assert!(changes[2].starts_with("topic a/#: new: ") && changes[2].ends_with("(needs a restart)"));
+        assert!(changes[2].starts_with("topic a/#: new: ") && changes[2].ends_with("(applies now)"));
         // What was applied is no difference any more, what needs a restart still is one.
         let again = shown(&running.take(&after));
-        assert_eq!(again.len(), 2, "{again:?}");
+        assert_eq!(again.len(), 1, "{again:?}");
         assert!(again.iter().all(|change| change.ends_with("(needs a restart)")));
-        assert_eq!(shown(&running.take(&before)), ["log.level: \"warn\" -> \"info\" (applies now)"]);
+        let back = shown(&running.take(&before));
+        assert_eq!(back[0], "log.level: \"warn\" -> \"info\" (applies now)");
+        assert!(
+            back[1].starts_with("topic a/#: ") && back[1].ends_with("taken out (applies now)"),
+            "{back:?}"
+        );
     }
 
     #[test]

@@ -96,8 +96,9 @@ pub fn reference() -> String {
          Every key has a default: without a file, the pair is `a` (clients 127.0.0.1:7571, pair 127.0.0.1:7573, HTTP\n\
          127.0.0.1:7570, MQTT 127.0.0.1:1883, starts as primary) and `b` (7581, 7583, 7580, 1884, backup), both on this host. Any key of\n\
          these may be given alone.\n\n\
-         SIGHUP makes a broker read its configuration again. It lists what differs and what becomes of it: operators, sources,\n\
-         APPLIED apply at once, other keys need a restart. The user file is read again too.\n\n\
+         SIGHUP makes a broker read its configuration again. It lists what differs and what becomes of it: topics, operators,\n\
+         sources, APPLIED apply at once, other keys need a restart. The user file is read again too. Contracts of topics that\n\
+         are published change while they go on, all of them or none: see [admission](admission.md#changing-contracts).\n\n\
          This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",
     );
     let applied: Vec<String> = APPLIED.iter().map(|key| format!("`{key}`")).collect();

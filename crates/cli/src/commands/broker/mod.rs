@@ -12,6 +12,7 @@ mod reload;
 mod security;
 pub mod signals;
 mod snapshot;
+mod topics;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
 use crate::doctor;
@@ -74,12 +75,17 @@ pub fn run(
     let (costs, blocking) = profile::costs(&config.admission, |text| lines.say(&format!("note: {text}")));
     let (operators, bell, load) = processing::start(config, &lines, &helpers)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes((costs, blocking))?;
+    let (mut contracts, topic_taker, asked) = topics::questions(lines.clone())?;
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
     let lobby = certificates.lobby(config, own, &troubles, &helpers)?;
-    let mut takers: Vec<Box<dyn Taker>> =
-        vec![Box::new(graph_taker), Box::new(LogTaker(lines.clone())), Box::new(certificates)];
+    let mut takers: Vec<Box<dyn Taker>> = vec![
+        Box::new(graph_taker),
+        Box::new(LogTaker(lines.clone())),
+        Box::new(certificates),
+        Box::new(topic_taker),
+    ];
     takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
     let (told, notified) = (lines.clone(), notifier.clone());
     reload::reload_in_background(config, reload, takers, wants.hangups, told, notified, &helpers)?;
@@ -109,7 +115,7 @@ pub fn run(
         heart: heart(config, &doors, whereabouts.as_ref(), &lines, &helpers),
         partner: security::partner(partner, whereabouts)?,
         lobby,
-        wakers: wakers(security.wakers, [bell, waker, wants.bell], answers.as_ref())?,
+        wakers: wakers(security.wakers, [bell, waker, wants.bell, asked], answers.as_ref())?,
         asked_to_end: wants.ends,
         later: places::later(allowed, http.is_some()),
         shares: processing::shares_processors(config).then_some((load, gather)),
@@ -152,6 +158,7 @@ pub fn run(
     let mut shown = Snapshot::default();
     let result = serve(node, serving, listening, |node, net| {
         graphs_in.apply(node, net, &lines);
+        contracts.answer(node, net);
         security.changes.apply(node, net, &lines);
         if wants.status.swap(false, Ordering::AcqRel) {
             fill(node, &troubles, &mut shown);
@@ -213,7 +220,7 @@ pub fn obstacles(config: &Config) -> Vec<(&str, Trouble)> {
 /// What wakes the data thread besides sockets.
 fn wakers(
     others: Vec<OwnedFd>,
-    bells: [OwnedFd; 3],
+    bells: [OwnedFd; 4],
     answers: Option<&Answers>,
 ) -> Result<Vec<OwnedFd>, Trouble> {
     let questions = answers.map(Answers::waker).transpose()?;
