@@ -139,9 +139,9 @@ pub enum Command {
     /// Print the messages of topics; as numbers where the configuration declares numbers ([[source]]).
     #[command(alias = "subscribe")]
     Sub(SubscribeArguments),
-    /// Publish a recording: every column of a CSV file as a topic.
+    /// Publish a recording: every column of a CSV or Parquet file as a topic.
     Replay(ReplayArguments),
-    /// Record topics into a CSV file that `replay` reads: one column for each topic.
+    /// Record topics into a CSV or Parquet file that `replay` reads: one column for each topic.
     Record(RecordArguments),
     /// Say whether the configured contracts can be kept on this host.
     Check {
@@ -167,8 +167,15 @@ pub enum Command {
     /// Let the configured deployment run on invented time, with faults, and see whether its contracts are kept.
     #[command(after_help = sim::EXAMPLES)]
     Sim(sim::SimArguments),
+    /// Load running brokers, and measure latencies and losses where subscribers are.
+    Bench(BenchArguments),
     /// Show both brokers, whether contracts are kept, and what operators do.
     Status(StatusArguments),
+    /// Show the same live, sorted and filtered by keys; `?` lists them.
+    Top {
+        #[command(flatten)]
+        brokers: BrokerArguments,
+    },
     /// List the metrics that a broker shows, as Markdown.
     Metrics,
     /// Write what somebody who helps has to see into one file: configuration, status, this host, logs; without what is secret.
@@ -404,6 +411,11 @@ fn seconds_or_span(text: &str) -> Result<Span, String> {
     }
 }
 
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (1e-3..=1e6).contains(rate));
+    rate.ok_or_else(|| "a number from 0.001 to 1000000".to_owned())
+}
+
 fn parse_loss(text: &str) -> Result<Loss, String> {
     match text {
         "unbounded" | "inf" => Ok(Loss::Unbounded),
@@ -487,7 +499,7 @@ pub struct SubscribeArguments {
 pub struct RecordArguments {
     #[command(flatten)]
     pub brokers: BrokerArguments,
-    /// The file to write.
+    /// The file to write: CSV, or Parquet where its name ends in `.parquet`.
     pub file: PathBuf,
     /// Topics, with `+` for one level and `#` for all that follow.
     #[arg(long, short = 't', value_name = "FILTER", required_unless_present = "finish")]
@@ -507,12 +519,44 @@ pub struct RecordArguments {
 }
 
 #[derive(Args, Debug)]
+pub struct BenchArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    #[command(flatten)]
+    pub contract: ContractArguments,
+    /// How many topics.
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub topics: u32,
+    /// Messages in a second, over all topics.
+    #[arg(long, short = 'r', default_value_t = 1_000.0, value_name = "N", value_parser = parse_rate)]
+    pub rate: f64,
+    /// Bytes of each message.
+    #[arg(long, default_value_t = 64, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(16..=1 << 20))]
+    pub payload: u32,
+    /// How many subscribers, each of all topics.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub subscribers: u32,
+    /// How long it is measured (`2` and `2s` are seconds).
+    #[arg(long, short = 'd', default_value = "10s", value_name = "SECONDS", value_parser = seconds_or_span)]
+    pub duration: Span,
+    /// For how long messages are sent before that.
+    #[arg(long, default_value = "1s", value_name = "SECONDS", value_parser = seconds_or_span)]
+    pub warm_up: Span,
+    /// Keep what was measured in this file.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Compare with what was kept in this file.
+    #[arg(long, value_name = "FILE")]
+    pub before: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub struct ReplayArguments {
     #[command(flatten)]
     pub brokers: BrokerArguments,
     #[command(flatten)]
     pub contract: ContractArguments,
-    /// The recording: CSV, also gzipped.
+    /// The recording: CSV, also packed with gzip or zstd, or Parquet.
     pub file: PathBuf,
     /// The topic of a column; `{column}` and `{file}` are replaced, and `{topic}` by a column's name that is a topic.
     #[arg(long, short = 't', default_value = "replay/{file}/{column}", value_name = "PATTERN")]
@@ -554,7 +598,7 @@ pub struct ReplayArguments {
 
 #[derive(Args, Debug)]
 pub struct DemoArguments {
-    /// A recording to replay beside the workload: CSV, also gzipped [default: a small generated one].
+    /// A recording to replay beside the workload: CSV, also packed with gzip or zstd, or Parquet [default: a small generated one].
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// Topics of the workload of the source's table 3.2: 25, and a multiple of 3 more.

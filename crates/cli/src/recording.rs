@@ -1,6 +1,6 @@
 //! Recordings: files of sensor data, read row by row for a replay.
 //!
-//! A recording is a CSV file, plain or packed with gzip, in UTF-8 or UTF-16. It is read once to understand it, and then streamed: whatever the
+//! A recording is a CSV file, plain or packed with gzip or zstd, in UTF-8 or UTF-16, or a Parquet file. It is read once to understand it, and then streamed: whatever the
 //! size of the file, the memory is bounded by [`source::MAX_LINE_BYTES`] and [`layout::MAX_COLUMNS`].
 //! Field data is never clean, so what can be passed over is counted in [`Flaws`] instead of ending a replay
 //! half way, and only a file that cannot be understood at all is a [`RecordingError`].
@@ -11,6 +11,8 @@ mod flaws;
 mod head;
 mod layout;
 mod number;
+mod parquet_table;
+mod parquet_text;
 mod source;
 mod survey;
 #[cfg(test)]
@@ -25,6 +27,7 @@ use csv::StringRecord;
 pub use error::RecordingError;
 pub use flaws::{FlawKind, Flaws};
 use layout::{Layout, is_missing};
+pub use parquet_table::ParquetTable;
 use source::Records;
 pub use survey::Survey;
 pub use time_format::{DateOrder, TimeUnit};

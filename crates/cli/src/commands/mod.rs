@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod acl;
+mod bench;
 mod broker;
 mod bundle;
 mod calibrate;
@@ -51,6 +52,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Pub(arguments) => publish::run(&load(None)?, &arguments, format),
         Command::Sub(arguments) => subscribe::run(&load(None)?, &arguments, format),
         Command::Record(arguments) => record::run(&load(None)?, &arguments, format),
+        Command::Bench(arguments) => bench::run(&load(None)?, &arguments, format),
         Command::Replay(arguments) => replay::run(&load(None)?, &arguments, format),
         Command::Check { file, explain } => check::run(&load(file.as_deref())?, explain, format),
         Command::Calibrate => calibrate::run(&load(None)?, format),
@@ -60,6 +62,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status(arguments) => status::run(&load(None)?, &arguments, format),
+        Command::Top { brokers } => status::top::run(&load(None)?, &brokers),
         Command::Metrics => metrics::run(format),
         Command::Bundle(arguments) => bundle::run(config.as_deref(), &set, &arguments),
         Command::Completion { shell } => manual::completion(shell),

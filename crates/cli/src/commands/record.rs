@@ -1,4 +1,4 @@
-//! `verge record`: topics into a file that `verge replay` reads.
+//! `verge record`: topics into a file that `verge replay` reads, as CSV or, where it is called `.parquet`, as Parquet.
 //!
 //! The problem: a CSV file begins with its columns, and which topics there are is known only at the end. The idea: messages go into a file
 //! of their own beside it as they come, and become a table when it was enough, one column for each topic and one row for each message. Where
@@ -12,6 +12,7 @@ use super::watch::Watch;
 use crate::arguments::{Format, RecordArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, json, line, yes};
+use crate::recording::ParquetTable;
 use csv::{Reader, ReaderBuilder, StringRecord, Writer, WriterBuilder};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -165,14 +166,17 @@ fn finish(part: &Path, file: &Path) -> Result<(u64, usize), Trouble> {
         let opened = File::open(part).map_err(|error| unreadable(&error))?;
         Ok(ReaderBuilder::new().has_headers(false).flexible(true).from_reader(BufReader::new(opened)))
     };
-    let mut columns: BTreeMap<String, usize> = BTreeMap::new();
+    // Of each column, its place and whether all of its values are numbers.
+    let mut columns: BTreeMap<String, (usize, bool)> = BTreeMap::new();
     let mut record = StringRecord::new();
     let mut rows = open()?;
     while rows.read_record(&mut record).map_err(|error| unreadable(&error))? {
-        let Some((_, topic, _)) = whole(&record) else { continue };
+        let Some((_, topic, value)) = whole(&record) else { continue };
         let next = columns.len();
-        if !columns.contains_key(topic) {
-            columns.insert(topic.to_owned(), next);
+        let is_number = value.trim().parse().is_ok_and(f64::is_finite);
+        match columns.get_mut(topic) {
+            Some((_, numbers)) => *numbers &= is_number,
+            None => _ = columns.insert(topic.to_owned(), (next, is_number)),
         }
     }
     if columns.len() > TOPICS_MAX {
@@ -187,31 +191,29 @@ fn finish(part: &Path, file: &Path) -> Result<(u64, usize), Trouble> {
         .create_new(true)
         .open(file)
         .map_err(|error| unwritable(file, &error))?;
-    let mut table =
-        Table { out: Writer::from_writer(BufWriter::new(created)), width: columns.len(), rows: 0 };
-    let mut names = vec!["time".to_owned(); columns.len() + 1];
-    for (topic, place) in &columns {
-        names[place + 1].clone_from(topic);
+    let mut names = vec![("", false); columns.len()];
+    for (topic, (place, numbers)) in &columns {
+        names[*place] = (topic, *numbers);
     }
-    table.out.write_record(&names).map_err(|error| unwritable(file, &error))?;
+    let mut table = Table::begin(file, created, &names).map_err(|error| unwritable(file, &*error))?;
     // The oldest of those that wait comes first.
     let mut waiting: BinaryHeap<Reverse<(i64, u64, usize, String)>> = BinaryHeap::new();
     let (mut rows, mut order) = (open()?, 0);
     while rows.read_record(&mut record).map_err(|error| unreadable(&error))? {
         let Some((time, topic, value)) = whole(&record) else { continue };
-        let Some(place) = columns.get(topic) else { continue };
+        let Some((place, _)) = columns.get(topic) else { continue };
         order += 1;
         waiting.push(Reverse((time, order, *place, value.to_owned())));
         if waiting.len() > REORDERED_MAX {
-            table.put(waiting.pop()).map_err(|error| unwritable(file, &error))?;
+            table.put(waiting.pop()).map_err(|error| unwritable(file, &*error))?;
         }
     }
     while !waiting.is_empty() {
-        table.put(waiting.pop()).map_err(|error| unwritable(file, &error))?;
+        table.put(waiting.pop()).map_err(|error| unwritable(file, &*error))?;
     }
-    table.out.flush().map_err(|error| unwritable(file, &error))?;
+    let written = table.end().map_err(|error| unwritable(file, &*error))?;
     let _ = std::fs::remove_file(part);
-    Ok((table.rows, columns.len()))
+    Ok((written, columns.len()))
 }
 
 /// A row that was written to its end: the time, the topic, and the value.
@@ -221,19 +223,50 @@ fn whole(record: &StringRecord) -> Option<(i64, &str, &str)> {
 }
 
 struct Table {
-    out: Writer<BufWriter<File>>,
-    width: usize,
+    out: Out,
     rows: u64,
 }
 
+enum Out {
+    Csv { out: Writer<BufWriter<File>>, width: usize },
+    Parquet(ParquetTable),
+}
+
+type Written<T> = Result<T, Box<dyn std::error::Error>>;
+
 impl Table {
-    fn put(&mut self, row: Option<Reverse<(i64, u64, usize, String)>>) -> csv::Result<()> {
+    /// One with these columns; of some, all values are numbers. The file's name says how it is written.
+    fn begin(name: &Path, file: File, columns: &[(&str, bool)]) -> Written<Table> {
+        if name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet")) {
+            return Ok(Table { out: Out::Parquet(ParquetTable::create(file, columns)?), rows: 0 });
+        }
+        let mut out = Writer::from_writer(BufWriter::new(file));
+        out.write_record(std::iter::once("time").chain(columns.iter().map(|(topic, _)| *topic)))?;
+        Ok(Table { out: Out::Csv { out, width: columns.len() }, rows: 0 })
+    }
+
+    fn put(&mut self, row: Option<Reverse<(i64, u64, usize, String)>>) -> Written<()> {
         let Some(Reverse((nanos, _, place, value))) = row else { return Ok(()) };
-        let time = jiff::Timestamp::from_nanosecond(i128::from(nanos)).unwrap_or_default().to_string();
-        let cells = (0..self.width).map(|at| if at == place { value.as_str() } else { "" });
-        self.out.write_record(std::iter::once(time.as_str()).chain(cells))?;
+        match &mut self.out {
+            Out::Csv { out, width } => {
+                let time =
+                    jiff::Timestamp::from_nanosecond(i128::from(nanos)).unwrap_or_default().to_string();
+                let cells = (0..*width).map(|at| if at == place { value.as_str() } else { "" });
+                out.write_record(std::iter::once(time.as_str()).chain(cells))?;
+            }
+            Out::Parquet(table) => table.put(nanos, place, &value)?,
+        }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Writes the rest. Returns how many rows there are.
+    fn end(self) -> Written<u64> {
+        match self.out {
+            Out::Csv { mut out, .. } => out.flush()?,
+            Out::Parquet(table) => table.end()?,
+        }
+        Ok(self.rows)
     }
 }
 
@@ -258,6 +291,25 @@ mod tests {
             "time,b/x,a\n1970-01-01T00:00:01Z,,warm\n1970-01-01T00:00:02Z,\"1,5\",\n1970-01-01T00:00:03Z,2,\n"
         );
         assert!(!part_of(&file).exists());
+        // The same as Parquet says the same to who replays it.
+        let other = folder.join("a.parquet");
+        std::fs::write(part_of(&other), "2000000000,b/x,1.5,.\n1000000000,a,warm,.\n3000000001,b/x,2,.\n")
+            .unwrap();
+        assert_eq!(finish(&part_of(&other), &other).unwrap(), (3, 2));
+        let mut recording = crate::recording::Recording::open(&other, &Default::default()).unwrap();
+        let mut rows = Vec::new();
+        while let Some(row) = recording.next_row().unwrap() {
+            let cells: Vec<String> = row.cells().map(|cell| cell.unwrap_or("-").to_owned()).collect();
+            rows.push((row.time_ns, cells.join(" ")));
+        }
+        assert_eq!(
+            rows,
+            [
+                (1_000_000_000, "- warm".to_owned()),
+                (2_000_000_000, "1.5 -".to_owned()),
+                (3_000_000_001, "2 -".to_owned()),
+            ]
+        );
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use super::connect;
 use super::stopping::Stop;
 use super::watch::Watch;
-use crate::arguments::{Format, ReplayArguments};
+use crate::arguments::{ContractArguments, Format, ReplayArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, json, line, table, yes};
 use crate::recording::{DateOrder, FlawKind, Flaws, Kind, Options, Recording, Survey};
@@ -40,7 +40,7 @@ pub fn run(config: &Config, arguments: &ReplayArguments, format: Format) -> Outc
     let mut recording = Recording::open(&arguments.file, &options)?;
     let survey = recording.survey()?;
     let period = pace(&survey, arguments.speed);
-    let derived = derived(config, period, arguments);
+    let derived = derived(config, period, &arguments.contract);
     let topics = topics(arguments, &recording)?;
     let plan = Plan::new(arguments, &recording, &survey, &topics, &derived);
     if arguments.plan {
@@ -225,8 +225,7 @@ fn paced(survey: &Survey, speed: f64) -> Option<String> {
 
 /// A contract that brokers of this configuration can keep, by which nothing is lost: what the publisher keeps lasts through a failover, and
 /// until a message is late, so that nothing has to be copied.
-fn derived(config: &Config, period: Span, arguments: &ReplayArguments) -> Contract {
-    let flags = &arguments.contract;
+pub fn derived(config: &Config, period: Span, flags: &ContractArguments) -> Contract {
     let period = flags.period.unwrap_or(period);
     let mut contract = flags.contract(period);
     let delays = &config.delays;
@@ -272,7 +271,7 @@ fn admitted(
                 if may(slower < SLOWER_MOST) && reason.starts_with("not schedulable") =>
             {
                 slower += 1;
-                contract = derived(config, contract.period * 2, arguments);
+                contract = derived(config, contract.period * 2, &arguments.contract);
                 complain(&format!("verge: {reason}; a row every {} instead", contract.period));
             }
             found => return found.map(|publishers| (publishers, contract.period)),

@@ -1,6 +1,7 @@
 //! `verge status`: both brokers, whether contracts are kept, and what operators do.
 
 mod load;
+pub mod top;
 
 use super::{operator, start_client};
 use crate::arguments::{BrokerArguments, Format, Sort, StatusArguments};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use verge::{Client, Concern, NodeReport, Reach, Standing, StreamReport, TopicState};
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Report {
     protected: bool,
     met: usize,
@@ -40,7 +41,7 @@ struct Report {
     operators: Vec<OperatorRow>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct BrokerRow {
     address: String,
     name: String,
@@ -64,7 +65,7 @@ struct BrokerRow {
     counters: BTreeMap<&'static str, u64>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct TopicRow {
     topic: String,
     publisher: String,

@@ -231,21 +231,25 @@ pub enum RecordingError {
         delimiter: char,
     },
     /// A packed file ends before its contents do.
-    #[error("{}, line {line}: the gzip data breaks off; copy or download the file again", .path.display())]
-    TruncatedGzip {
+    #[error("{}, line {line}: the {packed} data breaks off; copy or download the file again", .path.display())]
+    Truncated {
         /// The file.
         path: PathBuf,
+        /// How it is packed.
+        packed: &'static str,
         /// The first line, once unpacked, that is not complete.
         line: u64,
     },
     /// A packed file cannot be unpacked.
     #[error(
-        "{}, line {line}: the gzip data is damaged ({cause}); copy or download the file again",
+        "{}, line {line}: the {packed} data is damaged ({cause}); copy or download the file again",
         .path.display()
     )]
-    DamagedGzip {
+    Damaged {
         /// The file.
         path: PathBuf,
+        /// How it is packed.
+        packed: &'static str,
         /// The first line, once unpacked, that is not complete.
         line: u64,
         /// The decoder's reason.

@@ -10,6 +10,7 @@ use csv::StringRecord;
 use flate2::bufread::MultiGzDecoder;
 
 use super::RecordingError;
+use super::parquet_text::{self, ParquetText};
 
 /// The longest row in bytes, over all its lines. It bounds the memory for a file without line ends, and for
 /// one with a quote that is never closed.
@@ -17,16 +18,15 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 const BUFFER_BYTES: usize = 64 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 /// The byte order marks of UTF-16, and whether the low byte comes first.
 const UTF16_BOMS: [(&[u8], bool); 2] = [(&[0xff, 0xfe], true), (&[0xfe, 0xff], false)];
 
 /// Formats that people take for a recording, by the bytes they begin with.
-const FOREIGN_FORMATS: [(&[u8], &str); 6] = [
+const FOREIGN_FORMATS: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "an Excel workbook or a zip archive"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook"),
-    (b"PAR1", "a Parquet file"),
-    (b"\x28\xb5\x2f\xfd", "packed with zstd"),
     (b"\xfd7zXZ", "packed with xz"),
     (b"BZh", "packed with bzip2"),
 ];
@@ -51,7 +51,8 @@ const FOREIGN_TEXTS: [(&[u8], &str); 10] = [
 pub(super) struct Lines {
     path: PathBuf,
     input: Box<dyn BufRead + Send>,
-    gzip: bool,
+    /// How it is packed, if it is.
+    packed: Option<&'static str>,
     consumed: Arc<AtomicU64>,
     size: u64,
     line: Vec<u8>,
@@ -81,13 +82,20 @@ impl Lines {
         if let Some(&(_, format)) = foreign {
             return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
         }
-        let gzip = start.starts_with(GZIP_MAGIC);
-        let mut input: Box<dyn BufRead + Send> = if gzip {
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(input)))
-        } else {
-            Box::new(input)
+        let packed = [(GZIP_MAGIC, "gzip"), (ZSTD_MAGIC, "zstd"), (parquet_text::MAGIC, "Parquet")]
+            .iter()
+            .find_map(|(magic, name)| start.starts_with(magic).then_some(*name));
+        let unpack = || -> io::Result<Box<dyn BufRead + Send>> {
+            Ok(match packed {
+                Some("gzip") => buffered(MultiGzDecoder::new(input)),
+                Some("zstd") => buffered(zstd::Decoder::with_buffer(input)?),
+                // It is read from both ends.
+                Some(_) => buffered(ParquetText::new(File::open(path)?, Arc::clone(&consumed))?),
+                None => Box::new(input),
+            })
         };
-        let start = input.fill_buf().map_err(|cause| cannot_read(path, gzip, 1, cause))?;
+        let mut input = unpack().map_err(|cause| cannot_read(path, packed, 1, cause))?;
+        let start = input.fill_buf().map_err(|cause| cannot_read(path, packed, 1, cause))?;
         let begins = start.strip_prefix(UTF8_BOM).unwrap_or(start).trim_ascii_start();
         if let Some(&(_, format)) = FOREIGN_TEXTS.iter().find(|(begin, _)| begins.starts_with(begin)) {
             return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
@@ -99,7 +107,7 @@ impl Lines {
         Ok(Lines {
             path: path.to_owned(),
             input,
-            gzip,
+            packed,
             consumed,
             size: metadata.len(),
             line: Vec::new(),
@@ -163,7 +171,7 @@ impl Lines {
             let available = match self.input.fill_buf() {
                 Ok(available) => available,
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
-                Err(cause) => return Err(cannot_read(&self.path, self.gzip, self.number + 1, cause)),
+                Err(cause) => return Err(cannot_read(&self.path, self.packed, self.number + 1, cause)),
             };
             let Some(&first) = available.first() else {
                 let unfinished = !self.line.is_empty();
@@ -194,12 +202,17 @@ impl Lines {
     }
 }
 
-fn cannot_read(path: &Path, gzip: bool, line: u64, cause: io::Error) -> RecordingError {
+fn buffered(input: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(BUFFER_BYTES, input))
+}
+
+fn cannot_read(path: &Path, packed: Option<&'static str>, line: u64, cause: io::Error) -> RecordingError {
     let path = path.to_owned();
-    match cause.kind() {
-        ErrorKind::UnexpectedEof if gzip => RecordingError::TruncatedGzip { path, line },
-        ErrorKind::InvalidData | ErrorKind::InvalidInput if gzip => {
-            RecordingError::DamagedGzip { path, line, cause }
+    match (cause.kind(), packed) {
+        (ErrorKind::UnexpectedEof, Some(packed)) => RecordingError::Truncated { path, packed, line },
+        // What a decoder says has the last kind; what a disk says has others.
+        (ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other, Some(packed)) => {
+            RecordingError::Damaged { path, packed, line, cause }
         }
         _ => RecordingError::Read { path, line, cause },
     }

@@ -908,10 +908,10 @@ fn a_truncated_gzip_is_an_error_with_its_line() {
     let file = Scratch::new(&packed[..packed.len() / 2]);
     // Before anything has been published.
     let error = file.error();
-    assert!(matches!(error, RecordingError::TruncatedGzip { line, .. } if line > 1000), "{error}");
+    assert!(matches!(error, RecordingError::Truncated { line, .. } if line > 1000), "{error}");
     for length in 2..30 {
         let error = Scratch::new(&packed[..length]).error();
-        assert!(matches!(error, RecordingError::TruncatedGzip { .. }), "{length}: {error}");
+        assert!(matches!(error, RecordingError::Truncated { .. }), "{length}: {error}");
     }
 }
 
@@ -921,7 +921,7 @@ fn a_damaged_gzip_is_an_error() {
     let checksum = packed.len() - 6;
     packed[checksum] ^= 0xff;
     let error = Scratch::new(packed).error();
-    assert!(matches!(error, RecordingError::DamagedGzip { .. }), "{error}");
+    assert!(matches!(error, RecordingError::Damaged { .. }), "{error}");
 }
 
 #[test]
@@ -963,5 +963,31 @@ fn mangled_files_never_cause_a_panic() {
             .and_then(|mut it| it.survey());
         let _ = parse(&String::from_utf8_lossy(&contents[..random(contents.len())]));
         let _ = parse(&String::from_utf8_lossy(&contents[contents.len() / 3..]));
+    }
+}
+
+#[test]
+fn what_is_packed_with_zstd_is_read_and_what_is_damaged_is_named() {
+    let packed = zstd::encode_all(SMALL.as_bytes(), 3).unwrap();
+    let file = Scratch::new([packed.clone(), zstd::encode_all(&b"1002,3.5,on\n"[..], 3).unwrap()].concat());
+    assert_eq!(rows(&mut file.open()).len(), 3, "frames one after the other");
+    let long: String = (0..20_000).map(|row| format!("{row},{}\n", row * 7919 % 1009)).collect();
+    let long = zstd::encode_all(format!("time,a\n{long}").as_bytes(), 3).unwrap();
+    let error = Scratch::new(&long[..long.len() / 2]).error();
+    assert!(matches!(error, RecordingError::Truncated { packed: "zstd", .. }), "{error}");
+    let mut damaged = long.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 64].fill(0xa5);
+    let error = Scratch::new(&damaged).error();
+    assert!(matches!(error, RecordingError::Damaged { packed: "zstd", .. }), "{error}");
+}
+
+#[test]
+fn a_damaged_parquet_file_is_named() {
+    for contents in
+        [&b"PAR1"[..], b"PAR1 nonsense PAR1", &[b"PAR1".as_slice(), &[7; 100], b"\x40\0\0\0PAR1"].concat()]
+    {
+        let error = Scratch::new(contents).error();
+        assert!(matches!(error, RecordingError::Damaged { packed: "Parquet", .. }), "{error}");
     }
 }

@@ -11,34 +11,34 @@ use verge::{LevelReport, NodeReport, OperatorReport};
 
 #[derive(Serialize)]
 pub(super) struct LevelRow {
-    level: u8,
-    operators: u32,
+    pub(super) level: u8,
+    pub(super) operators: u32,
     /// Of one processor, since the last look or since the start; several workers may add up to more than 100.
-    busy_percent: f64,
-    worst_ms: f64,
-    refused: u64,
+    pub(super) busy_percent: f64,
+    pub(super) worst_ms: f64,
+    pub(super) refused: u64,
     /// Runs that do not return.
-    overdue: u32,
+    pub(super) overdue: u32,
 }
 
 #[derive(Serialize)]
 pub(super) struct OperatorRow {
-    operator: String,
-    level: u8,
-    runs: u64,
-    results: u64,
-    shed_absolute: u64,
-    shed_relative: u64,
-    marked: u64,
-    replaced: u64,
-    dropped: u64,
-    faults: u64,
+    pub(super) operator: String,
+    pub(super) level: u8,
+    pub(super) runs: u64,
+    pub(super) results: u64,
+    pub(super) shed_absolute: u64,
+    pub(super) shed_relative: u64,
+    pub(super) marked: u64,
+    pub(super) replaced: u64,
+    pub(super) dropped: u64,
+    pub(super) faults: u64,
     /// Of the faults: runs that did not end in time.
-    runaways: u64,
+    pub(super) runaways: u64,
     /// Of the faults: runs whose code broke off.
-    traps: u64,
-    mean_us: f64,
-    worst_us: f64,
+    pub(super) traps: u64,
+    pub(super) mean_us: f64,
+    pub(super) worst_us: f64,
 }
 
 /// What the levels of a broker had done at the last look.
