@@ -5,6 +5,7 @@ pub mod operator;
 pub mod sim;
 pub mod user;
 
+use crate::commands::context::ContextCommand;
 use crate::commands::demo::Policy;
 use crate::commands::subscribe::Pattern;
 use crate::commands::workload::Table;
@@ -55,6 +56,10 @@ pub struct Arguments {
     /// Overrides one key of the configuration, as in --set detection.poll=5ms.
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+
+    /// The context whose brokers are meant (`verge context`), or '' for none [default: VERGE_CONTEXT, else the one in use].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
 
     /// How to print results.
     #[arg(long, short = 'o', global = true, value_enum, default_value_t)]
@@ -230,6 +235,11 @@ pub enum Command {
         #[command(subcommand)]
         command: kv::KvCommand,
     },
+    /// Names for pairs, so that nobody types addresses, users and files again and again.
+    Context {
+        #[command(subcommand)]
+        command: ContextCommand,
+    },
     /// The configuration itself.
     Config {
         #[command(subcommand)]
@@ -243,6 +253,22 @@ pub enum Command {
         #[command(subcommand)]
         role: WorkerRole,
     },
+}
+
+impl Command {
+    /// The brokers that it is for, where it speaks to some.
+    pub fn brokers_mut(&mut self) -> Option<&mut BrokerArguments> {
+        match self {
+            Command::Pub(arguments) => Some(&mut arguments.brokers),
+            Command::Sub(arguments) => Some(&mut arguments.brokers),
+            Command::Replay(arguments) => Some(&mut arguments.brokers),
+            Command::Record(arguments) => Some(&mut arguments.brokers),
+            Command::Bench(arguments) => Some(&mut arguments.brokers),
+            Command::Status(arguments) => Some(&mut arguments.brokers),
+            Command::Top { brokers } | Command::Handover { brokers } => Some(brokers),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Subcommand, Debug)]

@@ -5,7 +5,7 @@ mod support;
 
 use std::fs::File;
 use std::process::Stdio;
-use support::{Pair, Process, free_ports, program, wait_until};
+use support::{Folder, Pair, Process, free_ports, program, wait_until};
 use verge::Standing;
 
 #[test]
@@ -61,4 +61,85 @@ fn pub_and_sub_know_the_flags_of_mosquitto_that_mean_the_same() {
     assert!(json.contains("\"payload\":\"12.5\"") && json.contains("\"encoding\":\"utf-8\""), "{json}");
     pair.site.run(&["sub", "-t", "x", "-F", "%k"]).must(2, &["%k is not known"]);
     pair.site.run(&["pub", "-t", "x", "-m", "1", "-n"]).must(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_context_stands_for_brokers_that_are_not_named() {
+    let pairs = [Pair::start(""), Pair::start("")];
+    let primaries = pairs.each_ref().map(Pair::wait_for_protection);
+    let epochs = || [0, 1].map(|at| pairs[at].report(primaries[at]).map(|report| report.standing));
+    let away = Folder::new();
+    let home = [("XDG_CONFIG_HOME", away.path("config"))];
+    let home = [(home[0].0, home[0].1.to_str().unwrap())];
+    let run = |folder: &Folder, arguments: &[&str]| folder.run_with(arguments, &home);
+    let addresses = pairs[0].site.addresses();
+    let first = addresses.split(',').next().unwrap();
+    run(&away, &["context", "add", "plant", "-h", &addresses])
+        .must(0, &["`plant` is kept", "verge context use plant"]);
+    run(&away, &["status"]).must(2, &[]);
+    run(&away, &["--context", "plant", "status"]).must(0, &[first, "protected"]);
+    run(&away, &["context", "use", "plant"]).must(0, &[]);
+    run(&away, &["status"]).must(0, &[first, "protected"]);
+    run(&away, &["context", "list"]).must(0, &["*", "plant", first]);
+    run(&away, &["--context", "yard", "status"]).must(2, &["no context `yard`: there is plant"]);
+
+    // Where another pair is configured, that is said; and whoever names one means that.
+    let there = &pairs[1].site.folder;
+    run(there, &["status"]).must(0, &[first, "context `plant` is in use, and goes before verge.toml"]);
+    let own = pairs[1].site.addresses();
+    run(there, &["--context", "", "status"]).must(0, &[own.split(',').next().unwrap()]);
+    run(there, &["-c", "verge.toml", "status"]).must(0, &[own.split(',').next().unwrap()]);
+    let [nobody] = free_ports();
+    run(there, &["handover", "-p", &nobody.to_string()]).must(2, &[]);
+    run(there, &["--context", "plant", "handover", "-h", &own]).must(2, &["give one of them"]);
+    assert_eq!(epochs(), [Some(Standing::Primary); 2], "nobody was handed over");
+
+    run(&away, &["context", "add", "x", "-h", "a", "-P", "secret"]).must(2, &["keeps no password"]);
+    run(&away, &["context", "add", "a b", "-h", "a"]).must(2, &["cannot be a context's name"]);
+    run(&away, &["context", "remove", "plant"]).must(0, &[]);
+    run(&away, &["context", "use", "plant"]).must(2, &["there is none"]);
+    run(there, &["status"]).must(0, &[own.split(',').next().unwrap()]);
+}
+
+#[test]
+fn a_load_is_measured_and_compared_with_an_earlier_one() {
+    let mut pair = Pair::start(support::PATIENT);
+    let primary = pair.wait_for_protection();
+    let load = [
+        "bench",
+        "-r",
+        "200",
+        "-d",
+        "1",
+        "--warm-up",
+        "0.2",
+        "--deadline",
+        "60s",
+        "--loss",
+        "0",
+        "--retain",
+        "50",
+    ];
+    pair.site
+        .run(&[&load[..], &["--save", "before.json"]].concat())
+        .must(0, &["published", "p99.9 us", "200 messages/s"]);
+    let before = std::fs::read_to_string(pair.site.folder.path("before.json")).unwrap();
+    let before: serde_json::Value = serde_json::from_str(&before).unwrap();
+    assert_eq!((before["published"].as_u64(), before["lost"].as_u64()), (Some(200), Some(0)), "{before}");
+    // The same with a broker that dies.
+    let mut command = vec!["--config", pair.site.config.to_str().unwrap()];
+    command.extend(load.map(|word| if word == "1" { "3" } else { word }));
+    command.extend(["--before", "before.json", "-o", "json"]);
+    let mut command = program(command);
+    let out = pair.site.folder.path("bench.json");
+    command.current_dir(pair.site.folder.path("")).stdout(File::create(&out).unwrap());
+    let mut bench = Process::start(&mut command, pair.site.folder.path("bench.log"));
+    wait_until("the load", || pair.report(primary).is_some_and(|report| report.counter("arrived") > 300));
+    pair.kill(primary);
+    assert_eq!(bench.wait_for_end(), Some(0), "{}", bench.log());
+    let after: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(out).unwrap()).unwrap();
+    assert_eq!((after["lost"].as_u64(), after["failovers"].as_u64()), (Some(0), Some(1)), "{after}");
+    pair.site.run(&["bench", "--before", "nothing.json"]).must(2, &["nothing.json"]);
+    pair.site.run(&["bench", "-r", "0"]).must(2, &["from 0.001 to 1000000"]);
+    pair.site.run(&["top"]).must(2, &["verge top draws on a terminal"]);
 }

@@ -14,6 +14,7 @@ use hdrhistogram::Histogram;
 use host::now;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +32,7 @@ const STRAGGLERS: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(1);
 
 /// What was measured. Fields of another version's that are not known are passed over.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Measured {
     topics: u32,
     subscribers: u32,
@@ -56,7 +57,7 @@ struct Measured {
     failovers: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Times {
     p50: f64,
     p90: f64,
@@ -174,29 +175,11 @@ pub fn run(config: &Config, arguments: &BenchArguments, format: Format) -> Outco
         seconds: (published - first) as f64 * interval.0 as f64 / 1e9,
         contract: contract.to_string(),
         published: published - first,
-        received: 0,
-        duplicates: 0,
-        lost: 0,
-        longest_run: 0,
-        late: 0,
-        latency_us: Times::of(&histogram()?),
         sent_after_us: Times::of(&sent_after),
         failovers: failovers.load(Ordering::Relaxed),
+        ..Measured::default()
     };
-    let mut latency = histogram()?;
-    for (_, seen) in &subscribers {
-        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        for topic in 0..u64::from(arguments.topics) {
-            let (lost, run) = seen.missing((first + topic..published).step_by(arguments.topics as usize));
-            measured.lost += lost;
-            measured.longest_run = measured.longest_run.max(run);
-        }
-        measured.received += seen.received;
-        measured.duplicates += seen.duplicates;
-        measured.late += seen.late;
-        latency.add(&seen.latency).map_err(|error| Trouble(error.to_string()))?;
-    }
-    measured.latency_us = Times::of(&latency);
+    measured.hear(&subscribers, first..published)?;
     if let Some(file) = &arguments.save {
         let text = serde_json::to_string_pretty(&measured).map_err(|error| Trouble(error.to_string()))?;
         std::fs::write(file, text + "\n")
@@ -358,6 +341,28 @@ fn show(measured: &Measured, before: Option<&Measured>) -> Result<(), Trouble> {
         ))?;
     }
     Ok(())
+}
+
+impl Measured {
+    /// What subscribers say of the messages of these numbers.
+    fn hear(&mut self, subscribers: &[Subscriber], numbers: Range<u64>) -> Result<(), Trouble> {
+        let mut latency = histogram()?;
+        for (_, seen) in subscribers {
+            let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            for topic in 0..u64::from(self.topics) {
+                let its = (numbers.start + topic..numbers.end).step_by(self.topics as usize);
+                let (lost, run) = seen.missing(its);
+                self.lost += lost;
+                self.longest_run = self.longest_run.max(run);
+            }
+            self.received += seen.received;
+            self.duplicates += seen.duplicates;
+            self.late += seen.late;
+            latency.add(&seen.latency).map_err(|error| Trouble(error.to_string()))?;
+        }
+        self.latency_us = Times::of(&latency);
+        Ok(())
+    }
 }
 
 /// Whole numbers as such, times with one digit.

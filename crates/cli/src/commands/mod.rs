@@ -7,6 +7,7 @@ mod bundle;
 mod calibrate;
 mod check;
 mod config;
+pub mod context;
 mod declared;
 pub mod demo;
 mod doctor;
@@ -41,7 +42,11 @@ use wire::limits::OPERATOR_NAMES;
 
 /// Runs the command that was typed.
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { config, set, format, command, .. } = arguments;
+    let Arguments { config, set, format, mut command, context, .. } = arguments;
+    let config = match command.brokers_mut() {
+        Some(brokers) => context::apply(context.as_deref(), brokers, config)?,
+        None => config,
+    };
     let load = |file: Option<&Path>| Ok::<_, Trouble>(Config::load(file.or(config.as_deref()), &set)?);
     match command {
         Command::Broker { name, insecure } => {
@@ -81,6 +86,7 @@ pub fn run(arguments: Arguments) -> Outcome {
             acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
         }
         Command::Kv { command } => kv::run(&command, format, load),
+        Command::Context { command } => context::run(command, config.as_deref(), format),
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
         Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
     }

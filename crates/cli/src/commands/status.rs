@@ -423,23 +423,29 @@ fn protection(report: &Report) -> (&'static str, u8) {
     }
 }
 
-/// Why topics are broken or at risk, each cause once.
 fn show_concerns(report: &Report) -> Result<(), Trouble> {
+    concerns(report).into_iter().try_for_each(|(state, text)| {
+        let colour = if state == "broken" { RED } else { YELLOW };
+        line(&format!("{}: {text}", coloured(&state.to_uppercase(), colour)))
+    })
+}
+
+/// Why topics are broken or at risk, each cause once.
+fn concerns(report: &Report) -> Vec<(&str, String)> {
     let mut concerns: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for row in report.topics.iter().filter(|row| row.state != "silent") {
         if let Some(why) = &row.why {
             concerns.entry((row.state, why)).or_default().push(&row.topic);
         }
     }
-    for ((state, why), topics) in concerns {
+    let told = concerns.into_iter().map(|((state, why), topics)| {
         let more = match topics.len() {
             1 => String::new(),
             others => format!(" and {} more", others - 1),
         };
-        let state = coloured(&state.to_uppercase(), if state == "broken" { RED } else { YELLOW });
-        line(&format!("{state}: {}{more}, since {why}.", topics[0]))?;
-    }
-    Ok(())
+        (state, format!("{}{more}, since {why}.", topics[0]))
+    });
+    told.collect()
 }
 
 /// Clients that hang by the backup, where there are any.

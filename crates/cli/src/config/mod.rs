@@ -5,7 +5,7 @@
 
 mod changes;
 mod kv;
-mod layers;
+pub mod layers;
 mod listeners;
 mod pages;
 mod problems;

@@ -35,7 +35,7 @@ pub struct ParquetText {
 impl ParquetText {
     pub fn new(file: File, consumed: Arc<AtomicU64>) -> io::Result<ParquetText> {
         let size = file.metadata()?.len();
-        let reader = SerializedFileReader::new(file).map_err(damaged)?;
+        let reader = SerializedFileReader::new(file).map_err(|error| damaged(&error))?;
         let all = u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0).max(1);
         let schema = reader.metadata().file_metadata().schema_descr().root_schema_ptr();
         let fields: Vec<Arc<Type>> = schema.get_fields().to_vec();
@@ -50,7 +50,7 @@ impl ParquetText {
     /// Whether there was another row.
     fn write_next(&mut self) -> io::Result<bool> {
         let Some(row) = self.rows.next() else { return Ok(false) };
-        let row = row.map_err(damaged)?;
+        let row = row.map_err(|error| damaged(&error))?;
         self.read += 1;
         let used = u128::from(self.size) * u128::from(self.read) / u128::from(self.all);
         self.consumed.store(used.min(self.size.into()) as u64, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl ParquetText {
     }
 }
 
-fn damaged(error: parquet::errors::ParquetError) -> Error {
+fn damaged(error: &parquet::errors::ParquetError) -> Error {
     Error::new(ErrorKind::InvalidData, error.to_string())
 }
 

@@ -129,6 +129,8 @@ pub fn program<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Comma
     }
     // The host is measured once for all tests, and the tester's own profile stays as it is.
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    // Contexts of the tester's own are not meant.
+    command.env("XDG_CONFIG_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

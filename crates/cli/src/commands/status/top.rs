@@ -1,11 +1,11 @@
 //! `verge top`: what `verge status` shows, live, sorted and filtered by keys.
 
 use super::load::{Before, LevelRow, OperatorRow};
-use super::{PATIENCE, Report, TopicRow, look, ms, protection, state_in_words};
+use super::{PATIENCE, Report, TopicRow, concerns, look, ms, protection, state_in_words};
 use crate::arguments::BrokerArguments;
 use crate::commands::{operator, start_client};
 use crate::config::Config;
-use crate::output::{GREEN, Outcome, RED, Trouble, has_colours, terminal, yes};
+use crate::output::{GREEN, Outcome, RED, Trouble, YELLOW, has_colours, terminal, yes};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Characters of a filter.
 const FILTER_MAX: usize = 128;
+/// Causes of broken topics that have room below them.
+const CONCERNS_SHOWN: usize = 3;
 /// Rows that one press of Page Down moves.
 const PAGE: usize = 10;
 
@@ -163,9 +165,7 @@ impl Screen {
             KeyCode::Esc if self.typing => (self.typing, self.filter) = (false, String::new()),
             KeyCode::Backspace if self.typing => _ = self.filter.pop(),
             KeyCode::Char(character) if self.typing => {
-                if self.filter.len() < FILTER_MAX {
-                    self.filter.push(character);
-                }
+                self.filter = self.filter.chars().chain([character]).take(FILTER_MAX).collect();
             }
             _ if self.helps => self.helps = false,
             KeyCode::Char('q') | KeyCode::Esc => self.ends = true,
@@ -192,17 +192,30 @@ impl Screen {
 
     fn draw(&mut self, frame: &mut Frame<'_>) {
         let brokers = self.report.brokers.len() + self.report.troubles.len();
+        let concerns: Vec<Line<'_>> = concerns(&self.report)
+            .into_iter()
+            .take(CONCERNS_SHOWN)
+            .map(|(state, text)| {
+                let colour = if state == "broken" { RED } else { YELLOW };
+                Line::from(vec![
+                    Piece::styled(state.to_uppercase(), painted(colour)),
+                    Piece::raw(format!(": {text}")),
+                ])
+            })
+            .collect();
         let rows = [
             Constraint::Length(1),
             Constraint::Length(brokers as u16),
             Constraint::Length(1),
             Constraint::Min(1),
+            Constraint::Length(concerns.len() as u16),
             Constraint::Length(1),
         ];
-        let [verdict, pair, tabs, body, keys] = Layout::vertical(rows).areas(frame.area());
+        let [verdict, pair, tabs, body, why, keys] = Layout::vertical(rows).areas(frame.area());
         frame.render_widget(self.verdict(), verdict);
         frame.render_widget(Paragraph::new(self.pair()), pair);
         frame.render_widget(self.tabs(), tabs);
+        frame.render_widget(Paragraph::new(concerns), why);
         if self.helps {
             frame.render_widget(Paragraph::new(HELP), body);
         } else {
@@ -312,22 +325,22 @@ impl Screen {
         let row = |row: &&TopicRow| {
             let colour = match row.state {
                 "broken" | "silent" => painted(RED),
-                "at risk" => painted(crate::output::YELLOW),
+                "at risk" => painted(YELLOW),
                 _ => painted(GREEN),
             };
             Row::new([
                 Cell::from(row.topic.clone()),
                 Cell::from(row.publisher.clone()),
                 Cell::from(state_in_words(row)).style(colour),
-                number(format!("{:.1}", self.rate(row))),
-                number(ms(slack(row))),
-                number(ms(row.latency_last_ms)),
-                number(ms(row.latency_max_ms)),
-                number(ms(row.deadline_ms)),
-                number(row.late.max(row.subscribers_late)),
-                number(row.lost.max(row.subscribers_lost)),
-                number(format!("{}/{}", row.longest_run.max(row.subscribers_longest_run), row.loss)),
-                number(row.subscribers),
+                number(&format!("{:.1}", self.rate(row))),
+                number(&ms(slack(row))),
+                number(&ms(row.latency_last_ms)),
+                number(&ms(row.latency_max_ms)),
+                number(&ms(row.deadline_ms)),
+                number(&row.late.max(row.subscribers_late)),
+                number(&row.lost.max(row.subscribers_lost)),
+                number(&format!("{}/{}", row.longest_run.max(row.subscribers_longest_run), row.loss)),
+                number(&row.subscribers),
             ])
         };
         let shown: Vec<Row<'_>> = rows.iter().skip(first).take(count).map(row).collect();
@@ -356,13 +369,13 @@ impl Screen {
         let row = |row: &PublisherRow| {
             Row::new([
                 Cell::from(row.name.clone()),
-                number(row.topics),
-                number(row.unmet),
-                number(format!("{:.1}", row.rate)),
-                number(row.arrived),
-                number(row.late),
-                number(row.lost),
-                number(row.longest_run),
+                number(&row.topics),
+                number(&row.unmet),
+                number(&format!("{:.1}", row.rate)),
+                number(&row.arrived),
+                number(&row.late),
+                number(&row.lost),
+                number(&row.longest_run),
             ])
         };
         let shown = rows.iter().skip(first).take(count).map(row).collect();
@@ -402,13 +415,13 @@ impl Screen {
         let row = |row: &&OperatorRow| {
             Row::new([
                 Cell::from(row.operator.clone()),
-                number(row.level),
-                number(row.runs),
-                number(row.results),
-                number(row.shed_absolute + row.shed_relative),
-                number(row.faults),
-                number(format!("{:.1}", row.mean_us)),
-                number(format!("{:.1}", row.worst_us)),
+                number(&row.level),
+                number(&row.runs),
+                number(&row.results),
+                number(&(row.shed_absolute + row.shed_relative)),
+                number(&row.faults),
+                number(&format!("{:.1}", row.mean_us)),
+                number(&format!("{:.1}", row.worst_us)),
             ])
         };
         let shown = rows.iter().skip(first).take(count).map(row).collect();
@@ -445,7 +458,7 @@ fn after<T: Copy + PartialEq>(all: &[(T, &str)], this: T) -> T {
     all[(place + 1) % all.len()].0
 }
 
-fn number(value: impl ToString) -> Cell<'static> {
+fn number(value: &impl ToString) -> Cell<'static> {
     Cell::from(Line::from(value.to_string()).right_aligned())
 }
 
@@ -493,7 +506,7 @@ fn draw_table(
     widths: Vec<Constraint>,
 ) {
     let head = headings.iter().enumerate().map(|(place, name)| match widths.get(place) {
-        Some(Constraint::Length(_)) if !["publisher", "state"].contains(name) => number(*name),
+        Some(Constraint::Length(_)) if !["publisher", "state"].contains(name) => number(name),
         _ => Cell::from(*name),
     });
     let head = Row::new(head.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD));
@@ -514,6 +527,7 @@ mod tests {
             state: if max > 10.0 { "broken" } else { "met" },
             arrived,
             late: u64::from(max > 10.0),
+            why: (max > 10.0).then(|| "it was late".to_owned()),
             latency_max_ms: max,
             deadline_ms: 10.0,
             loss: "0".to_owned(),
@@ -578,7 +592,16 @@ mod tests {
     fn what_matters_is_on_the_screen_however_narrow_it_is() {
         let mut screen = Screen::new(report(1), Instant::now());
         let wide = drawn(&mut screen, 140);
-        for words in ["protected", "1 broken", "-2.50", "of-c", "run/L", "0/0", "q quit"] {
+        for words in [
+            "protected",
+            "1 broken",
+            "BROKEN: c, since it was late.",
+            "-2.50",
+            "of-c",
+            "run/L",
+            "0/0",
+            "q quit",
+        ] {
             assert!(wide.contains(words), "{words}: {wide}");
         }
         let narrow = drawn(&mut screen, 60);
