@@ -164,6 +164,10 @@ impl Broker {
         let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.admission.plan_processed(&planned, Processing::of(topic.processing));
         let plan = plan.map_err(|refusal| refusal.to_string())?;
+        // Until its publishers have heard of it, what they retain covers less time than the new contract says.
+        let before = &topic.contract;
+        let covers_less = before.retain < after.retain || before.period < after.period;
+        let plan = if covers_less { plan.with_copies_of(topic.plan) } else { plan };
         let (slots, most) =
             (self.ring_slots(&after, &plan, topic.processing), self.settings.limits.ring_slots_max);
         if slots > most {

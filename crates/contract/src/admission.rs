@@ -93,6 +93,33 @@ pub struct Plan {
     pub lazy: Option<LazyPlan>,
 }
 
+impl Plan {
+    /// The same with the copies that another plan needs besides: where either needs any, and each as soon as the earlier says. For a
+    /// contract that changes while its publishers retain by the old one: until they have heard of it, what they retain is covered by the
+    /// old plan, and afterwards by the new one.
+    pub fn with_copies_of(self, before: Plan) -> Plan {
+        let (one, two) = match (self.replicate, before.replicate) {
+            (_, false) => return self,
+            (false, true) => (before, before),
+            (true, true) => (self, before),
+        };
+        let lazy = one
+            .lazy
+            .zip(two.lazy)
+            .map(|(one, two)| LazyPlan { every: one.every.min(two.every), start: one.start.min(two.start) });
+        Plan {
+            replicate: true,
+            pseudo: timing::PseudoDeadlines {
+                replication: one.pseudo.replication.min(two.pseudo.replication),
+                ..self.pseudo
+            },
+            replication: one.replication.min(two.replication),
+            lazy,
+            ..self
+        }
+    }
+}
+
 /// The smallest change of one term that would be admitted, for each term where there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Remedies {
@@ -754,6 +781,35 @@ mod tests {
                     Err(_) => break,
                 }
             }
+        }
+
+        /// Whatever copies one of two plans needs, the plan with those of both has, and copies only where one needs any.
+        #[test]
+        fn a_plan_with_the_copies_of_another_makes_those_of_both(
+            periods in (1_i64..200, 1_i64..200), deadlines in (1_i64..200, 1_i64..200), losses in (0_u32..4, 0_u32..4),
+            retains in (0_u32..30, 0_u32..30), lazy: bool,
+        ) {
+            let admission = if lazy { lazily(100, Span::millis(3)) } else { costing(100) };
+            let of = |period, deadline, losses, retain| {
+                let contract = Contract::every(Span::millis(period)).deadline(Span::millis(deadline));
+                admission.plan(&contract.tolerate(losses).retain(retain)).ok()
+            };
+            let new = of(periods.0, deadlines.0, losses.0, retains.0);
+            let Some((new, old)) = new.zip(of(periods.1, deadlines.1, losses.1, retains.1)) else { return Ok(()) };
+            let both = new.with_copies_of(old);
+            prop_assert_eq!(both.replicate, new.replicate || old.replicate);
+            prop_assert_eq!((both.dispatch, both.pseudo.dispatch), (new.dispatch, new.pseudo.dispatch));
+            for each in [new, old].into_iter().filter(|each| each.replicate) {
+                prop_assert!(both.replication <= each.replication && both.pseudo.replication <= each.pseudo.replication);
+                // Where copies are lazy, at least as many are marked, and as early; where one is eager, all are.
+                let kept = match (both.lazy, each.lazy) {
+                    (None, _) => true,
+                    (Some(_), None) => false,
+                    (Some(both), Some(each)) => both.every <= each.every && both.start <= each.start,
+                };
+                prop_assert!(kept);
+            }
+            prop_assert_eq!(new.with_copies_of(new), new);
         }
 
         /// Whatever a refusal proposes is admitted if the contract is changed that way and no other.

@@ -141,9 +141,10 @@ impl Publication {
         }
     }
 
-    /// The broker carries it. What is retained stays, unless the contract has changed.
+    /// The broker carries it. What is retained stays, and more is where a contract that has changed says so; less is not, since what was
+    /// published before may still need it.
     pub(crate) fn admit(&mut self, contract: Contract) {
-        if self.retention.slots.len() != contract.retain as usize {
+        if self.retention.slots.len() < contract.retain as usize {
             let mut retention = Retention::new(contract.retain);
             self.retention.iter().for_each(|kept| retention.keep(kept.seq, kept.created, &kept.payload));
             self.retention = retention;
@@ -168,5 +169,17 @@ mod tests {
         let mut none = Retention::new(0);
         none.keep(1, Time(1), b"x");
         assert_eq!(none.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_contract_that_changes_takes_nothing_away_that_is_retained() {
+        let mut publication = Publication::new("t", 1, None);
+        let contract = Contract::every(contract::Span::millis(1));
+        for (retain, kept) in [(3, 3), (5, 5), (2, 5)] {
+            publication.admit(contract.retain(retain));
+            assert_eq!(publication.state, PublicationState::Admitted(contract.retain(retain)));
+            (0..9).for_each(|seq| publication.retention.keep(seq, Time(seq), b"x"));
+            assert_eq!(publication.retention.iter().count(), kept);
+        }
     }
 }

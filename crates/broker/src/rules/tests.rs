@@ -117,3 +117,29 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     broker.table.stream_mut(0).unwrap().record.admitted = false;
     assert!(!broker.follow_contract(NOW, index, fast().retain(9), &mut out), "a client only asked for it");
 }
+
+/// Publishers retain by the old contract until they have heard of the new one, by which nothing need be copied.
+#[test]
+fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more_from_now_on() {
+    let copied = fast().retain(5).deadline(Span::millis(20));
+    let (mut broker, mut out) = carrying(&["a"], copied);
+    let before = broker.table.pair(0).unwrap().1.plan;
+    assert!(before.replicate);
+    let after = copied.retain(9).deadline(Span::millis(30));
+    assert!(!broker.admission.plan(&after).unwrap().replicate);
+    broker.change_topics(NOW, vec![rule("a", after)], &mut out).unwrap();
+    let plan = broker.table.pair(0).unwrap().1.plan;
+    assert!(
+        plan.replicate
+            && plan.pseudo.replication == before.pseudo.replication
+            && plan.dispatch > before.dispatch
+    );
+    // Its next life has heard of it from the beginning.
+    broker.drop_stream(0, &mut out);
+    assert_eq!(broker.admission.utilisation(), 0.0);
+    let publisher = Publisher { name: "p", incarnation: 2, link: None, made: None, gapless: true };
+    let contract = broker.find_contract("a", None).unwrap_or_else(|denial| panic!("{}", denial.text));
+    let index = broker.take_stream(NOW, "a", contract, &publisher, true, &mut out);
+    let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));
+    assert!(!broker.table.pair(index).unwrap().1.plan.replicate);
+}
