@@ -4,7 +4,7 @@ use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::process::Processing;
 use crate::table::Topic;
-use contract::{Contract, Needs, Plan, Receivers, TopicFilter};
+use contract::{Contract, Needs, Receivers, TopicFilter};
 use std::collections::BTreeMap;
 use wire::{Frame, LinkId};
 
@@ -114,25 +114,25 @@ impl Broker {
         let Some(topic) = self.table.topic(index).filter(|topic| *topic.strict() != strict) else {
             return Ok(());
         };
-        let (before, planned) = (topic.plan, if topic.made { strict.best_effort() } else { strict });
+        let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.admission.plan_processed(&planned, Processing::of(topic.processing))?;
         self.set_plan(index, plan);
         if let Some(mut topic) = self.table.topic_mut(index) {
             topic.set_strict(strict);
         }
-        self.copy_as_planned(index, &before, &plan);
+        self.copy_as_planned(index);
         Ok(())
     }
 
-    /// What had to be copied in another way, or not at all, is.
-    pub(crate) fn copy_as_planned(&mut self, index: u32, before: &Plan, plan: &Plan) {
+    /// What had to be copied in another way, or not at all, is. What waited to be copied lazily is copied soon.
+    pub(crate) fn copy_as_planned(&mut self, index: u32) {
         let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
         for stream in streams {
             if let Some(stream) = self.table.stream_mut(stream) {
                 stream.copying = Default::default();
             }
-            if plan.replicate && !before.replicate && self.pair.backup().is_some() {
-                self.copy_again(stream);
+            if self.pair.backup().is_some() {
+                self.copy_rest(stream);
             }
         }
     }

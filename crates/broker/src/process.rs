@@ -286,21 +286,11 @@ impl Broker {
     /// A topic's plan where its messages are processed, or are not any more.
     fn plan_again(&mut self, index: u32) {
         let Some(topic) = self.table.topic(index) else { return };
-        let processed = topic.processing.is_some();
         let Ok(new) = self.admission.plan_processed(topic.strict(), Processing::of(topic.processing)) else {
             return;
         };
         self.set_plan(index, new);
-        // What had to be copied in another way, or not at all, is.
-        let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
-        for stream in streams {
-            if let Some(stream) = self.table.stream_mut(stream) {
-                stream.copying = Default::default();
-            }
-            if processed && self.pair.backup().is_some() {
-                self.copy_again(stream);
-            }
-        }
+        self.copy_as_planned(index);
     }
 
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never

@@ -88,6 +88,10 @@ impl Broker {
                 topic.class = class;
             }
         }
+        if !self.pair.is_primary() {
+            // Its primary says so when it has been told.
+            return Ok(Vec::new());
+        }
         for change in changes {
             self.give_contract(now, &change, out);
         }
@@ -106,11 +110,10 @@ impl Broker {
     fn changes_of(&self, rules: &[TopicRule]) -> Result<Vec<Change>, String> {
         let unknown = |rule: &&TopicRule| self.settings.links.delay(rule.contract.link).is_none();
         if let Some(rule) = rules.iter().find(unknown) {
-            let refusal = contract::Refusal::UnknownLink(rule.contract.link);
-            return Err(format!("{}: {refusal} (this broker has not been started with it)", rule.filter));
-        }
-        if !self.pair.is_primary() {
-            return Ok(Vec::new());
+            return Err(format!(
+                "[[topic]] {}: the link class `{}` is new to this broker: restart it first, since links do not change while it runs",
+                rule.filter, rule.contract.link
+            ));
         }
         let filters = by_filter(rules);
         let mut changes = Vec::new();
@@ -119,7 +122,12 @@ impl Broker {
             let Some(rule) = rule.filter(|rule| rule.contract != topic.contract) else { continue };
             self.check_takes(topic, rule)?;
             let change = self.change_of(index, topic, rule.contract);
-            changes.push(change.map_err(|text| format!("`{}` ({}): {text}", topic.name, rule.contract))?);
+            changes.push(change.map_err(|text| {
+                format!(
+                    "[[topic]] {}: `{}` is carried, and cannot be by {}: {text}",
+                    rule.filter, topic.name, rule.contract
+                )
+            })?);
         }
         self.check_time(&changes)?;
         self.check_memory(&changes)?;
@@ -268,7 +276,7 @@ impl Broker {
                 self.send_verdict(link, number, index, *after, out);
             }
         }
-        self.copy_as_planned(*number, &before, plan);
+        self.copy_as_planned(*number);
     }
 
     /// The primary has named a stream with another contract than it has here: its topic takes that over, with the copies that are kept.

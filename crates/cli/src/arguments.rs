@@ -197,6 +197,9 @@ pub enum Command {
     },
     /// Examine this host: what would delay messages, and how to mend it.
     Doctor,
+    /// Try a client of your own against the native protocol: this plays both brokers, and says which rules of docs/protocol.md it breaks.
+    #[command(after_help = CONFORM)]
+    Conform(ConformArguments),
     /// Give the reign to the backup, with nothing lost.
     Handover {
         #[command(flatten)]
@@ -574,6 +577,24 @@ pub struct BenchArguments {
     /// Compare with what was kept in this file.
     #[arg(long, value_name = "FILE")]
     pub before: Option<PathBuf>,
+}
+
+const CONFORM: &str = "\
+The command has both brokers in VERGE_BROKERS (host:port,host:port) and what to publish or subscribe in VERGE_TOPIC. A publisher
+sends a message every 50 ms, with a contract that retains 3, or with none. A subscriber prints a line for each message: its topic, a
+blank, its payload. Both go on until SIGTERM.
+
+  verge conform --publisher 'verge pub -h $VERGE_BROKERS -t $VERGE_TOPIC -m 1 --repeat 100000 --period 50ms --deadline 100ms --retain 3' \\
+    --subscriber 'verge sub -h $VERGE_BROKERS -t $VERGE_TOPIC -v'";
+
+#[derive(Args, Debug)]
+pub struct ConformArguments {
+    /// A command that publishes.
+    #[arg(long, value_name = "COMMAND", required_unless_present = "subscriber")]
+    pub publisher: Option<String>,
+    /// A command that subscribes.
+    #[arg(long, value_name = "COMMAND")]
+    pub subscriber: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -213,6 +213,11 @@ impl Recording {
                 if head.above == 1 { "line 1".to_owned() } else { format!("lines 1 to {}", head.above) };
             told.push(("left out", format!("{lines}: {}", head.told.join(" / "))));
         }
+        if head.typed {
+            told.push(("names", "of the file, which says itself what its columns are".to_owned()));
+            told.extend(self.layout.notes.iter().map(|note| ("note", note.clone())));
+            return told;
+        }
         told.push((
             "names",
             match head.header_line {

@@ -143,3 +143,25 @@ fn a_load_is_measured_and_compared_with_an_earlier_one() {
     pair.site.run(&["bench", "-r", "0"]).must(2, &["from 0.001 to 1000000"]);
     pair.site.run(&["top"]).must(2, &["verge top draws on a terminal"]);
 }
+
+/// Both brokers are played by the command, and the clients are this program's own.
+#[test]
+fn clients_of_this_program_do_what_the_protocol_asks_of_clients() {
+    let folder = Folder::new();
+    let verge = env!("CARGO_BIN_EXE_verge");
+    let stated = "--period 50ms --deadline 100ms --retain 3";
+    let publisher = |more: &str| {
+        format!(
+            "{verge} pub -h $VERGE_BROKERS -t $VERGE_TOPIC -m 1 --repeat 100000 --repeat-delay 50ms {more}"
+        )
+    };
+    let subscriber = format!("{verge} sub -h $VERGE_BROKERS -t $VERGE_TOPIC -v");
+    folder
+        .run(["conform", "--publisher", &publisher(stated), "--subscriber", &subscriber])
+        .must(0, &["44 rules, 0 broken"]);
+    folder.run(["conform", "--publisher", &publisher("")]).must(0, &["26 rules, 0 broken"]);
+    folder
+        .run(["conform", "--publisher", "sleep 60"])
+        .must(1, &["BROKEN (docs/protocol.md, 3)", "no greeting at the primary"]);
+    folder.run(["conform"]).must(2, &["--publisher"]);
+}

@@ -150,7 +150,7 @@ fn node(config: &Path, log: &Path, lost: &str) -> Process {
 }
 
 /// Where threads may be started otherwise than as [`host::Helpers`], and how their end is noticed.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     ("host/src/helpers.rs", "here it is done"),
     ("host/src/workers.rs", "a probe that is joined at once"),
     ("host/src/store.rs", "the store is given up with it"),
@@ -158,6 +158,9 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("client/src/client.rs", "the client ends with it"),
     ("cli/src/main.rs", "it ends the process"),
     ("cli/src/commands/bundle.rs", "it reads what a command says, and is joined"),
+    ("cli/src/commands/conform/mod.rs", "it reads what a client prints, and its end is what is waited for"),
+    ("cli/src/commands/conform/stage.rs", "its connection breaks with it, and the client is tried without"),
+    ("cli/src/commands/status/top.rs", "what it asked gets old, which the screen says"),
     ("cli/src/commands/watch.rs", "it only speaks, and its command goes on without it"),
     ("cli/src/commands/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),

@@ -39,6 +39,8 @@ pub(crate) const COPIED: u16 = 16;
 pub(crate) const PRUNED_BEFORE: u16 = 64;
 /// It came before it was created, by the clocks of the two.
 pub(crate) const AHEAD: u16 = 32;
+/// The primary was done with it before it had told what operators remember of it.
+pub(crate) const DOUBTED: u16 = 128;
 
 /// An accepted message.
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +200,8 @@ pub(crate) struct Stream {
     came: u32,
     /// How many of its newest messages a broker keeps at least.
     pub(crate) kept: u64,
+    /// Whether operators remember something of it.
+    remembered: bool,
     /// For results: the stream of the messages that they stand for, each for the one of its number.
     pub(crate) origin: Option<u32>,
     /// How many streams of results follow it.
@@ -240,10 +244,10 @@ impl Stream {
         }
     }
 
-    /// A broker has been told that a message is done with.
-    pub(crate) fn pruned(&mut self, broker: usize, life: Life, seq: u64) {
+    /// A broker has been told that a message is done with; what operators remember, it had been told of all before or not.
+    pub(crate) fn pruned(&mut self, broker: usize, life: Life, seq: u64, told_all: bool) {
         let known = self.traces(broker, life, seq) & COPY != 0;
-        self.trace(broker, life, seq, PRUNED);
+        self.trace(broker, life, seq, if told_all || !self.remembered { PRUNED } else { DOUBTED });
         self.came += 1;
         if let Some(message) = self.messages.get_mut(seq as usize).filter(|_| !known) {
             message.traces[broker].came = self.came;
@@ -274,7 +278,7 @@ impl Traces {
             0
         } else if self.life.tenure != life.tenure {
             let before = if self.flags & PRUNED != 0 { PRUNED_BEFORE } else { 0 };
-            self.flags & !(COPY | PRUNED) | before
+            self.flags & !(COPY | PRUNED | DOUBTED) | before
         } else {
             self.flags
         };
@@ -385,10 +389,9 @@ impl Ledger {
             let of_before = before as usize..=(before + self.streams[before as usize].results) as usize;
             self.streams[of_before].iter_mut().for_each(|stream| stream.ended = true);
         }
-        let remembered = self.remembered.iter().any(|name| captures(name, &topic.name).is_some());
-        let lazy = self.lazy.filter(|_| !remembered);
-        let deadlines = Deadlines::of(&topic.contract, &self.delays, &self.links, lazy);
-        let stream = self.new_stream(host, &topic.name, topic.contract, deadlines);
+        let mut stream = self.new_stream(host, &topic.name, topic.contract, None);
+        let lazy = self.lazy.filter(|_| !stream.remembered);
+        stream.deadlines = Deadlines::of(&topic.contract, &self.delays, &self.links, lazy);
         self.streams.push(stream);
         for result in self.results.clone() {
             let Some(captured) = captures(&result.from, &topic.name) else { continue };
@@ -429,6 +432,7 @@ impl Ledger {
             copies: 0,
             came: 0,
             kept: self.kept(&contract),
+            remembered: self.remembered.iter().any(|name| captures(name, topic).is_some()),
             origin: None,
             results: 0,
             refused: false,

@@ -1,6 +1,8 @@
 use super::*;
 use crate::process::tests::{Alone, NOW, broker};
+use crate::queue::JobKind;
 use crate::register::Publisher;
+use crate::ring::SlotFlags;
 use contract::Span;
 use wire::{LinkId, Message, MessageFlags};
 
@@ -108,6 +110,8 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     broker.pair.join(NOW, LinkId(1));
     let rules = vec![rule("a", fast().retain(12))];
     assert!(broker.change_topics(NOW, rules, &mut out).unwrap().is_empty(), "its primary has to say so");
+    let impossible = vec![rule("a", fast().retain(0).tolerate(0))];
+    assert!(broker.would_change(&impossible).is_err(), "it would be, too");
     let copy = Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
     broker.keep_copy(NOW, 0, &copy, &mut out);
     assert!(broker.follow_contract(NOW, index, fast().retain(8), &mut out));
@@ -142,4 +146,29 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
     let index = broker.take_stream(NOW, "a", contract, &publisher, true, &mut out);
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));
     assert!(!broker.table.pair(index).unwrap().1.plan.replicate);
+}
+
+/// What waits for its last safe moment must not be forgotten when that is another one.
+#[test]
+fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
+    let contract = fast().retain(5).deadline(Span::millis(20));
+    let (mut broker, mut out) = carrying(&["a"], contract);
+    assert!(broker.table.pair(0).unwrap().1.plan.replicate);
+    broker.pair.accept_backup(NOW, LinkId(1), false);
+    for seq in 0..3 {
+        store(&mut broker, &mut out, 0, seq, b"x");
+    }
+    let jobs = |broker: &mut Broker| {
+        let mut jobs = 0;
+        while let Some(job) = broker.queue.pop() {
+            jobs += usize::from(job.kind() == JobKind::Replicate);
+        }
+        jobs
+    };
+    // As if they had been planned lazily, but for one that has been copied.
+    assert_eq!(jobs(&mut broker), 3);
+    let ticket = broker.table.stream(0).unwrap().ring.find(1).unwrap();
+    broker.table.stream_mut(0).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    broker.change_topics(NOW, vec![rule("a", contract.deadline(Span::millis(19)))], &mut out).unwrap();
+    assert_eq!(jobs(&mut broker), 2);
 }

@@ -8,12 +8,13 @@ use super::watch::Watch;
 use super::{connect, stopping::Stop};
 use crate::arguments::{BenchArguments, Format};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble, json, line, table, yes};
+use crate::output::{Outcome, Trouble, complain, json, line, table, yes};
 use contract::{Loss, Span, Time};
 use hdrhistogram::Histogram;
 use host::now;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -129,6 +130,10 @@ fn histogram() -> Result<Histogram<u64>, Trouble> {
 /// Measures, and compares with an earlier measurement if there is one.
 pub fn run(config: &Config, arguments: &BenchArguments, format: Format) -> Outcome {
     let before = arguments.before.as_deref().map(read).transpose()?;
+    if let Some(file) = &arguments.save {
+        // Whether it can be written is known before, and what is there stays until there is something else.
+        OpenOptions::new().create(true).append(true).open(file).map_err(|error| unwritable(file, &error))?;
+    }
     let interval = Span((1e9 / arguments.rate).round().max(1.0) as i64);
     let length = arguments.duration + arguments.warm_up;
     let messages = u64::try_from(length.0 / interval.0).unwrap_or(0);
@@ -180,20 +185,23 @@ pub fn run(config: &Config, arguments: &BenchArguments, format: Format) -> Outco
         ..Measured::default()
     };
     measured.hear(&subscribers, first..published)?;
-    if let Some(file) = &arguments.save {
-        let text = serde_json::to_string_pretty(&measured).map_err(|error| Trouble(error.to_string()))?;
-        std::fs::write(file, text + "\n")
-            .map_err(|error| Trouble(format!("cannot write {}: {error}", file.display())))?;
+    if measured.published == 0 {
+        return Err(Trouble("it was stopped before anything was measured".to_owned()));
     }
-    match format {
-        Format::Json => json(&measured)?,
-        Format::Table => show(&measured, before.as_ref())?,
+    measured.tell(before.as_ref(), arguments.save.as_deref(), format)?;
+    if published < messages {
+        complain(&format!("verge: stopped after {:.1} s of {}", measured.seconds, arguments.duration));
+        return Ok(yes(false));
     }
     let kept = match contract.loss {
         Loss::AtMost(most) => measured.longest_run <= most.into() && measured.late == 0,
         Loss::Unbounded => true,
     };
     Ok(yes(kept))
+}
+
+fn unwritable(file: &Path, error: &std::io::Error) -> Trouble {
+    Trouble(format!("cannot write {}: {error}", file.display()))
 }
 
 /// An earlier measurement.
@@ -305,8 +313,8 @@ fn wait_for(subscribers: &[Subscriber], published: u64, patience: Duration) {
 
 fn show(measured: &Measured, before: Option<&Measured>) -> Result<(), Trouble> {
     line(&format!(
-        "{:.0} messages/s on {} topics, {} bytes each, to {} subscribers, for {:.1} s; contract: {}",
-        measured.rate,
+        "{} messages/s on {} topics, {} bytes each, to {} subscribers, for {:.1} s; contract: {}",
+        shown(measured.rate),
         measured.topics,
         measured.payload_bytes,
         measured.subscribers,
@@ -315,7 +323,7 @@ fn show(measured: &Measured, before: Option<&Measured>) -> Result<(), Trouble> {
     ))?;
     if let Some(before) = before.filter(|before| !before.is_like(measured)) {
         line(&format!(
-            "note: before, it was {:.0} messages/s on {} topics, {} bytes each, to {} subscribers; contract: {}",
+            "note: before, it was {} messages/s on {} topics, {} bytes each, to {} subscribers; contract: {}",
             before.rate, before.topics, before.payload_bytes, before.subscribers, before.contract
         ))?;
     }
@@ -344,6 +352,17 @@ fn show(measured: &Measured, before: Option<&Measured>) -> Result<(), Trouble> {
 }
 
 impl Measured {
+    /// Shows it, and keeps it if that is wanted.
+    fn tell(&self, before: Option<&Measured>, save: Option<&Path>, format: Format) -> Result<(), Trouble> {
+        match format {
+            Format::Json => json(self)?,
+            Format::Table => show(self, before)?,
+        }
+        let Some(file) = save else { return Ok(()) };
+        let text = serde_json::to_string_pretty(self).map_err(|error| Trouble(error.to_string()))?;
+        std::fs::write(file, text + "\n").map_err(|error| unwritable(file, &error))
+    }
+
     /// What subscribers say of the messages of these numbers.
     fn hear(&mut self, subscribers: &[Subscriber], numbers: Range<u64>) -> Result<(), Trouble> {
         let mut latency = histogram()?;

@@ -9,12 +9,15 @@ use crate::output::{Outcome, Trouble, complain, json, line, table, yes};
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Names a context for one command, or for all that are started from a shell; empty for none.
 pub const VARIABLE: &str = "VERGE_CONTEXT";
+/// A configuration that says nothing.
+const NOTHING: &str = "/dev/null";
 /// Characters of a name.
 const NAME_MAX: usize = 64;
 
@@ -75,6 +78,7 @@ struct Context {
 /// Changes or shows what is kept. `config` is what was named by `--config`.
 pub fn run(command: ContextCommand, config: Option<&Path>, format: Format) -> Outcome {
     let file = place()?;
+    let _only = lock(&file)?;
     let mut all = Contexts::load(&file)?;
     match command {
         ContextCommand::Add { name, brokers } => {
@@ -150,7 +154,8 @@ pub fn apply(
         ));
     }
     context.fill(brokers);
-    Ok(context.config.clone())
+    // What a configuration of the folder says of users and sources is not of these brokers.
+    Ok(Some(context.config.clone().unwrap_or_else(|| PathBuf::from(NOTHING))))
 }
 
 /// Where contexts are kept.
@@ -159,6 +164,16 @@ fn place() -> Result<PathBuf, Trouble> {
     let folder = named("XDG_CONFIG_HOME").or_else(|| named("HOME").map(|home| home.join(".config")));
     let none = "there is no place for contexts: neither XDG_CONFIG_HOME nor HOME is set";
     Ok(folder.ok_or_else(|| Trouble(none.to_owned()))?.join("verge").join("contexts.toml"))
+}
+
+/// Nobody else changes them meanwhile.
+fn lock(file: &Path) -> Result<File, Trouble> {
+    let at = |error: std::io::Error| Trouble(format!("{}: {error}", file.display()));
+    std::fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).map_err(at)?;
+    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(file.with_extension("lock"));
+    let lock = lock.map_err(at)?;
+    lock.lock().map_err(at)?;
+    Ok(lock)
 }
 
 fn check_name(name: &str) -> Result<(), Trouble> {
@@ -228,7 +243,19 @@ impl Contexts {
     fn load(file: &Path) -> Result<Contexts, Trouble> {
         let at = |error: &dyn std::fmt::Display| Trouble(format!("{}: {error}", file.display()));
         match std::fs::read_to_string(file) {
-            Ok(text) => toml::from_str(&text).map_err(|error| at(&error)),
+            Ok(text) => {
+                let all: Contexts = toml::from_str(&text).map_err(|error| at(&error))?;
+                match all
+                    .context
+                    .iter()
+                    .find(|(_, context)| context.hosts.is_empty() && context.config.is_none())
+                {
+                    Some((name, _)) => {
+                        Err(at(&format!("`{name}` names neither hosts nor a configuration: add one")))
+                    }
+                    None => Ok(all),
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Contexts::default()),
             Err(error) => Err(at(&error)),
         }
@@ -242,8 +269,7 @@ impl Contexts {
         std::fs::create_dir_all(folder).map_err(|error| at(&error))?;
         let new = file.with_extension(format!("new-{}", std::process::id()));
         let write = || {
-            let mut opened =
-                std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
             opened.write_all(text.as_bytes())?;
             opened.sync_all()?;
             std::fs::rename(&new, file)

@@ -7,6 +7,7 @@ mod bundle;
 mod calibrate;
 mod check;
 mod config;
+mod conform;
 pub mod context;
 mod declared;
 pub mod demo;
@@ -33,7 +34,8 @@ pub mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand};
 use crate::config::Config;
-use crate::output::{Outcome, Trouble};
+
+use crate::output::{Outcome, Trouble, complain};
 use crate::users::read_password;
 use host::tls::TlsSettings;
 use std::path::{Path, PathBuf};
@@ -67,7 +69,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status(arguments) => status::run(&load(None)?, &arguments, format),
-        Command::Top { brokers } => status::top::run(&load(None)?, &brokers),
+        Command::Top { brokers } => status::top::run(&load(None)?, &brokers, format),
+        Command::Conform(arguments) => conform::run(&arguments, format),
         Command::Metrics => metrics::run(format),
         Command::Bundle(arguments) => bundle::run(config.as_deref(), &set, &arguments),
         Command::Completion { shell } => manual::completion(shell),
@@ -140,12 +143,25 @@ fn client_tls(config: &Config, brokers: &BrokerArguments) -> TlsSettings {
 
 /// Who a command is, and its password. A password on the command line would be seen by everybody on the host.
 fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(String, String)>, Trouble> {
-    let Some(user) = brokers.user.clone().or_else(|| config.client.user.clone()) else { return Ok(None) };
+    // Those of the configuration are for its own brokers.
+    let known = config.client_addresses() + "," + &config.secure_client_addresses().unwrap_or_default();
+    let is_known = |address: &str| known.split(',').any(|known| known == address);
+    let ours = brokers.addresses().is_none_or(|given| given.split(',').all(is_known));
+    let configured = config.client.user.clone().filter(|_| ours);
+    let Some(user) = brokers.user.clone().or(configured) else {
+        if config.client.user.is_some() {
+            complain(
+                "verge: client.user is for the configured brokers, and not for these: say -u NAME, or nobody logs in",
+            );
+        }
+        return Ok(None);
+    };
+    let of_configuration = config.client.password_file.as_ref().filter(|_| ours);
     let from_environment = || std::env::var(PASSWORD).ok();
     if let Some(password) = &brokers.password {
         return Ok(Some((user, password.clone())));
     }
-    let password = match (&brokers.password_file, from_environment(), &config.client.password_file) {
+    let password = match (&brokers.password_file, from_environment(), of_configuration) {
         (Some(file), _, _) | (None, None, Some(file)) => read_password(file)?,
         (None, Some(password), _) => password,
         (None, None, None) => {

@@ -1,6 +1,7 @@
 //! `verge pub`: publishes messages by hand.
 
 use super::connect;
+use super::stopping::Stop;
 use super::watch::Watch;
 use crate::arguments::{Format, PublishArguments};
 use crate::config::Config;
@@ -8,8 +9,11 @@ use crate::output::{Outcome, Trouble, complain, json, yes};
 use contract::{Contract, Span};
 use serde::Serialize;
 use std::io::{BufRead, Read};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verge::{Client, Error, Publisher};
+
+/// How long to rest before looking whether to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The contract of a topic that has none anywhere.
 fn without_contract() -> Contract {
@@ -98,9 +102,14 @@ fn publish_repeated(publisher: &Publisher, arguments: &PublishArguments) -> Resu
         .map(|contract| contract.period);
     let period = period.filter(|period| !period.is_forever());
     let delay = arguments.repeat_delay.or(period).unwrap_or(Span::secs(1));
+    let stop = Stop::on_signals()?;
     for round in 0..arguments.repeat {
-        if round > 0 {
-            std::thread::sleep(Duration::from_nanos(delay.as_nanos_u64()));
+        let until = Instant::now() + Duration::from_nanos(delay.as_nanos_u64());
+        while round > 0 && Instant::now() < until && !stop.is_asked() {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()).min(LOOK));
+        }
+        if stop.is_asked() {
+            return Ok(round);
         }
         publish(publisher, &payload)?;
     }

@@ -173,7 +173,9 @@ fn finish(part: &Path, file: &Path) -> Result<(u64, usize), Trouble> {
     while rows.read_record(&mut record).map_err(|error| unreadable(&error))? {
         let Some((_, topic, value)) = whole(&record) else { continue };
         let next = columns.len();
-        let is_number = value.trim().parse().is_ok_and(f64::is_finite);
+        // A number that would be written otherwise is a text: `007` is no 7.
+        let is_number =
+            value.parse().is_ok_and(|number: f64| number.is_finite() && number.to_string() == value);
         match columns.get_mut(topic) {
             Some((_, numbers)) => *numbers &= is_number,
             None => _ = columns.insert(topic.to_owned(), (next, is_number)),

@@ -75,6 +75,8 @@ struct TopicRow {
     /// For how long nothing has come, where it is silent.
     silent_s: f64,
     loss: String,
+    /// By what the topic is planned, whole.
+    contract: String,
     longest_run: u32,
     lost: u64,
     late: u64,
@@ -254,6 +256,7 @@ fn topic_row(stream: &StreamReport) -> TopicRow {
         why: (stream.concern != Concern::Nothing).then(|| stream.concern.to_string()),
         silent_s: stream.silence.as_millis_f64() / 1e3,
         loss: stream.strictest.loss.to_string(),
+        contract: stream.strictest.to_string(),
         longest_run: stream.longest_run,
         lost: stream.lost,
         late: stream.late,

@@ -2,6 +2,7 @@
 
 use super::connect;
 use super::declared::Declared;
+use super::stopping::Stop;
 use super::watch::Watch;
 use crate::arguments::{Format, SubscribeArguments};
 use crate::config::Config;
@@ -178,6 +179,9 @@ pub(super) fn subscribe(
     Ok(Some(subscriptions))
 }
 
+/// How long to wait for a message before looking whether to end.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Prints messages until it was enough.
 pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> Outcome {
     check_filters(&arguments.topic)?;
@@ -188,9 +192,17 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     let declared = Declared::of(config);
     let _watch = Watch::start(&client, config)?;
     let until = arguments.wait.map(|wait| Instant::now() + Duration::from_nanos(wait.as_nanos_u64()));
+    let stop = Stop::on_signals()?;
     let mut printed = 0;
-    while arguments.count.is_none_or(|count| printed < count) {
-        let Some(message) = next(&client, &subscriptions, until)? else { break };
+    while arguments.count.is_none_or(|count| printed < count) && !stop.is_asked() {
+        let look = Instant::now() + LOOK;
+        let found = next(&client, &subscriptions, Some(until.map_or(look, |until| until.min(look))))?;
+        let Some(message) = found else {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                break;
+            }
+            continue;
+        };
         if !print(&message, arguments.verbose, arguments.pattern.as_ref(), &declared, format)? {
             break;
         }
@@ -205,7 +217,6 @@ pub(super) fn next(
     subscriptions: &[Subscription],
     until: Option<Instant>,
 ) -> Result<Option<Message>, Error> {
-    const LOOK: Duration = Duration::from_millis(50);
     loop {
         let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
         match subscriptions {

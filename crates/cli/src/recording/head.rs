@@ -64,6 +64,8 @@ pub(super) struct Head {
     pub(super) header: StringRecord,
     /// The units that stand below the names.
     pub(super) units: Option<StringRecord>,
+    /// The file says itself what its columns are.
+    pub(super) typed: bool,
     /// A row of names that has fewer cells than the data below it: its line, and both numbers.
     torn: Option<(u64, usize, usize)>,
 }
@@ -105,6 +107,12 @@ struct Row {
 
 impl Head {
     pub(super) fn find(path: &Path, delimiter: Option<u8>) -> Result<Head, RecordingError> {
+        if Lines::open(path)?.is_typed() {
+            // Its names are known, and stand in the first line of its text.
+            let rows = first_rows(path, b',', 0)?;
+            let first = rows.get(..1).ok_or_else(|| RecordingError::Empty { path: path.to_owned() })?;
+            return Ok(Head { typed: true, ..Head::at(first, 0, b',') });
+        }
         let stated = stated_delimiter(path)?;
         let above = stated.map_or(0, |(line, _)| line);
         let given = delimiter.or(stated.map(|(_, delimiter)| delimiter));

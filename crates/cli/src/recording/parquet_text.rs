@@ -3,8 +3,10 @@
 //! Times are written as dates in UTC and numbers with a point, whatever the file's types; what has parts of its own (lists, groups) is
 //! written as the library shows it.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -21,8 +23,8 @@ pub const MAGIC: &[u8] = b"PAR1";
 /// The text, row by row.
 pub struct ParquetText {
     rows: RowIter<'static>,
-    /// How integers of each column that are times are to be read.
-    nanos_per_unit: Vec<Option<i64>>,
+    /// Which integers are times of which kind, by column.
+    nanos: Vec<Option<Nanos>>,
     ready: Vec<u8>,
     given: usize,
     /// How much of the file has been used, for a progress bar: as many of its bytes as rows have been read of all rows.
@@ -42,9 +44,9 @@ impl ParquetText {
         let names = fields.iter().map(|field| field.name().to_owned());
         let mut ready = Vec::new();
         write_row(&mut ready, names)?;
-        let nanos_per_unit = fields.iter().map(|field| nanos_per_unit(field)).collect();
+        let nanos = fields.iter().map(|field| Nanos::of(field)).collect();
         let rows = RowIter::from_file_into(Box::new(reader));
-        Ok(ParquetText { rows, nanos_per_unit, ready, given: 0, consumed, size, read: 0, all })
+        Ok(ParquetText { rows, nanos, ready, given: 0, consumed, size, read: 0, all })
     }
 
     /// Whether there was another row.
@@ -56,9 +58,9 @@ impl ParquetText {
         self.consumed.store(used.min(self.size.into()) as u64, Ordering::Relaxed);
         self.ready.clear();
         self.given = 0;
-        let units = &self.nanos_per_unit;
+        let nanos = &self.nanos;
         let cells = row.get_column_iter().enumerate();
-        let cells = cells.map(|(place, (_, field))| cell(field, units.get(place).copied().flatten()));
+        let cells = cells.map(|(place, (_, field))| cell(field, nanos.get(place).copied().flatten()));
         write_row(&mut self.ready, cells)?;
         Ok(true)
     }
@@ -68,11 +70,20 @@ fn damaged(error: &parquet::errors::ParquetError) -> Error {
     Error::new(ErrorKind::InvalidData, error.to_string())
 }
 
-/// Times in nanoseconds are plain integers to who does not look at the schema.
-fn nanos_per_unit(field: &Type) -> Option<i64> {
-    match field.get_basic_info().logical_type_ref() {
-        Some(LogicalType::Timestamp(timestamp)) if timestamp.unit == TimeUnit::NANOS => Some(1),
-        _ => None,
+/// Times in nanoseconds, which are plain integers to who does not look at the schema.
+#[derive(Clone, Copy)]
+enum Nanos {
+    Moment,
+    OfDay,
+}
+
+impl Nanos {
+    fn of(field: &Type) -> Option<Nanos> {
+        match field.get_basic_info().logical_type_ref() {
+            Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS => Some(Nanos::Moment),
+            Some(LogicalType::Time(time)) if time.unit == TimeUnit::NANOS => Some(Nanos::OfDay),
+            _ => None,
+        }
     }
 }
 
@@ -82,10 +93,11 @@ fn write_row(into: &mut Vec<u8>, cells: impl Iterator<Item = String>) -> io::Res
     writer.flush()
 }
 
-fn cell(field: &Field, nanos: Option<i64>) -> String {
+fn cell(field: &Field, nanos: Option<Nanos>) -> String {
     match (field, nanos) {
         (Field::Null, _) => String::new(),
-        (Field::Long(time), Some(unit)) => date(i128::from(*time) * i128::from(unit)),
+        (Field::Long(time), Some(Nanos::Moment)) => date(i128::from(*time)),
+        (Field::Long(time), Some(Nanos::OfDay)) => clock(*time),
         (Field::TimestampMillis(time), _) => date(i128::from(*time) * 1_000_000),
         (Field::TimestampMicros(time), _) => date(i128::from(*time) * 1_000),
         (Field::Date(days), _) => {
@@ -102,18 +114,31 @@ fn cell(field: &Field, nanos: Option<i64>) -> String {
         (Field::UShort(number), _) => number.to_string(),
         (Field::UInt(number), _) => number.to_string(),
         (Field::ULong(number), _) => number.to_string(),
-        (Field::Float16(number), _) => number.to_string(),
-        (Field::Float(number), _) => finite(f64::from(*number), number.to_string()),
-        (Field::Double(number), _) => finite(*number, number.to_string()),
+        (Field::Float16(number), _) => plain(number.to_string()),
+        (Field::Float(number), _) => plain(number.to_string()),
+        (Field::Double(number), _) => plain(number.to_string()),
+        (decimal @ Field::Decimal(_), _) => plain(decimal.to_string()),
         (Field::Str(text), _) => text.clone(),
-        (Field::Bytes(bytes), _) => String::from_utf8_lossy(bytes.data()).into_owned(),
+        (Field::Bytes(bytes), _) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => text.to_owned(),
+            Err(_) => STANDARD.encode(bytes.data()),
+        },
         (other, _) => other.to_string(),
     }
 }
 
-/// What is no number is no value.
-fn finite(number: f64, text: String) -> String {
-    if number.is_finite() { text } else { String::new() }
+/// A number as nobody can misread it: three digits behind a point may also be thousands, four may not.
+fn plain(mut text: String) -> String {
+    if text.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 3) {
+        text.push('0');
+    }
+    text
+}
+
+/// A time of day that is counted in nanoseconds.
+fn clock(nanos: i64) -> String {
+    let time = Time::midnight().checked_add(jiff::SignedDuration::from_nanos(nanos));
+    time.map_or_else(|_| nanos.to_string(), |time| time.to_string())
 }
 
 fn date(nanos: i128) -> String {

@@ -19,6 +19,8 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// How a file is packed that is a table of its own.
+const PARQUET: &str = "Parquet";
 const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 /// The byte order marks of UTF-16, and whether the low byte comes first.
 const UTF16_BOMS: [(&[u8], bool); 2] = [(&[0xff, 0xfe], true), (&[0xfe, 0xff], false)];
@@ -82,7 +84,7 @@ impl Lines {
         if let Some(&(_, format)) = foreign {
             return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
         }
-        let packed = [(GZIP_MAGIC, "gzip"), (ZSTD_MAGIC, "zstd"), (parquet_text::MAGIC, "Parquet")]
+        let packed = [(GZIP_MAGIC, "gzip"), (ZSTD_MAGIC, "zstd"), (parquet_text::MAGIC, PARQUET)]
             .iter()
             .find_map(|(magic, name)| start.starts_with(magic).then_some(*name));
         let unpack = || -> io::Result<Box<dyn BufRead + Send>> {
@@ -97,7 +99,8 @@ impl Lines {
         let mut input = unpack().map_err(|cause| cannot_read(path, packed, 1, cause))?;
         let start = input.fill_buf().map_err(|cause| cannot_read(path, packed, 1, cause))?;
         let begins = start.strip_prefix(UTF8_BOM).unwrap_or(start).trim_ascii_start();
-        if let Some(&(_, format)) = FOREIGN_TEXTS.iter().find(|(begin, _)| begins.starts_with(begin)) {
+        let foreign = FOREIGN_TEXTS.iter().find(|(begin, _)| begins.starts_with(begin));
+        if let Some(&(_, format)) = foreign.filter(|_| packed != Some(PARQUET)) {
             return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
         }
         if let Some((_, low_first)) = UTF16_BOMS.iter().find(|(mark, _)| start.starts_with(mark)) {
@@ -144,6 +147,11 @@ impl Lines {
         self.record_line.get_or_insert(self.number);
         self.record_bytes += self.line.len();
         Ok(Some(&self.line))
+    }
+
+    /// Whether the file says itself what its columns are.
+    pub(super) fn is_typed(&self) -> bool {
+        self.packed == Some(PARQUET)
     }
 
     /// The line that was read last.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::fs::File;
 
 use super::flaws::DESCRIBED_FLAWS;
 use super::layout::MAX_COLUMNS;
@@ -990,4 +991,26 @@ fn a_damaged_parquet_file_is_named() {
         let error = Scratch::new(contents).error();
         assert!(matches!(error, RecordingError::Damaged { packed: "Parquet", .. }), "{error}");
     }
+}
+
+/// A Parquet file says what is a number: what commas and points mean in other columns is not asked.
+#[test]
+fn columns_of_parquet_files_are_what_the_file_says() {
+    let file = Scratch::new("");
+    let opened = File::options().write(true).truncate(true).open(&file.0).unwrap();
+    let mut table = ParquetTable::create(opened, &[("101", true), ("texts", false)]).unwrap();
+    for row in 0..3_i64 {
+        table.put(row * 1_000_000_000, 0, "1.234").unwrap();
+        table.put(row * 1_000_000_000 + 1, 1, "1,5").unwrap();
+    }
+    table.end().unwrap();
+    let mut recording = file.open();
+    assert_eq!(recording.columns()[0], Column { name: "101".to_owned(), kind: Kind::Number });
+    let numbers: Vec<f64> = std::iter::from_fn(|| {
+        let row = recording.next_row().unwrap()?;
+        Some(row.cell(0).map(|cell| cell.parse().unwrap()))
+    })
+    .flatten()
+    .collect();
+    assert_eq!(numbers, [1.234; 3]);
 }

@@ -7,6 +7,9 @@
 //! A message may be copied once more after its copy was pruned: the primary has overwritten it, and gets it again from a broker
 //! that had forwarded it, long after. The prune was about the first copy; the second may be dispatched, and since everybody was
 //! offered the message before, nobody depends on it.
+//!
+//! Where operators remember, a prune counts only for a backup that has been told what they remember: until then its own operators may have
+//! to see the message.
 
 use crate::ledger::{self, Ledger, Life, Receipt, Stream};
 use crate::scenario::Scenario;
@@ -53,7 +56,7 @@ impl Copies {
             let mut copies: Vec<(u32, u64, u16)> = (next.saturating_sub(RECENT)..next)
                 .filter_map(|seq| {
                     let flags = stream.traces(host, life, seq);
-                    let counts = flags & (ledger::COPY | ledger::PRUNED) != 0;
+                    let counts = flags & (ledger::COPY | ledger::PRUNED | ledger::DOUBTED) != 0;
                     counts.then_some((stream.came(host, seq), seq, flags))
                 })
                 .collect();
@@ -61,7 +64,8 @@ impl Copies {
             // are done with as well.
             copies.sort_unstable_by(|first, second| second.cmp(first));
             for (_, seq, flags) in copies.into_iter().take(kept) {
-                if flags & (ledger::PRUNED | ledger::PRUNED_BEFORE | ledger::DISPATCHED) == 0 {
+                let done = ledger::PRUNED | ledger::PRUNED_BEFORE | ledger::DOUBTED | ledger::DISPATCHED;
+                if flags & done == 0 {
                     self.owed[host].push((number as u32, seq));
                 }
             }

@@ -196,6 +196,8 @@ pub(crate) struct Watch {
     counts: Counts,
     /// The lives of the brokers so far.
     lives: [Life; 2],
+    /// In which of them each backup had been told everything.
+    told_all: [Option<Life>; 2],
     /// The connections on which the brokers last stood by.
     followed: [Option<(u32, u32)>; 2],
     /// Everything is whole, and has been since.
@@ -232,6 +234,7 @@ impl Watch {
             violation: None,
             counts: Counts::default(),
             lives: [Life::default(); 2],
+            told_all: [None; 2],
             followed: [None; 2],
             calm_since: None,
             assumed: scenario.assumed,
@@ -495,7 +498,7 @@ impl Watch {
                 stream.copied(host, life, note.seq);
             }
             Written::Mark { kind: MarkKind::Prune } if follows => {
-                stream.pruned(host, life, note.seq);
+                stream.pruned(host, life, note.seq, self.told_all[host] == Some(life));
             }
             _ => {}
         }
@@ -609,6 +612,9 @@ impl Watch {
                 self.disturbed(now);
             }
             Told::SteppedDown { reign } | Told::Joined { reign } => {
+                if matches!(told, Told::Joined { .. }) {
+                    self.told_all[host] = Some(self.lives[host]);
+                }
                 self.devices.follows(now, host);
                 let result = self.reigns.hears(host, *reign);
                 self.verdict(now, reigns::NAME, result);

@@ -34,8 +34,9 @@ pub fn reload_in_background(
         for () in hangups {
             notifier.reloading();
             if let Err(text) = take_over(&reload, &mut takers, &mut running, &lines) {
-                lines
-                    .warn(&format!("the configuration is not taken over, operators go on as before: {text}"));
+                lines.warn(&format!(
+                    "the configuration is not taken over; contracts and operators go on as before: {text}"
+                ));
             }
             notifier.ready();
         }

@@ -2,22 +2,31 @@
 
 use super::load::{Before, LevelRow, OperatorRow};
 use super::{PATIENCE, Report, TopicRow, concerns, look, ms, protection, state_in_words};
-use crate::arguments::BrokerArguments;
+use crate::arguments::{BrokerArguments, Format};
+use crate::commands::stopping::Stop;
 use crate::commands::{operator, start_client};
 use crate::config::Config;
 use crate::output::{GREEN, Outcome, RED, Trouble, YELLOW, has_colours, terminal, yes};
+use crossbeam_channel::{Sender, bounded};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span as Piece};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use signal_hook::consts::{SIGHUP, SIGQUIT};
+use signal_hook::flag;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use verge::Client;
 
 /// How often brokers are asked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What is older than this is said to be old.
+const OLD_AFTER: Duration = Duration::from_secs(3);
+/// How long a key is waited for before the screen is drawn again.
+const KEYS_WAIT: Duration = Duration::from_millis(200);
 /// Characters of a filter.
 const FILTER_MAX: usize = 128;
 /// Causes of broken topics that have room below them.
@@ -63,6 +72,10 @@ struct Screen {
     rates: BTreeMap<(String, String), f64>,
     arrived: BTreeMap<(String, String), u64>,
     looked: Option<Instant>,
+    /// How long ago that was.
+    age: Option<Duration>,
+    /// What asking again has come to.
+    trouble: Option<String>,
     shown: Shown,
     by: By,
     filter: String,
@@ -87,9 +100,21 @@ struct PublisherRow {
     unmet: usize,
 }
 
-/// Shows brokers until a key ends it.
-pub fn run(config: &Config, brokers: &BrokerArguments) -> Outcome {
-    if terminal().is_none() {
+/// Asks brokers, again and again, until nobody hears it.
+fn ask(client: &Client, first: Before, sender: &Sender<Result<Report, String>>) {
+    let mut before = first;
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        let report = look(client, Instant::now() + LOOK_EVERY, &mut before);
+        if sender.send(report.map_err(|trouble| trouble.0)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Shows brokers until a key or a signal ends it.
+pub fn run(config: &Config, brokers: &BrokerArguments, format: Format) -> Outcome {
+    if format == Format::Json || terminal().is_none() {
         return Err(Trouble(
             "verge top draws on a terminal, and standard output is none: use `verge status`, or `verge status --format json`".to_owned(),
         ));
@@ -98,21 +123,29 @@ pub fn run(config: &Config, brokers: &BrokerArguments) -> Outcome {
     let mut before = Before::default();
     let report = look(&client, Instant::now() + PATIENCE, &mut before)?;
     let mut screen = Screen::new(report, Instant::now());
+    let stop = Stop::on_signals()?;
+    for signal in [SIGHUP, SIGQUIT] {
+        flag::register(signal, stop.handle())?;
+    }
+    // A broker that stands still holds up who asks it, and not the keys.
+    let (sender, reports) = bounded(1);
+    std::thread::Builder::new().name("top".to_owned()).spawn(move || ask(&client, before, &sender))?;
     let mut canvas = ratatui::try_init()?;
     let mut play = || -> Result<(), Trouble> {
-        let mut next = Instant::now() + LOOK_EVERY;
-        while !screen.ends {
-            canvas.draw(|frame| screen.draw(frame))?;
-            if event::poll(next.saturating_duration_since(Instant::now()))? {
-                if let Event::Key(key) = event::read()?
-                    && key.kind == KeyEventKind::Press
-                {
-                    screen.press(key);
+        while !screen.ends && !stop.is_asked() {
+            for report in reports.try_iter() {
+                match report {
+                    Ok(report) => screen.take(report, Instant::now()),
+                    Err(trouble) => screen.trouble = Some(trouble),
                 }
-            } else {
-                next = Instant::now() + LOOK_EVERY;
-                let report = look(&client, Instant::now() + LOOK_EVERY, &mut before)?;
-                screen.take(report, Instant::now());
+            }
+            screen.age = screen.looked.map(|at| at.elapsed());
+            canvas.draw(|frame| screen.draw(frame))?;
+            if event::poll(KEYS_WAIT)?
+                && let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+            {
+                screen.press(key);
             }
         }
         Ok(())
@@ -130,6 +163,8 @@ impl Screen {
             rates: BTreeMap::new(),
             arrived: BTreeMap::new(),
             looked: None,
+            age: None,
+            trouble: None,
             shown: Shown::Topics,
             by: By::Slack,
             filter: String::new(),
@@ -155,6 +190,7 @@ impl Screen {
         }
         self.arrived = report.topics.iter().map(|row| (key(row), row.arrived)).collect();
         (self.report, self.looked) = (report, Some(now));
+        (self.trouble, self.age) = (None, None);
     }
 
     fn press(&mut self, key: KeyEvent) {
@@ -204,7 +240,7 @@ impl Screen {
             })
             .collect();
         let rows = [
-            Constraint::Length(1),
+            Constraint::Length(2),
             Constraint::Length(brokers as u16),
             Constraint::Length(1),
             Constraint::Min(1),
@@ -212,7 +248,7 @@ impl Screen {
             Constraint::Length(1),
         ];
         let [verdict, pair, tabs, body, why, keys] = Layout::vertical(rows).areas(frame.area());
-        frame.render_widget(self.verdict(), verdict);
+        frame.render_widget(Paragraph::new(self.verdict()), verdict);
         frame.render_widget(Paragraph::new(self.pair()), pair);
         frame.render_widget(self.tabs(), tabs);
         frame.render_widget(Paragraph::new(concerns), why);
@@ -232,11 +268,19 @@ impl Screen {
         frame.render_widget(Line::from(text).style(faint()), keys);
     }
 
-    fn verdict(&self) -> Line<'static> {
+    fn verdict(&self) -> Vec<Line<'static>> {
         let (text, colour) = protection(&self.report);
+        if let Some(age) = self.age.filter(|age| *age > OLD_AFTER) {
+            let why = self.trouble.as_deref().unwrap_or("brokers do not answer");
+            let old = format!("OLD: this is what was {:.0} s ago; {why}", age.as_secs_f64());
+            return vec![Line::from(old).style(painted(RED)), self.counts()];
+        }
+        vec![Line::from(text).style(painted(colour)), self.counts()]
+    }
+
+    fn counts(&self) -> Line<'static> {
         let Report { met, at_risk, silent, broken, .. } = &self.report;
-        let counts = format!(".  Topics: {met} met, {at_risk} at risk, {silent} silent, {broken} broken.");
-        Line::from(vec![Piece::styled(text, painted(colour)), Piece::raw(counts)])
+        Line::from(format!("topics: {met} met, {at_risk} at risk, {silent} silent, {broken} broken"))
     }
 
     fn pair(&self) -> Vec<Line<'static>> {
@@ -264,7 +308,7 @@ impl Screen {
         for (place, (view, name)) in VIEWS.iter().enumerate() {
             let style =
                 if *view == self.shown { Style::new().add_modifier(Modifier::REVERSED) } else { faint() };
-            pieces.push(Piece::styled(format!(" {} {name} ", place + 1), style));
+            pieces.push(Piece::styled(format!(" {}:{name} ", place + 1), style));
         }
         let order = ORDERS.iter().find(|(by, _)| *by == self.by).map_or("", |(_, name)| name);
         pieces.push(Piece::styled(format!("  by {order}"), faint()));
@@ -578,6 +622,19 @@ mod tests {
         assert_eq!(order(&screen).len(), 3);
         press(&mut screen, "q");
         assert!(screen.ends);
+    }
+
+    #[test]
+    fn what_is_old_is_said_to_be() {
+        let mut screen = Screen::new(report(0), Instant::now());
+        screen.age = Some(Duration::from_secs(2));
+        assert!(drawn(&mut screen, 100).contains("protected"));
+        (screen.age, screen.trouble) = (Some(Duration::from_secs(9)), Some("nobody answers".to_owned()));
+        let old = drawn(&mut screen, 100);
+        assert!(
+            old.contains("OLD: this is what was 9 s ago; nobody answers") && !old.contains("protected"),
+            "{old}"
+        );
     }
 
     #[test]

@@ -1,0 +1,231 @@
+//! `verge conform`: a client of somebody's own against the native protocol.
+//!
+//! This program plays both brokers of a pair, lets them die, come back and say what seldom happens, and looks whether the client does what
+//! `docs/protocol.md` says that it must. The client is a command; what it is to do is in its environment.
+
+mod publisher;
+mod stage;
+mod subscriber;
+
+use crate::arguments::{ConformArguments, Format};
+use crate::output::{Outcome, Trouble, json, line, table, yes};
+use serde::Serialize;
+use stage::{A, B, Said, Stage};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The topic that a publisher publishes, one message every 50 ms.
+pub const OUT: &str = "conform/out";
+/// What a subscriber subscribes; it prints a line for each message, its topic, a blank, and what it carries.
+pub const IN: &str = "conform/in/#";
+/// How long a client may take for what it must do.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it is looked whether it does what it must not.
+const QUIET: Duration = Duration::from_millis(600);
+/// From a client that lives something must come in this time.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// What a rule came to that says MUST, and one that says should.
+const BROKEN: &str = "BROKEN";
+/// The same.
+const MISSED: &str = "missed";
+/// Lines of a client that are kept.
+const LINES_MAX: usize = 100_000;
+
+/// What one rule came to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Row {
+    role: &'static str,
+    /// Of docs/protocol.md.
+    section: &'static str,
+    rule: &'static str,
+    result: &'static str,
+    /// What was seen instead.
+    detail: String,
+}
+
+/// All that was found of one role.
+pub struct Findings {
+    role: &'static str,
+    rows: Vec<Row>,
+}
+
+impl Findings {
+    fn new(role: &'static str) -> Findings {
+        Findings { role, rows: Vec::new() }
+    }
+
+    /// The same of what a client should do: a miss is told, and breaks nothing.
+    fn advise(&mut self, section: &'static str, rule: &'static str, seen: Result<(), String>) {
+        if !self.judge(section, rule, seen) {
+            self.rows.iter_mut().next_back().into_iter().for_each(|row| row.result = MISSED);
+        }
+    }
+
+    /// A rule was kept, or what was seen instead.
+    fn judge(&mut self, section: &'static str, rule: &'static str, seen: Result<(), String>) -> bool {
+        let kept = seen.is_ok();
+        let (result, detail) =
+            if kept { ("ok", String::new()) } else { (BROKEN, seen.err().unwrap_or_default()) };
+        self.rows.push(Row { role: self.role, section, rule, result, detail });
+        kept
+    }
+}
+
+/// Runs the clients that were given.
+pub fn run(arguments: &ConformArguments, format: Format) -> Outcome {
+    let mut rows = Vec::new();
+    if let Some(command) = &arguments.publisher {
+        rows.extend(publisher::try_it(command)?.rows);
+    }
+    if let Some(command) = &arguments.subscriber {
+        rows.extend(subscriber::try_it(command)?.rows);
+    }
+    let broken = rows.iter().filter(|row| row.result == BROKEN).count();
+    match format {
+        Format::Json => json(&rows)?,
+        Format::Table => show(&rows, broken)?,
+    }
+    Ok(yes(broken == 0))
+}
+
+fn show(rows: &[Row], broken: usize) -> Result<(), Trouble> {
+    let mut shown = table(&["role", "§", "rule", "result"], &[]);
+    for row in rows {
+        shown.add_row([row.role, row.section, row.rule, row.result]);
+    }
+    line(&shown.to_string())?;
+    for row in rows.iter().filter(|row| row.result != "ok") {
+        line(&format!("{} (docs/protocol.md, {}): {}: {}", row.result, row.section, row.rule, row.detail))?;
+    }
+    line(&format!("{} rules, {broken} broken", rows.len()))
+}
+
+/// The client that is tried.
+struct Client {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Client {
+    fn start(command: &str, stage: &Stage, topic: &str) -> Result<Client, Trouble> {
+        let mut child = Command::new("sh");
+        // The client is what is ended, and not a shell around it.
+        child.arg("-c").arg(format!("exec {command}"));
+        child.env("VERGE_BROKERS", stage.addresses()).env("VERGE_TOPIC", topic);
+        child.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = child.spawn()?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (out, kept) = (child.stdout.take(), Arc::clone(&lines));
+        let read = move || {
+            for line in out.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.len() < LINES_MAX {
+                    kept.push(line);
+                }
+            }
+        };
+        let reader = std::thread::Builder::new().name("conform".to_owned()).spawn(read)?;
+        Ok(Client { child, lines, reader: Some(reader) })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends it as a service manager would. Whether it ended in time.
+    fn end(&mut self, stage: &mut Stage) -> bool {
+        let id = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        let child = &mut self.child;
+        stage.wait(PATIENCE, |_| child.try_wait().ok().flatten()).is_some()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = self.reader.take().map(JoinHandle::join);
+    }
+}
+
+/// What holds for every client: it greets both brokers, once on each connection, as the same.
+fn greets(stage: &mut Stage, findings: &mut Findings) -> bool {
+    let both = stage.wait(PATIENCE, |stage| (stage.is_connected(A) && stage.is_connected(B)).then_some(()));
+    let missing = format!(
+        "after {} s there is no greeting at {}",
+        PATIENCE.as_secs(),
+        if stage.is_connected(A) { "the backup" } else { "the primary" }
+    );
+    if !findings.judge("3", "connects to both brokers and says Hello first", both.ok_or(missing)) {
+        return false;
+    }
+    let hellos: Vec<_> = stage
+        .heard
+        .iter()
+        .filter_map(|heard| match &heard.said {
+            Said::Hello { standing, reign, incarnation, name } => Some((standing, reign, incarnation, name)),
+            _ => None,
+        })
+        .collect();
+    let (first, second) = (hellos[0], hellos[hellos.len() - 1]);
+    let same = (first.2, first.3) == (second.2, second.3);
+    findings.judge(
+        "3",
+        "name and incarnation are the same on all connections",
+        if same { Ok(()) } else { Err(format!("{:?} and {:?}", (first.3, first.2), (second.3, second.2))) },
+    );
+    let client = |hello: &(&wire::Standing, &contract::Reign, &u64, &String)| {
+        matches!(hello.0, wire::Standing::Orphaned | wire::Standing::Following)
+    };
+    let right = client(&first) && client(&second) && first.1.epoch.0 == 0;
+    findings.judge(
+        "3",
+        "its Hello says Orphaned or Following, and the highest reign that it has followed",
+        if right { Ok(()) } else { Err(format!("{:?} with {:?}", first.0, first.1)) },
+    );
+    true
+}
+
+/// What holds for every client until its end: it is never silent for long, says nothing that is none, and takes its leave.
+fn lives_and_leaves(stage: &mut Stage, client: &mut Client, findings: &mut Findings) {
+    let from = stage.heard.len();
+    let ended = client.end(stage);
+    // What it said last may still be on its way.
+    stage.listen(QUIET / 3);
+    let left = stage.heard[from..].iter().any(|heard| heard.said == Said::Farewell { reason: 0 });
+    let seen = match (ended, left) {
+        (true, true) => Ok(()),
+        (false, _) => Err(format!("it runs on {} s after SIGTERM", PATIENCE.as_secs())),
+        (true, false) => {
+            Err("it ended without Farewell 0: brokers keep its session until they miss it".to_owned())
+        }
+    };
+    findings.advise("3", "says Farewell 0 when it ends", seen);
+    let nonsense = stage.heard.iter().find_map(|heard| match &heard.said {
+        Said::End { why } => why.clone(),
+        _ => None,
+    });
+    findings.judge("2", "sends whole frames that a client may send", nonsense.map_or(Ok(()), Err));
+    let mut longest = Duration::ZERO;
+    let mut last: std::collections::BTreeMap<u64, Instant> = std::collections::BTreeMap::new();
+    for heard in &stage.heard {
+        if let Some(before) = last.insert(heard.connection, heard.at) {
+            longest = longest.max(heard.at.duration_since(before));
+        }
+    }
+    let silent = longest > SILENCE_MAX;
+    let seen = if silent { Err(format!("nothing came for {:.1} s", longest.as_secs_f64())) } else { Ok(()) };
+    findings.judge("6", "something comes from it every 5 s", seen);
+}
+
+/// Whether a client says this reign as one that it follows, to a broker.
+fn follows(stage: &mut Stage, broker: usize, epoch: u64, from: usize) -> Result<(), String> {
+    let says = |said: &Said| matches!(said, Said::Reign { reign, standing: wire::Standing::Following } if reign.epoch.0 == epoch);
+    let seen = stage.wait(PATIENCE, |stage| stage.heard_by(broker, from).any(says).then_some(()));
+    seen.ok_or_else(|| format!("no Reign with epoch {epoch} and standing 3 came"))
+}
