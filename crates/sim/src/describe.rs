@@ -173,6 +173,9 @@ impl fmt::Display for Act {
                 write!(f, "the connections of {from} and {to} break{rest}{told}")
             }
             Act::Graphs { target, later } => write!(f, "{target} is given the graphs {}", later + 1),
+            Act::Priorities { target, priority } => {
+                write!(f, "{target} is given priority {priority} for topics")
+            }
             Act::Handover => f.write_str("the operator hands over"),
             Act::ClockStep { target, by } => write!(f, "the clock of {target} is set by {by}"),
             Act::Slow { target, times, span } => write!(f, "{target} is {times} times as slow for {span}"),

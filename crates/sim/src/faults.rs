@@ -423,6 +423,11 @@ impl World {
                 self.break_conns(one, other, *delivers, *half_open);
             }
             Act::Handover => self.ask_for_handover(),
+            Act::Priorities { target, priority } => {
+                if let Some(host) = self.find(*target).filter(|host| *host < 2) {
+                    self.prioritise(host, *priority);
+                }
+            }
             Act::Graphs { target, later } => {
                 let there = *later < self.scenario.later.len();
                 if let Some(host) = self.find(*target).filter(|host| *host < 2 && there) {
@@ -430,6 +435,16 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The same with other priorities.
+    fn prioritise(&mut self, host: usize, priority: u8) {
+        self.tell(host, || {
+            format!("is told to read its configuration again: topics have priority {priority}")
+        });
+        self.priorities[host] = Some(priority);
+        self.rereads[host] = self.hosts[host].is_alive();
+        self.rouse(host);
     }
 
     /// A broker's configuration is another one from now on.

@@ -277,7 +277,7 @@ impl Traces {
         let flags = if self.life.process != life.process {
             0
         } else if self.life.tenure != life.tenure {
-            let before = if self.flags & PRUNED != 0 { PRUNED_BEFORE } else { 0 };
+            let before = if self.flags & (PRUNED | DOUBTED) != 0 { PRUNED_BEFORE } else { 0 };
             self.flags & !(COPY | PRUNED | DOUBTED) | before
         } else {
             self.flags

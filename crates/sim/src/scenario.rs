@@ -234,6 +234,14 @@ pub enum Act {
         /// The new graphs, by their place among [`Scenario::later`].
         later: usize,
     },
+    /// A broker is told to read its configuration again, and finds another priority for topics there that nobody states a contract of. All
+    /// that is carried of them is planned anew; what they promise stays.
+    Priorities {
+        /// Which.
+        target: Target,
+        /// The priority.
+        priority: u8,
+    },
     /// Somebody sets a clock.
     ClockStep {
         /// Whose.
@@ -326,6 +334,17 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The contracts of its configuration, with another priority where one has been set.
+    pub(crate) fn rules(&self, priority: Option<u8>) -> Vec<TopicRule> {
+        let topics = || self.publishers.iter().flat_map(|publisher| &publisher.topics);
+        let is_stated = |name: &str| topics().any(|topic| topic.stated && topic.name == name);
+        let mut rules = self.topics.clone();
+        for rule in rules.iter_mut().filter(|rule| !is_stated(rule.filter.as_str())) {
+            rule.contract.priority = priority.unwrap_or(rule.contract.priority);
+        }
+        rules
+    }
+
     /// All sets of graphs, those at the beginning first.
     pub(crate) fn plans(&self) -> impl Iterator<Item = &Vec<GraphSpec>> {
         std::iter::once(&self.processing).chain(&self.later)

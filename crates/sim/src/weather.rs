@@ -88,8 +88,12 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     if maker.one_in(3) {
         maker.add_devices(&mut scenario);
     }
-    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(41));
     let changes = scenario.faults.iter().any(|fault| matches!(fault.act, Act::Graphs { .. }));
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(53));
+    if maker.one_in(4) && !scenario.topics.is_empty() {
+        maker.change_contracts(&mut scenario);
+    }
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(41));
     let processes = changes || !scenario.processing.is_empty();
     // What comes at once after a cut is more than operators have been planned for.
     if maker.one_in(4) && (weather == Weather::Beyond || !processes) {
@@ -479,6 +483,24 @@ impl Maker {
             }
         }
         scenario.publishers = publishers;
+    }
+
+    /// Contracts change while brokers run, on one of them first, and on the other some time later or never.
+    fn change_contracts(&mut self, scenario: &mut Scenario) {
+        for _ in 0..self.random.usize(1..=3) {
+            let (first, priority) = (self.random.usize(0..2), self.random.u8(0..=9));
+            let most = self.pick(&[1_000, 50_000, 400_000]);
+            let when = match self.random.u32(0..3) {
+                0 => When::Settled(self.micros(0, most)),
+                _ => When::At(self.millis(300, 4_000)),
+            };
+            let act = Act::Priorities { target: Target::Broker(first), priority };
+            scenario.faults.push(Fault { when, act });
+            if !self.one_in(4) {
+                let act = Act::Priorities { target: Target::Broker(1 - first), priority };
+                scenario.faults.push(Fault { when: When::After(self.micros(0, most)), act });
+            }
+        }
     }
 
     /// A client does not reach the primary for a while, or two do not, in which it could pass through the backup. The pair is whole.

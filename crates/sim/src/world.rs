@@ -55,6 +55,8 @@ pub struct World {
     pub(crate) partitions: Vec<Option<Partition>>,
     /// Which graphs the configuration of each broker has.
     pub(crate) configured: [usize; 2],
+    /// Which priority it has for topics, where that was changed.
+    pub(crate) priorities: [Option<u8>; 2],
     /// A broker has been told to read it again.
     pub(crate) rereads: [bool; 2],
     /// The latest that one of them was given.
@@ -91,6 +93,7 @@ impl World {
             free_datagrams: Vec::new(),
             partitions: Vec::new(),
             configured: [0; 2],
+            priorities: [None; 2],
             rereads: [false; 2],
             newest_plan: 0,
             progress: Progress::default(),
@@ -236,10 +239,16 @@ impl World {
     /// A broker takes over what its configuration has become, between two turns, as the driver does.
     fn reread(&mut self, host: usize, spent: Span) {
         let graphs = self.graphs_of(host);
+        let rules = self.scenario.rules(self.priorities[host]);
         let local = self.hosts[host].clock.local(self.now + spent);
         let Host { program: Program::Broker(node), port, .. } = &mut self.hosts[host] else { return };
         let change = node.change_graphs(local, graphs, port);
         assert!(change.is_ok(), "invariant: the graphs of a scenario are right: {change:?}");
+        let changed = node.change_topics(local, rules, port);
+        assert!(
+            changed.is_ok(),
+            "invariant: another priority takes nothing from what is promised: {changed:?}"
+        );
         self.watch.loads(self.now, host, self.configured[host]);
         self.tell(host, || format!("{change:?}"));
         self.digest(host, spent);
@@ -264,7 +273,7 @@ impl World {
             supply: scenario.supply,
             schedulability: scenario.schedulability,
             best_effort_subscriptions: scenario.best_effort_subscriptions,
-            topics: scenario.topics.clone(),
+            topics: scenario.rules(self.priorities[host]),
             detection: scenario.detection,
             limits: scenario.limits,
         }

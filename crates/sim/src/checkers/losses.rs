@@ -316,7 +316,11 @@ pub(super) fn is_assumed(act: &Act) -> bool {
         Act::Partition { from, to, one_way: false, .. } if is_half_reachable(from, to) => true,
         Act::Partition { from, to, .. } => from.iter().chain(to).all(broker),
         // Whoever sets a clock takes nothing away, whosever it is.
-        Act::Break { .. } | Act::Handover | Act::Graphs { .. } | Act::ClockStep { .. } => true,
+        Act::Break { .. }
+        | Act::Handover
+        | Act::Graphs { .. }
+        | Act::Priorities { .. }
+        | Act::ClockStep { .. } => true,
         Act::Slow { .. } => false,
     }
 }

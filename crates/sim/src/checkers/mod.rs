@@ -686,7 +686,7 @@ impl Watch {
         self.disturbed(now);
         self.counts.cuts += u64::from(matches!(act, Act::Break { .. } | Act::Partition { .. }));
         self.counts.clock_steps += u64::from(matches!(act, Act::ClockStep { .. }));
-        if matches!(act, Act::Graphs { .. }) || self.is_about_devices(act) {
+        if matches!(act, Act::Graphs { .. } | Act::Priorities { .. }) || self.is_about_devices(act) {
             // It takes nothing away from what is promised but what `served` says.
             return;
         }
@@ -715,7 +715,7 @@ impl Watch {
             | Act::Slow { target, .. } => is_device(target),
             Act::Break { from, to, .. } => is_device(from) || is_device(to),
             Act::Partition { from, to, .. } => from.iter().chain(to).any(is_device),
-            Act::Handover | Act::Graphs { .. } => false,
+            Act::Handover | Act::Graphs { .. } | Act::Priorities { .. } => false,
         }
     }
 

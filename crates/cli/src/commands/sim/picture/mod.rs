@@ -56,6 +56,7 @@ fn words(act: &Act) -> &'static str {
         Act::Break { .. } => "a connection breaks",
         Act::Handover => "a handover",
         Act::Graphs { .. } => "other operators",
+        Act::Priorities { .. } => "other contracts",
         Act::ClockStep { .. } => "a clock is set",
         Act::Slow { .. } => "a slow processor",
     }
