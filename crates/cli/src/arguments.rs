@@ -581,8 +581,9 @@ pub struct BenchArguments {
 
 const CONFORM: &str = "\
 The command has both brokers in VERGE_BROKERS (host:port,host:port) and what to publish or subscribe in VERGE_TOPIC. A publisher
-sends a message every 50 ms, with a contract that retains 3, or with none. A subscriber prints a line for each message: its topic, a
-blank, its payload. Both go on until SIGTERM.
+sends a message every 60 ms, with a contract that retains 3, or with none: only then is it tried whether it takes over a contract that
+changes. A subscriber prints a line for each message: its topic, a blank, its payload. Both go on until SIGTERM. Each is one command; write a
+script for pipes and assignments. A run takes 20 s.
 
   verge conform --publisher 'verge pub -h $VERGE_BROKERS -t $VERGE_TOPIC -m 1 --repeat 100000 --period 50ms --deadline 100ms --retain 3' \\
     --subscriber 'verge sub -h $VERGE_BROKERS -t $VERGE_TOPIC -v'";

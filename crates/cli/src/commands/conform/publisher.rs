@@ -18,6 +18,8 @@ fn contract() -> Contract {
 const SOME: usize = 6;
 /// How far clocks of one host may seem to be apart.
 const CLOCK: Span = Span::secs(10);
+/// Messages that are published while there is no primary, at least: there is none for 0.9 s.
+const MEANWHILE: u64 = 5;
 /// How many more messages a changed contract has kept.
 const MORE: u32 = 3;
 
@@ -26,7 +28,7 @@ pub fn try_it(command: &str) -> Result<Findings, Trouble> {
     let mut stage = Stage::new()?;
     let mut client = Client::start(command, &stage, OUT)?;
     let mut findings = Findings::new("publisher");
-    if greets(&mut stage, &mut findings) {
+    if greets(&mut stage, &mut client, &mut findings) {
         let mut story = Story { stage: &mut stage, findings: &mut findings, retain: 0, stream: 0 };
         // What follows from what was not done says nothing.
         if story.registers() && story.publishes() {
@@ -145,6 +147,7 @@ impl Story<'_> {
 
     fn skips_what_it_does_not_use(&mut self) -> bool {
         let from = self.stage.heard.len();
+        let before = [A, B].map(|broker| self.stage.connection(broker));
         self.stage.in_bytes = true;
         let (stream, messages) = (self.stream, 1);
         self.stage.send(A, &Frame::Untaken { stream, messages, text: "there was no memory" });
@@ -155,7 +158,7 @@ impl Story<'_> {
         self.stage.send(B, &Frame::PollReply { number: u64::MAX });
         self.stage.in_bytes = false;
         let goes_on = self.new_messages(A, from, 3);
-        let connected = self.stage.is_connected(A) && self.stage.is_connected(B);
+        let connected = [A, B].map(|broker| self.stage.connection(broker)) == before;
         let seen = goes_on.filter(|()| connected).ok_or_else(|| {
             "it published no more, or closed a connection, after Untaken, Shortfall, Retire, ClockReply and PollReply in single bytes".to_owned()
         });
@@ -198,8 +201,14 @@ impl Story<'_> {
             "{least}..{} were kept, and {numbers:?} came with RESEND before {}",
             first.seq, first.seq
         );
+        let newest = before.values().next_back();
         let unchanged = resent.iter().find_map(|sent| {
-            let known = before.get(&sent.seq)?;
+            let Some(known) = before.get(&sent.seq) else {
+                // It was published since then.
+                let older = newest.is_some_and(|newest| sent.created <= newest.created);
+                return older
+                    .then(|| format!("message {} is new, and was created before older ones", sent.seq));
+            };
             let same = (known.created, &known.payload) == (sent.created, &sent.payload);
             (!same).then(|| {
                 format!(
@@ -269,11 +278,16 @@ impl Story<'_> {
         let from = self.stage.heard.len();
         self.stage.stand(A, Standing::Primary, 3, NODES[A]);
         let [whole, _, _] = self.judge_succession(A, from, &before, self.retain);
-        self.findings.judge(
-            "4",
-            "numbers and keeps messages meanwhile, and sends what it retains to the next primary",
-            whole,
-        );
+        self.findings.judge("4", "sends what it retains to the next primary", whole);
+        let newest = before.keys().next_back().copied().unwrap_or(0);
+        let first = self.stage.messages(A, from).iter().map(|sent| sent.seq).max().unwrap_or(0);
+        let many = newest + MEANWHILE + SOME as u64;
+        let seen = if first >= many {
+            Ok(())
+        } else {
+            Err(format!("{newest} came before, and {first} some time after that"))
+        };
+        self.findings.judge("4", "numbers messages while there is no primary", seen);
     }
 
     fn disregards_lower_reigns(&mut self) {

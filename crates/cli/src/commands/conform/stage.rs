@@ -1,7 +1,7 @@
 //! Both brokers of a pair, as a client sees them, played by this program.
 //!
-//! What clients say is kept in the order in which it came. The usual is answered at once: greetings, polls, requests for the clock.
-//! Everything else is said by whoever tells the story.
+//! What clients say is kept in the order in which it came. The usual is answered when it is heard: greetings, polls, requests for the clock,
+//! farewells. Everything else is said by whoever tells the story.
 
 use crate::output::Trouble;
 use contract::{Contract, Epoch, NodeId, Reign, Time};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::{Decoded, Frame, Hello, Knows, MessageFlags, Secret, Standing, decode};
+use wire::{Decoded, Farewell, FarewellReason, Frame, Hello, Knows, MessageFlags, Secret, Standing, decode};
 
 /// The two brokers.
 pub const A: usize = 0;
@@ -29,6 +29,8 @@ const READ_BYTES: usize = 65_536;
 const HEAD_BYTES: usize = 8;
 /// `Deliver`.
 const DELIVER: u8 = 0x21;
+/// How often it is looked whether something has come about of which nothing is heard.
+const LOOK: Duration = Duration::from_millis(20);
 /// How often a listener looks whether it is to end.
 const NAP: Duration = Duration::from_millis(5);
 
@@ -76,6 +78,12 @@ pub enum Said {
     },
     Farewell {
         reason: u8,
+    },
+    Poll {
+        number: u64,
+    },
+    ClockRequest {
+        sent: Time,
     },
     /// It ended the connection, or what it said is no frame that a client may send.
     End {
@@ -155,7 +163,7 @@ impl Stage {
             if let Some(found) = look(self) {
                 return Some(found);
             }
-            let rest = until.checked_duration_since(Instant::now())?;
+            let rest = until.checked_duration_since(Instant::now())?.min(LOOK);
             if let Ok((heard, stream)) = self.inbox.recv_timeout(rest) {
                 self.take(heard, stream);
             }
@@ -175,6 +183,19 @@ impl Stage {
                 let _ = before.shutdown(Shutdown::Both);
             }
             self.greet(broker);
+        }
+        let is_current = self.connection(broker) == Some(heard.connection);
+        match &heard.said {
+            Said::Poll { number } if is_current => self.send(broker, &Frame::PollReply { number: *number }),
+            Said::ClockRequest { sent } if is_current => {
+                self.send(broker, &Frame::ClockReply { sent: *sent, clock: now() });
+            }
+            Said::Farewell { .. } if is_current => {
+                let reason = FarewellReason::Leaving;
+                self.send(broker, &Frame::Farewell(Farewell { reason, text: "" }));
+                self.hang_up(broker);
+            }
+            _ => {}
         }
         if matches!(heard.said, Said::End { .. })
             && self.lives[broker].as_ref().is_some_and(|(number, _)| *number == heard.connection)
@@ -202,6 +223,11 @@ impl Stage {
     /// Whether a client is connected there and has greeted.
     pub fn is_connected(&self, broker: usize) -> bool {
         self.lives[broker].is_some()
+    }
+
+    /// The number of that connection.
+    pub fn connection(&self, broker: usize) -> Option<u64> {
+        self.lives[broker].as_ref().map(|(number, _)| *number)
     }
 
     /// Says something to the client that is connected there, if one is.
@@ -327,7 +353,6 @@ fn read(broker: usize, connection: u64, mut stream: TcpStream, sender: &Sender<(
         let _ = sender.send((Heard { broker, connection, at: Instant::now(), said }, stream));
     };
     let (mut bytes, mut taken) = (Vec::new(), vec![0; READ_BYTES]);
-    let mut answers = stream.try_clone().ok();
     loop {
         match stream.read(&mut taken) {
             Ok(count) if count > 0 => bytes.extend_from_slice(&taken[..count]),
@@ -339,11 +364,6 @@ fn read(broker: usize, connection: u64, mut stream: TcpStream, sender: &Sender<(
                 Ok(Decoded::Incomplete(_)) => break,
                 Ok(Decoded::Frame(frame, length)) => {
                     used += length;
-                    if let (Some(answer), Some(out)) = (answer_to(&frame), &mut answers) {
-                        let mut written = Vec::new();
-                        answer.encode(&mut written);
-                        let _ = out.write_all(&written);
-                    }
                     for said in said(broker, &frame) {
                         let greets = matches!(said, Said::Hello { .. });
                         tell(said, if greets { stream.try_clone().ok() } else { None });
@@ -356,15 +376,6 @@ fn read(broker: usize, connection: u64, mut stream: TcpStream, sender: &Sender<(
             }
         }
         bytes.drain(..used);
-    }
-}
-
-/// What needs no story.
-fn answer_to(frame: &Frame<'_>) -> Option<Frame<'static>> {
-    match frame {
-        Frame::Poll { number } => Some(Frame::PollReply { number: *number }),
-        Frame::ClockRequest { sent, .. } => Some(Frame::ClockReply { sent: *sent, clock: now() }),
-        _ => None,
     }
 }
 
@@ -404,9 +415,9 @@ fn said(broker: usize, frame: &Frame<'_>) -> Vec<Said> {
         Frame::Confirm(marks) => {
             return marks.map(|mark| Said::Confirm { stream: mark.stream, seq: mark.seq }).collect();
         }
-        Frame::Poll { .. }
-        | Frame::PollReply { .. }
-        | Frame::ClockRequest { .. }
+        Frame::Poll { number } => Said::Poll { number: *number },
+        Frame::ClockRequest { sent, .. } => Said::ClockRequest { sent: *sent },
+        Frame::PollReply { .. }
         | Frame::Received(_)
         | Frame::Trouble(_)
         | Frame::Unsubscribe { .. }

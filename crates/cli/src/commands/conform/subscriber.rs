@@ -17,7 +17,7 @@ pub fn try_it(command: &str) -> Result<Findings, Trouble> {
     let mut stage = Stage::new()?;
     let mut client = Client::start(command, &stage, IN)?;
     let mut findings = Findings::new("subscriber");
-    if greets(&mut stage, &mut findings) {
+    if greets(&mut stage, &mut client, &mut findings) {
         let mut story =
             Story { stage: &mut stage, findings: &mut findings, client: &client, seen: Vec::new() };
         if story.subscribes() && story.receives() {
@@ -101,6 +101,7 @@ impl Story<'_> {
             self.stage.deliver(A, 7, NONE, seq as u64, payload);
         }
         let all = self.printed("5", "hands over messages as they come", &["m0", "m1", "m2"]);
+        let before = [A, B].map(|broker| self.stage.connection(broker));
         self.stage.in_bytes = true;
         let shortfall = Shortfall { span: Span::secs(1), dropped: 1, waited: 2, rate: 3 };
         self.stage.send(A, &Frame::Shortfall(shortfall));
@@ -109,11 +110,15 @@ impl Story<'_> {
         self.stage.deliver(A, 99, NONE, 0, "of nobody");
         self.stage.deliver(A, 7, NONE, 3, "m3");
         self.stage.in_bytes = false;
-        all && self.printed(
+        let printed = self.printed(
             "1",
             "takes frames in pieces, skips those that it does not use, and messages under unbound numbers",
             &["m3"],
-        )
+        );
+        let same = [A, B].map(|broker| self.stage.connection(broker)) == before;
+        let seen = if same { Ok(()) } else { Err("it closed a connection".to_owned()) };
+        self.findings.judge("1", "and closes no connection for them", seen);
+        all && printed
     }
 
     fn confirms(&mut self) {
