@@ -169,8 +169,13 @@ impl Broker {
     /// A stream's contract has become another one; that there is memory for it has been seen to. What is in its ring stays, and so does
     /// what was reserved.
     pub(crate) fn refit(&mut self, now: Time, index: u32, need: Need, out: &mut impl Outputs) {
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.table.stream(index) else { return };
         let more = need.more_than(&stream.ring);
+        if more > self.left_for_contracts() {
+            // It lacked something before.
+            return;
+        }
+        let Some(stream) = self.table.stream_mut(index) else { return };
         match need.with(&stream.ring) {
             Need::Loose { most, .. } => return stream.ring.allow(most),
             Need::Reserved { slots, payload } if stream.ring.is_reserved() => {

@@ -41,6 +41,8 @@ struct Change {
     plan: Plan,
     /// What each of its streams needs.
     need: Need,
+    /// What each needed until now; not all may have got it.
+    before: Need,
 }
 
 /// The first of the rules that means a topic.
@@ -184,8 +186,11 @@ impl Broker {
                  retain or tolerate less"
             ));
         }
-        let need = self.need(&after, slots, topic.processing.is_some() || topic.made);
-        Ok(Change { topic: index, after, strict, plan, need })
+        let all_kept = topic.processing.is_some() || topic.made;
+        let need = self.need(&after, slots, all_kept);
+        let slots_before = self.ring_slots(&topic.contract, &topic.plan, topic.processing).min(most);
+        let before = self.need(&topic.contract, slots_before, all_kept);
+        Ok(Change { topic: index, after, strict, plan, need, before })
     }
 
     /// Whether there is time for all of it together.
@@ -227,7 +232,11 @@ impl Broker {
             let streams = self.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
             streams
                 .filter_map(|index| self.table.stream(*index))
-                .map(|stream| change.need.more_than(&stream.ring))
+                .map(|stream| {
+                    // What a stream lacks already it may go on lacking.
+                    let lacks = change.before.more_than(&stream.ring);
+                    change.need.more_than(&stream.ring).saturating_sub(lacks)
+                })
                 .sum::<usize>()
         };
         let more: usize = changes.iter().map(more).sum();
@@ -248,7 +257,7 @@ impl Broker {
     }
 
     fn give_contract(&mut self, now: Time, change: &Change, out: &mut impl Outputs) {
-        let Change { topic: number, after, strict, plan, need } = change;
+        let Change { topic: number, after, strict, plan, need, .. } = change;
         let Some(topic) = self.table.topic(*number) else { return };
         let (before, contract, receivers) = (topic.plan, topic.contract, topic.receivers());
         let streams = topic.streams.clone();
