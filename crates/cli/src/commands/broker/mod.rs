@@ -75,7 +75,7 @@ pub fn run(
     let (costs, blocking) = profile::costs(&config.admission, |text| lines.say(&format!("note: {text}")));
     let (operators, bell, load) = processing::start(config, &lines, &helpers)?;
     let (mut graphs_in, graph_taker, waker) = processing::changes((costs, blocking))?;
-    let (mut contracts, topic_taker, asked) = topics::questions(lines.clone())?;
+    let (mut contracts, topic_taker) = topics::questions(lines.clone(), graph_taker.wake());
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
@@ -115,7 +115,7 @@ pub fn run(
         heart: heart(config, &doors, whereabouts.as_ref(), &lines, &helpers),
         partner: security::partner(partner, whereabouts)?,
         lobby,
-        wakers: wakers(security.wakers, [bell, waker, wants.bell, asked], answers.as_ref())?,
+        wakers: wakers(security.wakers, [bell, waker, wants.bell], answers.as_ref())?,
         asked_to_end: wants.ends,
         later: places::later(allowed, http.is_some()),
         shares: processing::shares_processors(config).then_some((load, gather)),
@@ -220,7 +220,7 @@ pub fn obstacles(config: &Config) -> Vec<(&str, Trouble)> {
 /// What wakes the data thread besides sockets.
 fn wakers(
     others: Vec<OwnedFd>,
-    bells: [OwnedFd; 4],
+    bells: [OwnedFd; 3],
     answers: Option<&Answers>,
 ) -> Result<Vec<OwnedFd>, Trouble> {
     let questions = answers.map(Answers::waker).transpose()?;

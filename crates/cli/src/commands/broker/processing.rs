@@ -102,6 +102,13 @@ pub fn changes(costs: (Costs, Span)) -> Result<(Changes, GraphTaker, OwnedFd), T
     Ok((Changes { changes, waker }, GraphTaker { sender, wake: Arc::new(wake), costs }, watched))
 }
 
+impl GraphTaker {
+    /// What wakes the data thread, for whoever else has something for it at such a time: descriptors are few.
+    pub fn wake(&self) -> Arc<UnixStream> {
+        Arc::clone(&self.wake)
+    }
+}
+
 impl Taker for GraphTaker {
     fn prepare(&mut self, config: &Config) -> Result<Commit, String> {
         let changed = judged(config, self.costs)?;

@@ -7,12 +7,10 @@ use super::log::Lines;
 use super::processing::Node;
 use super::reload::{Commit, Taker};
 use crate::config::Config;
-use crate::output::Trouble;
 use broker::{Changed, TopicRule};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use host::{Network, now};
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -27,10 +25,7 @@ struct Question {
 }
 
 /// Questions on their way to the data thread.
-pub struct Questions {
-    questions: Receiver<Question>,
-    waker: UnixStream,
-}
+pub struct Questions(Receiver<Question>);
 
 /// Asks them, when the configuration has been read again.
 pub struct TopicTaker {
@@ -44,14 +39,10 @@ struct Asker {
     wake: Arc<UnixStream>,
 }
 
-/// Both ends, and what wakes the data thread for it.
-pub fn questions(lines: Lines) -> Result<(Questions, TopicTaker, OwnedFd), Trouble> {
+/// Both ends. A byte written to `wake` wakes the data thread.
+pub fn questions(lines: Lines, wake: Arc<UnixStream>) -> (Questions, TopicTaker) {
     let (sender, questions) = bounded(1);
-    let (waker, wake) = UnixStream::pair()?;
-    waker.set_nonblocking(true)?;
-    let watched = OwnedFd::from(waker.try_clone()?);
-    let asker = Asker { sender, wake: Arc::new(wake) };
-    Ok((Questions { questions, waker }, TopicTaker { asker, lines }, watched))
+    (Questions(questions), TopicTaker { asker: Asker { sender, wake }, lines })
 }
 
 impl Asker {
@@ -81,9 +72,7 @@ impl Taker for TopicTaker {
 impl Questions {
     /// Answers what has been asked.
     pub fn answer(&mut self, node: &mut Node, net: &mut Network) {
-        let mut bytes = [0; 16];
-        let _ = self.waker.read(&mut bytes);
-        while let Ok(Question { topics, takes, answer }) = self.questions.try_recv() {
+        while let Ok(Question { topics, takes, answer }) = self.0.try_recv() {
             let result = match takes {
                 true => node.change_topics(now(), topics, net),
                 false => node.would_change_topics(&topics),
