@@ -71,33 +71,44 @@ pub(crate) struct Classes {
 impl Classes {
     /// A class for each of the rules, up to so many.
     pub(crate) fn new(rules: &[TopicRule], limit: usize) -> Classes {
-        let limit = limit.min(CLASSES_MAX);
         let (names, counts, of_rules) = (Vec::new(), Vec::new(), Vec::new());
+        let mut classes = Classes { names, counts, of_rules, other: 0, limit: limit.min(CLASSES_MAX) };
         // The first rules have the first numbers.
-        let mut classes = Classes { names, counts, of_rules, other: u16::MAX, limit };
-        classes.change(rules);
-        classes.other = classes.names.len() as u16;
-        classes.names.push(OTHER_CLASS.to_owned());
-        classes.counts.push(ClassCounts::default());
-        classes.change(rules);
+        classes.name(rules);
+        classes.other = classes.add(OTHER_CLASS.to_owned());
+        classes.assign(rules);
         classes
     }
 
     /// Other rules govern. Classes that there were keep their numbers and what was counted, and those of new rules come behind them.
     pub(crate) fn change(&mut self, rules: &[TopicRule]) {
-        self.of_rules.clear();
-        for rule in rules {
-            let name = rule.filter.to_string();
-            let known = self.names.iter().position(|known| *known == name);
-            let more = self.names.iter().filter(|known| *known != OTHER_CLASS).count() < self.limit;
-            if known.is_none() && more && name != OTHER_CLASS {
-                self.of_rules.push(self.names.len() as u16);
-                self.names.push(name);
-                self.counts.push(ClassCounts::default());
-            } else {
-                self.of_rules.push(known.map_or(self.other, |known| known as u16));
+        self.name(rules);
+        self.assign(rules);
+    }
+
+    /// Makes a class for each rule that has none, as far as there may be more.
+    fn name(&mut self, rules: &[TopicRule]) {
+        for name in rules.iter().map(|rule| rule.filter.to_string()) {
+            let others = self.names.iter().filter(|known| *known != OTHER_CLASS).count();
+            if others < self.limit && name != OTHER_CLASS && !self.names.contains(&name) {
+                self.add(name);
             }
         }
+    }
+
+    fn add(&mut self, name: String) -> u16 {
+        self.names.push(name);
+        self.counts.push(ClassCounts::default());
+        (self.names.len() - 1) as u16
+    }
+
+    /// The class of each rule is that of its name.
+    fn assign(&mut self, rules: &[TopicRule]) {
+        let class = |rule: &TopicRule| {
+            let place = self.names.iter().position(|known| *known == rule.filter.as_str());
+            place.map_or(self.other, |place| place as u16)
+        };
+        self.of_rules = rules.iter().map(class).collect();
     }
 
     /// The class of a topic that this rule governs.

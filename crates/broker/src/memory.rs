@@ -150,8 +150,14 @@ impl Need {
         }
     }
 
-    /// How many bytes more have to be reserved for a stream whose ring is this one.
-    pub(crate) fn more_than(self, ring: &Ring) -> usize {
+    /// How many bytes more have to be reserved for a stream whose ring is this one, where it needed something else until now. What it
+    /// lacked already it goes on lacking, unless it needs more than that.
+    pub(crate) fn growth(self, before: Need, ring: &Ring) -> usize {
+        let more = self.more_than(ring);
+        if more > before.more_than(ring) { more } else { 0 }
+    }
+
+    fn more_than(self, ring: &Ring) -> usize {
         match self.with(ring) {
             Need::Loose { .. } => 0,
             need if ring.is_reserved() => need.bytes().saturating_sub(ring.bytes() + STREAM_BYTES),
@@ -168,16 +174,18 @@ impl Broker {
 
     /// A stream's contract has become another one; that there is memory for it has been seen to. What is in its ring stays, and so does
     /// what was reserved.
-    pub(crate) fn refit(&mut self, now: Time, index: u32, need: Need, out: &mut impl Outputs) {
-        let Some(stream) = self.table.stream(index) else { return };
-        let more = need.more_than(&stream.ring);
-        if more > self.left_for_contracts() {
-            // It lacked something before.
-            return;
-        }
+    pub(crate) fn refit(
+        &mut self,
+        now: Time,
+        index: u32,
+        (before, need): (Need, Need),
+        out: &mut impl Outputs,
+    ) {
         let Some(stream) = self.table.stream_mut(index) else { return };
+        let more = need.growth(before, &stream.ring);
         match need.with(&stream.ring) {
             Need::Loose { most, .. } => return stream.ring.allow(most),
+            _ if more == 0 => return,
             Need::Reserved { slots, payload } if stream.ring.is_reserved() => {
                 stream.ring.raise(payload);
                 stream.ring.grow(slots);

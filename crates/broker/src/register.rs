@@ -805,15 +805,15 @@ impl Broker {
     /// The messages of a stream that a new backup must have: all that have not been dispatched.
     /// Returns how many slots were looked at.
     pub(crate) fn copy_again(&mut self, index: u32) -> usize {
-        let Some(stream) = self.table.stream_mut(index) else { return 0 };
-        for slot in stream.ring.slots_mut().filter(|slot| !slot.flags.has(SlotFlags::DISPATCHED)) {
-            slot.clear(SlotFlags::REPLICATED);
-        }
-        self.copy_rest(index)
+        self.copy_undispatched(index, true)
     }
 
     /// The same of those that the backup does not have yet.
     pub(crate) fn copy_rest(&mut self, index: u32) -> usize {
+        self.copy_undispatched(index, false)
+    }
+
+    fn copy_undispatched(&mut self, index: u32, anew: bool) -> usize {
         let everything = self.copies_everything();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;
@@ -826,6 +826,9 @@ impl Broker {
         let tickets = stream.ring.tickets();
         for ticket in tickets {
             let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+            if anew && !slot.flags.has(SlotFlags::DISPATCHED) {
+                slot.clear(SlotFlags::REPLICATED);
+            }
             if slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED)) {
                 continue;
             }

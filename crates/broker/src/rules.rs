@@ -232,11 +232,7 @@ impl Broker {
             let streams = self.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
             streams
                 .filter_map(|index| self.table.stream(*index))
-                .map(|stream| {
-                    // What a stream lacks already it may go on lacking.
-                    let lacks = change.before.more_than(&stream.ring);
-                    change.need.more_than(&stream.ring).saturating_sub(lacks)
-                })
+                .map(|stream| change.need.growth(change.before, &stream.ring))
                 .sum::<usize>()
         };
         let more: usize = changes.iter().map(more).sum();
@@ -257,7 +253,7 @@ impl Broker {
     }
 
     fn give_contract(&mut self, now: Time, change: &Change, out: &mut impl Outputs) {
-        let Change { topic: number, after, strict, plan, need, .. } = change;
+        let Change { topic: number, after, strict, plan, need, before: needed } = change;
         let Some(topic) = self.table.topic(*number) else { return };
         let (before, contract, receivers) = (topic.plan, topic.contract, topic.receivers());
         let streams = topic.streams.clone();
@@ -271,7 +267,7 @@ impl Broker {
             topic.set_strict(*strict);
         }
         for index in streams {
-            self.refit(now, index, *need, out);
+            self.refit(now, index, (*needed, *need), out);
             // The next message that goes there names it anew.
             self.links.iter_mut().for_each(|(_, link)| link.announced.remove(index));
             if let Some(partner) = self.pair.backup().filter(|partner| partner.knows(index)) {

@@ -172,3 +172,16 @@ fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
     broker.change_topics(NOW, vec![rule("a", contract.deadline(Span::millis(19)))], &mut out).unwrap();
     assert_eq!(jobs(&mut broker), 2);
 }
+
+/// Of one that needs no copies the backup may have some, and is to hear when they are not needed.
+#[test]
+fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
+    let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
+    assert!(!broker.table.pair(0).unwrap().1.plan.replicate);
+    store(&mut broker, &mut out, 0, 0, b"x");
+    let ticket = broker.table.stream(0).unwrap().ring.find(0).unwrap();
+    broker.table.stream_mut(0).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    broker.copy_again(0);
+    let slot = broker.table.stream(0).unwrap().ring.slot(ticket).unwrap();
+    assert!(slot.flags.has(SlotFlags::REPLICATED));
+}

@@ -163,7 +163,8 @@ pub fn run(config: &Config, arguments: &BenchArguments, format: Format) -> Outco
             subscribe(config, arguments, &format!("{prefix}/#"), seen, contract.deadline)
         })
         .collect::<Result<Vec<_>, Trouble>>()?;
-    let failovers = count_failovers(&client)?;
+    // The publishers' client has somebody who hears of reigns.
+    let failovers = count_failovers(&subscribers[0].0)?;
     let asked = names.iter().map(|name| (name.as_str(), Some(contract)));
     let publishers = client.publishers(asked)?;
     let mut sent_after = histogram()?;
@@ -324,7 +325,11 @@ fn show(measured: &Measured, before: Option<&Measured>) -> Result<(), Trouble> {
     if let Some(before) = before.filter(|before| !before.is_like(measured)) {
         line(&format!(
             "note: before, it was {} messages/s on {} topics, {} bytes each, to {} subscribers; contract: {}",
-            before.rate, before.topics, before.payload_bytes, before.subscribers, before.contract
+            shown(before.rate),
+            before.topics,
+            before.payload_bytes,
+            before.subscribers,
+            before.contract
         ))?;
     }
     let headings = ["", "now", "before", "ratio"];

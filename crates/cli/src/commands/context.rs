@@ -78,7 +78,7 @@ struct Context {
 /// Changes or shows what is kept. `config` is what was named by `--config`.
 pub fn run(command: ContextCommand, config: Option<&Path>, format: Format) -> Outcome {
     let file = place()?;
-    let _only = lock(&file)?;
+    let _only = if matches!(command, ContextCommand::List) { None } else { Some(lock(&file)?) };
     let mut all = Contexts::load(&file)?;
     match command {
         ContextCommand::Add { name, brokers } => {

@@ -34,7 +34,6 @@ pub mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand};
 use crate::config::Config;
-
 use crate::output::{Outcome, Trouble, complain};
 use crate::users::read_password;
 use host::tls::TlsSettings;
@@ -145,8 +144,7 @@ fn client_tls(config: &Config, brokers: &BrokerArguments) -> TlsSettings {
 fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(String, String)>, Trouble> {
     // Those of the configuration are for its own brokers.
     let known = config.client_addresses() + "," + &config.secure_client_addresses().unwrap_or_default();
-    let is_known = |address: &str| known.split(',').any(|known| known == address);
-    let ours = brokers.addresses().is_none_or(|given| given.split(',').all(is_known));
+    let ours = brokers.addresses().is_none_or(|given| all_among(&given, &known));
     let configured = config.client.user.clone().filter(|_| ours);
     let Some(user) = brokers.user.clone().or(configured) else {
         if config.client.user.is_some() {
@@ -174,6 +172,12 @@ fn credentials(config: &Config, brokers: &BrokerArguments) -> Result<Option<(Str
     Ok(Some((user, password)))
 }
 
+/// Whether all of these addresses are among those, however this host is called.
+fn all_among(given: &str, known: &str) -> bool {
+    let (given, known) = (given.replace("localhost", "127.0.0.1"), known.replace("localhost", "127.0.0.1"));
+    given.split(',').all(|given| known.split(',').any(|known| known == given))
+}
+
 /// The environment variable with the password.
 const PASSWORD: &str = "VERGE_PASSWORD";
 
@@ -188,4 +192,22 @@ fn connect(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Re
     let client = start_client(config, brokers, name)?;
     client.wait_for_primary()?;
     Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all_among;
+
+    #[test]
+    fn credentials_are_for_brokers_that_are_configured_by_whatever_name_of_this_host() {
+        let known = "127.0.0.1:7571,plant-b:7571,localhost:7572";
+        for (given, among) in [
+            ("localhost:7571", true),
+            ("127.0.0.1:7572,plant-b:7571", true),
+            ("plant-b:7572", false),
+            ("127.0.0.1:7571,elsewhere:7571", false),
+        ] {
+            assert_eq!(all_among(given, known), among, "{given}");
+        }
+    }
 }

@@ -19,7 +19,9 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// How a file is packed that is a table of its own.
+/// How files are packed; the last of it is a table of its own.
+const GZIP: &str = "gzip";
+const ZSTD: &str = "zstd";
 const PARQUET: &str = "Parquet";
 const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 /// The byte order marks of UTF-16, and whether the low byte comes first.
@@ -84,13 +86,13 @@ impl Lines {
         if let Some(&(_, format)) = foreign {
             return Err(RecordingError::ForeignFormat { path: path.to_owned(), format });
         }
-        let packed = [(GZIP_MAGIC, "gzip"), (ZSTD_MAGIC, "zstd"), (parquet_text::MAGIC, PARQUET)]
+        let packed = [(GZIP_MAGIC, GZIP), (ZSTD_MAGIC, ZSTD), (parquet_text::MAGIC, PARQUET)]
             .iter()
             .find_map(|(magic, name)| start.starts_with(magic).then_some(*name));
         let unpack = || -> io::Result<Box<dyn BufRead + Send>> {
             Ok(match packed {
-                Some("gzip") => buffered(MultiGzDecoder::new(input)),
-                Some("zstd") => buffered(zstd::Decoder::with_buffer(input)?),
+                Some(GZIP) => buffered(MultiGzDecoder::new(input)),
+                Some(ZSTD) => buffered(zstd::Decoder::with_buffer(input)?),
                 // It is read from both ends.
                 Some(_) => buffered(ParquetText::new(File::open(path)?, Arc::clone(&consumed))?),
                 None => Box::new(input),
