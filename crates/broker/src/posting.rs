@@ -203,6 +203,13 @@ impl Broker {
         Ok(Posted { stream: index, seq })
     }
 
+    /// Whether a message that was posted has been given to all who wanted its topic, or is gone.
+    pub fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+        let ring = self.table.stream(stream).map(|stream| &stream.ring);
+        let slot = ring.and_then(|ring| ring.slot(ring.find(seq)?));
+        slot.is_none_or(|slot| slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)))
+    }
+
     fn is_stream_of(&self, index: u32, posting: &Posting<'_>) -> bool {
         self.table.pair(index).is_some_and(|(stream, topic)| {
             &*stream.record.publisher == posting.publisher

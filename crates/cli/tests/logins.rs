@@ -280,7 +280,7 @@ impl MqttClient {
     fn new(port: u16, version: Version, user: &str) -> MqttClient {
         let (client_id, password) = (format!("{user} {version:?}").into(), Some(RIGHT.as_bytes().into()));
         let hello = match version {
-            Version::V311 => encode_3(
+            Version::V31 | Version::V311 => encode_3(
                 v3::Connect { client_id, username: Some(user.into()), password, ..Default::default() }.into(),
             ),
             Version::V5 => encode_5(

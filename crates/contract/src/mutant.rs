@@ -112,6 +112,8 @@ pub enum Mutant {
     ForgetIncoming,
     /// A backup is not told what is retained.
     ForgetKept,
+    /// What a client of MQTT subscribes takes effect before what it has published just before.
+    Overtake,
     /// The wills of clients that are gone are not published.
     LeaveNoWill,
     /// An agreement takes what the node itself has heard, and not what was passed on.

@@ -54,6 +54,10 @@ impl Load for Judge<'_> {
         self.commands.have_room() && !self.broker.has_tasks()
     }
 
+    fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+        self.broker.was_dispatched(stream, seq)
+    }
+
     fn spend(&mut self, units: usize) {
         self.commands.spend(self.broker.take_spent() + units);
     }
@@ -103,12 +107,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
                     self.post(now, &post, net);
                     idle = false;
                 }
-                Step::Crowded if !idle => {
+                Step::Crowded | Step::Behind if !idle => {
                     let (broker, mut wired) = self.wired(net);
                     idle = !broker.run(now, JOBS_PER_PORTION, &mut wired);
                 }
                 Step::Done if used < bytes.len() => {}
-                Step::Later => {
+                Step::Later | Step::Behind => {
                     self.delay(link, net);
                     break;
                 }

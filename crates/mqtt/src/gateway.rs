@@ -67,6 +67,12 @@ pub trait Load {
         true
     }
 
+    /// Whether a message that was posted has been given to all who wanted its topic.
+    fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+        let _ = (stream, seq);
+        true
+    }
+
     /// A command has taken so many units of work.
     fn spend(&mut self, units: usize) {
         let _ = units;
@@ -183,6 +189,8 @@ pub enum Step<'a> {
     Done,
     /// It has to wait until messages before it are covered: let the broker work, and take it again.
     Crowded,
+    /// It has to wait until messages before it are dispatched: let the broker work, and take it again.
+    Behind,
     /// It is a command, and has to wait until there is room for it; see [`Load::has_room`].
     Later,
     /// A message is to be published.
@@ -221,11 +229,13 @@ pub(crate) struct Client {
     packet_bytes_max: usize,
     /// Whether it wants reasons in words.
     problems: bool,
+    /// Whether it is a bridge: it brings what it is given to another broker, and takes it back from there.
+    bridge: bool,
     /// The name in its certificate.
     certificate: Option<Box<str>>,
     /// Topics by the numbers that the client has given them.
     aliases: Vec<Option<Box<str>>>,
-    /// Bytes of it stay with the driver until something has happened.
+    /// Bytes of it stay with the driver until it is let in, or its messages are covered.
     waits: bool,
     /// How far its SUBSCRIBE or UNSUBSCRIBE has come that is being dealt with.
     asking: Option<Box<subscribe::Asking>>,
@@ -314,6 +324,10 @@ pub struct Gateway<R = Open> {
 /// What is said to who has more waiting than there is memory for.
 const NOT_READ: &str = "it does not read, and there are more subscribers now than memory for what waits on its connection: read faster, \
                         or have limits.memory raised";
+
+/// What is said of an answer that the client would not take.
+const ANSWER_TOO_LARGE: &str =
+    "the answer to its packet is larger than it takes: have it take larger packets";
 
 /// Buffers that are used again and again.
 #[derive(Clone, Debug, Default)]
@@ -479,6 +493,7 @@ impl<R: Rules> Gateway<R> {
             keep_alive: Span::FOREVER,
             packet_bytes_max: usize::MAX,
             problems: true,
+            bridge: false,
             certificate: None,
             aliases: Vec::new(),
             waits: false,
@@ -585,8 +600,14 @@ impl<R: Rules> Gateway<R> {
         if bytes.is_empty() {
             return (0, Step::Wait);
         }
-        if version == Some(Version::V311) && self.is_crowded(link) {
+        if version.is_some_and(|version| !version.is_5()) && self.is_crowded(link) {
+            if let Some(client) = self.client_mut(link) {
+                client.waits = true;
+            }
             return (0, Step::Crowded);
+        }
+        if self.is_behind(link, is_command(bytes), load) {
+            return (0, Step::Behind);
         }
         if is_command(bytes) && !load.has_room() {
             return (0, Step::Later);
@@ -632,7 +653,7 @@ impl<R: Rules> Gateway<R> {
                 return self.subscribe(now, link, session, &subscribe, load, net);
             }
             Packet::Unsubscribe(unsubscribe) => {
-                return self.unsubscribe(link, session, &unsubscribe, load, net);
+                return self.unsubscribe(now, link, session, &unsubscribe, load, net);
             }
             Packet::Disconnect(word) => self.part(now, link, session, word, net),
             Packet::Connect(_) => self.refuse(now, link, Reason::PROTOCOL_ERROR, "CONNECT comes once", net),
@@ -654,12 +675,18 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         use crate::packet::Answer;
-        match acknowledge.answer {
+        let result = match acknowledge.answer {
             Answer::PubAck | Answer::PubComp => self.finish_flight(session, acknowledge),
             Answer::PubRec => self.receive_flight(session, acknowledge, net),
-            Answer::PubRel => self.release_incoming(link, session, acknowledge.id, net),
+            Answer::PubRel => {
+                self.release_incoming(link, session, acknowledge.id, net);
+                Ok(())
+            }
+        };
+        match result {
+            Ok(()) => self.pump(now, session, net),
+            Err(text) => self.refuse(now, link, Reason::PROTOCOL_ERROR, text, net),
         }
-        self.pump(now, session, net);
     }
 
     fn expel_malformed(&mut self, now: Time, link: LinkId, malformed: &Malformed, net: &mut impl Effects) {
@@ -695,10 +722,12 @@ impl<R: Rules> Gateway<R> {
         if let Some(client) = session.map(|session| session.client.clone()) {
             self.trouble(Trouble { client, topic: None, reason: text.to_owned() });
         }
-        if open.is_some() && version == Version::V5 {
+        if open.is_some() && version.is_5() {
             net.append(link, Order::Any, |out| {
-                append_with_words(out, most, words, |out, words| {
-                    disconnect(out, reason, words, reference.as_deref());
+                let _ = [reference.as_deref(), None].into_iter().any(|reference| {
+                    append_with_words(out, most, words, |out, words| {
+                        disconnect(out, reason, words, reference)
+                    })
                 });
             });
         }

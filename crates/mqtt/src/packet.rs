@@ -27,10 +27,30 @@ use std::fmt;
 /// Which version of the protocol a connection speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
+    /// 3.1, which is 3.1.1 but for a few bits.
+    V31,
     /// 3.1.1.
     V311,
     /// 5.0.
     V5,
+}
+
+impl Version {
+    /// Whether it is 5.0: whether answers have reasons, and packets properties.
+    #[inline]
+    pub fn is_5(self) -> bool {
+        self == Version::V5
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Version::V31 => "3.1",
+            Version::V311 => "3.1.1",
+            Version::V5 => "5",
+        })
+    }
 }
 
 /// How surely a message is delivered.
@@ -162,6 +182,8 @@ pub enum Packet<'a> {
 pub struct Connect {
     /// Version.
     pub version: Version,
+    /// Whether it says that it is a bridge, as those of mosquitto do by the highest bit of the protocol level.
+    pub bridge: bool,
     /// Empty: the broker makes one up.
     pub client: Box<str>,
     /// Whether its session begins anew.
@@ -275,7 +297,7 @@ pub struct Subscribe {
     pub filters: Vec<Wanted>,
 }
 
-/// One filter of a SUBSCRIBE. It may be no filter at all: that is for the gateway to refuse, one by one.
+/// One filter of a SUBSCRIBE. Its wildcards are where they may be; whether it is one that is taken is for the gateway to say, one by one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The filter, with `$share/group/` before it where it is shared.

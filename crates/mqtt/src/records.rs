@@ -510,7 +510,11 @@ pub(crate) fn write_session<'a>(
     session: &Session,
     subscriptions: impl Iterator<Item = (&'a str, Entry)>,
 ) {
-    out.push(u8::from(session.version == Version::V5));
+    out.push(match session.version {
+        Version::V311 => 0,
+        Version::V5 => 1,
+        Version::V31 => 2,
+    });
     out.extend_from_slice(&session.expiry.to_le_bytes());
     put_time(out, session.ends_at);
     put_time(out, session.will_at);
@@ -570,7 +574,12 @@ pub(crate) type Filters = Vec<(Box<str>, Entry)>;
 /// Reads what [`write_session`] wrote: the session, and its subscriptions.
 pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Filters)> {
     let mut reader = Reader(value);
-    let version = if reader.u8()? == 0 { Version::V311 } else { Version::V5 };
+    let version = match reader.u8()? {
+        0 => Version::V311,
+        1 => Version::V5,
+        2 => Version::V31,
+        _ => return None,
+    };
     let mut session = Session::new(client, version);
     session.expiry = reader.u32()?;
     session.ends_at = time(&mut reader)?;

@@ -112,6 +112,8 @@ pub(crate) struct Session {
     /// Since its client came back it has published nothing with QoS 2 but what had been under way.
     sends_again: bool,
     pub(crate) pending: Unanswered,
+    /// Streams on which its client has published, with the newest number, that may not have been dispatched yet.
+    pub(crate) ahead: Vec<(u32, u64)>,
     /// Messages that its client takes before it has answered them.
     pub(crate) window: usize,
     pub(crate) flights: VecDeque<Flight>,
@@ -182,6 +184,7 @@ impl Session {
             covered: 0,
             sends_again: false,
             pending: Unanswered::default(),
+            ahead: Vec::new(),
             window: usize::from(u16::MAX),
             flights: VecDeque::new(),
             resend_from: ALL_SENT,

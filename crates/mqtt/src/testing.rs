@@ -26,7 +26,7 @@ pub fn encode_5(packet: v5::Packet) -> Result<Vec<u8>, EncodeError> {
 /// A CONNECT with this client identifier and a keep-alive of a minute.
 pub fn connect(version: Version, client: &str, clean: bool) -> Result<Vec<u8>, EncodeError> {
     match version {
-        Version::V311 => encode_3(
+        Version::V31 | Version::V311 => encode_3(
             v3::Connect {
                 client_id: client.into(),
                 clean_session: clean,
@@ -65,7 +65,7 @@ pub fn publish(
         properties: (version == Version::V5).then(v5::PublishProperties::default),
     };
     match version {
-        Version::V311 => encode_3(publish.into()),
+        Version::V31 | Version::V311 => encode_3(publish.into()),
         Version::V5 => encode_5(publish.into()),
     }
 }
@@ -73,7 +73,7 @@ pub fn publish(
 /// A SUBSCRIBE to one filter.
 pub fn subscribe(version: Version, id: NonZeroU16, filter: &str, qos: QoS) -> Result<Vec<u8>, EncodeError> {
     match version {
-        Version::V311 => {
+        Version::V31 | Version::V311 => {
             encode_3(v3::Packet::Subscribe { packet_id: id, topic_filters: vec![(filter.into(), qos)] })
         }
         Version::V5 => encode_5(v5::Packet::Subscribe(v5::Subscribe {
@@ -102,7 +102,7 @@ impl FromBroker {
     /// A client of this version.
     pub fn new(version: Version) -> FromBroker {
         let codec = match version {
-            Version::V311 => MqttCodec::V3(v3::Codec::default()),
+            Version::V31 | Version::V311 => MqttCodec::V3(v3::Codec::default()),
             Version::V5 => MqttCodec::V5(v5::Codec::default()),
         };
         FromBroker { codec, bytes: BytesMut::new() }

@@ -109,6 +109,7 @@ proptest! {
         });
         prop_assert_eq!(came, Connect {
             version: Version::V311,
+            bridge: false,
             client: (&*sent.client_id).into(),
             clean_start: sent.clean_session,
             keep_alive: sent.keep_alive,

@@ -125,15 +125,15 @@ fn both_versions_refuse_what_only_brokers_send_and_lengths_that_are_none() {
 #[test]
 fn versions_that_are_not_spoken_say_how_their_client_is_told() {
     let client: &[u8] = &[0, 1, b'c'];
-    let old = frame(0x10, &[&[0, 6], b"MQIsdp", &[3, 2, 0, 60], client]);
+    let old = |level| frame(0x10, &[&[0, 6], b"MQIsdp", &[level, 2, 0, 60], client]);
     let other = frame(0x10, &[&[0, 4], b"MQTX", &[4, 2, 0, 60], client]);
     let level = |level| frame(0x10, &[&connect_body(level, 2), client]);
     for (bytes, hint) in [
-        (old, Some(Version::V311)),
+        (old(4), Some(Version::V31)),
+        (old(0x84), Some(Version::V31)),
         (level(3), Some(Version::V311)),
-        (level(0x84), Some(Version::V311)),
+        (level(0x83), Some(Version::V311)),
         (level(6), Some(Version::V5)),
-        (level(0x85), Some(Version::V5)),
         (level(255), Some(Version::V5)),
         (other, None),
     ] {
@@ -196,11 +196,35 @@ fn what_is_unusual_but_allowed_is_taken() {
     let bytes = frame(0x30, &[&[0, 0, 8, 0x23, 0, 7, 2, 0, 0, 0, 0], b"payload"]);
     let Packet::Publish(publish) = take(&bytes, Some(Version::V5)) else { panic!("{bytes:?}") };
     assert_eq!((publish.topic, publish.alias, publish.expiry), ("", Some(7), Some(0)));
-    // The same user property twice; filters that are none are for the gateway to refuse.
+    // Bridges say what they are; MQTT 3.1 has its own name, and says of packets other than messages that they are sent again.
+    for (level, version, bridge) in
+        [(0x84, Version::V311, true), (0x85, Version::V5, true), (4, Version::V311, false)]
+    {
+        let properties: &[u8] = if version == Version::V5 { &[0] } else { &[] };
+        let bytes = frame(0x10, &[&connect_body(level, 2)[..10], properties, &[0, 1, b'c']]);
+        let Packet::Connect(connect) = take(&bytes, None) else { panic!("{bytes:?}") };
+        assert_eq!((connect.version, connect.bridge, &*connect.client), (version, bridge, "c"));
+    }
+    for (level, bridge) in [(3, false), (0x83, true)] {
+        let bytes = frame(0x10, &[&[0, 6], b"MQIsdp", &[level, 2, 0, 60], &[0, 1, b'c']]);
+        let Packet::Connect(connect) = take(&bytes, None) else { panic!("{bytes:?}") };
+        assert_eq!((connect.version, connect.bridge, &*connect.client), (Version::V31, bridge, "c"));
+    }
+    for (flags, kind) in [(2, 0x80), (0x0A, 0x80), (0x0B, 0x80), (0x0A, 0xA0), (0x0A, 0x60)] {
+        let body: &[u8] = match kind {
+            0x60 => &[0, 1],
+            0xA0 => &[0, 1, 0, 1, b'a'],
+            _ => &[0, 1, 0, 1, b'a', 0],
+        };
+        let bytes = frame(kind | flags, &[body]);
+        take(&bytes, Some(Version::V31));
+        assert_eq!(decode(&bytes, Some(Version::V311), 1000).is_ok(), flags == 2, "{bytes:02X?}");
+    }
+    // The same user property twice; what a filter means is for the gateway to judge.
     let user = [0x26, 0, 1, b'a', 0, 1, b'b'];
     take(&frame(0x30, &[&[0, 1, b't', 14], &user, &user]), Some(Version::V5));
-    take(&frame(0x82, &[&[0, 1, 0, 0, 5], b"a/#/b", &[0]]), Some(Version::V5));
-    take(&frame(0x82, &[&[0, 1, 0, 5], b"a/#/b", &[0]]), Some(Version::V311));
+    take(&frame(0x82, &[&[0, 1, 0, 0, 3], b"a/\x07", &[0]]), Some(Version::V5));
+    take(&frame(0x82, &[&[0, 1, 0, 7], b"$share/", &[0]]), Some(Version::V311));
     // Reserved characters of Unicode are characters.
     take(&frame(0x30, &[&[0, 3], "\u{FFFE}".as_bytes()]), Some(Version::V311));
 }

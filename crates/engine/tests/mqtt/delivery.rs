@@ -22,7 +22,7 @@ fn each_quality_of_service_is_the_lower_of_both_sides() {
         for version in [Version::V311, Version::V5] {
             let name = format!("{number} {version:?}");
             let subscriber = match version {
-                Version::V311 => world.connected_3(0, &name, true),
+                Version::V31 | Version::V311 => world.connected_3(0, &name, true),
                 Version::V5 => world.connected(0, passing(&name)),
             };
             assert_eq!(usize::from(world.want(subscriber, "t", wanted)), number);

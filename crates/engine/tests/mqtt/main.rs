@@ -5,10 +5,13 @@
 mod world;
 
 mod aliases;
+mod answers;
 mod asking;
+mod bridges;
 mod delivery;
 mod failover;
 mod needs;
+mod order;
 mod retained;
 mod sessions;
 mod shared;

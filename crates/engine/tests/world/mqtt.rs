@@ -348,7 +348,9 @@ impl World {
         let packet_id = NonZeroU16::new(self.new_id(client)).unwrap();
         let topic_filters = vec![filter.into()];
         match self.mqtt[client].version {
-            Version::V311 => self.say_3(client, v3::Packet::Unsubscribe { packet_id, topic_filters }),
+            Version::V31 | Version::V311 => {
+                self.say_3(client, v3::Packet::Unsubscribe { packet_id, topic_filters })
+            }
             Version::V5 => self.say_5(
                 client,
                 v5::Packet::Unsubscribe(v5::Unsubscribe {
@@ -364,7 +366,7 @@ impl World {
     /// Ends a connection with a word.
     pub fn part(&mut self, client: usize, code: v5::DisconnectReasonCode) {
         match self.mqtt[client].version {
-            Version::V311 => self.say_3(client, v3::Packet::Disconnect),
+            Version::V31 | Version::V311 => self.say_3(client, v3::Packet::Disconnect),
             Version::V5 => self.say_5(
                 client,
                 v5::Packet::Disconnect(v5::Disconnect { reason_code: code, ..Default::default() }),

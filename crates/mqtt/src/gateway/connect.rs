@@ -1,11 +1,11 @@
 //! Clients come and go.
 
-use super::publish::Draft;
+use super::publish::{Draft, is_own};
 use super::timers::Timer;
 use super::words::append_with_words;
-use super::{Action, Gateway, Login, Phase, Rules, Wish};
+use super::{ANSWER_TOO_LARGE, Action, Gateway, Login, Phase, Rules, Trouble, Wish};
 use crate::aliases::Aliases;
-use crate::packet::{ConnAck, Connect, Disconnect, Reason, Version, connack};
+use crate::packet::{ConnAck, Connect, Disconnect, Reason, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
 use contract::{Mutant, Span, Time};
@@ -29,7 +29,7 @@ impl<R: Rules> Gateway<R> {
         let certificate = {
             let Some(client) = self.client_mut(link) else { return };
             client.version = connect.version;
-            client.problems = connect.wants_problems;
+            (client.problems, client.bridge) = (connect.wants_problems, connect.bridge);
             client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
             client.certificate.clone()
         };
@@ -37,7 +37,7 @@ impl<R: Rules> Gateway<R> {
             let text = "this broker knows no extended authentication";
             return self.refuse_connect(link, Reason::BAD_AUTHENTICATION_METHOD, Some(text), net);
         }
-        if connect.client.is_empty() && connect.version == Version::V311 && !connect.clean_start {
+        if connect.client.is_empty() && !connect.version.is_5() && !connect.clean_start {
             let text = "a client without a name has no session to come back to";
             return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
         }
@@ -46,7 +46,7 @@ impl<R: Rules> Gateway<R> {
             return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
         }
         if let Some(will) = &connect.will
-            && (contract::check_name(&will.topic).is_err() || will.topic.starts_with('$'))
+            && (contract::check_name(&will.topic).is_err() || is_own(&will.topic))
         {
             return self.refuse_connect(link, Reason::TOPIC_NAME_INVALID, Some("the will's topic"), net);
         }
@@ -157,8 +157,10 @@ impl<R: Rules> Gateway<R> {
         let server_reference = reference.as_deref();
         let words = text.and_then(|text| client.words(text));
         net.append(link, Order::Any, |out| {
-            append_with_words(out, most, words, |out, text| {
-                connack(out, version, &ConnAck { reason, text, server_reference, ..ConnAck::default() });
+            let _ = [server_reference, None].into_iter().any(|server_reference| {
+                append_with_words(out, most, words, |out, text| {
+                    connack(out, version, &ConnAck { reason, text, server_reference, ..ConnAck::default() });
+                })
             });
         });
         self.hang_up(link, net);
@@ -269,10 +271,8 @@ impl<R: Rules> Gateway<R> {
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
             client.keep_alive = given;
-            if std::mem::take(&mut client.waits) {
-                net.present_again(link);
-            }
         }
+        self.go_on(link, net);
         let word = ConnAck {
             session_present: known.is_some(),
             reason: Reason::SUCCESS,
@@ -287,7 +287,21 @@ impl<R: Rules> Gateway<R> {
             text: None,
         };
         // A session is there for its client when the backup knows it.
-        net.append(link, Order::Last, |out| connack(out, connect.version, &word));
+        let most = connect.packet_bytes_max.map_or(usize::MAX, |most| most as usize);
+        let mut fits = true;
+        net.append(link, Order::Last, |out| {
+            fits = append_with_words(out, most, None, |out, _| connack(out, connect.version, &word));
+        });
+        if !fits {
+            // Nobody hears a DISCONNECT before a CONNACK, and who was never let in leaves no will.
+            if let Some(session) = self.sessions.get_mut(index) {
+                session.will = None;
+                let client = session.client.clone();
+                self.trouble(Trouble { client, topic: None, reason: ANSWER_TOO_LARGE.to_owned() });
+            }
+            self.hang_up(link, net);
+            return self.detach(now, index, link);
+        }
         self.stats.connects += 1;
         self.watch_keep_alive(now, link);
         self.record_session(index);
@@ -371,6 +385,7 @@ impl<R: Rules> Gateway<R> {
         // QoS 2 under way is covered without its client, which will ask again; it must not be taken for a new message then.
         session.pending.forget_once();
         session.outlets.clear();
+        session.ahead.clear();
         session.walks.clear();
         // Where the other broker reigns sessions go there as they are, and nobody's will is published because of it.
         if let Some(will) = session.will.as_ref().filter(|_| self.reigns) {

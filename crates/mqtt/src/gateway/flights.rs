@@ -98,43 +98,63 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// A client has a message: PUBACK or PUBCOMP.
-    pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge) {
+    /// A client has a message: PUBACK or PUBCOMP. `Err`: that is no answer to the message with this number. One to a message that is not
+    /// under way any more is none to anything: it may have crossed with the end of a connection.
+    pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge) -> Result<(), &'static str> {
         let Gateway { sessions, bodies, records, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
-        let wanted = |flight: &Flight| {
-            flight.id == word.id
-                && (flight.received == (word.answer == Answer::PubComp))
-                && (flight.qos == Qos::ExactlyOnce) == (word.answer == Answer::PubComp)
+        let Some(session) = sessions.get_mut(index) else { return Ok(()) };
+        let found = session.flights.iter().position(|flight| flight.id == word.id);
+        let Some((at, flight)) = found.and_then(|at| Some((at, session.flights.get(at)?))) else {
+            return Ok(());
         };
-        let Some(at) = session.flights.iter().position(wanted) else { return };
-        let Some(flight) = session.flights.remove(at) else { return };
+        match (word.answer, flight.qos, flight.received) {
+            (Answer::PubAck, Qos::ExactlyOnce, _) => return Err("a PUBACK to a message of QoS 2"),
+            (Answer::PubComp, Qos::AtLeastOnce, _) => return Err("a PUBCOMP to a message of QoS 1"),
+            (Answer::PubComp, Qos::ExactlyOnce, false) => {
+                return Err("a PUBCOMP to a message without a PUBREC before");
+            }
+            _ => {}
+        }
+        let Some(flight) = session.flights.remove(at) else { return Ok(()) };
         if session.is_persistent() {
             records.remove(&Key::Waiting(&session.client, flight.order));
         }
         release(bodies, records, flight.body);
+        Ok(())
     }
 
-    /// A client has a QoS 2 message: PUBREC. Its number stays in use until the client has released it.
-    pub(super) fn receive_flight(&mut self, index: u32, word: Acknowledge, net: &mut impl Effects) {
+    /// A client has a QoS 2 message: PUBREC. Its number stays in use until the client has released it. `Err`: that is no answer to the
+    /// message with this number.
+    pub(super) fn receive_flight(
+        &mut self,
+        index: u32,
+        word: Acknowledge,
+        net: &mut impl Effects,
+    ) -> Result<(), &'static str> {
         let Gateway { sessions, bodies, records, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
-        let Some(link) = session.link else { return };
+        let Some(session) = sessions.get_mut(index) else { return Ok(()) };
+        let Some(link) = session.link else { return Ok(()) };
         let version = session.version;
-        let flight =
-            session.flights.iter().position(|flight| flight.id == word.id && flight.qos == Qos::ExactlyOnce);
-        let Some(at) = flight else {
-            let reason = Reason::PACKET_ID_NOT_FOUND;
-            return net
-                .append(link, Order::Any, |out| acknowledge(out, version, Answer::PubRel, word.id, reason));
+        let Some(at) = session.flights.iter().position(|flight| flight.id == word.id) else {
+            // No PUBREL follows a PUBREC with an error.
+            if !word.reason.is_error() {
+                let reason = Reason::PACKET_ID_NOT_FOUND;
+                net.append(link, Order::Any, |out| {
+                    acknowledge(out, version, Answer::PubRel, word.id, reason)
+                });
+            }
+            return Ok(());
         };
+        if session.flights.get(at).is_some_and(|flight| flight.qos != Qos::ExactlyOnce) {
+            return Err("a PUBREC to a message of QoS 1");
+        }
         if word.reason.is_error() {
             // It does not want it, and no PUBREL follows.
             if let Some(flight) = session.flights.remove(at) {
                 records.remove(&Key::Waiting(&session.client, flight.order));
                 release(bodies, records, flight.body);
             }
-            return;
+            return Ok(());
         }
         let persistent = session.is_persistent();
         if let Some(flight) = session.flights.get_mut(at) {
@@ -149,6 +169,7 @@ impl<R: Rules> Gateway<R> {
         net.append(link, Order::Last, |out| {
             acknowledge(out, version, Answer::PubRel, word.id, Reason::SUCCESS);
         });
+        Ok(())
     }
 
     pub(super) fn release_body(&mut self, body: u32) {

@@ -2,7 +2,7 @@
 
 use super::asking::asked_contract;
 use super::words::append_with_words;
-use super::{Action, Gateway, Rules, Step, Trouble};
+use super::{Action, Gateway, Load, Rules, Step, Trouble};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
 use crate::session::{Outlet, Session};
@@ -119,6 +119,9 @@ fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
     truths
 }
 
+/// Runs of a client's messages on one topic that may not have been dispatched yet, before it waits for them.
+const AHEAD_MAX: usize = 64;
+
 /// What is said to who goes beyond its user's rates.
 const TOO_MANY: &str = "more messages than the user may publish: send fewer, or have messages_per_second or bytes_per_second \
                         raised";
@@ -230,6 +233,19 @@ impl<R: Rules> Gateway<R> {
         Step::Post(Post { session: index, id, qos, asked, hint, truths, payload })
     }
 
+    /// Whether what a client sends has to wait for its messages before it, so that packets take effect in their order: a command for all
+    /// of them, anything else where there are more than are remembered.
+    pub(super) fn is_behind(&mut self, link: LinkId, command: bool, load: &impl Load) -> bool {
+        let Some(session) = self.session_of(link).and_then(|index| self.sessions.get_mut(index)) else {
+            return false;
+        };
+        let most = if command { 0 } else { AHEAD_MAX };
+        if session.ahead.len() > most {
+            session.ahead.retain(|&(stream, seq)| !load.was_dispatched(stream, seq));
+        }
+        session.ahead.len() > most && !Mutant::Overtake.is_on()
+    }
+
     /// Whether a client has as many messages that are not covered as are taken at a time. MQTT 3.1.1 has no word for
     /// this number, so that such a client is slowed down where others would break an agreement.
     pub(super) fn is_crowded(&self, link: LinkId) -> bool {
@@ -263,7 +279,7 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let version = self.client(link).map_or(Version::V5, |client| client.version);
-        if publish.qos != Qos::AtMostOnce && version == Version::V311 {
+        if publish.qos != Qos::AtMostOnce && !version.is_5() {
             self.refuse(now, link, reason, text, net);
         } else {
             self.refuse_message(index, publish.id, publish.qos, reason, text, net);
@@ -329,6 +345,10 @@ impl<R: Rules> Gateway<R> {
             }
             session.outlets.insert(topic.into(), Outlet { stream, asked: post.asked });
         }
+        match session.ahead.last_mut() {
+            Some((last, newest)) if *last == stream => *newest = seq,
+            _ => session.ahead.push((stream, seq)),
+        }
         if post.qos == Qos::AtMostOnce {
             return;
         }
@@ -356,9 +376,7 @@ impl<R: Rules> Gateway<R> {
         self.stats.refused_messages += 1;
         let Some(session) = self.sessions.get(post.session) else { return };
         let (version, link) = (session.version, session.link);
-        if let (Version::V311, Some(link)) = (version, link)
-            && post.qos != Qos::AtMostOnce
-        {
+        if let Some(link) = link.filter(|_| post.qos != Qos::AtMostOnce && !version.is_5()) {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
             return self.refuse(now, link, reason, text, net);
         }
@@ -374,7 +392,18 @@ impl<R: Rules> Gateway<R> {
         if is_new && session.is_persistent() && !Mutant::ForgetIncoming.is_on() {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
+        let has_room = session.pending.len() <= usize::from(self.settings.limits.receive_maximum) / 2;
+        if let Some(link) = session.link.filter(|_| has_room) {
+            self.go_on(link, net);
+        }
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
+    }
+
+    /// What a client has sent meanwhile is taken now.
+    pub(super) fn go_on(&mut self, link: LinkId, net: &mut impl Effects) {
+        if self.client_mut(link).is_some_and(|client| std::mem::take(&mut client.waits)) {
+            net.present_again(link);
+        }
     }
 
     /// A message whose publisher waits for word is lost, since there was no memory for it. A client of MQTT 3.1.1 cannot be told: its
@@ -386,9 +415,11 @@ impl<R: Rules> Gateway<R> {
         let (version, link) = (session.version, session.link);
         let _ = session.remove_incoming(pending.id);
         self.stats.refused_messages += 1;
-        match (version, link) {
-            (Version::V311, Some(link)) => net.hang_up(link),
-            _ => self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, NO_MEMORY, net),
+        match link.filter(|_| !version.is_5()) {
+            Some(link) => net.hang_up(link),
+            None => {
+                self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, NO_MEMORY, net)
+            }
         }
     }
 
@@ -420,9 +451,11 @@ impl<R: Rules> Gateway<R> {
         let (words, version) = (client.words(text), client.version);
         net.append(link, Order::Last, |out| match words {
             None => acknowledge(out, version, answer, id, reason),
-            Some(_) => append_with_words(out, client.packet_bytes_max, words, |out, words| {
-                acknowledge_error(out, answer, id, reason, words);
-            }),
+            Some(_) => {
+                append_with_words(out, client.packet_bytes_max, words, |out, words| {
+                    acknowledge_error(out, answer, id, reason, words);
+                });
+            }
         });
     }
 
@@ -459,10 +492,16 @@ fn answer_to(qos: Qos) -> Option<Answer> {
     }
 }
 
+/// Whether nobody but the broker publishes on a topic. Bridges of mosquitto publish there whether they are connected.
+pub(super) fn is_own(topic: &str) -> bool {
+    let bridge = || topic.strip_prefix("$SYS/broker/connection/")?.strip_suffix("/state");
+    topic.starts_with('$') && bridge().is_none_or(|name| name.is_empty() || name.contains('/'))
+}
+
 /// Why a client may not publish here, if it may not.
 fn forbidden(rules: &impl Rules, session: &Session, topic: &str, asks: bool) -> Option<&'static str> {
     let may = |action| rules.allow(session.user.as_deref(), &session.client, action, topic);
-    if topic.starts_with('$') {
+    if is_own(topic) {
         Some("topics that begin with `$` are the broker's own: publish on another one")
     } else if !may(Action::Publish) {
         Some("no rule lets this user publish here: `verge acl test USER TOPIC publish` says which there are")

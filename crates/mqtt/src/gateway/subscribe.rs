@@ -2,7 +2,7 @@
 
 use super::asking::asked_needs;
 use super::words::append_with_words;
-use super::{Action, Gateway, Load, Rules, Step, Wish};
+use super::{ANSWER_TOO_LARGE, Action, Gateway, Load, Rules, Step, Wish};
 use crate::packet::{Qos, Reason, RetainHandling, Subscribe, Unsubscribe, Wanted, suback, unsuback};
 use crate::tree::{Entry, FilterError, parse_filter};
 use contract::{Needs, Time};
@@ -39,11 +39,20 @@ impl<R: Rules> Gateway<R> {
     ) -> Step<'a> {
         let mut asking = self.resume_asking(link);
         let needs = asked_needs(&subscribe.asks);
+        let bridges = self.client(link).is_some_and(|client| client.bridge && !client.version.is_5());
+        let entry_of = |wanted: &Wanted| {
+            let mut options = wanted.options;
+            if bridges && parse_filter(&wanted.filter).is_ok_and(|filter| filter.group.is_none()) {
+                // It would bring back what it has brought, and the other broker would not know what is retained.
+                (options.no_local, options.retain_as_published) = (true, true);
+            }
+            Entry { options, subscription: subscribe.subscription }
+        };
         while let Some(wanted) = subscribe.filters.get(asking.reasons.len()) {
             if !load.has_room() {
                 return self.ask_later(link, asking);
             }
-            let entry = Entry { options: wanted.options, subscription: subscribe.subscription };
+            let entry = entry_of(wanted);
             let added = match &needs {
                 Ok(needs) => self.add_subscription(link, index, wanted, (entry, *needs), &mut asking, load),
                 Err(text) => Some(Err((Reason::IMPLEMENTATION_SPECIFIC, String::clone(text)))),
@@ -72,7 +81,7 @@ impl<R: Rules> Gateway<R> {
         let Some(session) = self.sessions.get(index) else { return Step::Done };
         let (version, persistent) = (session.version, session.is_persistent());
         self.serve_in_turn(link, index, net);
-        self.answer_filters(link, why.as_deref(), net, |out, words| {
+        self.answer_filters(now, link, why.as_deref(), net, |out, words| {
             suback(out, version, subscribe.id, &reasons, words);
         });
         if persistent && !begun.is_empty() {
@@ -81,7 +90,7 @@ impl<R: Rules> Gateway<R> {
         }
         let begun = begun.into_iter().filter_map(|(at, new)| Some((subscribe.filters.get(at)?, new)));
         for (wanted, new) in begun {
-            let entry = Entry { options: wanted.options, subscription: subscribe.subscription };
+            let entry = entry_of(wanted);
             let wants = match wanted.options.retain_handling {
                 RetainHandling::Send => true,
                 RetainHandling::SendIfNew => new,
@@ -112,7 +121,8 @@ impl<R: Rules> Gateway<R> {
 
     /// Answers one packet about filters, in words for the first one of which there is something to say.
     fn answer_filters(
-        &self,
+        &mut self,
+        now: Time,
         link: LinkId,
         why: Option<&str>,
         net: &mut impl Effects,
@@ -120,7 +130,13 @@ impl<R: Rules> Gateway<R> {
     ) {
         let Some(client) = self.client(link) else { return };
         let words = why.and_then(|text| client.words(text));
-        net.append(link, Order::Last, |out| append_with_words(out, client.packet_bytes_max, words, write));
+        let mut fits = true;
+        net.append(link, Order::Last, |out| {
+            fits = append_with_words(out, client.packet_bytes_max, words, write);
+        });
+        if !fits {
+            self.refuse(now, link, Reason::PACKET_TOO_LARGE, ANSWER_TOO_LARGE, net);
+        }
     }
 
     /// Adds a subscription. Returns whether there was none of this filter; if it cannot be, why. `None`: that is not known yet.
@@ -228,6 +244,7 @@ impl<R: Rules> Gateway<R> {
     /// A client takes subscriptions back; the packet may have to come again, as with [`Gateway::subscribe`].
     pub(super) fn unsubscribe<'a>(
         &mut self,
+        now: Time,
         link: LinkId,
         index: u32,
         unsubscribe: &Unsubscribe,
@@ -264,7 +281,7 @@ impl<R: Rules> Gateway<R> {
             self.record_session(index);
             load.spend(self.subscriptions.held(index) / RECORDED_PER_UNIT);
         }
-        self.answer_filters(link, asking.why.as_deref(), net, |out, words| {
+        self.answer_filters(now, link, asking.why.as_deref(), net, |out, words| {
             unsuback(out, version, unsubscribe.id, &asking.reasons, words);
         });
         Step::Done

@@ -1,7 +1,6 @@
 //! Reasons in words, for clients that want them.
 
 use super::Client;
-use crate::packet::Version;
 
 impl Client {
     /// A reason in words, unless the client cannot be told, or does not want to be.
@@ -11,21 +10,25 @@ impl Client {
 
     /// Whether it can be told reasons in words, and wants to be.
     pub(super) fn wants_words(&self) -> bool {
-        self.version == Version::V5 && self.problems
+        self.version.is_5() && self.problems
     }
 }
 
-/// Appends a packet with a reason in words, or without them where the packet would be larger than the client takes.
+/// Appends a packet with a reason in words, or without them where the packet would be larger than the client takes. Where it is larger
+/// even so, nothing is appended, and `false` returned.
 pub(super) fn append_with_words(
     out: &mut Vec<u8>,
     packet_bytes_max: usize,
     text: Option<&str>,
     write: impl Fn(&mut Vec<u8>, Option<&str>),
-) {
+) -> bool {
     let begins = out.len();
-    write(out, text);
-    if text.is_some() && out.len() - begins > packet_bytes_max {
+    for text in [text, None] {
+        write(out, text);
+        if out.len() - begins <= packet_bytes_max {
+            return true;
+        }
         out.truncate(begins);
-        write(out, None);
     }
+    false
 }

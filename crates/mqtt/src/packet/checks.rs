@@ -19,9 +19,8 @@ mod flag {
 /// A CONNECT that keeps to the rules, cut into what the library reads and what it does not.
 pub(super) struct Checked<'a> {
     pub(super) version: Version,
+    pub(super) bridge: bool,
     pub(super) clean_start: bool,
-    /// Up to the connect flags.
-    pub(super) head: &'a [u8],
     /// With a clean start: for any other, the library refuses an empty client identifier, which MQTT 5 allows.
     pub(super) flags: u8,
     /// From there to the will's properties, or to the end.
@@ -43,24 +42,23 @@ pub(super) struct WillProperties {
 
 pub(super) fn connect(body: &[u8]) -> Result<Packet<'static>, Malformed> {
     let mut reader = Reader(body);
-    let version = protocol(&mut reader)?;
-    let head = before(body, reader);
+    let (version, bridge) = protocol(&mut reader)?;
     let flags = reader.byte()?;
     check_connect_flags(flags, version)?;
     let after_flags = reader.0;
     reader.two()?;
-    if version == Version::V5 {
+    if version.is_5() {
         check_connect_properties(reader.section()?)?;
     }
     let clean_start = flags & flag::CLEAN_START != 0;
     let client = reader.text("the client identifier is no valid text (UTF-8 without NUL)")?;
-    if client.is_empty() && version == Version::V311 && !clean_start {
-        let what = "an empty client identifier without a clean session";
+    if client.is_empty() && (version == Version::V31 || (version == Version::V311 && !clean_start)) {
+        let what = "an empty client identifier without a clean session, or in MQTT 3.1";
         return Err(Malformed::new(Reason::CLIENT_ID_NOT_VALID, what));
     }
     let (mut middle, mut tail, mut will) = (after_flags, &[][..], None);
     if flags & flag::WILL != 0 {
-        if version == Version::V5 {
+        if version.is_5() {
             middle = before(after_flags, reader);
             will = Some(will_properties(reader.section()?)?);
             tail = reader.0;
@@ -76,7 +74,7 @@ pub(super) fn connect(body: &[u8]) -> Result<Packet<'static>, Malformed> {
     }
     reader.end()?;
     let flags = flags | flag::CLEAN_START;
-    library::connect(Checked { version, clean_start, head, flags, middle, will, tail })
+    library::connect(Checked { version, bridge, clean_start, flags, middle, will, tail })
 }
 
 /// What of the bytes has been read.
@@ -84,14 +82,19 @@ fn before<'a>(bytes: &'a [u8], reader: Reader<'_>) -> &'a [u8] {
     bytes.get(..bytes.len() - reader.0.len()).unwrap_or_default()
 }
 
-/// The protocol's name and level.
-fn protocol(reader: &mut Reader<'_>) -> Result<Version, Malformed> {
+/// The highest bit of the protocol level, by which bridges of mosquitto say what they are.
+const BRIDGE: u8 = 0x80;
+
+/// The protocol's name and level, and whether a bridge speaks.
+fn protocol(reader: &mut Reader<'_>) -> Result<(Version, bool), Malformed> {
     let unsupported = |what| Err(Malformed::new(Reason::UNSUPPORTED_VERSION, what));
-    match (reader.binary()?, reader.byte()?) {
-        (b"MQTT", 4) => Ok(Version::V311),
-        (b"MQTT", 5) => Ok(Version::V5),
-        (b"MQIsdp", _) => unsupported("MQTT 3.1, which is not spoken here: 3.1.1 and 5 are"),
-        (b"MQTT", 0x84 | 0x85) => unsupported("the bridge variant of MQTT, which is not spoken here"),
+    let (name, level) = (reader.binary()?, reader.byte()?);
+    let bridge = level & BRIDGE != 0;
+    match (name, level & !BRIDGE) {
+        (b"MQIsdp", 3) => Ok((Version::V31, bridge)),
+        (b"MQTT", 4) => Ok((Version::V311, bridge)),
+        (b"MQTT", 5) => Ok((Version::V5, bridge)),
+        (b"MQIsdp", _) => unsupported("a protocol level that is not 3, which is that of `MQIsdp` (MQTT 3.1)"),
         (b"MQTT", _) => unsupported("a protocol level that is neither 4 (MQTT 3.1.1) nor 5 (MQTT 5)"),
         _ => unsupported("a protocol name that is not MQTT"),
     }
@@ -106,9 +109,8 @@ pub(super) fn version_hint(bytes: &[u8]) -> Option<Version> {
     }
     let mut reader = Reader(variable(rest).ok()??.1);
     match (reader.binary().ok()?, reader.byte().ok()?) {
-        (b"MQIsdp", _) => Some(Version::V311),
-        // The highest bit is how bridges of mosquitto call themselves.
-        (b"MQTT", level) => Some(if level & 0x7F < 5 { Version::V311 } else { Version::V5 }),
+        (b"MQIsdp", _) => Some(Version::V31),
+        (b"MQTT", level) => Some(if level & !BRIDGE < 5 { Version::V311 } else { Version::V5 }),
         _ => None,
     }
 }
@@ -123,7 +125,7 @@ fn check_connect_flags(flags: u8, version: Version) -> Result<(), Malformed> {
         "a QoS for a will, but no will"
     } else if !has(flag::WILL) && has(flag::WILL_RETAIN) {
         "a retain flag for a will, but no will"
-    } else if version == Version::V311 && has(flag::PASSWORD) && !has(flag::USER) {
+    } else if !version.is_5() && has(flag::PASSWORD) && !has(flag::USER) {
         "a password without a user name"
     } else {
         return Ok(());
@@ -171,14 +173,14 @@ fn check_will_topic(topic: &str) -> Result<(), Malformed> {
 pub(super) fn subscribe(body: &[u8], version: Version) -> Result<Packet<'static>, Malformed> {
     let mut reader = Reader(body);
     reader.id()?;
-    if version == Version::V5 {
+    if version.is_5() {
         property::check(&property::SUBSCRIBE, reader.section()?, |_, _| Ok(()))?;
     }
     if reader.0.is_empty() {
         return Err(Malformed::protocol("a SUBSCRIBE without a topic filter"));
     }
     while !reader.0.is_empty() {
-        let filter = filter(&mut reader)?;
+        let filter = filter(&mut reader, version)?;
         check_options(reader.byte()?, filter, version)?;
     }
     library::subscribe(body, version)
@@ -186,40 +188,68 @@ pub(super) fn subscribe(body: &[u8], version: Version) -> Result<Packet<'static>
 
 fn check_options(options: u8, filter: &str, version: Version) -> Result<(), Malformed> {
     let (reserved, no_local) = match version {
-        Version::V311 => (0xFC, 0),
+        Version::V31 | Version::V311 => (0xFC, 0),
         Version::V5 => (0xC0, 0x04),
     };
     if options & reserved != 0 {
         Err(Malformed::packet("subscription options with reserved bits"))
     } else if options & 3 == 3 {
         Err(Malformed::protocol("a subscription with QoS 3"))
-    } else if version == Version::V5 && options & 0x30 == 0x30 {
+    } else if version.is_5() && options & 0x30 == 0x30 {
         Err(Malformed::protocol("a subscription with a retain handling of 3"))
-    } else if options & no_local != 0 && filter.starts_with("$share/") {
+    } else if options & no_local != 0 && filter.starts_with(SHARED) {
         Err(Malformed::protocol("a shared subscription that asks for no local messages"))
     } else {
         Ok(())
     }
 }
 
-fn filter<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
-    match reader.text("a topic filter is no valid text (UTF-8 without NUL)")? {
-        "" => Err(Malformed::new(Reason::TOPIC_FILTER_INVALID, "an empty topic filter")),
-        filter => Ok(filter),
+fn filter<'a>(reader: &mut Reader<'a>, version: Version) -> Result<&'a str, Malformed> {
+    let filter = reader.text("a topic filter is no valid text (UTF-8 without NUL)")?;
+    if filter.is_empty() {
+        return Err(Malformed::new(Reason::TOPIC_FILTER_INVALID, "an empty topic filter"));
     }
+    // MQTT 3.1.1 has no shared subscriptions: there the gateway says of each that it is none.
+    let topics = match filter.strip_prefix(SHARED).filter(|_| version.is_5()) {
+        None => filter,
+        Some(shared) => match shared.split_once('/') {
+            Some((group, topics)) if !topics.is_empty() && is_group(group) => topics,
+            _ => return Err(Malformed::packet("a shared subscription that is not `$share/GROUP/FILTER`")),
+        },
+    };
+    let mut levels = topics.split('/').peekable();
+    while let Some(level) = levels.next() {
+        if !is_without_wildcards(level) && level.len() > 1 {
+            return Err(Malformed::packet(
+                "a topic filter with a wildcard that does not stand alone in its level",
+            ));
+        }
+        if level == "#" && levels.peek().is_some() {
+            return Err(Malformed::packet("a topic filter with a `#` that is not its last level"));
+        }
+    }
+    Ok(filter)
+}
+
+/// What a shared subscription begins with.
+const SHARED: &str = "$share/";
+
+/// Whether several subscribers may have this name together.
+fn is_group(name: &str) -> bool {
+    !name.is_empty() && is_without_wildcards(name)
 }
 
 pub(super) fn unsubscribe(body: &[u8], version: Version) -> Result<Packet<'static>, Malformed> {
     let mut reader = Reader(body);
     reader.id()?;
-    if version == Version::V5 {
+    if version.is_5() {
         property::check(&property::UNSUBSCRIBE, reader.section()?, |_, _| Ok(()))?;
     }
     if reader.0.is_empty() {
         return Err(Malformed::protocol("an UNSUBSCRIBE without a topic filter"));
     }
     while !reader.0.is_empty() {
-        filter(&mut reader)?;
+        filter(&mut reader, version)?;
     }
     library::unsubscribe(body, version)
 }
@@ -228,7 +258,7 @@ pub(super) fn disconnect(body: &[u8], version: Version) -> Result<Packet<'static
     if body.is_empty() {
         return Ok(Packet::Disconnect(Disconnect { reason: Reason::SUCCESS, session_expiry: None }));
     }
-    if version == Version::V311 {
+    if !version.is_5() {
         return Err(Malformed::packet("a DISCONNECT with a body"));
     }
     let mut reader = Reader(body);

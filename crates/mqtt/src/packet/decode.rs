@@ -91,10 +91,12 @@ fn check_kind(kind: u8, flags: u8, version: Option<Version>) -> Result<(), Malfo
     let expected = match kind {
         PUBLISH => return check_publish_flags(flags),
         PUBACK | PUBREC | PUBCOMP | PINGREQ | DISCONNECT => 0,
+        // What is sent again says so in MQTT 3.1, and a bit means nothing.
+        PUBREL | SUBSCRIBE | UNSUBSCRIBE if version == Some(Version::V31) && flags & 6 == 2 => flags,
         PUBREL | SUBSCRIBE | UNSUBSCRIBE => 2,
         CONNECT if version.is_some() => return Err(Malformed::protocol("a second CONNECT")),
         CONNECT => 0,
-        AUTH if version != Some(Version::V311) => 0,
+        AUTH if version.is_none_or(Version::is_5) => 0,
         CONNACK | SUBACK | UNSUBACK | PINGRESP => {
             return Err(Malformed::protocol("a packet that only brokers send"));
         }

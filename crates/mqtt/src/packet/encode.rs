@@ -12,7 +12,9 @@ pub const PACKET_BYTES_MAX: usize = 1 + 4 + VARIABLE_MAX as usize;
 pub fn connack(out: &mut Vec<u8>, version: Version, connack: &ConnAck<'_>) {
     let present = u8::from(connack.session_present && connack.reason == Reason::SUCCESS);
     match version {
-        Version::V311 => {
+        Version::V31 | Version::V311 => {
+            // MQTT 3.1 has nothing to say there.
+            let present = if version == Version::V31 { 0 } else { present };
             if let Some(code) = return_code(connack.reason) {
                 out.extend_from_slice(&[0x20, 2, present, code]);
             }
@@ -107,7 +109,7 @@ impl Lengths {
         let id = if delivery.qos == Qos::AtMostOnce { 0 } else { 2 };
         let bare = 2 + fitting(delivery.topic).len() + id + delivery.payload.len();
         match version {
-            Version::V311 => Lengths { properties: 0, remaining: bare },
+            Version::V31 | Version::V311 => Lengths { properties: 0, remaining: bare },
             Version::V5 => {
                 let subscriptions: usize = delivery
                     .subscriptions
@@ -129,7 +131,7 @@ impl Lengths {
 pub fn acknowledge(out: &mut Vec<u8>, version: Version, answer: Answer, id: u16, reason: Reason) {
     let first = first_byte(answer);
     let [high, low] = id.to_be_bytes();
-    if version == Version::V311 || reason == Reason::SUCCESS {
+    if !version.is_5() || reason == Reason::SUCCESS {
         out.extend_from_slice(&[first, 2, high, low]);
     } else {
         out.extend_from_slice(&[first, 3, high, low, reason.0]);
@@ -164,7 +166,7 @@ pub fn acknowledge_error(out: &mut Vec<u8>, answer: Answer, id: u16, reason: Rea
 pub fn suback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason], text: Option<&str>) {
     answers(out, 0x90, version, id, reasons.len(), text);
     out.extend(reasons.iter().map(|reason| match version {
-        Version::V311 if reason.is_error() => 0x80,
+        Version::V31 | Version::V311 if reason.is_error() => 0x80,
         _ => reason.0,
     }));
 }
@@ -172,7 +174,7 @@ pub fn suback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason], 
 /// An UNSUBACK with one reason for each filter, and in words; without them in 3.1.1.
 pub fn unsuback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason], text: Option<&str>) {
     match version {
-        Version::V311 => answers(out, 0xB0, version, id, 0, None),
+        Version::V31 | Version::V311 => answers(out, 0xB0, version, id, 0, None),
         Version::V5 => {
             answers(out, 0xB0, version, id, reasons.len(), text);
             out.extend(reasons.iter().map(|reason| reason.0));
@@ -182,7 +184,7 @@ pub fn unsuback(out: &mut Vec<u8>, version: Version, id: u16, reasons: &[Reason]
 
 /// What comes before the reasons.
 fn answers(out: &mut Vec<u8>, first: u8, version: Version, id: u16, reasons: usize, text: Option<&str>) {
-    if version == Version::V311 {
+    if !version.is_5() {
         header(out, first, 2 + reasons);
         return out.extend_from_slice(&id.to_be_bytes());
     }

@@ -11,18 +11,22 @@ use tokio_util::codec::Decoder;
 
 pub(super) fn connect(checked: Checked<'_>) -> Result<Packet<'static>, Malformed> {
     let no_properties: &[u8] = if checked.will.is_some() { &[0] } else { &[] };
-    let parts = [checked.head, &[checked.flags], checked.middle, no_properties, checked.tail];
-    let connect = match (checked.version, through(decode::CONNECT << 4, &parts, checked.version)?) {
-        (Version::V311, Either::V3(v3::Packet::Connect(connect))) => connect_3(*connect, checked.clean_start),
-        (Version::V5, Either::V5(v5::Packet::Connect(connect))) => connect_5(*connect, checked),
+    // The library knows neither MQTT 3.1 nor bridges.
+    let level = if checked.version.is_5() { 5 } else { 4 };
+    let parts = [b"\0\x04MQTT", &[level, checked.flags][..], checked.middle, no_properties, checked.tail];
+    let connect = match through(decode::CONNECT << 4, &parts, checked.version)? {
+        Either::V3(v3::Packet::Connect(connect)) => connect_3(*connect, checked),
+        Either::V5(v5::Packet::Connect(connect)) => connect_5(*connect, checked),
         _ => return Err(disagreement()),
     };
     Ok(Packet::Connect(Box::new(connect)))
 }
 
-fn connect_3(connect: v3::Connect, clean_start: bool) -> Connect {
+fn connect_3(connect: v3::Connect, checked: Checked<'_>) -> Connect {
+    let Checked { version, bridge, clean_start, .. } = checked;
     Connect {
-        version: Version::V311,
+        version,
+        bridge,
         client: text(&connect.client_id),
         clean_start,
         keep_alive: connect.keep_alive,
@@ -50,6 +54,7 @@ fn connect_5(connect: v5::Connect, checked: Checked<'_>) -> Connect {
     let properties = checked.will.unwrap_or_default();
     Connect {
         version: Version::V5,
+        bridge: checked.bridge,
         client: text(&connect.client_id),
         clean_start: checked.clean_start,
         keep_alive: connect.keep_alive,
@@ -161,7 +166,7 @@ fn through(first: u8, body: &[&[u8]], version: Version) -> Result<Either, Malfor
     body.iter().for_each(|part| bytes.extend_from_slice(part));
     let mut bytes = BytesMut::from(bytes.as_slice());
     let packet = match version {
-        Version::V311 => {
+        Version::V31 | Version::V311 => {
             v3::Codec::default().decode(&mut bytes).map(|packet| packet.map(|(it, _)| Either::V3(it)))
         }
         Version::V5 => {

@@ -22,7 +22,7 @@ impl Device {
 
     fn write_packet(&mut self, now: Time, three: v3::Packet, five: v5::Packet, net: &mut impl Effects) {
         let bytes = match self.spec.version {
-            Version::V311 => encode_3(three),
+            Version::V31 | Version::V311 => encode_3(three),
             Version::V5 => encode_5(five),
         };
         match bytes {
