@@ -429,7 +429,10 @@ fn clients_are_sent_to_an_address_that_they_can_reach_where_brokers_listen_at_al
     let site = Site::new("");
     std::fs::create_dir(site.folder.path("conf.d")).unwrap();
     // One of them at all addresses of IPv6 and IPv4, the other at all of IPv4.
-    let more = format!("[brokers.a]\nmqtt = \"0.0.0.0:{a}\"\n[brokers.b]\nmqtt = \"[::]:{b}\"\n");
+    let more = format!(
+        "[brokers.a]\nmqtt = \"0.0.0.0:{a}\"\n[brokers.b]\nmqtt = \"[::]:{b}\"\n\
+         [mqtt]\nstandby = \"redirect\"\n"
+    );
     site.folder.write("conf.d/mqtt.toml", more);
     let start = |index: usize| {
         let name = ["a", "b"][index];

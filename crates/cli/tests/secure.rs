@@ -163,7 +163,8 @@ fn clients_of_mqtt_are_sent_to_the_partners_listener_of_the_same_kind() {
         let (plain, tls) = (plain[broker], tls[broker]);
         format!("mqtt = \"127.0.0.1:{plain}\"\nmqtt_tls = \"localhost:{tls}\"\n")
     };
-    let text = format!("[brokers.a]\n{}[brokers.b]\n{}", listeners(0), listeners(1));
+    let text =
+        format!("[brokers.a]\n{}[brokers.b]\n{}[mqtt]\nstandby = \"redirect\"\n", listeners(0), listeners(1));
     site.folder.write("conf.d/mqtt.toml", text);
     let pair = Pair::start_on(site);
     let primary = pair.wait_for_protection();

@@ -19,7 +19,7 @@ use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{
     Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageKind, Order, PeerIndex, StoreState, Transport,
+    MessageKind, Order, PeerIndex, Protocol, StoreState, Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -470,6 +470,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 }
 
 impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
+    fn is_open(&self, protocol: Protocol) -> bool {
+        protocol != Protocol::Mqtt || self.gateway.as_ref().is_none_or(|gateway| gateway.is_open())
+    }
+
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
         if self.handle_relay_link(now, link, change, net) {
             self.settle(now, net);

@@ -2,11 +2,16 @@
 
 use contract::{Span, Time};
 use std::net::IpAddr;
-use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, Transport, WireError, decode};
+use wire::{Decoded, Effects, Frame, LinkChange, LinkId, PeerIndex, Protocol, Transport, WireError, decode};
 
 /// A node as a driver sees it. The driver waits, reads the clock once, feeds what has come, lets the node run while it
 /// has work, sends what it left in the output buffers, and sleeps until [`Node::next_deadline`].
 pub trait Node {
+    /// Whether connections of this protocol are worth taking now. Doors of one that is not are closed, as if nobody listened there.
+    fn is_open(&self, _protocol: Protocol) -> bool {
+        true
+    }
+
     /// A link has changed.
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects);
 

@@ -16,7 +16,7 @@ use contract::{Span, Time};
 use engine::Node;
 use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,6 +49,8 @@ struct Listener {
     socket: OwnedFd,
     door: Door,
     pace: Pace,
+    /// Whether it takes connections, or refuses them as if nobody listened.
+    open: bool,
     /// No descriptor was left, or connections came too fast; try again then.
     paused_until: Time,
 }
@@ -133,12 +135,16 @@ impl<N: Node> Driver<N> {
         if transport != Transport::Plain && !lobby.is_some_and(|lobby| lobby.serves(transport)) {
             return Err(HostError::NoLobby { address, transport });
         }
-        let socket = open_listener(&address).map_err(failed)?;
-        self.network.poller.add(&socket, LISTENERS + self.listeners.len() as u64, false).map_err(failed)?;
-        let actual = net::getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
-        let door = Door { address: actual.unwrap_or(address), ..door };
+        let (socket, address) = bind_listener(address).map_err(failed)?;
+        let door = Door { address, ..door };
         let pace = Pace::new(now(), self.network.limits.per_second);
-        self.listeners.push(Listener { socket, door, pace, paused_until: Time::ZERO });
+        let mut listener = Listener { socket, door, pace, open: false, paused_until: Time::ZERO };
+        let number = LISTENERS + self.listeners.len() as u64;
+        listener.open(&self.network, number).map_err(failed)?;
+        if !self.node.is_open(door.protocol) {
+            listener.close(&self.network).map_err(failed)?;
+        }
+        self.listeners.push(listener);
         self.network.serves = true;
         Ok(door.address)
     }
@@ -256,6 +262,7 @@ impl<N: Node> Driver<N> {
         for (peer, within) in std::mem::take(&mut self.network.dials) {
             self.network.connect(time, peer, within);
         }
+        self.swing_doors();
         self.resume_listeners(time);
         self.flush();
         self.network.flush_last();
@@ -465,7 +472,9 @@ impl<N: Node> Driver<N> {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(listener) = self.listeners.get_mut(listener) else { return };
+            let Some(listener) = self.listeners.get_mut(listener).filter(|listener| listener.open) else {
+                return;
+            };
             let time = now();
             if let Err(rest) = listener.pace.take(time) {
                 let door = listener.door.address;
@@ -567,6 +576,24 @@ impl<N: Node> Driver<N> {
         time
     }
 
+    /// Opens and closes doors, as the node wants them.
+    fn swing_doors(&mut self) {
+        for (index, listener) in self.listeners.iter_mut().enumerate() {
+            let door = listener.door;
+            let result = match (listener.open, self.node.is_open(door.protocol)) {
+                (false, true) => listener.open(&self.network, LISTENERS + index as u64),
+                (true, false) => listener.close(&self.network),
+                _ => continue,
+            };
+            if let Err(reason) = result {
+                // It is tried again in the next turn.
+                self.network.troubles.note(Cause::Doors, || {
+                    format!("the door at {} can be neither opened nor closed: {reason}", door.address)
+                });
+            }
+        }
+    }
+
     fn resume_listeners(&mut self, time: Time) {
         for (index, listener) in self.listeners.iter_mut().enumerate() {
             if listener.paused_until != Time::ZERO && time >= listener.paused_until {
@@ -580,19 +607,49 @@ impl<N: Node> Driver<N> {
 }
 
 impl Listener {
+    fn open(&mut self, network: &Network, number: u64) -> Result<(), Errno> {
+        // Connections that were made before it was closed have the port as well.
+        sockopt::set_socket_reuseaddr(&self.socket, true)?;
+        net::listen(&self.socket, LISTEN_BACKLOG)?;
+        network.poller.add(&self.socket, number, false)?;
+        (self.open, self.paused_until) = (true, Time::ZERO);
+        Ok(())
+    }
+
+    /// The port stays bound, and nobody else may take it. Who connects is refused at once, and so is who waits in the system's queue.
+    fn close(&mut self, network: &Network) -> Result<(), Errno> {
+        network.poller.remove(&self.socket);
+        net::shutdown(&self.socket, Shutdown::Both)?;
+        sockopt::set_socket_reuseaddr(&self.socket, false)?;
+        (self.open, self.paused_until) = (false, Time::ZERO);
+        Ok(())
+    }
+
     fn pause(&mut self, network: &Network, until: Time) {
         network.poller.remove(&self.socket);
         self.paused_until = until;
     }
 }
 
-fn open_listener(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+/// A socket that is bound and does not listen yet, and its address in fact.
+fn bind_listener(address: SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
+    let socket = bound_socket(&address)?;
+    if address.port() != 0 {
+        return Ok((socket, address));
+    }
+    // A port that the system has chosen is given back when the socket stops listening, one that was asked for is not.
+    let chosen = net::getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
+    let chosen = chosen.ok_or(Errno::ADDRNOTAVAIL)?;
+    drop(socket);
+    Ok((bound_socket(&chosen)?, chosen))
+}
+
+fn bound_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
     // A restarted broker must not wait for the connections of its earlier life to be forgotten.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     net::bind(&socket, address)?;
-    net::listen(&socket, LISTEN_BACKLOG)?;
     Ok(socket)
 }

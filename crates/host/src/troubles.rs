@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Cause {
     /// Connections came faster than a door takes them; they wait in the system's queue.
     DoorPace,
+    /// A door cannot be opened or closed.
+    Doors,
     /// The address has as many connections as it may.
     AddressFull,
     /// As many clients are connected as may be.
@@ -50,8 +52,9 @@ const CAUSES: usize = Cause::ALL.len();
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 18] = [
+    pub const ALL: [Cause; 19] = [
         Cause::DoorPace,
+        Cause::Doors,
         Cause::AddressFull,
         Cause::PlacesFull,
         Cause::PartnerFull,
@@ -75,6 +78,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Cause::DoorPace => "door_pace",
+            Cause::Doors => "doors",
             Cause::AddressFull => "address_full",
             Cause::PlacesFull => "places_full",
             Cause::PartnerFull => "partner_full",

@@ -56,6 +56,37 @@ fn connections_that_come_too_fast_wait_and_are_taken_later() {
     assert!(troubles.count(Cause::DoorPace) >= 1, "somebody had to wait");
 }
 
+#[test]
+fn a_door_that_is_shut_refuses_as_if_nobody_listened_and_opens_again() {
+    let shut = Probe { shut: Some(Protocol::Mqtt), ..Probe::default() };
+    let mut driver = Driver::new(shut, Vec::new()).unwrap();
+    let native = driver.listen(loopback(), Protocol::Verge, Transport::Plain).unwrap();
+    let mqtt = driver.listen(loopback(), Protocol::Mqtt, Transport::Plain).unwrap();
+    let mut accepted = 0;
+    for _ in 0..3 {
+        let refused = TcpStream::connect(mqtt).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        // Nobody else takes the port meanwhile.
+        assert!(std::net::TcpListener::bind(mqtt).is_err());
+        let _other = TcpStream::connect(native).unwrap();
+        accepted += 1;
+        turn_until(&mut driver, |probe| probe.accepted() == accepted);
+        driver.with(|probe, _| probe.shut = None);
+        driver.turn(&[]);
+        let mut guest = TcpStream::connect(mqtt).unwrap();
+        accepted += 1;
+        turn_until(&mut driver, |probe| probe.accepted() == accepted);
+        // Who is in stays; who waits in the system's queue is refused.
+        let mut waiting = TcpStream::connect(mqtt).unwrap();
+        driver.with(|probe, _| probe.shut = Some(Protocol::Mqtt));
+        driver.turn(&[]);
+        assert!(waiting.read(&mut [0]).is_err());
+        guest.write_all(b"x").unwrap();
+        let came = driver.node().came;
+        turn_until(&mut driver, |probe| probe.came > came);
+    }
+}
+
 fn for_the_partner() -> Door {
     Door {
         address: loopback(),

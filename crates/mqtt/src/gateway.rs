@@ -32,7 +32,7 @@ use crate::packet::{
 use crate::records::Records;
 use crate::retained::Retained;
 use crate::session::{ALL_SENT, Session, Sessions};
-use crate::settings::Settings;
+use crate::settings::{Settings, Standby};
 use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::tree::{Matches, Subscriptions, parse_filter};
@@ -450,6 +450,11 @@ impl<R: Rules> Gateway<R> {
         self.reigns
     }
 
+    /// Whether its doors are open: connections that come now are worth taking.
+    pub fn is_open(&self) -> bool {
+        self.reigns || self.settings.limits.standby != Standby::Closed
+    }
+
     /// What is promised to topics of which nobody has said anything.
     pub fn fallback(&self) -> contract::Contract {
         self.settings.fallback
@@ -726,7 +731,7 @@ impl<R: Rules> Gateway<R> {
             net.append(link, Order::Any, |out| {
                 let _ = [reference.as_deref(), None].into_iter().any(|reference| {
                     append_with_words(out, most, words, |out, words| {
-                        disconnect(out, reason, words, reference)
+                        disconnect(out, reason, words, reference);
                     })
                 });
             });

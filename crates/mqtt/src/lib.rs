@@ -20,5 +20,5 @@ mod unanswered;
 pub use gateway::BrokerFigures;
 pub use gateway::{Action, Draft, Gateway, Lent, Load, Login, Open, Post, Rules, Step, Trouble, Wish};
 pub use records::{Record, append_record, known, rank, records};
-pub use settings::{Limits, References, Settings};
+pub use settings::{Limits, References, Settings, Standby};
 pub use stats::Stats;

@@ -3,6 +3,18 @@
 use contract::{Contract, Span};
 use wire::Transport;
 
+/// What clients meet at a broker that does not reign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Standby {
+    /// Its doors are closed, as if nobody listened there: every client tries its other address, and health checks of proxies see it.
+    #[default]
+    Closed,
+    /// They are let in, wait for [`Limits::hold`], and are told which broker reigns, as far as their version has words for that.
+    Redirect,
+    /// The same, but they are told only that nobody serves them here.
+    Unavailable,
+}
+
 /// The limits of a gateway. Every table, queue and buffer is bounded by one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -42,6 +54,8 @@ pub struct Limits {
     pub session_expiry: Span,
     /// The longest keep-alive; longer ones are shortened to it, and no keep-alive is none.
     pub keep_alive: Span,
+    /// What clients meet while this broker does not reign.
+    pub standby: Standby,
     /// How long a client is kept waiting that comes to a broker which does not reign, before it is sent to the other.
     pub hold: Span,
     /// How long sessions that a new primary knows have for coming back before it publishes their wills.
@@ -71,6 +85,7 @@ impl Default for Limits {
             greeting: Span::secs(5),
             session_expiry: Span::secs(7 * 24 * 3_600),
             keep_alive: Span::secs(3_600),
+            standby: Standby::default(),
             hold: Span::millis(300),
             grace: Span::secs(5),
             sys_interval: Span::secs(10),

@@ -133,6 +133,16 @@ impl World {
         *dial
     }
 
+    /// Whether somebody listens at one host for what another one speaks.
+    fn is_open(&self, from: usize, to: usize) -> bool {
+        let speaks = if matches!(self.hosts[from].program, Program::Device(_)) {
+            Protocol::Mqtt
+        } else {
+            Protocol::Verge
+        };
+        self.hosts[to].program.is_open(speaks)
+    }
+
     pub(crate) fn knock(&mut self, number: u32) {
         let Dial { from, to, outcome, .. } = self.take_dial(number);
         let passes = !self.is_blocked(from, to) && !self.is_blocked(to, from) && self.hosts[to].up;
@@ -140,7 +150,8 @@ impl World {
             return;
         }
         let back = self.now + self.latency(from, to);
-        self.dials[number as usize].outcome = if self.hosts[to].is_alive() {
+        let is_open = self.hosts[to].is_alive() && self.is_open(from, to);
+        self.dials[number as usize].outcome = if is_open {
             let (conn, age) = self.make_conn(from, to);
             // What the target says first must not arrive before its answer does.
             self.conns[conn as usize].lanes[1].last = back;

@@ -12,7 +12,7 @@ use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
-use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex};
+use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 
 /// What a broker told its operator, as far as checkers want to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,6 +194,13 @@ macro_rules! either {
 }
 
 impl<O: Operators> Node for Program<O> {
+    fn is_open(&self, protocol: Protocol) -> bool {
+        match self {
+            Program::Broker(node) => node.is_open(protocol),
+            _ => true,
+        }
+    }
+
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
         either!(self, node => node.handle_link(now, link, change, net), ());
     }

@@ -15,6 +15,7 @@ use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span, Supply};
 use engine::driving::Portion;
 use fastrand::Rng;
+use mqtt::Standby;
 use stream::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
     SupplierSpec, Value, Violation, captures,
@@ -87,6 +88,10 @@ pub fn scenario_of(seed: u64, weather: Weather) -> Scenario {
     maker.random = Rng::with_seed(seed ^ SALT.rotate_left(29));
     if maker.one_in(3) {
         maker.add_devices(&mut scenario);
+    }
+    maker.random = Rng::with_seed(seed ^ SALT.rotate_left(11));
+    if maker.one_in(2) {
+        scenario.mqtt.standby = Standby::Redirect;
     }
     let changes = scenario.faults.iter().any(|fault| matches!(fault.act, Act::Graphs { .. }));
     maker.random = Rng::with_seed(seed ^ SALT.rotate_left(53));

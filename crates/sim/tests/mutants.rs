@@ -47,7 +47,7 @@ const MUTANTS: &[(Mutant, &str, Weather, u64)] = &[
     (Mutant::EndEveryGraph, "losses", Weather::Assumed, 3_000),
     (Mutant::ForgetWaiting, "acknowledged", Weather::Assumed, 60),
     (Mutant::ForgetIncoming, "once", Weather::Assumed, 600),
-    (Mutant::ForgetKept, "retained", Weather::Assumed, 600),
+    (Mutant::ForgetKept, "retained", Weather::Assumed, 4_000),
     (Mutant::LeaveNoWill, "wills", Weather::Assumed, 120),
     (Mutant::GiveCopiesUp, "losses", Weather::Assumed, 3_000),
     (Mutant::KeepOldClock, "clocks", Weather::Assumed, 200),

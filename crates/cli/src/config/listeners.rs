@@ -148,6 +148,11 @@ impl Understanding {
             greeting: self.span("mqtt.greeting"),
             session_expiry: self.span("mqtt.session_expiry"),
             keep_alive: self.span("mqtt.keep_alive"),
+            standby: match self.values.get("mqtt.standby") {
+                Some(Value::Word(word)) if word == "redirect" => mqtt::Standby::Redirect,
+                Some(Value::Word(word)) if word == "unavailable" => mqtt::Standby::Unavailable,
+                _ => mqtt::Standby::Closed,
+            },
             hold: self.span("mqtt.hold"),
             grace: self.span("mqtt.grace"),
             sys_interval: self.span("mqtt.sys_interval"),

@@ -525,10 +525,16 @@ pub const KEYS: &[Key] = &[
         "The longest keep-alive; longer ones are shortened to it.",
     ),
     key(
+        "mqtt.standby",
+        Kind::Choice(&["closed", "redirect", "unavailable"]),
+        "\"closed\"",
+        "What clients meet at the broker that stands by. `closed`: its ports refuse connections until it takes over, and every client tries its other address. `redirect`: clients of MQTT 5 are told where the other one is. `unavailable`: all are told that nobody serves them there.",
+    ),
+    key(
         "mqtt.hold",
         Kind::Duration,
         "\"300ms\"",
-        "How long a client waits that comes to the broker which stands by, before it is sent to the other one: after a crash the one that stands by reigns soon.",
+        "How long a client waits that comes to the broker which stands by, before it is sent to the other one: after a crash the one that stands by reigns soon. With `standby = \"closed\"` only those wait that come in that moment.",
     ),
     key(
         "mqtt.grace",

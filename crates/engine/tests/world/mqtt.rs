@@ -14,7 +14,12 @@ use wire::{Effects, LinkChange, LinkId, Order, PeerIndex, Transport};
 /// What a gateway of these worlds is told, unless a test tunes it.
 pub fn gateway(index: usize, node: NodeId, tune: fn(&mut ::mqtt::Settings)) -> ::mqtt::Gateway {
     let mut settings = ::mqtt::Settings {
-        limits: ::mqtt::Limits { sys_interval: Span::ZERO, ..Default::default() },
+        limits: ::mqtt::Limits {
+            sys_interval: Span::ZERO,
+            // Doors are always open here.
+            standby: ::mqtt::Standby::Redirect,
+            ..Default::default()
+        },
         fallback: broker::without_contract(),
         server_references: ::mqtt::References {
             plain: Some(["b:1883", "a:1883"][index].into()),
@@ -349,7 +354,7 @@ impl World {
         let topic_filters = vec![filter.into()];
         match self.mqtt[client].version {
             Version::V31 | Version::V311 => {
-                self.say_3(client, v3::Packet::Unsubscribe { packet_id, topic_filters })
+                self.say_3(client, v3::Packet::Unsubscribe { packet_id, topic_filters });
             }
             Version::V5 => self.say_5(
                 client,

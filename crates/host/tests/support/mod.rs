@@ -27,6 +27,8 @@ pub struct Probe {
     /// Instead of sending back, keeps what comes.
     pub keeps: bool,
     pub kept: Vec<u8>,
+    /// What is not worth taking now.
+    pub shut: Option<Protocol>,
 }
 
 impl Probe {
@@ -46,6 +48,10 @@ impl Probe {
 }
 
 impl Node for Probe {
+    fn is_open(&self, protocol: Protocol) -> bool {
+        self.shut != Some(protocol)
+    }
+
     fn handle_link(&mut self, _now: Time, link: LinkId, change: LinkChange, _net: &mut impl Effects) {
         self.told.push((link, change));
     }

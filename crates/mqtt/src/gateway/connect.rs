@@ -8,6 +8,7 @@ use crate::aliases::Aliases;
 use crate::packet::{ConnAck, Connect, Disconnect, Reason, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, is_client_name};
+use crate::settings::Standby;
 use contract::{Mutant, Span, Time};
 use std::net::SocketAddr;
 use wire::{Effects, LinkId, Order};
@@ -121,7 +122,8 @@ impl<R: Rules> Gateway<R> {
 
     /// This broker does not reign, and will not soon.
     pub(super) fn send_elsewhere(&mut self, link: LinkId, net: &mut impl Effects) {
-        let reason = match self.reference(link, Reason::USE_ANOTHER_SERVER) {
+        let refers = self.settings.limits.standby == Standby::Redirect;
+        let reason = match self.reference(link, Reason::USE_ANOTHER_SERVER).filter(|_| refers) {
             Some(_) => Reason::USE_ANOTHER_SERVER,
             None => Reason::SERVER_UNAVAILABLE,
         };
@@ -175,9 +177,11 @@ impl<R: Rules> Gateway<R> {
         if !reigns {
             self.end_counting();
             let text = "this broker stands by; the other one reigns";
+            let refers = self.settings.limits.standby == Standby::Redirect;
+            let reason = if refers { Reason::USE_ANOTHER_SERVER } else { Reason::SHUTTING_DOWN };
             for index in 0..self.clients.len() as u32 {
                 if self.session_of(LinkId(index)).is_some() {
-                    self.refuse(now, LinkId(index), Reason::USE_ANOTHER_SERVER, text, net);
+                    self.refuse(now, LinkId(index), reason, text, net);
                 }
             }
             return;
@@ -250,23 +254,7 @@ impl<R: Rules> Gateway<R> {
         let keep_alive = seconds(u32::from(connect.keep_alive));
         let shortened = keep_alive.min(limits.keep_alive);
         let given = if connect.keep_alive == 0 { Span::FOREVER } else { shortened };
-        *self.connected.entry(connect.user.clone()).or_default() += 1;
-        if let Some(session) = self.sessions.get_mut(index) {
-            session.link = Some(link);
-            session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
-            session.version = connect.version;
-            session.user.clone_from(&connect.user);
-            if session.is_persistent() && expiry == 0 {
-                remove_records(&mut self.records, session);
-            }
-            session.expiry = expiry;
-            session.will.clone_from(&connect.will);
-            session.resend_from = 0;
-            session.begin_again();
-            session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
-            let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
-            self.forget_times(index, ends_at, will_at);
-        }
+        self.attach(link, index, connect, expiry);
         self.serve_in_turn(link, index, net);
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
@@ -306,6 +294,28 @@ impl<R: Rules> Gateway<R> {
         self.watch_keep_alive(now, link);
         self.record_session(index);
         self.pump(now, index, net);
+    }
+
+    /// A session has a connection now.
+    fn attach(&mut self, link: LinkId, index: u32, connect: &Connect, expiry: u32) {
+        let limits = self.settings.limits;
+        *self.connected.entry(connect.user.clone()).or_default() += 1;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.link = Some(link);
+            session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
+            session.version = connect.version;
+            session.user.clone_from(&connect.user);
+            if session.is_persistent() && expiry == 0 {
+                remove_records(&mut self.records, session);
+            }
+            session.expiry = expiry;
+            session.will.clone_from(&connect.will);
+            session.resend_from = 0;
+            session.begin_again();
+            session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
+            let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
+            self.forget_times(index, ends_at, will_at);
+        }
     }
 
     /// Seconds for which a session may outlive its connection.

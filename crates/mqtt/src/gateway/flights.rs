@@ -140,7 +140,7 @@ impl<R: Rules> Gateway<R> {
             if !word.reason.is_error() {
                 let reason = Reason::PACKET_ID_NOT_FOUND;
                 net.append(link, Order::Any, |out| {
-                    acknowledge(out, version, Answer::PubRel, word.id, reason)
+                    acknowledge(out, version, Answer::PubRel, word.id, reason);
                 });
             }
             return Ok(());

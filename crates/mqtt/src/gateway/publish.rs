@@ -418,7 +418,7 @@ impl<R: Rules> Gateway<R> {
         match link.filter(|_| !version.is_5()) {
             Some(link) => net.hang_up(link),
             None => {
-                self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, NO_MEMORY, net)
+                self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, NO_MEMORY, net);
             }
         }
     }

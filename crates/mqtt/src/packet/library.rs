@@ -15,15 +15,15 @@ pub(super) fn connect(checked: Checked<'_>) -> Result<Packet<'static>, Malformed
     let level = if checked.version.is_5() { 5 } else { 4 };
     let parts = [b"\0\x04MQTT", &[level, checked.flags][..], checked.middle, no_properties, checked.tail];
     let connect = match through(decode::CONNECT << 4, &parts, checked.version)? {
-        Either::V3(v3::Packet::Connect(connect)) => connect_3(*connect, checked),
+        Either::V3(v3::Packet::Connect(connect)) => connect_3(*connect, &checked),
         Either::V5(v5::Packet::Connect(connect)) => connect_5(*connect, checked),
         _ => return Err(disagreement()),
     };
     Ok(Packet::Connect(Box::new(connect)))
 }
 
-fn connect_3(connect: v3::Connect, checked: Checked<'_>) -> Connect {
-    let Checked { version, bridge, clean_start, .. } = checked;
+fn connect_3(connect: v3::Connect, checked: &Checked<'_>) -> Connect {
+    let Checked { version, bridge, clean_start, .. } = *checked;
     Connect {
         version,
         bridge,
