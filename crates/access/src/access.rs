@@ -249,6 +249,34 @@ impl Access {
         }
     }
 
+    /// Whether a user may do something, as this client; if not, why, with the rule that denies it, and a remedy. See [`Access::allows`].
+    pub fn check(&self, user: &str, client: &str, action: Action, what: &str) -> Result<(), String> {
+        let judgement = match self.user(user) {
+            Some(id) => self.allows(id, client, action, what),
+            None => Judgement { allowed: false, because: Because::NoUser },
+        };
+        if judgement.allowed {
+            return Ok(());
+        }
+        let ask = format!("see `verge acl test {user} {what} {action}`");
+        Err(match judgement.because {
+            Because::Rule(rule) => {
+                format!(
+                    "line {} of the user file ({}) denies `{action}` on `{what}` to user `{user}`; {ask}",
+                    rule.place().line,
+                    self.owner(rule)
+                )
+            }
+            Because::NotATopic => format!("`{what}` is no topic or filter"),
+            Because::NoUser => {
+                format!("the user file has no user `{user}` any more; add it, and log in again")
+            }
+            Because::NoRule | Because::Open => format!(
+                "no rule in the user file allows `{action}` on `{what}` to user `{user}`; add one, and {ask}"
+            ),
+        })
+    }
+
     /// Whether a user with this client id may do this. `topic` is a topic to publish on, a filter to subscribe to (with or
     /// without `$share/group/`), a topic or filter to state a contract for, or what to do to a broker.
     ///

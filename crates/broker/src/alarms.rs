@@ -69,6 +69,8 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::ResultRefused { .. }
         | Event::ShortOfRoom { .. }
         | Event::SlowSubscriber { .. }
+        | Event::MessageGivenUp { .. }
+        | Event::SessionFull { .. }
         | Event::TooFast { .. }
         | Event::ClockApart { .. }
         | Event::DetectionSlow { .. }
@@ -96,6 +98,8 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::Joined { .. }
         | Event::HandedOver { .. }
         | Event::Expelled { .. }
+        | Event::ClientCame { .. }
+        | Event::ClientGone { .. }
         | Event::ReignsUnasked { .. }
         | Event::CopyLeft { .. }
         | Event::Reincarnated { .. } => false,

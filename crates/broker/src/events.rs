@@ -280,6 +280,46 @@ pub enum Event<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// A client of another protocol has been let in.
+    ClientCame {
+        /// The name that it gave.
+        client: &'a str,
+        /// Who it is; nobody where nobody has to say so.
+        user: &'a str,
+        /// Where it comes from, as far as that is known.
+        address: &'a str,
+        /// The version of its protocol.
+        version: &'a str,
+        /// Whether its session was there.
+        resumed: bool,
+    },
+    /// A client of another protocol is connected no more.
+    ClientGone {
+        /// The name that it gave.
+        client: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A message that a client sends again and again, and that is refused each time, was acknowledged and dropped.
+    MessageGivenUp {
+        /// The client.
+        client: &'a str,
+        /// The topic.
+        topic: &'a str,
+        /// Why it is refused, with a remedy.
+        reason: &'a str,
+        /// How often it has come.
+        times: u64,
+    },
+    /// More waits for a session than may: messages for it are lost, or refused to who publishes them.
+    SessionFull {
+        /// The client.
+        client: &'a str,
+        /// So many messages for it have been lost or refused.
+        dropped: u64,
+        /// Whether they are refused to their publishers.
+        refused: bool,
+    },
     /// A subscriber does not read fast enough and has begun to lose its oldest messages.
     SlowSubscriber {
         /// The client.
@@ -575,6 +615,31 @@ impl fmt::Display for Event<'_> {
                 write!(f, "closed a connection: {reason}")
             }
             Event::Expelled { client, reason } => write!(f, "closed the connection of {client}: {reason}"),
+            Event::ClientCame { client, user, address, version, resumed } => {
+                let session = if *resumed { "goes on with its session" } else { "begins anew" };
+                write!(f, "{client} has connected with MQTT {version}")?;
+                if !user.is_empty() {
+                    write!(f, " as `{user}`")?;
+                }
+                if !address.is_empty() {
+                    write!(f, " from {address}")?;
+                }
+                write!(f, ", and {session}")
+            }
+            Event::ClientGone { client, reason } => write!(f, "{client} has gone: {reason}"),
+            Event::MessageGivenUp { client, topic, reason, times } => write!(
+                f,
+                "{client} has sent a message on `{topic}` {times} times that is refused each time ({reason}); it was acknowledged and \
+                 dropped, so that the client goes on: correct what it sends (mqtt.repeats)"
+            ),
+            Event::SessionFull { client, dropped, refused } => {
+                let lost = if *refused { "refused to their publishers" } else { "lost, the oldest first" };
+                write!(
+                    f,
+                    "more waits for the session of {client} than may: {dropped} messages have been {lost}. Have it come and read, end \
+                     its session (`verge clients drop`), or raise mqtt.queue_messages and mqtt.queue"
+                )
+            }
             Event::SlowSubscriber { client, shortfall } => {
                 write!(f, "subscriber {client} does not read fast enough: {shortfall}")
             }

@@ -12,6 +12,8 @@ pub enum Severity {
     Warning,
     /// Good to know.
     Info,
+    /// Of interest to who looks for something.
+    Debug,
 }
 
 impl Severity {
@@ -21,6 +23,7 @@ impl Severity {
             Severity::Error => "error",
             Severity::Warning => "warn",
             Severity::Info => "info",
+            Severity::Debug => "debug",
         }
     }
 }
@@ -103,6 +106,10 @@ impl Event<'_> {
             Event::SubscriptionRefused { .. } => "subscription_refused",
             Event::BestEffortInstead { .. } => "best_effort_instead",
             Event::Expelled { .. } => "expelled",
+            Event::ClientCame { .. } => "client_came",
+            Event::ClientGone { .. } => "client_gone",
+            Event::MessageGivenUp { .. } => "message_given_up",
+            Event::SessionFull { .. } => "session_full",
             Event::SlowSubscriber { .. } => "slow_subscriber",
             Event::TooFast { .. } => "too_fast",
             Event::ClockApart { .. } => "clock_apart",
@@ -152,6 +159,7 @@ impl Event<'_> {
             | Event::CutOffEnded { .. }
             | Event::SilenceEnded { .. }
             | Event::Reincarnated { .. } => Severity::Info,
+            Event::ClientCame { .. } | Event::ClientGone { .. } => Severity::Debug,
             _ => Severity::Warning,
         }
     }
@@ -179,6 +187,10 @@ impl Event<'_> {
             Event::Expelled { reason, .. } => reason,
             Event::SubscriberFar { subscriber, .. } => subscriber,
             Event::SlowSubscriber { client, .. }
+            | Event::ClientCame { client, .. }
+            | Event::ClientGone { client, .. }
+            | Event::MessageGivenUp { client, .. }
+            | Event::SessionFull { client, .. }
             | Event::ClockApart { client, .. }
             | Event::CutOff { client, .. }
             | Event::CutOffEnded { client, .. }
@@ -295,9 +307,27 @@ impl Event<'_> {
                 hear("filter", Text(filter));
                 hear("reason", Text(reason));
             }
-            Event::Expelled { client, reason } => {
+            Event::Expelled { client, reason } | Event::ClientGone { client, reason } => {
                 hear("client", Text(client));
                 hear("reason", Text(reason));
+            }
+            Event::ClientCame { client, user, address, version, resumed } => {
+                hear("client", Text(client));
+                hear("user", Text(user));
+                hear("address", Text(address));
+                hear("version", Text(version));
+                hear("resumed", Flag(*resumed));
+            }
+            Event::MessageGivenUp { client, topic, reason, times } => {
+                hear("client", Text(client));
+                hear("topic", Text(topic));
+                hear("reason", Text(reason));
+                hear("times", Number(*times));
+            }
+            Event::SessionFull { client, dropped, refused } => {
+                hear("client", Text(client));
+                hear("dropped", Number(*dropped));
+                hear("refused", Flag(*refused));
             }
             Event::SlowSubscriber { client, shortfall } => {
                 hear("client", Text(client));

@@ -37,6 +37,8 @@ pub struct Origin<'a> {
 /// A message on its way to subscribers of other protocols.
 #[derive(Clone, Copy, Debug)]
 pub struct Routed<'a> {
+    /// Its stream.
+    pub stream: u32,
     /// Where it comes from.
     pub origin: Origin<'a>,
     /// When it was created.

@@ -470,7 +470,8 @@ impl Topic {
             let origin = Origin { publisher, incarnation: *incarnation, seq };
             let contract = &self.contract;
             let marks = marks.only(MessageFlags::OUT_OF_DATE.with(MessageFlags::APART));
-            let routed = Routed { origin, created, again, contract, truths, marks, trailer, payload };
+            let stream = message.stream;
+            let routed = Routed { stream, origin, created, again, contract, truths, marks, trailer, payload };
             out.deliver(now, route, &routed);
         }
         self.process(now, receipt, stream, again, message, out)

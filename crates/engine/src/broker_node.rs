@@ -391,6 +391,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         self.broker.fill(now, &survey, into);
         into.figures.clear();
         if let Some(gateway) = &self.gateway {
+            into.node.clients += gateway.clients() as u32;
             gateway.stats().each(&mut |name, value| into.figures.push((name, value)));
             into.node.known = gateway.knowledge().total();
         }
@@ -516,6 +517,9 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn handle_address(&mut self, link: LinkId, address: IpAddr) {
         if let Some(gate) = &mut self.gate {
             gate.locate(link, address);
+        }
+        if let Some(gateway) = &mut self.gateway {
+            gateway.come_from(link, address);
         }
     }
 
@@ -664,11 +668,22 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
 
     fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
         let Some(gateway) = &mut self.gateway else { return };
-        let Routed { origin, created, again, contract, truths, marks, trailer, payload } = *message;
+        let Routed { stream, origin, created, again, contract, truths, marks, trailer, payload } = *message;
         let Origin { publisher, incarnation, seq } = origin;
         let loss = contract.loss;
-        let message =
-            Dispatched { publisher, incarnation, seq, created, again, loss, truths, marks, trailer, payload };
+        let message = Dispatched {
+            stream,
+            publisher,
+            incarnation,
+            seq,
+            created,
+            again,
+            loss,
+            truths,
+            marks,
+            trailer,
+            payload,
+        };
         gateway.deliver(now, route, &message, self.net);
     }
 

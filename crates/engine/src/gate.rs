@@ -12,7 +12,7 @@
 mod frames;
 
 use crate::broker_node::Reporter;
-use access::{ANONYMOUS, Access, Action, Because};
+use access::{ANONYMOUS, Access, Action};
 use broker::Broker;
 use mqtt::packet::Reason;
 use std::collections::BTreeMap;
@@ -329,30 +329,7 @@ impl Gate {
     pub(crate) fn check(&self, who: &Identity, action: Action, what: &str) -> Result<(), String> {
         let Some(access) = &self.by.access else { return Ok(()) };
         let Identity { user, client } = who;
-        let judgement = match access.user(user) {
-            Some(id) => access.allows(id, client, action, what),
-            None => access::Judgement { allowed: false, because: Because::NoUser },
-        };
-        if judgement.allowed {
-            return Ok(());
-        }
-        let ask = format!("see `verge acl test {user} {what} {action}`");
-        Err(match judgement.because {
-            Because::Rule(rule) => {
-                format!(
-                    "line {} of the user file ({}) denies `{action}` on `{what}` to user `{user}`; {ask}",
-                    rule.place().line,
-                    access.owner(rule)
-                )
-            }
-            Because::NotATopic => format!("`{what}` is no topic or filter"),
-            Because::NoUser => {
-                format!("the user file has no user `{user}` any more; add it, and log in again")
-            }
-            Because::NoRule | Because::Open => format!(
-                "no rule in the user file allows `{action}` on `{what}` to user `{user}`; add one, and {ask}"
-            ),
-        })
+        access.check(user, client, action, what)
     }
 
     /// Takes other rules. Returns the clients whose users are not among them any more.

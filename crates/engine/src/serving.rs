@@ -147,13 +147,14 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         match result {
             Ok(Posted { stream, seq }) => gateway.posted(post, &lent.topic, stream, seq),
             Err(error) => {
+                let for_ever = matches!(error, Unposted::Refused(_));
                 let reason = match error {
                     Unposted::NotReigning => Reason::USE_ANOTHER_SERVER,
                     Unposted::Crowded | Unposted::Full | Unposted::Short(_) | Unposted::Refused(_) => {
                         Reason::QUOTA_EXCEEDED
                     }
                 };
-                gateway.not_posted(now, post, reason, &error.to_string(), net);
+                gateway.not_posted(now, post, &lent.topic, (reason, &error.to_string(), for_ever), net);
             }
         }
         gateway.take_back(lent);
@@ -254,12 +255,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         while let Some(login) = gateway.next_login() {
             self.reporter.login(login);
         }
-        for Trouble { client, topic, reason } in gateway.take_troubles() {
-            self.reporter.report(&match &topic {
-                Some(topic) => Event::Refused { client: &client, topic, reason: &reason },
-                None => Event::Expelled { client: &client, reason: &reason },
-            });
+        for trouble in gateway.take_troubles() {
+            self.reporter.report(&event_of(&trouble));
         }
+        gateway.pass_on(now, net);
         let mut posted = false;
         while let Some(draft) = self.gateway.as_deref_mut().and_then(mqtt::Gateway::next_draft) {
             self.post_draft(now, &draft, net);
@@ -313,6 +312,29 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             Some(_) => {}
         }
         false
+    }
+}
+
+/// What a gateway has to tell, as an event.
+fn event_of(trouble: &Trouble) -> Event<'_> {
+    match trouble {
+        Trouble::Refused { client, topic, reason } => Event::Refused { client, topic, reason },
+        Trouble::RefusedFilter { client, filter, reason } => {
+            Event::SubscriptionRefused { client, filter, reason }
+        }
+        Trouble::Expelled { client, reason } => Event::Expelled { client, reason },
+        Trouble::Came { client, user, address, version, resumed } => {
+            let (user, address, resumed) = (user.as_deref().unwrap_or(""), &**address, *resumed);
+            Event::ClientCame { client, user, address, version: version.as_str(), resumed }
+        }
+        Trouble::Gone { client, reason } => Event::ClientGone { client, reason },
+        Trouble::GivenUp { client, topic, reason, times } => {
+            Event::MessageGivenUp { client, topic, reason, times: u64::from(*times) }
+        }
+        Trouble::Full { client, dropped } => Event::SessionFull { client, dropped: *dropped, refused: false },
+        Trouble::FullRefused { client, dropped } => {
+            Event::SessionFull { client, dropped: *dropped, refused: true }
+        }
     }
 }
 

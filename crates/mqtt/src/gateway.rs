@@ -15,7 +15,9 @@ mod flights;
 mod giving;
 mod knowing;
 mod learn;
+mod orphans;
 mod publish;
+mod repeats;
 mod subscribe;
 mod sys;
 mod timers;
@@ -27,7 +29,8 @@ pub use sys::BrokerFigures;
 
 use crate::bodies::Bodies;
 use crate::packet::{
-    Acknowledge, Connect, Decoded, Malformed, Packet, Reason, Version, decode, disconnect, pong,
+    Acknowledge, Connect, Decoded, Head, Malformed, Packet, Reason, Version, decode, disconnect, oversized,
+    pong,
 };
 use crate::records::Records;
 use crate::retained::Retained;
@@ -153,6 +156,12 @@ pub trait Rules {
     /// Whether this user (nobody, where there are no rules) may do this, as this client.
     fn allow(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> bool;
 
+    /// Why this is not allowed, with the rule that denies it and a remedy.
+    fn why_not(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> String {
+        let _ = (user, client, action, topic);
+        "no rule allows it".to_owned()
+    }
+
     /// Whether one more message of so many bytes is within what this user may publish in a second. If so, it is counted.
     fn spend(&mut self, now: Time, user: Option<&str>, bytes: usize) -> bool {
         let _ = (now, user, bytes);
@@ -197,19 +206,83 @@ pub enum Step<'a> {
     Post(Post<'a>),
 }
 
-/// Something that a client was refused.
+/// Something that whoever runs the broker may want to know of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Trouble {
-    /// The client.
-    pub client: Box<str>,
-    /// What it wanted to publish on; `None` where its connection was closed.
-    pub topic: Option<String>,
-    /// Why, in words.
-    pub reason: String,
+pub enum Trouble {
+    /// A message was refused.
+    Refused {
+        /// The client.
+        client: Box<str>,
+        /// What it wanted to publish on.
+        topic: String,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A subscription was refused.
+    RefusedFilter {
+        /// The client.
+        client: Box<str>,
+        /// What it wanted to subscribe to.
+        filter: Box<str>,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A connection was refused, or closed by the gateway.
+    Expelled {
+        /// The client, with its user and where it comes from, as far as they are known.
+        client: String,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A client has been let in.
+    Came {
+        /// The client.
+        client: Box<str>,
+        /// Who it is.
+        user: Option<Box<str>>,
+        /// Where it comes from.
+        address: String,
+        /// What it speaks.
+        version: Version,
+        /// Whether its session was there.
+        resumed: bool,
+    },
+    /// A client is connected no more.
+    Gone {
+        /// The client.
+        client: Box<str>,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A message was acknowledged and dropped, since it would come again and again.
+    GivenUp {
+        /// The client.
+        client: Box<str>,
+        /// Its topic.
+        topic: String,
+        /// Why it is refused.
+        reason: String,
+        /// How often it has come.
+        times: u32,
+    },
+    /// A session's queue is full, and messages for it are lost.
+    Full {
+        /// The client.
+        client: Box<str>,
+        /// So many were lost.
+        dropped: u64,
+    },
+    /// A session's queue is full, and messages for it are refused to their publishers.
+    FullRefused {
+        /// The client.
+        client: Box<str>,
+        /// So many were refused.
+        dropped: u64,
+    },
 }
 
 /// Troubles that are remembered until they are told; more in one turn are left out.
-const TROUBLES_MAX: usize = 64;
+const TROUBLES_MAX: usize = 1_024;
 
 /// A connection.
 #[derive(Clone, Debug)]
@@ -225,6 +298,8 @@ pub(crate) struct Client {
     last: bool,
     /// At which address of this host, if that is known.
     reached: Option<IpAddr>,
+    /// Where it comes from, if that is known.
+    from: Option<IpAddr>,
     keep_alive: Span,
     packet_bytes_max: usize,
     /// Whether it wants reasons in words.
@@ -233,6 +308,10 @@ pub(crate) struct Client {
     bridge: bool,
     /// The name in its certificate.
     certificate: Option<Box<str>>,
+    /// What it called itself in its CONNECT.
+    name: Option<Box<str>>,
+    /// So many bytes of a packet that is too large are still to come, and are thrown away.
+    skips: usize,
     /// Topics by the numbers that the client has given them.
     aliases: Vec<Option<Box<str>>>,
     /// Bytes of it stay with the driver until it is let in, or its messages are covered.
@@ -296,6 +375,12 @@ pub struct Gateway<R = Open> {
     steps: timers::Steps,
     /// What has been refused since it was last asked for.
     troubles: Vec<Trouble>,
+    /// Messages that are refused again and again.
+    repeated: repeats::Repeats,
+    /// Messages, by stream and number, for which a session has no room and whose publishers are to hear so.
+    unheld: BTreeSet<(u32, u64)>,
+    /// What was for members of groups that are gone.
+    orphans: VecDeque<orphans::Orphan>,
     records: Records,
     logins: VecDeque<Login>,
     /// Who waits to be known, by ticket.
@@ -319,6 +404,14 @@ pub struct Gateway<R = Open> {
     knowledge: Knowledge,
     /// While this broker reigns.
     counting: Option<knowing::Counting>,
+}
+
+/// A client as whoever runs the broker is told of it.
+fn label(name: &str, user: Option<&str>, from: Option<IpAddr>) -> String {
+    let mut label = if name.is_empty() && from.is_some() { "a client".to_owned() } else { name.to_owned() };
+    user.into_iter().for_each(|user| label += &format!(" as `{user}`"));
+    from.into_iter().for_each(|from| label += &format!(" from {from}"));
+    label
 }
 
 /// What is said to who has more waiting than there is memory for.
@@ -364,6 +457,9 @@ impl<R: Rules> Gateway<R> {
             timers: BTreeSet::new(),
             steps: Default::default(),
             troubles: Vec::new(),
+            repeated: Default::default(),
+            unheld: BTreeSet::new(),
+            orphans: VecDeque::new(),
             records: Records::default(),
             logins: VecDeque::new(),
             tickets: BTreeMap::new(),
@@ -495,11 +591,14 @@ impl<R: Rules> Gateway<R> {
             transport: Transport::Plain,
             last: false,
             reached: None,
+            from: None,
             keep_alive: Span::FOREVER,
             packet_bytes_max: usize::MAX,
             problems: true,
             bridge: false,
             certificate: None,
+            name: None,
+            skips: 0,
             aliases: Vec::new(),
             waits: false,
             asking: None,
@@ -551,6 +650,27 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
+    /// Where a client comes from.
+    pub fn come_from(&mut self, link: LinkId, address: IpAddr) {
+        if let Some(client) = self.client_mut(link) {
+            client.from = Some(address.to_canonical());
+        }
+    }
+
+    /// A client as whoever runs the broker is told of it: its name, its user, and where it comes from.
+    fn label(&self, link: LinkId) -> String {
+        let Some(client) = self.client(link) else { return String::new() };
+        let (name, user) = match &client.phase {
+            Phase::Open { session } => match self.sessions.get(*session) {
+                Some(session) => (&*session.client, session.user.as_deref()),
+                None => ("", None),
+            },
+            Phase::Held { connect, .. } => (&*connect.client, connect.user.as_deref()),
+            Phase::Fresh | Phase::Closing => (client.name.as_deref().unwrap_or(""), None),
+        };
+        label(name, user, client.from)
+    }
+
     /// Who is at the other end, as its certificate says.
     pub fn identify(&mut self, link: LinkId, name: &str) {
         if let Some(client) = self.client_mut(link) {
@@ -567,7 +687,7 @@ impl<R: Rules> Gateway<R> {
             self.timers.remove(&timer);
         }
         if let Phase::Open { session } = client.phase {
-            self.detach(now, session, link);
+            self.detach(now, session, link, "its connection has ended");
         }
     }
 
@@ -602,6 +722,11 @@ impl<R: Rules> Gateway<R> {
             }
             Phase::Closing => return (bytes.len(), Step::Done),
         };
+        if client.skips > 0 {
+            let skipped = client.skips.min(bytes.len());
+            client.skips -= skipped;
+            return (skipped, if bytes.is_empty() { Step::Wait } else { Step::Done });
+        }
         if bytes.is_empty() {
             return (0, Step::Wait);
         }
@@ -624,6 +749,17 @@ impl<R: Rules> Gateway<R> {
                 Step::Later => (0, Step::Later),
                 step => (used, step),
             },
+            Err(malformed) if malformed.reason == Reason::PACKET_TOO_LARGE => {
+                match version.map(|version| oversized(bytes, version)) {
+                    Some(Head::Incomplete) => return (0, Step::Wait),
+                    Some(Head::Message(oversized)) => {
+                        self.refuse_oversized(now, link, &oversized, net);
+                        return (0, Step::Done);
+                    }
+                    _ => self.expel_malformed(now, link, &malformed, net),
+                }
+                (bytes.len(), Step::Done)
+            }
             Err(malformed) => {
                 self.expel_malformed(now, link, &malformed, net);
                 (bytes.len(), Step::Done)
@@ -723,9 +859,10 @@ impl<R: Rules> Gateway<R> {
             Phase::Fresh | Phase::Held { .. } => None,
         };
         self.stats.expelled += 1;
-        let session = open.and_then(|session| self.sessions.get(session));
-        if let Some(client) = session.map(|session| session.client.clone()) {
-            self.trouble(Trouble { client, topic: None, reason: text.to_owned() });
+        // That this broker stands by is told once, and not of each client.
+        if reason != Reason::USE_ANOTHER_SERVER && reason != Reason::SHUTTING_DOWN {
+            let client = self.label(link);
+            self.trouble(Trouble::Expelled { client, reason: text.to_owned() });
         }
         if open.is_some() && version.is_5() {
             net.append(link, Order::Any, |out| {
@@ -738,7 +875,7 @@ impl<R: Rules> Gateway<R> {
         }
         self.hang_up(link, net);
         if let Some(session) = open {
-            self.detach(now, session, link);
+            self.detach(now, session, link, text);
         }
     }
 

@@ -15,7 +15,7 @@ mod properties;
 mod property;
 mod reader;
 
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, Head, Oversized, decode, oversized};
 pub use encode::{
     PACKET_BYTES_MAX, acknowledge, acknowledge_error, connack, delivery, delivery_bytes, disconnect, pong,
     suback, unsuback,
@@ -43,13 +43,14 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Version {
+    /// As people write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Version::V31 => "3.1",
             Version::V311 => "3.1.1",
             Version::V5 => "5",
-        })
+        }
     }
 }
 

@@ -122,6 +122,10 @@ pub(crate) struct Session {
     pub(crate) queue: VecDeque<Queued>,
     /// Filters for which not everything that is retained has been given yet, at most one of each.
     pub(crate) walks: VecDeque<Walk>,
+    /// When the operator was told last that its queue is full.
+    pub(crate) full_told: Time,
+    /// How many of its subscriptions are shared.
+    pub(crate) shares: usize,
     next_id: u16,
     /// So many identifiers from `next_id` on are not in use.
     free_ids: u16,
@@ -190,6 +194,8 @@ impl Session {
             resend_from: ALL_SENT,
             queue: VecDeque::new(),
             walks: VecDeque::new(),
+            full_told: Time::ZERO,
+            shares: 0,
             next_id: 1,
             free_ids: 0,
             next_order: 1,
@@ -219,6 +225,11 @@ impl Session {
     /// Whether it outlives its connection.
     pub(crate) fn is_persistent(&self) -> bool {
         self.expiry > 0
+    }
+
+    /// Whether what has been sent to it is kept until it is answered: for its client that comes back, or for others of a group.
+    pub(crate) fn keeps_bodies(&self) -> bool {
+        self.is_persistent() || self.shares > 0
     }
 
     /// Whether anybody else has to know of it.

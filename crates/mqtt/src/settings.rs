@@ -54,6 +54,11 @@ pub struct Limits {
     pub session_expiry: Span,
     /// The longest keep-alive; longer ones are shortened to it, and no keep-alive is none.
     pub keep_alive: Span,
+    /// How often a message may come that is refused each time and whose client cannot be told. After that it is acknowledged and dropped;
+    /// zero: never.
+    pub repeats: u32,
+    /// Whether a message for a session whose queue is full is refused to its publisher, instead of taking the place of the oldest.
+    pub refuses_when_full: bool,
     /// What clients meet while this broker does not reign.
     pub standby: Standby,
     /// How long a client is kept waiting that comes to a broker which does not reign, before it is sent to the other.
@@ -85,6 +90,8 @@ impl Default for Limits {
             greeting: Span::secs(5),
             session_expiry: Span::secs(7 * 24 * 3_600),
             keep_alive: Span::secs(3_600),
+            repeats: 3,
+            refuses_when_full: false,
             standby: Standby::default(),
             hold: Span::millis(300),
             grace: Span::secs(5),

@@ -53,6 +53,12 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Messages for clients that were dropped: they did not read, did not come, or a limit was reached.
     pub dropped: u64,
+    /// Of those, because a session's queue was full.
+    pub queue_full: u64,
+    /// Messages that were refused again and again, and were acknowledged and dropped at last.
+    pub given_up: u64,
+    /// Messages for a member of a shared group that has gone, which another member was given.
+    pub passed_on: u64,
     /// Messages that expired before they could be sent.
     pub expired: u64,
     /// Messages that the broker did not take.
@@ -93,6 +99,9 @@ impl Stats {
         hear("verge_mqtt_messages_sent_total", self.messages_sent);
         hear("verge_mqtt_sent_bytes_total", self.bytes_sent);
         hear("verge_mqtt_dropped_total", self.dropped);
+        hear("verge_mqtt_queue_full_total", self.queue_full);
+        hear("verge_mqtt_given_up_total", self.given_up);
+        hear("verge_mqtt_passed_on_total", self.passed_on);
         hear("verge_mqtt_expired_total", self.expired);
         hear("verge_mqtt_messages_refused_total", self.refused_messages);
         hear("verge_mqtt_not_authorized_total", self.not_authorized);

@@ -19,7 +19,7 @@ use contract::Filters;
 use contract::TOPIC_LEVELS_MAX;
 use std::collections::BTreeMap;
 
-pub use filter::{Filter, FilterError, parse_filter};
+pub use filter::{Filter, FilterError, is_shared, parse_filter};
 pub use matches::{Matches, Row, Want};
 use node::Leaf;
 pub use node::Member;

@@ -51,6 +51,11 @@ impl Unanswered {
         Some(pending)
     }
 
+    /// Whether this message is among them.
+    pub(crate) fn contains(&self, stream: u32, seq: u64) -> bool {
+        self.pending.iter().any(|pending| pending.stream == stream && pending.seq == seq)
+    }
+
     /// Forgets all but those with QoS 2.
     pub(crate) fn forget_once(&mut self) {
         self.pending.retain(|pending| pending.qos == Qos::ExactlyOnce);

@@ -77,6 +77,7 @@ fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
 
 fn deliver_payload(gateway: &mut Gateway, route: u32, seq: u64, payload: &[u8]) {
     let message = Dispatched {
+        stream: 0,
         publisher: "p",
         incarnation: 1,
         seq,

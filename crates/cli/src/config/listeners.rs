@@ -153,6 +153,8 @@ impl Understanding {
                 Some(Value::Word(word)) if word == "unavailable" => mqtt::Standby::Unavailable,
                 _ => mqtt::Standby::Closed,
             },
+            repeats: u32::try_from(self.integer("mqtt.repeats")).unwrap_or(u32::MAX),
+            refuses_when_full: matches!(self.values.get("mqtt.when_full"), Some(Value::Word(word)) if word == "refuse"),
             hold: self.span("mqtt.hold"),
             grace: self.span("mqtt.grace"),
             sys_interval: self.span("mqtt.sys_interval"),

@@ -573,6 +573,7 @@ impl Understanding {
             level: match word("log.level") {
                 "error" => Severity::Error,
                 "warn" => Severity::Warning,
+                "debug" => Severity::Debug,
                 _ => Severity::Info,
             },
         }

@@ -531,6 +531,18 @@ pub const KEYS: &[Key] = &[
         "What clients meet at the broker that stands by. `closed`: its ports refuse connections until it takes over, and every client tries its other address. `redirect`: clients of MQTT 5 are told where the other one is. `unavailable`: all are told that nobody serves them there.",
     ),
     key(
+        "mqtt.repeats",
+        Kind::Integer(0, 1_000_000),
+        "3",
+        "How often a message with QoS 1 or 2 may come that is refused each time and whose client cannot be told so (MQTT 3.1.1, or one that is too large). After that it is acknowledged and dropped, counted, and an alarm tells of it. 0: never, and the client repeats it for ever.",
+    ),
+    key(
+        "mqtt.when_full",
+        Kind::Choice(&["drop-oldest", "refuse"]),
+        "\"drop-oldest\"",
+        "What becomes of a message for a session for which as many wait as may. `drop-oldest`: it takes the place of the oldest. `refuse`: its publisher, if it is one of MQTT that asks for an answer, hears 0x97, or has its connection ended where it cannot hear that. Both are counted, and an alarm tells of them.",
+    ),
+    key(
         "mqtt.hold",
         Kind::Duration,
         "\"300ms\"",
@@ -691,9 +703,9 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "log.level",
-        Kind::Choice(&["error", "warn", "info"]),
+        Kind::Choice(&["error", "warn", "info", "debug"]),
         "\"info\"",
-        "What is less grave is not written.",
+        "What is less grave is not written. debug: also which clients of MQTT come and go, and why.",
     ),
     key(
         "store.folder",

@@ -12,6 +12,7 @@ mod delivery;
 mod failover;
 mod needs;
 mod order;
+mod refusals;
 mod retained;
 mod sessions;
 mod shared;

@@ -29,6 +29,7 @@ impl<R: Rules> Gateway<R> {
     ) {
         let certificate = {
             let Some(client) = self.client_mut(link) else { return };
+            client.name = Some(connect.client.clone());
             client.version = connect.version;
             (client.problems, client.bridge) = (connect.wants_problems, connect.bridge);
             client.packet_bytes_max = connect.packet_bytes_max.map_or(usize::MAX, |max| max as usize);
@@ -49,7 +50,12 @@ impl<R: Rules> Gateway<R> {
         if let Some(will) = &connect.will
             && (contract::check_name(&will.topic).is_err() || is_own(&will.topic))
         {
-            return self.refuse_connect(link, Reason::TOPIC_NAME_INVALID, Some("the will's topic"), net);
+            return self.refuse_connect(
+                link,
+                Reason::TOPIC_NAME_INVALID,
+                Some("its will's topic is none that clients publish on"),
+                net,
+            );
         }
         if !self.rules.are_there() {
             return self.hold_or_open(now, link, connect, None, net);
@@ -107,7 +113,8 @@ impl<R: Rules> Gateway<R> {
         if let Some(will) = &connect.will
             && !self.rules.allow(user.as_deref(), &connect.client, Action::Publish, &will.topic)
         {
-            return self.refuse_connect(link, Reason::NOT_AUTHORIZED, Some("the will's topic"), net);
+            let why = self.rules.why_not(user.as_deref(), &connect.client, Action::Publish, &will.topic);
+            return self.refuse_connect(link, Reason::NOT_AUTHORIZED, Some(&format!("its will: {why}")), net);
         }
         connect.user = user;
         if self.reigns {
@@ -153,6 +160,13 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         self.stats.connects_refused += 1;
+        // Who stands by says so once, and who checks logins says it itself.
+        if let Some(text) =
+            text.filter(|_| !matches!(reason, Reason::USE_ANOTHER_SERVER | Reason::SERVER_UNAVAILABLE))
+        {
+            let client = self.label(link);
+            self.trouble(Trouble::Expelled { client, reason: text.to_owned() });
+        }
         let reference = self.reference(link, reason);
         let Some(client) = self.client_mut(link) else { return };
         let (version, most) = (client.version, client.packet_bytes_max);
@@ -284,16 +298,29 @@ impl<R: Rules> Gateway<R> {
             // Nobody hears a DISCONNECT before a CONNACK, and who was never let in leaves no will.
             if let Some(session) = self.sessions.get_mut(index) {
                 session.will = None;
-                let client = session.client.clone();
-                self.trouble(Trouble { client, topic: None, reason: ANSWER_TOO_LARGE.to_owned() });
             }
+            let client = self.label(link);
+            self.trouble(Trouble::Expelled { client, reason: ANSWER_TOO_LARGE.to_owned() });
             self.hang_up(link, net);
-            return self.detach(now, index, link);
+            return self.detach(now, index, link, ANSWER_TOO_LARGE);
         }
+        self.tell_came(link, name, connect, known.is_some());
         self.stats.connects += 1;
         self.watch_keep_alive(now, link);
         self.record_session(index);
         self.pump(now, index, net);
+    }
+
+    /// Tells whoever runs the broker of a client that has been let in.
+    fn tell_came(&mut self, link: LinkId, name: &str, connect: &Connect, resumed: bool) {
+        let from = self.client(link).and_then(|client| client.from);
+        self.trouble(Trouble::Came {
+            client: name.into(),
+            user: connect.user.clone(),
+            address: from.map(|from| from.to_string()).unwrap_or_default(),
+            version: connect.version,
+            resumed,
+        });
     }
 
     /// A session has a connection now.
@@ -376,14 +403,22 @@ impl<R: Rules> Gateway<R> {
         }
         self.stats.disconnects += 1;
         self.hang_up(link, net);
-        self.detach(now, index, link);
+        let reason = if word.reason == Reason::SUCCESS {
+            "it has said goodbye".to_owned()
+        } else {
+            format!("it has said goodbye: {}", word.reason)
+        };
+        self.detach(now, index, link, &reason);
     }
 
     /// A session has lost its connection.
-    pub(super) fn detach(&mut self, now: Time, index: u32, link: LinkId) {
+    pub(super) fn detach(&mut self, now: Time, index: u32, link: LinkId, why: &str) {
         let Some(session) = self.sessions.get_mut(index).filter(|session| session.link == Some(link)) else {
             return;
         };
+        let gone = Trouble::Gone { client: session.client.clone(), reason: why.to_owned() };
+        self.trouble(gone);
+        let Some(session) = self.sessions.get_mut(index) else { return };
         session.link = None;
         session.aliases = Aliases::default();
         if let Some(count) = self.connected.get_mut(&session.user) {
@@ -441,6 +476,7 @@ impl<R: Rules> Gateway<R> {
     /// A session ends, with everything that waits for it.
     pub(super) fn end_session(&mut self, index: u32) {
         self.publish_will(index);
+        self.orphan(index);
         let Some(session) = self.sessions.remove(index) else { return };
         self.gone.extend(self.subscriptions.filters_of(index).map(|text| session.wish(text)));
         self.subscriptions.remove_session(index);

@@ -7,9 +7,9 @@ use super::{Gateway, Routing, Rules};
 use crate::packet::Qos;
 use crate::records::{Key, Records};
 use crate::retained;
-use crate::session::Walk;
+use crate::session::{Sessions, Walk};
 use crate::stats::Stats;
-use crate::tree::{Entry, Matches};
+use crate::tree::{Entry, Matches, Subscriptions};
 use contract::{Loss, Mutant, Time};
 use wire::{Effects, MessageFlags};
 
@@ -27,6 +27,9 @@ macro_rules! giving {
             limits: &$gateway.settings.limits,
             body: None,
             recorded: false,
+            refusable: false,
+            refused: false,
+            troubles: &mut $gateway.troubles,
         }
     };
 }
@@ -34,6 +37,8 @@ macro_rules! giving {
 /// A message that the broker dispatches.
 #[derive(Clone, Copy, Debug)]
 pub struct Dispatched<'a> {
+    /// Its stream.
+    pub stream: u32,
     /// Who published it, by the name of its stream.
     pub publisher: &'a str,
     /// In which life.
@@ -154,6 +159,9 @@ impl<R: Rules> Gateway<R> {
         let highest = || self.given.get(&routing.topic)?.get(message.publisher);
         let given = message.again && highest().is_some_and(|highest| highest.covers(message));
         let mut giving = giving!(self, now);
+        giving.refusable = giving.limits.refuses_when_full
+            && !message.again
+            && message.truths.contains(MessageFlags::AT_LEAST_ONCE);
         for row in routing.matches.rows() {
             let Some(session) = self.sessions.get_mut(row.session) else { continue };
             let own = *session.publisher == *message.publisher;
@@ -163,12 +171,7 @@ impl<R: Rules> Gateway<R> {
             }
         }
         for &group in routing.matches.groups() {
-            let sessions = &self.sessions;
-            let connected = |member| sessions.get(member).is_some_and(|session| session.link.is_some());
-            let chosen = self
-                .subscriptions
-                .next_member(group, connected)
-                .or_else(|| self.subscriptions.next_member(group, |member| sessions.get(member).is_some()));
+            let chosen = next_of_group(&self.sessions, &mut self.subscriptions, group);
             let Some((member, entry)) = chosen else { continue };
             if let Some(session) = self.sessions.get_mut(member)
                 && !(given && session.is_persistent())
@@ -177,6 +180,13 @@ impl<R: Rules> Gateway<R> {
             }
         }
         giving.let_go();
+        if giving.refused {
+            let owner = self.owners.get(message.stream as usize);
+            let session = owner.and_then(|owner| self.sessions.get(*owner));
+            if session.is_some_and(|session| session.pending.contains(message.stream, message.seq)) {
+                self.unheld.insert((message.stream, message.seq));
+            }
+        }
         if giving.recorded {
             let most = self.settings.limits.subscriptions;
             let &Dispatched { publisher, incarnation, seq, .. } = message;
@@ -256,6 +266,26 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
+    /// Whose turn it is in a group.
+    pub(super) fn next_of_group(&mut self, group: u32) -> Option<(u32, Entry)> {
+        next_of_group(&self.sessions, &mut self.subscriptions, group)
+    }
+
+    /// Gives a session one message.
+    pub(super) fn give_one(
+        &mut self,
+        now: Time,
+        index: u32,
+        item: &Item<'_>,
+        entry: &Entry,
+        net: &mut impl Effects,
+    ) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        let mut giving = giving!(self, now);
+        giving.give_entry(session, item, entry, net);
+        giving.let_go();
+    }
+
     /// Gives a session a message of the broker's own.
     pub(super) fn give_own(
         &mut self,
@@ -294,6 +324,13 @@ pub(crate) struct Origin {
     pub(crate) publisher: Box<str>,
     pub(crate) seq: u64,
     pub(crate) created: Time,
+}
+
+/// Whose turn it is in a group: one that is connected, or else any.
+fn next_of_group(sessions: &Sessions, subscriptions: &mut Subscriptions, group: u32) -> Option<(u32, Entry)> {
+    let connected = |member| sessions.get(member).is_some_and(|session| session.link.is_some());
+    let chosen = subscriptions.next_member(group, connected);
+    chosen.or_else(|| subscriptions.next_member(group, |member| sessions.get(member).is_some()))
 }
 
 /// Keeps a message for subscribers to come; an empty one clears the topic.
@@ -356,6 +393,7 @@ mod tests {
         let marked = |marks: MessageFlags| {
             let (truths, loss) = (MessageFlags::NONE, Loss::Unbounded);
             let message = Dispatched {
+                stream: 0,
                 publisher: "p",
                 incarnation: 1,
                 seq: 0,

@@ -42,13 +42,14 @@ impl<R: Rules> Gateway<R> {
                 release(bodies, records, number);
                 continue;
             }
-            let keeps = session.is_persistent();
+            let keeps = session.keeps_bodies();
             let body_kept = if keeps { number } else { NO_BODY };
             let flight = Flight { id, order, body: body_kept, qos, retain, received: false, subscriptions };
-            if keeps {
+            if session.is_persistent() {
                 let waiting = Waiting::of_flight(&flight, body.id);
                 records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
-            } else {
+            }
+            if !keeps {
                 release(bodies, records, number);
             }
             session.flights.push_back(flight);

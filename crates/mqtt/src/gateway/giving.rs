@@ -1,7 +1,7 @@
 //! One message on its way to sessions: sent at once, or kept until it can be.
 
 use super::flights::release;
-use super::{Client, Phase};
+use super::{Client, Phase, TROUBLES_MAX, Trouble};
 use crate::aliases::{Alias, Aliases};
 use crate::bodies::{Bodies, Body, NewBody};
 use crate::packet::{Delivery, Qos, Version, delivery, delivery_bytes};
@@ -50,7 +50,15 @@ pub(super) struct Giving<'g> {
     pub(super) body: Option<u32>,
     /// Whether a session that outlives its connection has been given it.
     pub(super) recorded: bool,
+    /// Whether its publisher can be told that a session has no room for it, where that is configured.
+    pub(super) refusable: bool,
+    /// Whether a session had none.
+    pub(super) refused: bool,
+    pub(super) troubles: &'g mut Vec<Trouble>,
 }
+
+/// Between two words to the operator about a session's queue.
+const FULL_INTERVAL: Span = Span::secs(1);
 
 impl Giving<'_> {
     pub(super) fn give_entry(
@@ -125,33 +133,38 @@ impl Giving<'_> {
         let subscriptions = subscriptions.into();
         let mut flight = Flight { id, order, body: NO_BODY, qos, retain, received: false, subscriptions };
         // Where there is no room to keep it, it has been sent all the same, and its number is in use.
-        if session.is_persistent()
-            && let Some((body, name)) = self.keep(item, true)
+        if session.keeps_bodies()
+            && let Some((body, name)) = self.keep(item, session.is_persistent())
         {
             flight.body = body;
             self.bodies.hold(body);
-            self.recorded = true;
-            let waiting = Waiting::of_flight(&flight, name);
-            if !Mutant::ForgetWaiting.is_on() {
-                self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+            if session.is_persistent() {
+                self.recorded = true;
+                let waiting = Waiting::of_flight(&flight, name);
+                if !Mutant::ForgetWaiting.is_on() {
+                    self.records.put(&Key::Waiting(&session.client, order), |out| waiting.write(out));
+                }
             }
         }
         session.flights.push_back(flight);
     }
 
     fn queue(&mut self, session: &mut Session, item: &Item<'_>, qos: Qos, retain: bool, numbers: &[u32]) {
-        if session.queue.len() >= self.limits.queue_messages {
+        let full = session.queue.len() >= self.limits.queue_messages;
+        if full && self.refusable {
+            self.refused = true;
+            return self.count_lost(session, true);
+        }
+        if full {
             if let Some(oldest) = session.queue.pop_front() {
                 self.records.remove(&Key::Waiting(&session.client, oldest.order));
                 release(self.bodies, self.records, oldest.body);
             }
-            session.dropped += 1;
-            self.stats.dropped += 1;
+            self.count_lost(session, false);
         }
         let Some((body, name)) = self.keep(item, session.is_persistent()) else {
-            session.dropped += 1;
-            self.stats.dropped += 1;
-            return;
+            self.refused |= self.refusable;
+            return self.count_lost(session, self.refusable);
         };
         self.bodies.hold(body);
         let order = session.take_order();
@@ -164,6 +177,25 @@ impl Giving<'_> {
             }
         }
         session.queue.push_back(Queued { order, body, qos, retain, subscriptions: numbers.into() });
+    }
+
+    /// A message for a session is lost, or refused to who has published it.
+    fn count_lost(&mut self, session: &mut Session, refused: bool) {
+        session.dropped += 1;
+        self.stats.dropped += 1;
+        self.stats.queue_full += 1;
+        // A clock that went back must not silence it.
+        session.full_told = session.full_told.min(self.now);
+        if self.now < session.full_told + FULL_INTERVAL || self.troubles.len() >= TROUBLES_MAX {
+            return;
+        }
+        session.full_told = self.now;
+        let (client, dropped) = (session.client.clone(), session.dropped);
+        self.troubles.push(if refused {
+            Trouble::FullRefused { client, dropped }
+        } else {
+            Trouble::Full { client, dropped }
+        });
     }
 
     /// Keeps the message for those who wait for it. `outlives`: one of them does not end with its connection, so others are

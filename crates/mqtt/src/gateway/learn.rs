@@ -104,11 +104,17 @@ impl<R: Rules> Gateway<R> {
             .filter(|known| !subscriptions.iter().any(|(filter, _)| **filter == **known))
             .map(Box::from)
             .collect();
-        gone.iter().for_each(|filter| _ = self.subscriptions.remove(filter, index));
+        for filter in &gone {
+            if self.subscriptions.remove(filter, index) {
+                self.count_share(index, filter, false);
+            }
+        }
         for (filter, entry) in subscriptions.into_iter().take(self.settings.limits.subscriptions_per_session)
         {
             // The primary has judged it; a limit that is lower here is a matter of configuration.
-            let _ = self.subscriptions.insert(&filter, index, entry);
+            if self.subscriptions.insert(&filter, index, entry) == Ok(false) {
+                self.count_share(index, &filter, true);
+            }
         }
     }
 

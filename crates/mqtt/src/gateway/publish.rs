@@ -1,6 +1,7 @@
 //! Messages from clients, until they are covered.
 
 use super::asking::asked_contract;
+use super::repeats::Unwanted;
 use super::words::append_with_words;
 use super::{Action, Gateway, Load, Rules, Step, Trouble};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
@@ -126,6 +127,10 @@ const AHEAD_MAX: usize = 64;
 const TOO_MANY: &str = "more messages than the user may publish: send fewer, or have messages_per_second or bytes_per_second \
                         raised";
 
+/// What is said of a message for which a session has no room, where that is configured.
+const QUEUE_FULL: &str =
+    "a subscriber's queue is full: publish again later, have it come and read, or raise mqtt.queue_messages";
+
 /// What is said of a message that had to go before it was covered.
 const NO_MEMORY: &str =
     "newer messages took its memory: publish less at a time, ask for a contract, or have limits.store raised";
@@ -172,9 +177,17 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> Step<'a> {
         let limits = self.settings.limits;
-        if let Err((reason, text)) = self.resolve_topic(link, publish, &mut lent.topic) {
-            self.refuse(now, link, reason, text, net);
-            return Step::Done;
+        match self.resolve_topic(link, publish, &mut lent.topic) {
+            Err((reason, text)) if reason == Reason::TOPIC_NAME_INVALID => {
+                self.stats.refused_messages += 1;
+                self.refuse_or_end(now, (link, index), publish, &lent.topic, (reason, text, true), net);
+                return Step::Done;
+            }
+            Err((reason, text)) => {
+                self.refuse(now, link, reason, text, net);
+                return Step::Done;
+            }
+            Ok(()) => {}
         }
         if publish.qos == Qos::ExactlyOnce && self.has_come(index, publish, net) {
             return Step::Done;
@@ -206,13 +219,12 @@ impl<R: Rules> Gateway<R> {
         let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
         if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
-            let (client, topic) = (session.client.clone(), Some(lent.topic.clone()));
-            self.trouble(Trouble { client, topic, reason: text.to_owned() });
-            self.refuse_or_end(now, (link, index), publish, Reason::NOT_AUTHORIZED, text, net);
+            let why = (Reason::NOT_AUTHORIZED, &*text, true);
+            self.refuse_or_end(now, (link, index), publish, &lent.topic, why, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
-            return self.slow_down(now, link, index, publish, net);
+            return self.slow_down(now, link, index, publish, &lent.topic, net);
         }
         // Where it asks for another contract by now, the broker says whether that can be.
         let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
@@ -261,29 +273,44 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         publish: &Publish<'_>,
+        topic: &str,
         net: &mut impl Effects,
     ) -> Step<'static> {
         self.stats.refused_messages += 1;
-        self.refuse_or_end(now, (link, index), publish, Reason::QUOTA_EXCEEDED, TOO_MANY, net);
+        let why = (Reason::QUOTA_EXCEEDED, TOO_MANY, false);
+        self.refuse_or_end(now, (link, index), publish, topic, why, net);
         Step::Done
     }
 
-    /// A message is not taken. One of 3.1.1 has no word for that: its connection ends, so that it does not take its message for safe.
+    /// A message is not taken. One of 3.1.1 has no word for that: its connection ends, so that it does not take its message for safe. If it
+    /// would be refused again (`for_ever`), it is counted how often it comes.
     fn refuse_or_end(
         &mut self,
         now: Time,
         (link, index): (LinkId, u32),
         publish: &Publish<'_>,
-        reason: Reason,
-        text: &str,
+        topic: &str,
+        (reason, text, for_ever): (Reason, &str, bool),
         net: &mut impl Effects,
     ) {
         let version = self.client(link).map_or(Version::V5, |client| client.version);
-        if publish.qos != Qos::AtMostOnce && !version.is_5() {
-            self.refuse(now, link, reason, text, net);
+        let &Publish { id, qos, payload, .. } = publish;
+        if qos == Qos::AtMostOnce || version.is_5() {
+            self.tell_refused(index, topic, payload.len(), text);
+            self.refuse_message(index, id, qos, reason, text, net);
+        } else if for_ever {
+            let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
+            self.refuse_repeated(now, (link, index), &unwanted, net);
         } else {
-            self.refuse_message(index, publish.id, publish.qos, reason, text, net);
+            self.refuse(now, link, reason, text, net);
         }
+    }
+
+    /// Tells the operator of a message that was refused.
+    pub(super) fn tell_refused(&mut self, index: u32, topic: &str, bytes: usize, text: &str) {
+        let Some(client) = self.sessions.get(index).map(|session| session.client.clone()) else { return };
+        let reason = format!("{text} (a message of {bytes} bytes)");
+        self.trouble(Trouble::Refused { client, topic: topic.to_owned(), reason });
     }
 
     /// The topic of a message, which an alias may stand for.
@@ -364,13 +391,13 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// The broker has not taken a message.
+    /// The broker has not taken a message: the reason, in words, and whether it would be refused again.
     pub fn not_posted(
         &mut self,
         now: Time,
         post: &Post<'_>,
-        reason: Reason,
-        text: &str,
+        topic: &str,
+        (reason, text, for_ever): (Reason, &str, bool),
         net: &mut impl Effects,
     ) {
         self.stats.refused_messages += 1;
@@ -378,13 +405,22 @@ impl<R: Rules> Gateway<R> {
         let (version, link) = (session.version, session.link);
         if let Some(link) = link.filter(|_| post.qos != Qos::AtMostOnce && !version.is_5()) {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
-            return self.refuse(now, link, reason, text, net);
+            if !for_ever {
+                return self.refuse(now, link, reason, text, net);
+            }
+            let &Post { id, qos, payload, .. } = post;
+            let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
+            self.refuse_repeated(now, (link, post.session), &unwanted, net);
+            return;
         }
         self.refuse_message(post.session, post.id, post.qos, reason, text, net);
     }
 
     /// A message whose publisher waits for word is covered.
     pub fn covered(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+        if !self.unheld.is_empty() && self.unheld.remove(&(stream, seq)) {
+            return self.give_up(stream, seq, QUEUE_FULL, net);
+        }
         let Some(&index) = self.owners.get(stream as usize) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
@@ -409,6 +445,11 @@ impl<R: Rules> Gateway<R> {
     /// A message whose publisher waits for word is lost, since there was no memory for it. A client of MQTT 3.1.1 cannot be told: its
     /// connection ends, so that it sends again what was not answered.
     pub fn given_up(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+        self.unheld.remove(&(stream, seq));
+        self.give_up(stream, seq, NO_MEMORY, net);
+    }
+
+    fn give_up(&mut self, stream: u32, seq: u64, text: &str, net: &mut impl Effects) {
         let Some(&index) = self.owners.get(stream as usize) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
@@ -418,13 +459,13 @@ impl<R: Rules> Gateway<R> {
         match link.filter(|_| !version.is_5()) {
             Some(link) => net.hang_up(link),
             None => {
-                self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, NO_MEMORY, net);
+                self.refuse_message(index, pending.id, pending.qos, Reason::QUOTA_EXCEEDED, text, net);
             }
         }
     }
 
     /// Answers a message that is covered, after everything else that leaves in this turn.
-    fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
+    pub(super) fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
         let Some(answer) = answer_to(qos) else { return };
         let Some((link, version)) =
             self.sessions.get(index).and_then(|session| Some((session.link?, session.version)))
@@ -436,7 +477,7 @@ impl<R: Rules> Gateway<R> {
 
     /// Answers a message that is not published. A client of MQTT 5 hears why, and the others take it for acknowledged, as the
     /// protocol has it.
-    fn refuse_message(
+    pub(super) fn refuse_message(
         &mut self,
         index: u32,
         id: u16,
@@ -484,7 +525,7 @@ impl<R: Rules> Gateway<R> {
 }
 
 /// What answers a message.
-fn answer_to(qos: Qos) -> Option<Answer> {
+pub(super) fn answer_to(qos: Qos) -> Option<Answer> {
     match qos {
         Qos::AtMostOnce => None,
         Qos::AtLeastOnce => Some(Answer::PubAck),
@@ -499,14 +540,17 @@ pub(super) fn is_own(topic: &str) -> bool {
 }
 
 /// Why a client may not publish here, if it may not.
-fn forbidden(rules: &impl Rules, session: &Session, topic: &str, asks: bool) -> Option<&'static str> {
-    let may = |action| rules.allow(session.user.as_deref(), &session.client, action, topic);
+fn forbidden(rules: &impl Rules, session: &Session, topic: &str, asks: bool) -> Option<String> {
+    let (user, client) = (session.user.as_deref(), &*session.client);
+    let may = |action| rules.allow(user, client, action, topic);
+    let why_not = |action| rules.why_not(user, client, action, topic);
     if is_own(topic) {
-        Some("topics that begin with `$` are the broker's own: publish on another one")
+        Some("topics that begin with `$` are the broker's own: publish on another one".to_owned())
     } else if !may(Action::Publish) {
-        Some("no rule lets this user publish here: `verge acl test USER TOPIC publish` says which there are")
+        Some(why_not(Action::Publish))
     } else if asks && !may(Action::Contract) {
-        Some("no rule lets this user ask for contracts here: leave the user properties `verge-...` out")
+        let why = why_not(Action::Contract);
+        Some(format!("{why}, or leave the user properties `verge-...` out"))
     } else {
         None
     }

@@ -2,9 +2,9 @@
 
 use super::asking::asked_needs;
 use super::words::append_with_words;
-use super::{ANSWER_TOO_LARGE, Action, Gateway, Load, Rules, Step, Wish};
+use super::{ANSWER_TOO_LARGE, Action, Gateway, Load, Rules, Step, Trouble, Wish};
 use crate::packet::{Qos, Reason, RetainHandling, Subscribe, Unsubscribe, Wanted, suback, unsuback};
-use crate::tree::{Entry, FilterError, parse_filter};
+use crate::tree::{Entry, FilterError, is_shared, parse_filter};
 use contract::{Needs, Time};
 use wire::{Effects, LinkId, Order};
 
@@ -73,6 +73,10 @@ impl<R: Rules> Gateway<R> {
                 }
                 Some(Err((reason, text))) => {
                     asking.reasons.push(reason);
+                    if let Some(client) = self.sessions.get(index).map(|session| session.client.clone()) {
+                        let (filter, reason) = (wanted.filter.clone(), text.clone());
+                        self.trouble(Trouble::RefusedFilter { client, filter, reason });
+                    }
                     asking.why.get_or_insert(text);
                 }
             }
@@ -104,6 +108,12 @@ impl<R: Rules> Gateway<R> {
         }
         self.walk_retained(now, index, net);
         Step::Done
+    }
+
+    /// A session has a subscription more, or less.
+    pub(super) fn count_share(&mut self, index: u32, text: &str, more: bool) {
+        let Some(session) = self.sessions.get_mut(index).filter(|_| is_shared(text)) else { return };
+        session.shares = if more { session.shares + 1 } else { session.shares.saturating_sub(1) };
     }
 
     /// How far the packet has come that a client sends, or sends again.
@@ -175,6 +185,9 @@ impl<R: Rules> Gateway<R> {
             Some(Err(text)) => return Some(Err((Reason::QUOTA_EXCEEDED, text))),
         }
         let inserted = self.subscriptions.insert(&wanted.filter, index, entry);
+        if inserted == Ok(false) {
+            self.count_share(index, &wanted.filter, true);
+        }
         if inserted.is_ok()
             && !needs.is_none()
             && let Some(session) = self.sessions.get_mut(index)
@@ -215,9 +228,11 @@ impl<R: Rules> Gateway<R> {
             .map_err(|error| (Reason::TOPIC_FILTER_INVALID, error.to_string()))?;
         let session = self.sessions.get(index).ok_or((Reason::UNSPECIFIED, String::new()))?;
         if !self.rules.allow(session.user.as_deref(), &session.client, Action::Subscribe, filter.filter) {
-            let text = format!(
-                "no rule lets this user subscribe to `{}`: `verge acl test USER TOPIC subscribe` says which there are",
-                filter.filter
+            let text = self.rules.why_not(
+                session.user.as_deref(),
+                &session.client,
+                Action::Subscribe,
+                filter.filter,
             );
             return Err((Reason::NOT_AUTHORIZED, text));
         }
@@ -265,6 +280,7 @@ impl<R: Rules> Gateway<R> {
                     Reason::TOPIC_FILTER_INVALID
                 }
                 Ok(_) if self.subscriptions.remove(text, index) => {
+                    self.count_share(index, text, false);
                     if let Some(session) = self.sessions.get_mut(index) {
                         load.goes(&session.wish(text));
                         session.needs.remove(text);

@@ -69,6 +69,58 @@ fn decode_unhinted(
     Ok(Decoded::Packet(packet, used))
 }
 
+/// What can be told of a packet that is larger than is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Head<'a> {
+    /// Not enough of it has come.
+    Incomplete,
+    /// A message that waits for an answer.
+    Message(Oversized<'a>),
+    /// Anything else.
+    Other,
+}
+
+/// A message of which only the beginning is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Oversized<'a> {
+    /// Its topic; empty where an alias stands for it.
+    pub topic: &'a str,
+    /// Its packet identifier.
+    pub id: u16,
+    /// How surely it is delivered.
+    pub qos: Qos,
+    /// How long it is, all of it counted.
+    pub bytes: usize,
+}
+
+/// What a packet is that [`decode`] has found to be too large, of which the beginning is enough.
+pub fn oversized(bytes: &[u8], _version: Version) -> Head<'_> {
+    let Some((first, rest)) = bytes.split_first() else { return Head::Incomplete };
+    let qos = match (first >> 4, first >> 1 & 3) {
+        (PUBLISH, 1) => Qos::AtLeastOnce,
+        (PUBLISH, 2) => Qos::ExactlyOnce,
+        _ => return Head::Other,
+    };
+    let Ok(length) = variable(rest) else { return Head::Other };
+    let Some((length, body)) = length else { return Head::Incomplete };
+    let bytes = bytes.len() - body.len() + length as usize;
+    let Some((topic, _)) = body.split_first_chunk::<2>() else { return Head::Incomplete };
+    let needed = usize::from(u16::from_be_bytes(*topic)) + 4;
+    if needed > length as usize {
+        return Head::Other;
+    }
+    if body.len() < needed {
+        return Head::Incomplete;
+    }
+    let mut reader = Reader(body);
+    match (reader.text(""), reader.id()) {
+        (Ok(topic), Ok(id)) if is_without_wildcards(topic) => {
+            Head::Message(Oversized { topic, id, qos, bytes })
+        }
+        _ => Head::Other,
+    }
+}
+
 pub(super) const CONNECT: u8 = 1;
 const CONNACK: u8 = 2;
 const PUBLISH: u8 = 3;

@@ -50,6 +50,11 @@ impl FilterError {
     }
 }
 
+/// Whether a subscription with this text is shared.
+pub fn is_shared(text: &str) -> bool {
+    text.starts_with(SHARED)
+}
+
 /// Checks a filter and takes the group off it, where there is one.
 pub fn parse_filter(text: &str) -> Result<Filter<'_>, FilterError> {
     let Some(rest) = text.strip_prefix(SHARED) else {

@@ -107,12 +107,23 @@ impl Rules for UserRules {
     }
 
     fn allow(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> bool {
-        let action = match action {
-            Action::Publish => access::Action::Publish,
-            Action::Subscribe => access::Action::Subscribe,
-            Action::Contract => access::Action::Contract,
-        };
-        self.may(user, client, action, topic)
+        self.may(user, client, action_of(action), topic)
+    }
+
+    fn why_not(&self, user: Option<&str>, client: &str, action: Action, topic: &str) -> String {
+        let access = self.access.as_ref().map(|access| access.borrow());
+        let checked = access.map_or(Ok(()), |access| {
+            access.check(user.unwrap_or(ANONYMOUS), client, action_of(action), topic)
+        });
+        checked.err().unwrap_or_default()
+    }
+}
+
+fn action_of(action: Action) -> access::Action {
+    match action {
+        Action::Publish => access::Action::Publish,
+        Action::Subscribe => access::Action::Subscribe,
+        Action::Contract => access::Action::Contract,
     }
 }
 
