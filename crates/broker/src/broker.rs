@@ -4,6 +4,7 @@ use crate::crowd::CrowdLook;
 use crate::departures::Departures;
 use crate::events::Event;
 use crate::finished::Finished;
+use crate::guests::CLIENT_ROWS;
 use crate::last::Last;
 use crate::lazy::LazyCopies;
 use crate::links::{Link, Links, Party};
@@ -58,6 +59,18 @@ pub trait Outputs: Effects {
     /// A message for the operators that its topic feeds. `false`: they cannot take it.
     fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
         let _ = (handle, message);
+        false
+    }
+
+    /// Writes rows of clients of other protocols, with names after this one, so many at most. Returns the last name where there are more.
+    fn list_clients(&mut self, after: &str, most: usize, rows: &mut String) -> Option<String> {
+        let _ = (after, most, rows);
+        None
+    }
+
+    /// Disconnects a client of another protocol, and ends its session if that is wanted. Says whether there was one.
+    fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
+        let _ = (now, client, ends);
         false
     }
 
@@ -486,6 +499,13 @@ impl Broker {
             (_, Frame::StatusRequest { first_stream, rows }) => {
                 self.spend(self.links.len() / LINKS_PER_UNIT + rows as usize / ROWS_PER_UNIT);
                 self.send_status(now, from, first_stream, rows, out);
+            }
+            (_, Frame::ClientsRequest { after }) => {
+                self.spend(self.links.len() / LINKS_PER_UNIT + CLIENT_ROWS / ROWS_PER_UNIT);
+                self.send_clients(from, after, out);
+            }
+            (Party::Client { .. }, Frame::DropClient { client, ends }) => {
+                self.drop_client(now, (from, client), ends, out);
             }
             (Party::Client { .. }, frame) => self.client_frame(now, from, frame, out),
             (Party::Peer, frame) => self.peer_frame(now, from, frame, out),

@@ -5,6 +5,7 @@ use crate::numbers::Numbers;
 use contract::rounds::Io;
 use contract::{Reign, Time};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use wire::{ClockDifference, Knowledge, LinkId, LinkMap, Nonce, Standing, Transport};
 
 #[derive(Clone)]
@@ -52,6 +53,8 @@ pub(crate) struct Link {
     pub(crate) transport: Transport,
     /// What reading and writing it costs, once admission has counted it.
     pub(crate) counted: Option<Io>,
+    /// Where it comes from, if that is known.
+    pub(crate) address: Option<IpAddr>,
     /// All places for clients are taken, and it may only ask how this broker is.
     pub(crate) crowded: bool,
     /// We have asked to close it; whatever still comes is ignored.
@@ -80,6 +83,7 @@ impl Link {
             dialed,
             transport: Transport::Plain,
             counted: None,
+            address: None,
             crowded: false,
             closing: false,
         }

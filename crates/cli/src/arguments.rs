@@ -115,6 +115,62 @@ pub struct StatusArguments {
     pub sort: Sort,
 }
 
+/// What clients are sorted by.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ClientColumn {
+    /// By name.
+    #[default]
+    Client,
+    /// Those for whom most waits first.
+    Queued,
+    /// Those that have not answered most first.
+    InFlight,
+    /// Those that have lost most first.
+    Dropped,
+    /// Those that came last first.
+    Since,
+    /// By address.
+    Address,
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ClientsArguments {
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    /// What they are sorted by.
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: ClientColumn,
+    /// Show all columns, also where they do not fit the terminal.
+    #[arg(long)]
+    pub wide: bool,
+    #[command(subcommand)]
+    pub command: Option<ClientsCommand>,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ClientsCommand {
+    /// Disconnect a client. It may come back.
+    Drop {
+        /// Its identifier.
+        client: String,
+        /// End its session as well, with everything that waits for it.
+        #[arg(long)]
+        end_session: bool,
+        #[command(flatten)]
+        brokers: BrokerArguments,
+    },
+}
+
+impl ClientsArguments {
+    fn brokers_mut(&mut self) -> &mut BrokerArguments {
+        match &mut self.command {
+            Some(ClientsCommand::Drop { brokers, .. }) => brokers,
+            None => &mut self.brokers,
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 pub struct BundleArguments {
     /// The file, which must not be there yet [default: verge-bundle-TIME.json].
@@ -200,6 +256,8 @@ pub enum Command {
     /// Try a client of your own against the native protocol: this plays both brokers, and says which rules of docs/protocol.md it breaks.
     #[command(after_help = CONFORM)]
     Conform(ConformArguments),
+    /// Who is connected, and whose sessions wait: what waits for each, since when, and from where. Or drop one.
+    Clients(ClientsArguments),
     /// Give the reign to the backup, with nothing lost.
     Handover {
         #[command(flatten)]
@@ -268,6 +326,7 @@ impl Command {
             Command::Record(arguments) => Some(&mut arguments.brokers),
             Command::Bench(arguments) => Some(&mut arguments.brokers),
             Command::Status(arguments) => Some(&mut arguments.brokers),
+            Command::Clients(arguments) => Some(arguments.brokers_mut()),
             Command::Top { brokers } | Command::Handover { brokers } => Some(brokers),
             _ => None,
         }

@@ -456,6 +456,52 @@ impl Client {
         }
     }
 
+    /// Who the clients of the primary are: a JSON array, one object for each.
+    pub fn clients(&self) -> Result<String, Error> {
+        let primary = self.primary()?;
+        let (mut all, mut after) = (Vec::new(), String::new());
+        loop {
+            self.shared.with(|node, _| node.application().clients = None)?;
+            self.request(primary, &Frame::ClientsRequest { after: &after })?;
+            let (next, rows) = self.answer(primary, |events| events.clients.take())?;
+            all.extend(rows);
+            if next.is_empty() {
+                break;
+            }
+            after = next;
+        }
+        // Each row ends with a comma.
+        let rows = String::from_utf8_lossy(&all);
+        Ok(format!("[{}]", rows.trim_end_matches(',')))
+    }
+
+    /// Has the primary disconnect a client, and end its session if that is wanted. Says whether there was one.
+    pub fn drop_client(&self, client: &str, ends: bool) -> Result<bool, Error> {
+        let primary = self.primary()?;
+        self.shared.with(|node, _| node.application().dropped_client = None)?;
+        self.request(primary, &Frame::DropClient { client, ends })?;
+        self.answer(primary, |events| events.dropped_client.take())
+    }
+
+    /// Where the primary is among the addresses.
+    fn primary(&self) -> Result<u8, Error> {
+        self.wait_for_primary()?;
+        let primary = self.shared.with(|node, _| node.endpoint().primary())?;
+        primary.map(|PeerIndex(primary)| primary).ok_or_else(|| self.shared.no_primary())
+    }
+
+    /// Waits for an answer of a broker, or for its refusal to answer.
+    fn answer<T>(&self, broker: u8, mut take: impl FnMut(&mut Events) -> Option<T>) -> Result<T, Error> {
+        let answer = self.shared.wait(|node| {
+            let events = node.application();
+            match take(events) {
+                Some(answer) => Some(Ok(answer)),
+                None => events.denied.get(&broker).map(|reason| Err(Error::Denied(reason.clone()))),
+            }
+        })?;
+        answer.unwrap_or_else(|| Err(Error::NoAnswer(self.shared.patience())))
+    }
+
     /// Asks the primary to give the reign to its backup. Returns the new epoch.
     pub fn handover(&self) -> Result<Epoch, Error> {
         self.wait_for_primary()?;

@@ -45,6 +45,10 @@ pub(crate) struct Events {
     pub(crate) rows: BTreeMap<u8, Rows>,
     /// Answers to requests for rows, counted per broker.
     pub(crate) row_answers: BTreeMap<u8, u64>,
+    /// Clients of a broker, and what to ask for next.
+    pub(crate) clients: Option<(String, Vec<u8>)>,
+    /// Whether there was a client that was to be dropped.
+    pub(crate) dropped_client: Option<bool>,
     pub(crate) handover: Option<Result<Epoch, String>>,
     /// Brokers that last said no to this client, and why.
     pub(crate) denied: BTreeMap<u8, String>,
@@ -196,6 +200,8 @@ impl Application for Events {
                 let operators = &mut self.rows.entry(broker.0).or_default().operators;
                 operators.extend(rows.map(|row| OperatorReport::new(&row)));
             }
+            Frame::Clients { next, rows } => self.clients = Some(((*next).to_owned(), rows.to_vec())),
+            Frame::DropReply { found } => self.dropped_client = Some(*found),
             Frame::HandoverReply { done, epoch, text } => {
                 self.handover = Some(if *done { Ok(*epoch) } else { Err((*text).to_owned()) });
             }

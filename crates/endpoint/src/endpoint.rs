@@ -569,6 +569,8 @@ impl Endpoint {
             | Frame::LevelStatuses(_)
             | Frame::OperatorStatuses(_)
             | Frame::StreamStatuses(_)
+            | Frame::Clients { .. }
+            | Frame::DropReply { .. }
             | Frame::HandoverReply { .. } => {
                 out.answered(broker, &frame);
             }

@@ -8,11 +8,12 @@ use crate::processing::{NoOperators, Operators, Processor};
 use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
-    Broker, Changed, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot,
-    Survey, TopicRule,
+    Broker, Changed, ClientRow, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings,
+    Snapshot, Survey, TopicRule,
 };
 use contract::{Span, Time};
-use mqtt::gateway::Dispatched;
+use mqtt::gateway::{Dispatched, Guest};
+use mqtt::packet::Version;
 use mqtt::{Gateway, Rules};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -518,6 +519,7 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         if let Some(gate) = &mut self.gate {
             gate.locate(link, address);
         }
+        self.broker.come_from(link, address);
         if let Some(gateway) = &mut self.gateway {
             gateway.come_from(link, address);
         }
@@ -635,6 +637,17 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
 
     fn has_output(&mut self, output: u32) -> bool {
         self.operators.has_output(output)
+    }
+
+    fn list_clients(&mut self, after: &str, most: usize, rows: &mut String) -> Option<String> {
+        let gateway = self.gateway.as_ref()?;
+        let write = |guest: &Guest<'_>, rows: &mut String| row_of(guest).write(rows);
+        gateway.list(after, most, |guest| write(guest, rows))
+    }
+
+    fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
+        let Some(gateway) = &mut self.gateway else { return false };
+        gateway.drop_client(now, client, ends, self.net)
     }
 
     fn release(&mut self, lineage: u32) {
@@ -764,6 +777,27 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
             send_records(self.net, link, &records);
         }
         next
+    }
+}
+
+fn row_of<'a>(guest: &Guest<'a>) -> ClientRow<'a> {
+    let Guest { client, version, user, address, connected, since, .. } = *guest;
+    let protocol = match version {
+        Version::V31 => "mqtt 3.1",
+        Version::V311 => "mqtt 3.1.1",
+        Version::V5 => "mqtt 5",
+    };
+    ClientRow {
+        client,
+        protocol,
+        user,
+        address,
+        connected,
+        since,
+        subscriptions: guest.subscriptions,
+        queued: guest.queued,
+        in_flight: guest.in_flight,
+        dropped: guest.dropped,
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) fn is_command(frame: &Frame<'_>) -> bool {
             | Frame::Subscribe { .. }
             | Frame::Unsubscribe { .. }
             | Frame::StatusRequest { .. }
+            | Frame::ClientsRequest { .. }
+            | Frame::DropClient { .. }
             | Frame::Handover
             | Frame::Farewell(_)
     )

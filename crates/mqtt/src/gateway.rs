@@ -13,6 +13,7 @@ mod deliver;
 mod expel;
 mod flights;
 mod giving;
+mod guests;
 mod knowing;
 mod learn;
 mod orphans;
@@ -24,6 +25,7 @@ mod timers;
 mod words;
 
 pub use deliver::Dispatched;
+pub use guests::Guest;
 pub use publish::{Draft, Lent, Post};
 pub use sys::BrokerFigures;
 

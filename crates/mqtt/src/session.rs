@@ -9,6 +9,7 @@ use crate::unanswered::Unanswered;
 use contract::rounds::LAST_BACKLOG;
 use contract::{Contract, Needs, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use wire::LinkId;
 
 /// No body behind this number: the message is not sent again.
@@ -122,6 +123,8 @@ pub(crate) struct Session {
     pub(crate) queue: VecDeque<Queued>,
     /// Filters for which not everything that is retained has been given yet, at most one of each.
     pub(crate) walks: VecDeque<Walk>,
+    /// Since when it has a connection, or has none.
+    pub(crate) since: Time,
     /// When the operator was told last that its queue is full.
     pub(crate) full_told: Time,
     /// How many of its subscriptions are shared.
@@ -194,6 +197,7 @@ impl Session {
             resend_from: ALL_SENT,
             queue: VecDeque::new(),
             walks: VecDeque::new(),
+            since: Time::ZERO,
             full_told: Time::ZERO,
             shares: 0,
             next_id: 1,
@@ -378,6 +382,13 @@ pub(crate) struct Sessions {
 impl Sessions {
     pub(crate) fn find(&self, client: &str) -> Option<u32> {
         self.by_client.get(client).copied()
+    }
+
+    /// Those whose clients have names after this one, by name.
+    pub(crate) fn after(&self, client: &str) -> impl Iterator<Item = (&str, u32)> {
+        let from = if client.is_empty() { Bound::Unbounded } else { Bound::Excluded(client) };
+        let rest = self.by_client.range::<str, _>((from, Bound::Unbounded));
+        rest.map(|(name, index)| (&**name, *index))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {

@@ -471,6 +471,30 @@ pub enum Frame<'a> {
         /// How many of each; zero for none.
         rows: u32,
     },
+    /// Anyone to broker: which clients it has, from one on.
+    ClientsRequest {
+        /// What the answer before said as `next`; empty for the first.
+        after: &'a str,
+    },
+    /// Broker to asker: clients, each as a JSON object and a comma.
+    Clients {
+        /// What to ask for next; empty: there are no more.
+        next: &'a str,
+        /// The rows.
+        rows: &'a [u8],
+    },
+    /// Anyone to broker: a client is to be disconnected.
+    DropClient {
+        /// The client.
+        client: &'a str,
+        /// Whether its session ends as well.
+        ends: bool,
+    },
+    /// Broker to asker: whether there was one.
+    DropReply {
+        /// Whether a client of that name was connected, or had a session.
+        found: bool,
+    },
     /// Broker to asker: the snapshot of the broker.
     NodeStatus(NodeStatus<'a>),
     /// Broker to asker: rows of levels, with the first rows of operators.
@@ -536,6 +560,10 @@ mod kind {
     pub(super) const STREAM_STATUSES: u8 = 0x42;
     pub(super) const OPERATOR_STATUSES: u8 = 0x43;
     pub(super) const LEVEL_STATUSES: u8 = 0x44;
+    pub(super) const CLIENTS_REQUEST: u8 = 0x45;
+    pub(super) const CLIENTS: u8 = 0x46;
+    pub(super) const DROP_CLIENT: u8 = 0x47;
+    pub(super) const DROP_REPLY: u8 = 0x48;
     pub(super) const RELAY_OPEN: u8 = 0x50;
     pub(super) const RELAY: u8 = 0x51;
     pub(super) const RELAY_ROOM: u8 = 0x52;
@@ -651,6 +679,10 @@ impl<'a> Frame<'a> {
             Frame::HandoverReply { .. } => kind::HANDOVER_REPLY,
             Frame::TakeOver { .. } => kind::TAKE_OVER,
             Frame::StatusRequest { .. } => kind::STATUS_REQUEST,
+            Frame::ClientsRequest { .. } => kind::CLIENTS_REQUEST,
+            Frame::Clients { .. } => kind::CLIENTS,
+            Frame::DropClient { .. } => kind::DROP_CLIENT,
+            Frame::DropReply { .. } => kind::DROP_REPLY,
             Frame::NodeStatus(_) => kind::NODE_STATUS,
             Frame::LevelStatuses(_) => kind::LEVEL_STATUSES,
             Frame::OperatorStatuses(_) => kind::OPERATOR_STATUSES,
@@ -754,6 +786,16 @@ impl<'a> Frame<'a> {
             Frame::StatusRequest { first_stream, rows } => {
                 put(out, &StatusRequestHead { first_stream: (*first_stream).into(), rows: (*rows).into() });
             }
+            Frame::ClientsRequest { after } => put_text(out, after, TEXT_BYTES_MAX),
+            Frame::Clients { next, rows } => {
+                put_text(out, next, TEXT_BYTES_MAX);
+                out.extend_from_slice(rows);
+            }
+            Frame::DropClient { client, ends } => {
+                put(out, &u8::from(*ends));
+                put_text(out, client, TEXT_BYTES_MAX);
+            }
+            Frame::DropReply { found } => put(out, &u8::from(*found)),
             Frame::NodeStatus(status) => status.write(out),
             Frame::LevelStatuses(rows) => out.extend_from_slice(rows.0),
             Frame::OperatorStatuses(rows) => out.extend_from_slice(rows.0),
@@ -776,6 +818,11 @@ impl<'a> Frame<'a> {
                 let mut reader = Reader(body);
                 let channel = reader.head::<U32>()?.get();
                 return Ok(Frame::Relay { channel, bytes: reader.0 });
+            }
+            kind::CLIENTS => {
+                let mut reader = Reader(body);
+                let next = reader.text(TEXT_BYTES_MAX)?;
+                return Ok(Frame::Clients { next, rows: reader.0 });
             }
             kind::STREAM_STATUSES => return StreamStatuses::check(body).map(Frame::StreamStatuses),
             kind::OPERATOR_STATUSES => return OperatorStatuses::check(body).map(Frame::OperatorStatuses),
@@ -874,6 +921,12 @@ impl<'a> Frame<'a> {
                 let head = reader.head::<StatusRequestHead>()?;
                 Frame::StatusRequest { first_stream: head.first_stream.get(), rows: head.rows.get() }
             }
+            kind::CLIENTS_REQUEST => Frame::ClientsRequest { after: reader.text(TEXT_BYTES_MAX)? },
+            kind::DROP_CLIENT => {
+                let ends = *reader.head::<u8>()? != 0;
+                Frame::DropClient { client: reader.text(TEXT_BYTES_MAX)?, ends }
+            }
+            kind::DROP_REPLY => Frame::DropReply { found: *reader.head::<u8>()? != 0 },
             kind::RELAY_OPEN => Frame::RelayOpen {
                 channel: reader.head::<U32>()?.get(),
                 client: reader.text(NAME_BYTES_MAX)?,

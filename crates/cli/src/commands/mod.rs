@@ -6,6 +6,7 @@ mod broker;
 mod bundle;
 mod calibrate;
 mod check;
+mod clients;
 mod config;
 mod conform;
 pub mod context;
@@ -69,6 +70,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Sim(arguments) => sim::run(&arguments, config.as_deref(), &set, format),
         Command::Status(arguments) => status::run(&load(None)?, &arguments, format),
         Command::Top { brokers } => status::top::run(&load(None)?, &brokers, format),
+        Command::Clients(arguments) => clients::run(&load(None)?, &arguments, format),
         Command::Conform(arguments) => conform::run(&arguments, format),
         Command::Metrics => metrics::run(format),
         Command::Bundle(arguments) => bundle::run(config.as_deref(), &set, &arguments),

@@ -14,6 +14,7 @@ mod door;
 mod examples;
 mod failover;
 mod mosquitto_programs;
+mod operator;
 mod rubbish;
 mod rumqttc_clients;
 mod rumqttc_peer;

@@ -13,6 +13,7 @@ use wire::{Decoded, Effects, FarewellReason, Frame, LinkId, decode};
 /// What `verge acl test` and rules call what is asked of a broker.
 const STATUS: &str = "status";
 const HANDOVER: &str = "handover";
+const CLIENTS: &str = "clients";
 
 /// What becomes of a frame.
 enum Pass {
@@ -163,7 +164,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             }),
             Frame::Subscribe { filter, .. } => check(Action::Subscribe, filter),
             Frame::Handover => check(Action::Admin, HANDOVER),
-            Frame::StatusRequest { .. } => check(Action::Admin, STATUS),
+            Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => check(Action::Admin, STATUS),
+            Frame::DropClient { .. } => check(Action::Admin, CLIENTS),
             _ => Ok(()),
         };
         let Err(text) = checked else { return Pass::On };

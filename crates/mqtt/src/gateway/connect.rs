@@ -268,7 +268,7 @@ impl<R: Rules> Gateway<R> {
         let keep_alive = seconds(u32::from(connect.keep_alive));
         let shortened = keep_alive.min(limits.keep_alive);
         let given = if connect.keep_alive == 0 { Span::FOREVER } else { shortened };
-        self.attach(link, index, connect, expiry);
+        self.attach(now, link, index, connect, expiry);
         self.serve_in_turn(link, index, net);
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
@@ -324,11 +324,11 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session has a connection now.
-    fn attach(&mut self, link: LinkId, index: u32, connect: &Connect, expiry: u32) {
+    fn attach(&mut self, now: Time, link: LinkId, index: u32, connect: &Connect, expiry: u32) {
         let limits = self.settings.limits;
         *self.connected.entry(connect.user.clone()).or_default() += 1;
         if let Some(session) = self.sessions.get_mut(index) {
-            session.link = Some(link);
+            (session.link, session.since) = (Some(link), now);
             session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
             session.version = connect.version;
             session.user.clone_from(&connect.user);
@@ -419,7 +419,7 @@ impl<R: Rules> Gateway<R> {
         let gone = Trouble::Gone { client: session.client.clone(), reason: why.to_owned() };
         self.trouble(gone);
         let Some(session) = self.sessions.get_mut(index) else { return };
-        session.link = None;
+        (session.link, session.since) = (None, now);
         session.aliases = Aliases::default();
         if let Some(count) = self.connected.get_mut(&session.user) {
             *count -= 1;

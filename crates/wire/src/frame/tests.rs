@@ -123,6 +123,10 @@ proptest! {
         round_trip(Frame::TakeOver { epoch: Epoch(number) })?;
         round_trip(Frame::Heartbeats { nonce: u128::from(number).to_le_bytes() })?;
         round_trip(Frame::StatusRequest { first_stream: row, rows: row })?;
+        round_trip(Frame::ClientsRequest { after: &text })?;
+        round_trip(Frame::Clients { next: &text, rows: text.as_bytes() })?;
+        round_trip(Frame::DropClient { client: &text, ends: flag })?;
+        round_trip(Frame::DropReply { found: flag })?;
         let farewell = [reason, 0, 0];
         let reason = Farewell::decode(&mut Reader(&farewell)).unwrap().reason;
         round_trip(Frame::Farewell(Farewell { reason, text: &text }))?;

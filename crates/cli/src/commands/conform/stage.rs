@@ -421,6 +421,8 @@ fn said(broker: usize, frame: &Frame<'_>) -> Vec<Said> {
         | Frame::Received(_)
         | Frame::Trouble(_)
         | Frame::Unsubscribe { .. }
+        | Frame::ClientsRequest { .. }
+        | Frame::DropClient { .. }
         | Frame::StatusRequest { .. } => Said::Other,
         other => {
             let kind = format!("{other:?}");
