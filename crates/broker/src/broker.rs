@@ -68,6 +68,11 @@ pub trait Outputs: Effects {
         None
     }
 
+    /// How many clients of other protocols are connected.
+    fn other_clients(&self) -> u32 {
+        0
+    }
+
     /// Disconnects a client of another protocol, and ends its session if that is wanted. Says whether there was one.
     fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
         let _ = (now, client, ends);

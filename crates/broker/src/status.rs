@@ -182,6 +182,7 @@ impl Broker {
             known,
             store,
             store_reason: &reason,
+            clients: snapshot.clients + out.other_clients(),
             ..snapshot
         };
         out.send(to, &Frame::NodeStatus(snapshot));

@@ -639,6 +639,10 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.operators.has_output(output)
     }
 
+    fn other_clients(&self) -> u32 {
+        self.gateway.as_ref().map_or(0, |gateway| gateway.clients() as u32)
+    }
+
     fn list_clients(&mut self, after: &str, most: usize, rows: &mut String) -> Option<String> {
         let gateway = self.gateway.as_ref()?;
         let write = |guest: &Guest<'_>, rows: &mut String| row_of(guest).write(rows);
