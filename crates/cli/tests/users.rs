@@ -50,8 +50,10 @@ fn a_user_is_added_tested_changed_and_removed() {
     let folder = Folder::new();
     folder.write("users.toml", BY_HAND);
     folder.write("verge.toml", "[security]\nusers = \"users.toml\"\n");
-    let add = ["user", "add", "pump", "--password-stdin", "--role", "machine"];
-    assert_eq!(with_input(&folder, &add, "apple\n"), (0, String::new()));
+    folder.write("secret.txt", "apple\nsecond line\n");
+    let add = ["user", "add", "pump", "--password-file", "secret.txt", "--role", "machine"];
+    assert_eq!(with_input(&folder, &add, ""), (0, String::new()));
+    std::fs::remove_file(folder.path("secret.txt")).unwrap();
 
     let text = read_to_string(folder.path("users.toml")).unwrap();
     assert!(text.starts_with(BY_HAND), "what was written by hand stays, comments and all:\n{text}");

@@ -570,6 +570,21 @@ pub const METRICS: &[Metric] = &[
         Counter,
         "Messages for MQTT clients that were dropped: they did not read, did not come, or a limit was reached."
     ),
+    figure!(
+        "verge_mqtt_queue_full_total",
+        Counter,
+        "Messages for MQTT sessions that were lost, or refused to their publishers, because a session's queue was full."
+    ),
+    figure!(
+        "verge_mqtt_given_up_total",
+        Counter,
+        "Messages that were refused each time they came, and at last acknowledged and dropped."
+    ),
+    figure!(
+        "verge_mqtt_passed_on_total",
+        Counter,
+        "Messages of members of shared groups that are gone, which another member was given."
+    ),
     figure!("verge_mqtt_expired_total", Counter, "Messages that expired before they could be sent."),
     figure!(
         "verge_mqtt_messages_refused_total",

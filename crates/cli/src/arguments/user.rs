@@ -37,19 +37,28 @@ pub enum UserCommand {
     Passwd {
         /// Its name.
         name: String,
-        /// Take the password from the first line of the standard input.
-        #[arg(long)]
-        password_stdin: bool,
+        #[command(flatten)]
+        password: PasswordArguments,
     },
+}
+
+/// Where a password comes from; it is asked for where nothing says so.
+#[derive(Args, Debug)]
+pub struct PasswordArguments {
+    /// Take the password from the first line of the standard input.
+    #[arg(long, conflicts_with = "password_file")]
+    pub password_stdin: bool,
+    /// Take the password from the first line of this file.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct AddArguments {
     /// Its name: one level of a topic, which rules call %u.
     pub name: String,
-    /// Take the password from the first line of the standard input.
-    #[arg(long)]
-    pub password_stdin: bool,
+    #[command(flatten)]
+    pub password: PasswordArguments,
     /// The common name (CN) of the certificates that mean this user. It then needs no password.
     #[arg(long, value_name = "CN")]
     pub certificate: Option<String>,

@@ -3,9 +3,9 @@
 mod prompt;
 
 use crate::arguments::Format;
-use crate::arguments::user::{AddArguments, UserCommand};
+use crate::arguments::user::{AddArguments, PasswordArguments, UserCommand};
 use crate::output::{Outcome, Trouble, complain, line, print, table, yes};
-use crate::users::{Edit, PASSWORD_LINE_MAX, password_in, read, warn_of_readers};
+use crate::users::{Edit, PASSWORD_LINE_MAX, password_in, read, read_password, warn_of_readers};
 use access::{ANONYMOUS, Access, Cost, SALT_BYTES, User, UserId, check_user_name, hash_password};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
@@ -34,11 +34,11 @@ pub fn run(file: &Path, command: &UserCommand, format: Format) -> Outcome {
             edit.save()?;
         }
         UserCommand::List => list(file, format)?,
-        UserCommand::Passwd { name, password_stdin } => {
+        UserCommand::Passwd { name, password: from } => {
             let mut edit = Edit::begin(file, false)?;
             // Before anybody types a password in vain.
             edit.user(name)?;
-            let hash = hash(&password(*password_stdin)?)?;
+            let hash = hash(&password(from)?)?;
             put(edit.user(name)?, "password", value(hash));
             edit.save()?;
         }
@@ -56,9 +56,10 @@ fn add(file: &Path, arguments: &AddArguments) -> Result<(), Trouble> {
     }
     let mut table = Table::new();
     table.insert("name", value(name));
-    let by_certificate = arguments.certificate.is_some() && !arguments.password_stdin;
-    if !by_certificate && (name != ANONYMOUS || arguments.password_stdin) {
-        table.insert("password", value(hash(&password(arguments.password_stdin)?)?));
+    let given = arguments.password.password_stdin || arguments.password.password_file.is_some();
+    let by_certificate = arguments.certificate.is_some() && !given;
+    if !by_certificate && (name != ANONYMOUS || given) {
+        table.insert("password", value(hash(&password(&arguments.password)?)?));
     }
     if let Some(certificate) = &arguments.certificate {
         table.insert("certificate", value(certificate));
@@ -128,9 +129,12 @@ fn row<'a>(access: &'a Access, id: UserId, user: &'a User) -> Row<'a> {
     }
 }
 
-/// The password that is given: by the first line of the standard input, or typed twice.
-fn password(stdin: bool) -> Result<String, Trouble> {
-    if !stdin {
+/// The password that is given: by the first line of the standard input or of a file, or typed twice.
+fn password(from: &PasswordArguments) -> Result<String, Trouble> {
+    if let Some(file) = &from.password_file {
+        return read_password(file);
+    }
+    if !from.password_stdin {
         return prompt::twice();
     }
     let mut text = String::new();

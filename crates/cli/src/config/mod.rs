@@ -45,6 +45,8 @@ pub struct BrokerAddress {
     /// Where metrics and health are shown, if anywhere.
     pub http: Option<Place>,
     pub starts_as_primary: bool,
+    /// Where its store is, instead of where that of all brokers is.
+    pub store: Option<PathBuf>,
     /// Where it listens besides.
     pub listeners: Listeners,
 }
@@ -420,6 +422,7 @@ impl Understanding {
                 pair: address(format!("brokers.{name}.pair"))?,
                 http: address(format!("brokers.{name}.http")),
                 listeners: self.listeners(name),
+                store: self.folder(&format!("brokers.{name}.store")),
                 starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
                 name: name.clone(),
             })

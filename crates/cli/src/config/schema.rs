@@ -167,6 +167,12 @@ pub const KEYS: &[Key] = &[
         "Whether the partner must speak TLS at `pair`, and show the certificate of a broker: issued by tls.ca, and with the host of one of the configured `pair` addresses.",
     ),
     key(
+        "brokers.*.store",
+        Kind::Folder,
+        "\"\"",
+        "Where this broker keeps sessions and retained messages, instead of in store.folder: so that one file says it for both.",
+    ),
+    key(
         "brokers.*.mqtt",
         Kind::AddressOrNone,
         "\"none\"",

@@ -48,7 +48,8 @@ impl Around {
             reason: Arc::from(""),
             desk,
         };
-        let Some(folder) = &config.store.folder else { return Ok((around, Vec::new())) };
+        let own = config.brokers.iter().find(|broker| broker.name == name).and_then(|own| own.store.as_ref());
+        let Some(folder) = own.or(config.store.folder.as_ref()) else { return Ok((around, Vec::new())) };
         let settings = StoreSettings {
             commit_every: config.store.commit_every,
             queue_bytes_max: config.store.queue_bytes_max,
