@@ -52,7 +52,7 @@ pub struct Limits {
     pub greeting: Span,
     /// For how long a session may outlive its connection.
     pub session_expiry: Span,
-    /// The longest keep-alive; longer ones are shortened to it, and no keep-alive is none.
+    /// The longest keep-alive; longer ones of clients that can be told are shortened to it, and no keep-alive is none.
     pub keep_alive: Span,
     /// How often a message may come that is refused each time and whose client cannot be told. After that it is acknowledged and dropped;
     /// zero: never.

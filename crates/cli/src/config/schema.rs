@@ -528,7 +528,7 @@ pub const KEYS: &[Key] = &[
         "mqtt.keep_alive",
         Kind::DurationWithin(Span::secs(1), Span::secs(65_535)),
         "\"1h\"",
-        "The longest keep-alive; longer ones are shortened to it.",
+        "The longest keep-alive; longer ones are shortened to it. A client of 3.1.1 cannot be told, and keeps its own.",
     ),
     key(
         "mqtt.standby",
@@ -540,7 +540,7 @@ pub const KEYS: &[Key] = &[
         "mqtt.repeats",
         Kind::Integer(0, 1_000_000),
         "3",
-        "How often a message with QoS 1 or 2 may come that is refused each time and whose client cannot be told so (MQTT 3.1.1, or one that is too large). After that it is acknowledged and dropped, counted, and an alarm tells of it. 0: never, and the client repeats it for ever.",
+        "How often a message with QoS 1 or 2 may come that is refused each time and whose client cannot be told so (MQTT 3.1.1, or one that is too large, which may come once). After that it is acknowledged and dropped, counted, and an alarm tells of it. 0: never, and the client repeats it for ever.",
     ),
     key(
         "mqtt.when_full",

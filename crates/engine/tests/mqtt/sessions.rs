@@ -353,3 +353,13 @@ fn who_comes_just_before_a_promotion_is_let_in_by_it_with_what_it_has_sent() {
     world.run_for(Span::secs(1));
     assert!(matches!(world.mqtt[client].got[..], [Got::Connack { code: 0, .. }, Got::Puback(1, 0)]));
 }
+
+#[test]
+fn a_client_of_3_1_1_keeps_a_longer_keep_alive_than_the_longest_since_it_cannot_be_told() {
+    let mut world = World::serving(|settings| settings.limits.keep_alive = Span::secs(10));
+    let client = world.connected_3(0, "three", true);
+    world.run_for(Span::secs(70));
+    assert!(!world.mqtt[client].closed);
+    world.run_for(Span::secs(30));
+    assert!(world.mqtt[client].closed);
+}

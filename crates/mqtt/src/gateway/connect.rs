@@ -266,7 +266,8 @@ impl<R: Rules> Gateway<R> {
         let longest = self.longest_expiry();
         let expiry = connect.session_expiry.min(longest);
         let keep_alive = seconds(u32::from(connect.keep_alive));
-        let shortened = keep_alive.min(limits.keep_alive);
+        // Who cannot be told of a shorter one has its own.
+        let shortened = if connect.version.is_5() { keep_alive.min(limits.keep_alive) } else { keep_alive };
         let given = if connect.keep_alive == 0 { Span::FOREVER } else { shortened };
         self.attach(now, link, index, connect, expiry);
         self.serve_in_turn(link, index, net);

@@ -71,7 +71,10 @@ impl<R: Rules> Gateway<R> {
         let Unwanted { id, qos, topic, bytes, reason, text } = *unwanted;
         let Some(session) = self.sessions.get(index) else { return false };
         let (client, version) = (session.client.clone(), session.version);
-        let (times, most) = (self.repeated.count(now, &client, topic, bytes), self.settings.limits.repeats);
+        let times = self.repeated.count(now, &client, topic, bytes);
+        // One that is too large will be so again.
+        let sure = reason == Reason::PACKET_TOO_LARGE;
+        let most = if sure { self.settings.limits.repeats.min(1) } else { self.settings.limits.repeats };
         if most == 0 || times <= most {
             self.tell_refused(index, topic, bytes, text);
             self.refuse(now, link, reason, text, net);
