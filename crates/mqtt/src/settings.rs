@@ -84,7 +84,7 @@ impl Default for Limits {
             backlog_bytes: 4 << 20,
             subscriptions_per_session: 1_024,
             subscriptions: 200_000,
-            retained_messages: 100_000,
+            retained_messages: 65_536,
             retained_bytes: 64 << 20,
             topics_per_session: 1_024,
             greeting: Span::secs(5),

@@ -133,6 +133,12 @@ fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         format!("{} of {} connections are taken", full.links, limits.links),
         "raise limits.connections",
     );
+    add(
+        is_full(full.streams, limits.streams),
+        "streams_full",
+        format!("{} of {} streams are in use", full.streams, limits.streams),
+        "a publisher of a further topic will be refused: raise limits.streams",
+    );
 }
 
 fn is_full(used: usize, limit: usize) -> bool {
@@ -192,6 +198,7 @@ mod tests {
         assert_eq!(with(&|s| s.node.store = StoreState::GivenUp), ["store_given_up"]);
         assert_eq!(with(&|s| s.node.store = StoreState::ComingBack), ["store_coming_back"]);
         assert_eq!(with(&|s| s.occupancy.jobs = s.limits.jobs), ["overloaded"]);
+        assert_eq!(with(&|s| s.occupancy.streams = s.limits.streams), ["streams_full"]);
         let reserve = |s: &mut Snapshot| {
             let bytes = s.limits.messages().bytes;
             (s.occupancy.contract_bytes, s.occupancy.store_bytes) = (bytes - bytes / 16, bytes);

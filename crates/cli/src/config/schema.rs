@@ -502,8 +502,8 @@ pub const KEYS: &[Key] = &[
     key(
         "mqtt.retained_messages",
         Kind::Integer(0, 10_000_000),
-        "100000",
-        "Retained messages. Above it, those of further topics are not retained, and counted.",
+        "65536",
+        "Retained messages. Above it, those of further topics are not retained, and counted. Each topic is a stream as well while somebody publishes on it (limits.streams).",
     ),
     key("mqtt.retained", Kind::Bytes, "\"64MiB\"", "Retained messages in bytes."),
     key(
