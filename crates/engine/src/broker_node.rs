@@ -447,8 +447,11 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     pub fn run_jobs(&mut self, now: Time, budget: usize, net: &mut impl Effects) -> bool {
         let more = self.take_results(now, net);
         let (broker, mut wired) = self.wired(net);
-        let more = broker.run(now, budget, &mut wired) | more;
-        self.settle(now, net) | more
+        let left = broker.run(now, budget, &mut wired);
+        if let Some(gateway) = self.gateway.as_deref_mut().filter(|_| !left) {
+            gateway.all_dispatched();
+        }
+        self.settle(now, net) | left | more
     }
 
     /// Begins to end; see [`Broker::leave`].

@@ -26,6 +26,7 @@ mod words;
 
 pub use deliver::Dispatched;
 pub use guests::Guest;
+use publish::AHEAD_MAX;
 pub use publish::{Draft, Lent, Post};
 pub use sys::BrokerFigures;
 
@@ -381,6 +382,8 @@ pub struct Gateway<R = Open> {
     repeated: repeats::Repeats,
     /// Messages, by stream and number, for which a session has no room and whose publishers are to hear so.
     unheld: BTreeSet<(u32, u64)>,
+    /// How often the broker has dispatched everything that it had.
+    dispatched: u64,
     /// What was for members of groups that are gone.
     orphans: VecDeque<orphans::Orphan>,
     records: Records,
@@ -461,6 +464,7 @@ impl<R: Rules> Gateway<R> {
             troubles: Vec::new(),
             repeated: Default::default(),
             unheld: BTreeSet::new(),
+            dispatched: 0,
             orphans: VecDeque::new(),
             records: Records::default(),
             logins: VecDeque::new(),
@@ -738,17 +742,20 @@ impl<R: Rules> Gateway<R> {
             }
             return (0, Step::Crowded);
         }
-        if self.is_behind(link, is_command(bytes), load) {
-            return (0, Step::Behind);
-        }
-        if is_command(bytes) && !load.has_room() {
-            return (0, Step::Later);
+        if is_command(bytes) {
+            if !load.has_room() {
+                return (0, Step::Later);
+            }
+            if self.session_of(link).is_some_and(|session| self.is_behind(session, 0, load)) {
+                return (0, Step::Behind);
+            }
         }
         match decode(bytes, version, limit) {
             Ok(Decoded::Incomplete) => (0, Step::Wait),
             Ok(Decoded::Packet(packet, used)) => match self.handle(now, link, packet, load, net) {
                 // The rest of it comes again.
                 Step::Later => (0, Step::Later),
+                Step::Behind => (0, Step::Behind),
                 step => (used, step),
             },
             Err(malformed) if malformed.reason == Reason::PACKET_TOO_LARGE => {
@@ -789,6 +796,7 @@ impl<R: Rules> Gateway<R> {
             return Step::Done;
         };
         match packet {
+            Packet::Publish(_) if self.is_behind(session, AHEAD_MAX, load) => return Step::Behind,
             Packet::Publish(publish) => return self.publish(now, link, session, &publish, net),
             Packet::Acknowledge(acknowledge) => self.acknowledge(now, link, session, acknowledge, net),
             Packet::Ping => net.append(link, Order::Any, pong),

@@ -115,6 +115,8 @@ pub(crate) struct Session {
     pub(crate) pending: Unanswered,
     /// Streams on which its client has published, with the newest number, that may not have been dispatched yet.
     pub(crate) ahead: Vec<(u32, u64)>,
+    /// How often the broker had dispatched everything when the first of them came.
+    ahead_since: u64,
     /// Messages that its client takes before it has answered them.
     pub(crate) window: usize,
     pub(crate) flights: VecDeque<Flight>,
@@ -192,6 +194,7 @@ impl Session {
             sends_again: false,
             pending: Unanswered::default(),
             ahead: Vec::new(),
+            ahead_since: 0,
             window: usize::from(u16::MAX),
             flights: VecDeque::new(),
             resend_from: ALL_SENT,
@@ -239,6 +242,15 @@ impl Session {
     /// Whether anybody else has to know of it.
     pub(crate) fn is_recorded(&self) -> bool {
         self.is_persistent() || self.will.is_some()
+    }
+
+    /// Forgets what was published before the broker had dispatched everything, which it has done so many times.
+    #[inline]
+    pub(crate) fn forget_ahead(&mut self, dispatched: u64) {
+        if self.ahead_since != dispatched {
+            self.ahead_since = dispatched;
+            self.ahead.clear();
+        }
     }
 
     /// A packet identifier that is not in use.

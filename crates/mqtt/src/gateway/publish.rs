@@ -121,7 +121,7 @@ fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
 }
 
 /// Runs of a client's messages on one topic that may not have been dispatched yet, before it waits for them.
-const AHEAD_MAX: usize = 64;
+pub(super) const AHEAD_MAX: usize = 64;
 
 /// What is said to who goes beyond its user's rates.
 const TOO_MANY: &str = "more messages than the user may publish: send fewer, or have messages_per_second or bytes_per_second \
@@ -245,16 +245,21 @@ impl<R: Rules> Gateway<R> {
         Step::Post(Post { session: index, id, qos, asked, hint, truths, payload })
     }
 
+    /// The broker has dispatched everything that it had.
+    pub fn all_dispatched(&mut self) {
+        self.dispatched += 1;
+    }
+
     /// Whether what a client sends has to wait for its messages before it, so that packets take effect in their order: a command for all
-    /// of them, anything else where there are more than are remembered.
-    pub(super) fn is_behind(&mut self, link: LinkId, command: bool, load: &impl Load) -> bool {
-        let Some(session) = self.session_of(link).and_then(|index| self.sessions.get_mut(index)) else {
+    /// of them (`most` is 0), a message where there are more than are remembered.
+    #[inline]
+    pub(super) fn is_behind(&mut self, session: u32, most: usize, load: &impl Load) -> bool {
+        let Some(session) = self.sessions.get_mut(session).filter(|session| session.ahead.len() > most)
+        else {
             return false;
         };
-        let most = if command { 0 } else { AHEAD_MAX };
-        if session.ahead.len() > most {
-            session.ahead.retain(|&(stream, seq)| !load.was_dispatched(stream, seq));
-        }
+        session.forget_ahead(self.dispatched);
+        session.ahead.retain(|&(stream, seq)| !load.was_dispatched(stream, seq));
         session.ahead.len() > most && !Mutant::Overtake.is_on()
     }
 
@@ -372,6 +377,7 @@ impl<R: Rules> Gateway<R> {
             }
             session.outlets.insert(topic.into(), Outlet { stream, asked: post.asked });
         }
+        session.forget_ahead(self.dispatched);
         match session.ahead.last_mut() {
             Some((last, newest)) if *last == stream => *newest = seq,
             _ => session.ahead.push((stream, seq)),
@@ -428,7 +434,8 @@ impl<R: Rules> Gateway<R> {
         if is_new && session.is_persistent() && !Mutant::ForgetIncoming.is_on() {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
-        let has_room = session.pending.len() <= usize::from(self.settings.limits.receive_maximum) / 2;
+        // Who was held back is let on when half of it is done.
+        let has_room = session.pending.len() == usize::from(self.settings.limits.receive_maximum) / 2;
         if let Some(link) = session.link.filter(|_| has_room) {
             self.go_on(link, net);
         }

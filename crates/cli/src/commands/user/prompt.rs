@@ -9,7 +9,10 @@ use std::io::{BufRead, BufReader, Write};
 pub fn twice() -> Result<String, Trouble> {
     let open = File::options().read(true).write(true).open("/dev/tty");
     let terminal = open.map_err(|_| {
-        Trouble("there is no terminal to ask for the password: give it with --password-file or --password-stdin".to_owned())
+        Trouble(
+            "there is no terminal to ask for the password: give it with --password-file or --password-stdin"
+                .to_owned(),
+        )
     })?;
     let quiet = Quiet::new(&terminal)?;
     let mut answers = BufReader::new(&terminal);
