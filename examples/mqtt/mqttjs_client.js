@@ -36,7 +36,7 @@ function endWhenAllIsThere () {
 
 client.on('error', (error) => console.log(error.message))
 client.on('message', (topic, payload, packet) => {
-  console.log(topic, payload.toString(), packet.properties.userProperties.unit)
+  console.log(topic, payload.toString(), packet.properties?.userProperties?.unit ?? '')
   came.add(payload.toString())
   endWhenAllIsThere()
 })

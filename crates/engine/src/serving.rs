@@ -177,7 +177,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         }
     }
 
-    fn complain(&mut self, now: Time, client: &str, topic: &str, error: &Unposted) {
+    fn complain(&mut self, now: Time, publisher: &str, topic: &str, error: &Unposted) {
+        let client = publisher.strip_prefix("mqtt:").unwrap_or(publisher);
         if now >= self.complained_at + COMPLAINT_INTERVAL {
             self.complained_at = now;
             self.reporter.report(&Event::Refused { client, topic, reason: &error.to_string() });

@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) read: usize,
     /// Whether anything has come.
     pub(crate) has_spoken: bool,
+    /// Its peer may hold back what it has until the kernel here acknowledges what has come (Nagle's algorithm), so that is done at once.
+    pub(crate) prompt: bool,
     /// Bytes that the socket has taken.
     pub(crate) sent: u64,
     /// Most that one system call sends, and that the kernel keeps which the other end is not ready for.
@@ -82,6 +84,7 @@ impl Connection {
             portion: Portion::default(),
             read: 0,
             has_spoken: false,
+            prompt: false,
             sent: 0,
             most: SEND_BYTES,
         }

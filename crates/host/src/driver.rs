@@ -266,6 +266,7 @@ impl<N: Node> Driver<N> {
         self.resume_listeners(time);
         self.flush();
         self.network.flush_last();
+        self.network.acknowledge();
     }
 
     /// The time; a node hears first that the clock has been set.
@@ -547,6 +548,7 @@ impl<N: Node> Driver<N> {
         self.busy = true;
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
         self.node.handle_transport(link, transport);
+        self.network.be_prompt(link, protocol == Protocol::Mqtt);
         if protocol == Protocol::Mqtt
             && let Some(own) = self.network.own_address(link)
         {

@@ -68,6 +68,8 @@ pub struct Network {
     trim_next: usize,
     /// Connections that are served last, and can be written to.
     ready_last: usize,
+    /// Prompt connections that were read in this turn, and what their sockets had taken before.
+    unanswered: Vec<(u32, u64)>,
 }
 
 /// Between two looks at room that is not used.
@@ -119,6 +121,7 @@ impl Network {
             trim_at: Time::ZERO,
             trim_next: 0,
             ready_last: 0,
+            unanswered: Vec::new(),
             scratch: vec![
                 0;
                 READ_BYTES + wire::limits::FRAME_BODY_BYTES_MAX + wire::limits::FRAME_HEAD_BYTES
@@ -231,6 +234,30 @@ impl Network {
             self.drain_closing(index, &mut scratch);
         }
         self.scratch = scratch;
+        if let Some(connection) = self.get(index).filter(|connection| connection.prompt) {
+            let sent = connection.sent;
+            self.unanswered.push((index, sent));
+        }
+    }
+
+    /// Whether the peer of a connection may wait for its bytes to be acknowledged before it sends more: programs of others do.
+    pub(crate) fn be_prompt(&mut self, link: LinkId, prompt: bool) {
+        if let Some(connection) = self.get(link.0) {
+            connection.prompt = prompt;
+        }
+    }
+
+    /// Acknowledges what has come on prompt connections and was not answered: what is answered is acknowledged with that. A peer that
+    /// writes twice and waits would otherwise lose 40 ms to the kernel, which waits for more to acknowledge.
+    pub(crate) fn acknowledge(&mut self) {
+        let mut unanswered = std::mem::take(&mut self.unanswered);
+        for (index, sent) in unanswered.drain(..) {
+            if let Some(connection) = self.get(index).filter(|connection| connection.sent == sent) {
+                // Where it cannot be, the kernel does it later.
+                let _ = sockopt::set_tcp_quickack(&connection.socket, true);
+            }
+        }
+        self.unanswered = unanswered;
     }
 
     /// What a connection has just brought was handled within this time.

@@ -754,13 +754,16 @@ impl Understanding {
             let message = format!("{} brokers are configured, and a pair has two", config.brokers.len());
             self.problem(&source, message, "remove one".to_owned());
         }
-        let mut seen: BTreeMap<&Place, String> = BTreeMap::new();
+        let mut seen: BTreeMap<(&Place, &str), String> = BTreeMap::new();
         for broker in &config.brokers {
             let http = broker.http.as_ref().map(|address| ("http", address));
             let doors = broker.entrances().into_iter().map(|entrance| (entrance.key, entrance.place));
             for (key, address) in doors.chain(http) {
                 let path = format!("brokers.{}.{key}", broker.name);
-                if let Some(other) = seen.insert(address, path.clone()).filter(|_| address.port() != 0) {
+                // At all addresses of its host: another broker's host is another one, as its address for the pair says.
+                let host = if address.is_unspecified() { broker.pair.host() } else { "" };
+                let place = (address, host);
+                if let Some(other) = seen.insert(place, path.clone()).filter(|_| address.port() != 0) {
                     let source = self.source(&path);
                     let message = format!("{path} and {other} are both {address}");
                     self.problem(&source, message, "give each its own port".to_owned());

@@ -461,7 +461,12 @@ pub const KEYS: &[Key] = &[
         "1024",
         "Messages of QoS 1 and 2 that a client may send before they are answered.",
     ),
-    key("mqtt.topic_aliases", Kind::Integer(0, 65_535), "64", "Topic aliases of one client."),
+    key(
+        "mqtt.topic_aliases",
+        Kind::Integer(0, 65_535),
+        "0",
+        "Topic aliases that one client may give; 0 for none. Some clients send a number whose topic they have given on an earlier connection, and never get past it.",
+    ),
     key(
         "mqtt.topic_aliases_out",
         Kind::Integer(0, 65_535),
@@ -552,7 +557,7 @@ pub const KEYS: &[Key] = &[
         "mqtt.hold",
         Kind::Duration,
         "\"300ms\"",
-        "How long a client waits that comes to the broker which stands by, before it is sent to the other one: after a crash the one that stands by reigns soon. With `standby = \"closed\"` only those wait that come in that moment.",
+        "How long a client waits that comes to the broker which stands by, before it is sent to the other one: after a crash the one that stands by reigns soon. Where its ports are closed, only those wait that come in the moment in which they are.",
     ),
     key(
         "mqtt.grace",
