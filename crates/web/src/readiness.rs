@@ -32,6 +32,7 @@ pub fn judge(snapshot: Option<&Snapshot>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     find_what_stops(snapshot, &mut reasons);
     find_what_endangers(snapshot, &mut reasons);
+    find_what_is_full(snapshot, &mut reasons);
     reasons
 }
 
@@ -65,7 +66,6 @@ fn find_what_stops(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
 
 /// Why it does not serve as safely as it should.
 fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
-    let (full, limits) = (snapshot.occupancy, snapshot.limits);
     let mut add = |is_so: bool, code, text: String, remedy| {
         if is_so {
             reasons.push(Reason { code, blocking: false, text, remedy });
@@ -102,6 +102,16 @@ fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         ),
         "see the log for the reasons, or `verge graph`; give operators more time, or topics a contract that can be kept",
     );
+}
+
+/// What is full, so that nothing further is taken.
+fn find_what_is_full(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
+    let (full, limits) = (snapshot.occupancy, snapshot.limits);
+    let mut add = |is_so: bool, code, text: String, remedy| {
+        if is_so {
+            reasons.push(Reason { code, blocking: false, text, remedy });
+        }
+    };
     let planned = f64::from(snapshot.node.utilisation_ppm);
     add(
         snapshot.share_ppm > 0 && planned >= FULL * f64::from(snapshot.share_ppm),
