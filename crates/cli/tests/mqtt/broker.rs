@@ -111,7 +111,7 @@ fn verge(folder: &Folder, listener: Listener, secrets: Option<&Secrets>, ports: 
         Listener::WebSocket => "mqtt_ws",
     };
     let mut text = format!(
-        "{ORDINARY}[detection]\nseek_primary = \"10ms\"\n[brokers.a]\nclients = \"127.0.0.1:{clients}\"\n\
+        "{ORDINARY}[mqtt]\ntopic_aliases = 64\n[detection]\nseek_primary = \"10ms\"\n[brokers.a]\nclients = \"127.0.0.1:{clients}\"\n\
          pair = \"127.0.0.1:{pair}\"\nstart_as = \"primary\"\n{key} = \"127.0.0.1:{port}\"\n"
     );
     if let Some(secrets) = secrets {
