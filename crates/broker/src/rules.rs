@@ -180,16 +180,17 @@ impl Broker {
         let plan = if covers_less { plan.with_copies_of(topic.plan) } else { plan };
         let (slots, most) =
             (self.ring_slots(&after, &plan, topic.processing), self.settings.limits.ring_slots_max);
-        if slots > most {
+        let slots_before = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
+        // What it lacked already, since operators came or subscribers needed more, it goes on lacking.
+        if slots > most.max(slots_before) {
             return Err(format!(
                 "{slots} messages would have to be kept by the broker, above limits.ring_slots_max = {most}: lengthen the period, or \
                  retain or tolerate less"
             ));
         }
         let all_kept = topic.processing.is_some() || topic.made;
-        let need = self.need(&after, slots, all_kept);
-        let slots_before = self.ring_slots(&topic.contract, &topic.plan, topic.processing).min(most);
-        let before = self.need(&topic.contract, slots_before, all_kept);
+        let need = self.need(&after, slots.min(most), all_kept);
+        let before = self.need(&topic.contract, slots_before.min(most), all_kept);
         Ok(Change { topic: index, after, strict, plan, need, before })
     }
 

@@ -185,3 +185,17 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
     let slot = broker.table.stream(0).unwrap().ring.slot(ticket).unwrap();
     assert!(slot.flags.has(SlotFlags::REPLICATED));
 }
+
+/// Operators that come, and needs of subscribers, may leave a stream with less room than it would be refused for.
+#[test]
+fn a_change_that_needs_no_more_room_is_taken_although_there_was_too_little_before() {
+    let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
+    let (stream, topic) = broker.table.pair(0).unwrap();
+    let slots = broker.ring_slots(&topic.contract, &topic.plan, topic.processing);
+    assert!(slots > 4 && stream.ring.slots() >= slots);
+    broker.settings.limits.ring_slots_max = slots - 2;
+    let after = Contract { priority: 7, ..fast().retain(30) };
+    assert_eq!(broker.change_topics(NOW, vec![rule("a", after)], &mut out).unwrap().len(), 1);
+    let longer = fast().retain(1_000);
+    assert!(broker.change_topics(NOW, vec![rule("a", longer)], &mut out).is_err());
+}
