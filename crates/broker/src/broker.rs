@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
 use wire::{
-    Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
-    Standing, StoreState, Transport,
+    ClientRow, Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId,
+    PeerIndex, Secret, Standing, StoreState, Transport,
 };
 
 /// A client that said something on its own way so recently does not need the one through the backup.
@@ -62,15 +62,15 @@ pub trait Outputs: Effects {
         false
     }
 
-    /// Writes rows of clients of other protocols, with names after this one, so many at most. Returns the last name where there are more.
-    fn list_clients(&mut self, after: &str, most: usize, rows: &mut String) -> Option<String> {
-        let _ = (after, most, rows);
+    /// Hands over clients of other protocols with names after this one, so many at most. Returns the last name where there are more.
+    fn list_clients(
+        &mut self,
+        after: &str,
+        most: usize,
+        hear: &mut dyn FnMut(&ClientRow<'_>),
+    ) -> Option<String> {
+        let _ = (after, most, hear);
         None
-    }
-
-    /// How many clients of other protocols are connected.
-    fn other_clients(&self) -> u32 {
-        0
     }
 
     /// Disconnects a client of another protocol, and ends its session if that is wanted. Says whether there was one.

@@ -288,8 +288,8 @@ pub enum Event<'a> {
         user: &'a str,
         /// Where it comes from, as far as that is known.
         address: &'a str,
-        /// The version of its protocol.
-        version: &'a str,
+        /// What it speaks.
+        protocol: &'a str,
         /// Whether its session was there.
         resumed: bool,
     },
@@ -615,9 +615,9 @@ impl fmt::Display for Event<'_> {
                 write!(f, "closed a connection: {reason}")
             }
             Event::Expelled { client, reason } => write!(f, "closed the connection of {client}: {reason}"),
-            Event::ClientCame { client, user, address, version, resumed } => {
+            Event::ClientCame { client, user, address, protocol, resumed } => {
                 let session = if *resumed { "goes on with its session" } else { "begins anew" };
-                write!(f, "{client} has connected with MQTT {version}")?;
+                write!(f, "{client} has connected with {protocol}")?;
                 if !user.is_empty() {
                     write!(f, " as `{user}`")?;
                 }
@@ -633,7 +633,7 @@ impl fmt::Display for Event<'_> {
                  dropped, so that the client goes on: correct what it sends (mqtt.repeats)"
             ),
             Event::SessionFull { client, dropped, refused } => {
-                let lost = if *refused { "refused to their publishers" } else { "lost, the oldest first" };
+                let lost = if *refused { "refused to their publishers" } else { "lost" };
                 write!(
                     f,
                     "more waits for the session of {client} than may: {dropped} messages have been {lost}. Have it come and read, end \

@@ -311,11 +311,11 @@ impl Event<'_> {
                 hear("client", Text(client));
                 hear("reason", Text(reason));
             }
-            Event::ClientCame { client, user, address, version, resumed } => {
+            Event::ClientCame { client, user, address, protocol, resumed } => {
                 hear("client", Text(client));
                 hear("user", Text(user));
                 hear("address", Text(address));
-                hear("version", Text(version));
+                hear("protocol", Text(protocol));
                 hear("resumed", Flag(*resumed));
             }
             Event::MessageGivenUp { client, topic, reason, times } => {

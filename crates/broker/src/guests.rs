@@ -1,59 +1,32 @@
 //! The clients of a broker, for whoever asks who they are, and how they are dropped.
 //!
-//! Rows are JSON objects: nothing but people and their tools reads them, and another column must not be another protocol. Clients of the
-//! native protocol come first, by name, and then those of others.
+//! Clients of the native protocol come first, by name, and then those of others.
 
 use crate::broker::{Broker, Outputs};
 use crate::facts::{Fact, JsonObject};
 use contract::Time;
-use wire::{FarewellReason, Frame, LinkId};
+use std::net::IpAddr;
+use wire::{ClientRow, FarewellReason, Frame, LinkId};
 
-/// One client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClientRow<'a> {
-    /// Its name.
-    pub client: &'a str,
-    /// What it speaks.
-    pub protocol: &'a str,
-    /// Who it is; empty where that is not known here.
-    pub user: &'a str,
-    /// Where it comes from; empty where that is not known, or it is away.
-    pub address: &'a str,
-    /// Whether it is connected.
-    pub connected: bool,
-    /// Since when it is, or since when it is not; [`Time::ZERO`] where nobody here knows.
-    pub since: Time,
-    /// How many filters it has subscribed to.
-    pub subscriptions: usize,
-    /// Messages that wait for it.
-    pub queued: usize,
-    /// Messages that it has been sent and has not answered.
-    pub in_flight: usize,
-    /// Messages that it has not been given, since it did not come or read.
-    pub dropped: u64,
-}
-
-impl ClientRow<'_> {
-    /// Writes it, and a comma.
-    pub fn write(&self, out: &mut String) {
-        let mut object = JsonObject::begin(out);
-        object.field("client", Fact::Text(self.client));
-        object.field("protocol", Fact::Text(self.protocol));
-        object.field("user", Fact::Text(self.user));
-        object.field("address", Fact::Text(self.address));
-        object.field("connected", Fact::Flag(self.connected));
-        object.field("since_ns", Fact::Number(self.since.0));
-        object.field("subscriptions", Fact::Number(self.subscriptions as u64));
-        object.field("queued", Fact::Number(self.queued as u64));
-        object.field("in_flight", Fact::Number(self.in_flight as u64));
-        object.field("dropped", Fact::Number(self.dropped));
-        object.end();
-        out.push(',');
-    }
+/// Writes a client, and a comma.
+fn write_row(row: &ClientRow<'_>, out: &mut String) {
+    let mut object = JsonObject::begin(out);
+    object.field("client", Fact::Text(row.client));
+    object.field("protocol", Fact::Text(row.protocol));
+    object.field("user", Fact::Text(row.user));
+    object.field("address", Fact::Text(row.address));
+    object.field("connected", Fact::Flag(row.connected));
+    object.field("since_ns", Fact::Number(row.since.0));
+    object.field("subscriptions", Fact::Number(row.subscriptions as u64));
+    object.field("queued", Fact::Number(row.queued as u64));
+    object.field("in_flight", Fact::Number(row.in_flight as u64));
+    object.field("dropped", Fact::Number(row.dropped));
+    object.end();
+    out.push(',');
 }
 
 /// Rows in one answer.
-pub const CLIENT_ROWS: usize = 128;
+pub(crate) const CLIENT_ROWS: usize = 128;
 /// What a place among clients of the native protocol begins with, and one among others.
 const NATIVE: char = 'n';
 const OTHERS: char = 'o';
@@ -83,7 +56,7 @@ impl Broker {
         }
         if next.is_empty() {
             let after = after.strip_prefix(OTHERS).unwrap_or("");
-            let more = out.list_clients(after, left, &mut rows);
+            let more = out.list_clients(after, left, &mut |row| write_row(row, &mut rows));
             next = more.map(|last| format!("{OTHERS}{last}")).unwrap_or_default();
         }
         out.send(to, &Frame::Clients { next: &next, rows: rows.as_bytes() });
@@ -105,7 +78,7 @@ impl Broker {
             in_flight: 0,
             dropped: session.map_or(0, |session| session.dropped),
         };
-        row.write(rows);
+        write_row(&row, rows);
     }
 
     /// Disconnects a client, and ends its session if that is wanted.
@@ -130,7 +103,7 @@ impl Broker {
     }
 
     /// Where a connection comes from.
-    pub fn come_from(&mut self, link: LinkId, address: std::net::IpAddr) {
+    pub fn come_from(&mut self, link: LinkId, address: IpAddr) {
         if let Some(link) = self.links.get_mut(link) {
             link.address = Some(address.to_canonical());
         }

@@ -54,7 +54,6 @@ pub use broker::{Broker, Occupancy, Outputs};
 pub use classes::{ClassCounts, OTHER_CLASS};
 pub use events::{Event, FailureCause, LateCause, Loneliness, PromotionCause};
 pub use facts::{Fact, JsonObject, Severity, write_json};
-pub use guests::{CLIENT_ROWS, ClientRow};
 pub use liveness::{Hearing, Liveness};
 pub use needs::Other;
 pub use posting::{Origin, Posted, Posting, Route, Routed, Unkept, Unposted, without_contract};

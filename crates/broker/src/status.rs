@@ -111,6 +111,8 @@ pub struct Survey {
     pub levels: Vec<u8>,
     /// Operators whose runs have failed: [`FAILING_MAX`] by name, and what others there are as [`OTHERS`].
     pub failing: Vec<Failing>,
+    /// Connected clients of other protocols.
+    pub other_clients: u32,
     /// Clients that cannot reach the primary, and pass through its backup to it.
     pub relayed: u32,
     /// Their names, or the first of them.
@@ -182,7 +184,6 @@ impl Broker {
             known,
             store,
             store_reason: &reason,
-            clients: snapshot.clients + out.other_clients(),
             ..snapshot
         };
         out.send(to, &Frame::NodeStatus(snapshot));
@@ -217,7 +218,8 @@ impl Broker {
             taken: now,
             streams: self.table.streams.len() as u32,
             operators: survey.operators,
-            clients: self.links.iter().filter(|(_, link)| link.is_client()).count() as u32,
+            clients: self.links.iter().filter(|(_, link)| link.is_client()).count() as u32
+                + survey.other_clients,
             relayed: survey.relayed,
             relayed_names: "",
             silent: self.silences.count(),

@@ -8,19 +8,18 @@ use crate::processing::{NoOperators, Operators, Processor};
 use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
-    Broker, Changed, ClientRow, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings,
-    Snapshot, Survey, TopicRule,
+    Broker, Changed, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot,
+    Survey, TopicRule,
 };
 use contract::{Span, Time};
-use mqtt::gateway::{Dispatched, Guest};
-use mqtt::packet::Version;
+use mqtt::gateway::Dispatched;
 use mqtt::{Gateway, Rules};
 use std::net::IpAddr;
 use std::ops::Range;
 use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{
-    Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageKind, Order, PeerIndex, Protocol, StoreState, Transport,
+    ClientRow, Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind,
+    Message, MessageKind, Order, PeerIndex, Protocol, StoreState, Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -270,10 +269,8 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         gone: impl Fn(Option<&str>, Option<&str>) -> Option<String>,
         net: &mut impl Effects,
     ) {
-        let BrokerNode { gateway, reporter, .. } = self;
-        if let Some(gateway) = gateway {
-            let told = |client: &str, reason: &str| reporter.report(&Event::Expelled { client, reason });
-            gateway.expel(now, gone, told, net);
+        if let Some(gateway) = &mut self.gateway {
+            gateway.expel(now, gone, net);
         }
         self.settle(now, net);
     }
@@ -387,12 +384,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// Fills a snapshot of the broker and its operators.
     pub fn fill(&self, now: Time, into: &mut Snapshot) {
         // Levels come with the first of the operators' rows.
-        let mut survey = self.operators.survey(0..1);
-        self.relay.survey(&mut survey);
+        let survey = survey_of(&self.operators, &self.relay, self.gateway.as_deref(), 0..1);
         self.broker.fill(now, &survey, into);
         into.figures.clear();
         if let Some(gateway) = &self.gateway {
-            into.node.clients += gateway.clients() as u32;
             gateway.stats().each(&mut |name, value| into.figures.push((name, value)));
             into.node.known = gateway.knowledge().total();
         }
@@ -610,6 +605,19 @@ fn has_to_wait(broker: &Broker, commands: &Commands, link: LinkId, frame: &Frame
     (broker.has_tasks() || !commands.have_room()) && !broker.is_partners(link)
 }
 
+/// What the broker does not know of itself.
+fn survey_of<O: Operators, G: Rules>(
+    operators: &O,
+    relay: &Relay,
+    gateway: Option<&Gateway<G>>,
+    wanted: Range<u32>,
+) -> Survey {
+    let mut survey = operators.survey(wanted);
+    relay.survey(&mut survey);
+    survey.other_clients = gateway.map_or(0, Gateway::clients) as u32;
+    survey
+}
+
 /// The network, the reporter, the operators and the gateway as one.
 pub(crate) struct Wired<'a, N, R, O, G> {
     net: &'a mut N,
@@ -642,14 +650,13 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.operators.has_output(output)
     }
 
-    fn other_clients(&self) -> u32 {
-        self.gateway.as_ref().map_or(0, |gateway| gateway.clients() as u32)
-    }
-
-    fn list_clients(&mut self, after: &str, most: usize, rows: &mut String) -> Option<String> {
-        let gateway = self.gateway.as_ref()?;
-        let write = |guest: &Guest<'_>, rows: &mut String| row_of(guest).write(rows);
-        gateway.list(after, most, |guest| write(guest, rows))
+    fn list_clients(
+        &mut self,
+        after: &str,
+        most: usize,
+        hear: &mut dyn FnMut(&ClientRow<'_>),
+    ) -> Option<String> {
+        self.gateway.as_ref()?.list(after, most, hear)
     }
 
     fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
@@ -666,9 +673,7 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     }
 
     fn survey(&mut self, wanted: Range<u32>) -> Survey {
-        let mut survey = self.operators.survey(wanted);
-        self.relay.survey(&mut survey);
-        survey
+        survey_of(self.operators, self.relay, self.gateway.as_deref(), wanted)
     }
 
     fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
@@ -784,27 +789,6 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
             send_records(self.net, link, &records);
         }
         next
-    }
-}
-
-fn row_of<'a>(guest: &Guest<'a>) -> ClientRow<'a> {
-    let Guest { client, version, user, address, connected, since, .. } = *guest;
-    let protocol = match version {
-        Version::V31 => "mqtt 3.1",
-        Version::V311 => "mqtt 3.1.1",
-        Version::V5 => "mqtt 5",
-    };
-    ClientRow {
-        client,
-        protocol,
-        user,
-        address,
-        connected,
-        since,
-        subscriptions: guest.subscriptions,
-        queued: guest.queued,
-        in_flight: guest.in_flight,
-        dropped: guest.dropped,
     }
 }
 

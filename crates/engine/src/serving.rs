@@ -326,15 +326,14 @@ fn event_of(trouble: &Trouble) -> Event<'_> {
         Trouble::Expelled { client, reason } => Event::Expelled { client, reason },
         Trouble::Came { client, user, address, version, resumed } => {
             let (user, address, resumed) = (user.as_deref().unwrap_or(""), &**address, *resumed);
-            Event::ClientCame { client, user, address, version: version.as_str(), resumed }
+            Event::ClientCame { client, user, address, protocol: version.protocol(), resumed }
         }
         Trouble::Gone { client, reason } => Event::ClientGone { client, reason },
         Trouble::GivenUp { client, topic, reason, times } => {
             Event::MessageGivenUp { client, topic, reason, times: u64::from(*times) }
         }
-        Trouble::Full { client, dropped } => Event::SessionFull { client, dropped: *dropped, refused: false },
-        Trouble::FullRefused { client, dropped } => {
-            Event::SessionFull { client, dropped: *dropped, refused: true }
+        Trouble::Full { client, dropped, refused } => {
+            Event::SessionFull { client, dropped: *dropped, refused: *refused }
         }
     }
 }

@@ -374,6 +374,15 @@ fn what_no_rule_allows_is_refused_with_a_remedy() {
     assert_eq!(bench.closed(link), None, "a refusal ends nothing");
     bench.tell(link, &Frame::StatusRequest { first_stream: 0, rows: 0 });
     assert!(bench.closed(link).unwrap().1.contains("line status admin"));
+    let asked = [
+        (Frame::ClientsRequest { after: "" }, "line status admin"),
+        (Frame::DropClient { client: "plc", ends: false }, "line clients admin"),
+    ];
+    for (frame, right) in asked {
+        let link = bench.enter("line", "plc");
+        bench.tell(link, &frame);
+        assert!(bench.closed(link).unwrap().1.contains(right));
+    }
 }
 
 #[test]
@@ -381,6 +390,9 @@ fn who_may_manage_gets_the_status_and_an_answer_to_a_handover() {
     let mut bench = Bench::with_users();
     let link = bench.enter("boss", "desk");
     assert!(bench.ask(link, &Frame::StatusRequest { first_stream: 0, rows: 0 }).contains("NodeStatus"));
+    assert!(bench.ask(link, &Frame::ClientsRequest { after: "" }).contains("Clients"));
+    let drop = Frame::DropClient { client: "nobody", ends: true };
+    assert!(bench.ask(link, &drop).contains("found: false"));
     assert!(bench.ask(link, &Frame::Handover).contains("no backup"));
 }
 

@@ -140,6 +140,7 @@ impl<N: Node> Driver<N> {
         let pace = Pace::new(now(), self.network.limits.per_second);
         let mut listener = Listener { socket, door, pace, open: false, paused_until: Time::ZERO };
         let number = LISTENERS + self.listeners.len() as u64;
+        // Also one that is closed then: while nobody has listened, others may bind the port.
         listener.open(&self.network, number).map_err(failed)?;
         if !self.node.is_open(door.protocol) {
             listener.close(&self.network).map_err(failed)?;
@@ -548,11 +549,11 @@ impl<N: Node> Driver<N> {
         self.busy = true;
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
         self.node.handle_transport(link, transport);
-        self.network.be_prompt(link, protocol == Protocol::Mqtt);
-        if protocol == Protocol::Mqtt
-            && let Some(own) = self.network.own_address(link)
-        {
-            self.node.handle_own_address(link, own.ip());
+        if protocol == Protocol::Mqtt {
+            self.network.be_prompt(link);
+            if let Some(own) = self.network.own_address(link) {
+                self.node.handle_own_address(link, own.ip());
+            }
         }
         if place == Place::Operator {
             self.node.handle_crowded(link);

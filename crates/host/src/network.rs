@@ -240,10 +240,10 @@ impl Network {
         }
     }
 
-    /// Whether the peer of a connection may wait for its bytes to be acknowledged before it sends more: programs of others do.
-    pub(crate) fn be_prompt(&mut self, link: LinkId, prompt: bool) {
+    /// The peer of a connection may wait for its bytes to be acknowledged before it sends more: programs of others do.
+    pub(crate) fn be_prompt(&mut self, link: LinkId) {
         if let Some(connection) = self.get(link.0) {
-            connection.prompt = prompt;
+            connection.prompt = true;
         }
     }
 

@@ -25,7 +25,6 @@ mod timers;
 mod words;
 
 pub use deliver::Dispatched;
-pub use guests::Guest;
 use publish::AHEAD_MAX;
 pub use publish::{Draft, Lent, Post};
 pub use sys::BrokerFigures;
@@ -268,24 +267,21 @@ pub enum Trouble {
         /// How often it has come.
         times: u32,
     },
-    /// A session's queue is full, and messages for it are lost.
+    /// A session's queue is full.
     Full {
         /// The client.
         client: Box<str>,
-        /// So many were lost.
+        /// So many messages for it were lost, or refused.
         dropped: u64,
-    },
-    /// A session's queue is full, and messages for it are refused to their publishers.
-    FullRefused {
-        /// The client.
-        client: Box<str>,
-        /// So many were refused.
-        dropped: u64,
+        /// Whether they are refused to their publishers.
+        refused: bool,
     },
 }
 
-/// Troubles that are remembered until they are told; more in one turn are left out.
+/// Troubles that are remembered until they are told; more are left out.
 const TROUBLES_MAX: usize = 1_024;
+/// Of those, so many are told at once.
+const TROUBLES_PER_TURN: usize = 64;
 
 /// A connection.
 #[derive(Clone, Debug)]
@@ -317,7 +313,7 @@ pub(crate) struct Client {
     skips: usize,
     /// Topics by the numbers that the client has given them.
     aliases: Vec<Option<Box<str>>>,
-    /// Bytes of it stay with the driver until it is let in, or its messages are covered.
+    /// Bytes of it stay with the driver until something has happened.
     waits: bool,
     /// How far its SUBSCRIBE or UNSUBSCRIBE has come that is being dealt with.
     asking: Option<Box<subscribe::Asking>>,
@@ -737,9 +733,6 @@ impl<R: Rules> Gateway<R> {
             return (0, Step::Wait);
         }
         if version.is_some_and(|version| !version.is_5()) && self.is_crowded(link) {
-            if let Some(client) = self.client_mut(link) {
-                client.waits = true;
-            }
             return (0, Step::Crowded);
         }
         if is_command(bytes) {
@@ -759,7 +752,7 @@ impl<R: Rules> Gateway<R> {
                 step => (used, step),
             },
             Err(malformed) if malformed.reason == Reason::PACKET_TOO_LARGE => {
-                match version.map(|version| oversized(bytes, version)) {
+                match version.map(|_| oversized(bytes)) {
                     Some(Head::Incomplete) => return (0, Step::Wait),
                     Some(Head::Message(oversized)) => {
                         self.refuse_oversized(now, link, &oversized, net);
@@ -896,9 +889,10 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// What has been refused since this was last called.
+    /// The next things to tell whoever runs the broker; the rest waits, so that telling holds nobody up.
     pub fn take_troubles(&mut self) -> std::vec::Drain<'_, Trouble> {
-        self.troubles.drain(..)
+        let told = self.troubles.len().min(TROUBLES_PER_TURN);
+        self.troubles.drain(..told)
     }
 
     fn hang_up(&mut self, link: LinkId, net: &mut impl Effects) {

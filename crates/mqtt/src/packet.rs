@@ -44,12 +44,12 @@ impl Version {
 }
 
 impl Version {
-    /// As people write it.
-    pub fn as_str(self) -> &'static str {
+    /// As people write it, with the protocol.
+    pub fn protocol(self) -> &'static str {
         match self {
-            Version::V31 => "3.1",
-            Version::V311 => "3.1.1",
-            Version::V5 => "5",
+            Version::V31 => "MQTT 3.1",
+            Version::V311 => "MQTT 3.1.1",
+            Version::V5 => "MQTT 5",
         }
     }
 }

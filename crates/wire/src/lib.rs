@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod account;
+mod clients;
 mod effects;
 mod frame;
 mod heartbeat;
@@ -18,6 +19,7 @@ mod status;
 mod terms;
 
 pub use account::{LATENCY_BUCKETS, LATENCY_COUNTS, Received, Trouble, bucket_of};
+pub use clients::ClientRow;
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
     Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register,

@@ -34,7 +34,7 @@ fn all() -> Vec<Event<'static>> {
         Event::SubscriptionRefused { client: "c", filter: "t/#", reason: "too much" },
         Event::BestEffortInstead { client: "c", filter: "t/#", reason: "served as best effort: too much" },
         Event::Expelled { client: "c", reason: "silent" },
-        Event::ClientCame { client: "c", user: "u", address: "10.0.0.1", version: "5", resumed: true },
+        Event::ClientCame { client: "c", user: "u", address: "10.0.0.1", protocol: "MQTT 5", resumed: true },
         Event::ClientGone { client: "c", reason: "silent" },
         Event::MessageGivenUp { client: "c", topic: "t", reason: "too large", times: 4 },
         Event::SessionFull { client: "c", dropped: 9, refused: true },

@@ -66,15 +66,15 @@ fn clients_are_listed_counted_and_dropped() {
     let of = |at: usize, what: &str| mqtt[at][what].clone();
     assert_eq!(
         (of(0, "queued"), of(0, "subscriptions"), of(0, "protocol")),
-        (1.into(), 1.into(), "mqtt 3.1.1".into())
+        (1.into(), 1.into(), "MQTT 3.1.1".into())
     );
     assert_eq!(
         (of(1, "protocol"), of(1, "address"), of(1, "connected")),
-        ("mqtt 5".into(), "127.0.0.1".into(), true.into())
+        ("MQTT 5".into(), "127.0.0.1".into(), true.into())
     );
     let ran = pair.site.run(&["clients", "--sort", "queued"]);
     ran.must(0, &["away", "3.1.1", "connected", "1 away"]);
-    let first = ran.out.lines().find(|line| line.contains("mqtt")).unwrap();
+    let first = ran.out.lines().find(|line| line.contains("MQTT")).unwrap();
     assert!(first.trim_start().starts_with("away"), "{}", ran.out);
 
     let status: Value = serde_json::from_str(&pair.site.run(&["-o", "json", "status"]).out).unwrap();
@@ -166,7 +166,7 @@ fn a_bridge_of_mosquitto_carries_in_and_out_and_finds_who_reigns() {
     carries(ports[primary], own, "in/a");
     let listed = rows(&pair);
     assert!(
-        listed.iter().any(|row| row["protocol"] == "mqtt 3.1.1" && row["subscriptions"] == 1),
+        listed.iter().any(|row| row["protocol"] == "MQTT 3.1.1" && row["subscriptions"] == 1),
         "{listed:?}"
     );
     pair.kill(primary);

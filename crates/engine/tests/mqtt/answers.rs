@@ -94,17 +94,3 @@ fn nothing_is_sent_that_is_larger_than_the_client_takes() {
         }
     }
 }
-
-#[test]
-fn a_client_of_3_1_1_that_sends_very_much_at_once_is_answered_to_the_end() {
-    let mut world = World::serving(|settings| settings.limits.receive_maximum = 8);
-    let client = world.connected_3(0, "client", true);
-    let one =
-        |id| mqtt::testing::publish(mqtt::packet::Version::V311, "t", QoS::AtLeastOnce, id, b"x").unwrap();
-    // Somebody has to confirm, which takes a while.
-    let bytes: Vec<u8> = (1..=100).flat_map(one).collect();
-    world.say(client, &bytes);
-    world.run_for(Span::millis(200));
-    let answered = world.mqtt[client].got.iter().filter(|got| matches!(got, Got::Puback(..))).count();
-    assert_eq!(answered, 100);
-}

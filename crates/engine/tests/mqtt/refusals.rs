@@ -134,7 +134,7 @@ fn what_a_full_queue_cannot_take_drops_the_oldest_and_is_told() {
     assert!(
         world.mqtt[publisher].got[1..].iter().all(|got| matches!(got, Got::Puback(_, code) if *code < 0x80))
     );
-    let told = |line: &String| line.contains("session of away") && line.contains("lost, the oldest first");
+    let told = |line: &String| line.contains("session of away") && line.contains("have been lost");
     assert!(world.log(0).iter().any(told), "{:?}", world.log(0));
     assert_eq!(world.stats(0).queue_full, 2);
     world.reconnect(away, 0, v5_again());

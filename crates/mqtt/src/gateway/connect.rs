@@ -274,8 +274,10 @@ impl<R: Rules> Gateway<R> {
         if let Some(client) = self.client_mut(link) {
             client.phase = Phase::Open { session: index };
             client.keep_alive = given;
+            if std::mem::take(&mut client.waits) {
+                net.present_again(link);
+            }
         }
-        self.go_on(link, net);
         let word = ConnAck {
             session_present: known.is_some(),
             reason: Reason::SUCCESS,

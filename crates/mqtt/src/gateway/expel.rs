@@ -7,29 +7,27 @@ use wire::{Effects, LinkId};
 
 impl<R: Rules> Gateway<R> {
     /// Ends the connections of users of whom `gone` gives a reason; it is asked with the user and the name in the client's
-    /// certificate. `told` hears of each, with the client's name. Sessions stay as they are, and wills are published: to those
+    /// certificate. Sessions stay as they are, and wills are published: to those
     /// who wait for them, the client has gone.
     pub fn expel(
         &mut self,
         now: Time,
         gone: impl Fn(Option<&str>, Option<&str>) -> Option<String>,
-        mut told: impl FnMut(&str, &str),
         net: &mut impl Effects,
     ) {
         for index in 0..self.clients.len() as u32 {
             let link = LinkId(index);
             let Some(client) = self.client(link) else { continue };
-            let (name, user) = match &client.phase {
+            let user = match &client.phase {
                 Phase::Open { session } => match self.sessions.get(*session) {
-                    Some(session) => (&session.client, session.user.as_deref()),
+                    Some(session) => session.user.as_deref(),
                     None => continue,
                 },
-                Phase::Held { connect, ticket: None } => (&connect.client, connect.user.as_deref()),
+                Phase::Held { connect, ticket: None } => connect.user.as_deref(),
                 // Who is not known yet will be judged by what holds then.
                 Phase::Held { .. } | Phase::Fresh | Phase::Closing => continue,
             };
             let Some(text) = gone(user, client.certificate.as_deref()) else { continue };
-            told(name, &text);
             self.refuse(now, link, Reason::ADMINISTRATIVE_ACTION, &text, net);
         }
     }

@@ -191,11 +191,7 @@ impl Giving<'_> {
         }
         session.full_told = self.now;
         let (client, dropped) = (session.client.clone(), session.dropped);
-        self.troubles.push(if refused {
-            Trouble::FullRefused { client, dropped }
-        } else {
-            Trouble::Full { client, dropped }
-        });
+        self.troubles.push(Trouble::Full { client, dropped, refused });
     }
 
     /// Keeps the message for those who wait for it. `outlives`: one of them does not end with its connection, so others are

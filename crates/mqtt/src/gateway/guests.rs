@@ -1,38 +1,13 @@
 //! Who the clients are, for whoever runs the broker.
 
 use super::{Gateway, Rules};
-use crate::packet::{Reason, Version};
+use crate::packet::Reason;
 use contract::Time;
-use wire::Effects;
-
-/// A client with a session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Guest<'a> {
-    /// Its identifier.
-    pub client: &'a str,
-    /// What it speaks, or spoke last.
-    pub version: Version,
-    /// Who it is; empty where nobody has to say so.
-    pub user: &'a str,
-    /// Where it comes from, if that is known and it is connected.
-    pub address: &'a str,
-    /// Whether it is connected.
-    pub connected: bool,
-    /// Since when it is, or since when it is not; [`Time::ZERO`] where that was elsewhere.
-    pub since: Time,
-    /// Its subscriptions.
-    pub subscriptions: usize,
-    /// Messages that wait for it.
-    pub queued: usize,
-    /// Messages that it has been sent and has not answered.
-    pub in_flight: usize,
-    /// Messages that it has not been given.
-    pub dropped: u64,
-}
+use wire::{ClientRow, Effects};
 
 impl<R: Rules> Gateway<R> {
     /// Hands over clients with names after this one, so many at most. Returns the last name where there are more.
-    pub fn list(&self, after: &str, most: usize, mut hear: impl FnMut(&Guest<'_>)) -> Option<String> {
+    pub fn list(&self, after: &str, most: usize, mut hear: impl FnMut(&ClientRow<'_>)) -> Option<String> {
         let mut left = most;
         let mut last = None;
         for (name, index) in self.sessions.after(after) {
@@ -45,9 +20,9 @@ impl<R: Rules> Gateway<R> {
             let client = session.link.and_then(|link| self.client(link));
             let address =
                 client.and_then(|client| client.from).map(|from| from.to_string()).unwrap_or_default();
-            hear(&Guest {
+            hear(&ClientRow {
                 client: name,
-                version: session.version,
+                protocol: session.version.protocol(),
                 user: session.user.as_deref().unwrap_or(""),
                 address: &address,
                 connected: session.link.is_some(),

@@ -11,6 +11,9 @@ use crate::tree::Matches;
 use contract::Time;
 use wire::Effects;
 
+/// Messages that are passed on before others have their turn. All that wait are bounded as what waits for sessions is: each holds a body.
+const PASSED_PER_TURN: usize = 64;
+
 /// A message without its subscriber.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Orphan {
@@ -51,9 +54,10 @@ impl<R: Rules> Gateway<R> {
         scratch.matches = found;
     }
 
-    /// Gives other members what those that have gone were to be given.
+    /// Gives other members what those that have gone were to be given: some of it now, and the rest in further turns.
     pub fn pass_on(&mut self, now: Time, net: &mut impl Effects) {
-        while let Some(orphan) = self.orphans.pop_front() {
+        for _ in 0..PASSED_PER_TURN {
+            let Some(orphan) = self.orphans.pop_front() else { return };
             if !self.pass(now, orphan, net) {
                 self.stats.dropped += 1;
             }

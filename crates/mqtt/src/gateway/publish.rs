@@ -434,19 +434,7 @@ impl<R: Rules> Gateway<R> {
         if is_new && session.is_persistent() && !Mutant::ForgetIncoming.is_on() {
             self.records.put(&Key::Incoming(&session.client, pending.id), |_| {});
         }
-        // Who was held back is let on when half of it is done.
-        let has_room = session.pending.len() == usize::from(self.settings.limits.receive_maximum) / 2;
-        if let Some(link) = session.link.filter(|_| has_room) {
-            self.go_on(link, net);
-        }
         self.answer(index, pending.id, pending.qos, Reason::SUCCESS, net);
-    }
-
-    /// What a client has sent meanwhile is taken now.
-    pub(super) fn go_on(&mut self, link: LinkId, net: &mut impl Effects) {
-        if self.client_mut(link).is_some_and(|client| std::mem::take(&mut client.waits)) {
-            net.present_again(link);
-        }
     }
 
     /// A message whose publisher waits for word is lost, since there was no memory for it. A client of MQTT 3.1.1 cannot be told: its

@@ -29,7 +29,8 @@ const EXPIRED_PER_TURN: usize = 256;
 impl<R: Rules> Gateway<R> {
     /// When [`Gateway::handle_timeout`] has something to do.
     pub fn next_deadline(&self) -> Time {
-        if !self.walking.is_empty() || !self.gone.is_empty() {
+        let in_portions = [!self.walking.is_empty(), !self.gone.is_empty(), !self.orphans.is_empty()];
+        if in_portions.contains(&true) || !self.troubles.is_empty() {
             return Time::ZERO;
         }
         let expiry = self.retained.next_expiry().unwrap_or(Time::NEVER);

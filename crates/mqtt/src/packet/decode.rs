@@ -94,7 +94,7 @@ pub struct Oversized<'a> {
 }
 
 /// What a packet is that [`decode`] has found to be too large, of which the beginning is enough.
-pub fn oversized(bytes: &[u8], _version: Version) -> Head<'_> {
+pub fn oversized(bytes: &[u8]) -> Head<'_> {
     let Some((first, rest)) = bytes.split_first() else { return Head::Incomplete };
     let qos = match (first >> 4, first >> 1 & 3) {
         (PUBLISH, 1) => Qos::AtLeastOnce,
