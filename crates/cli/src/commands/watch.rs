@@ -138,10 +138,12 @@ impl Reaches {
 
 impl Watcher {
     fn watch(&mut self, heard: &Receiver<Heard>) {
+        let mut looked = Instant::now();
         loop {
-            let since = Instant::now();
             let event = heard.recv_timeout(LOOK);
-            self.look_for_standstill(since.elapsed());
+            // From look to look, since a process may be stopped while it looks, too.
+            self.look_for_standstill(looked.elapsed());
+            looked = Instant::now();
             match event {
                 Ok(Heard::Outage(outage)) => self.tell_outage(outage),
                 Ok(Heard::Way { broker, relayed, outage }) => {
@@ -161,8 +163,8 @@ impl Watcher {
     }
 
     /// All threads stop with a process, so that this one sees it by its own clock.
-    fn look_for_standstill(&mut self, waited: Duration) {
-        let late = waited.saturating_sub(LOOK);
+    fn look_for_standstill(&mut self, since_last: Duration) {
+        let late = since_last.saturating_sub(LOOK);
         if late >= STANDSTILL {
             self.standstill = Some((Instant::now(), late));
         }
