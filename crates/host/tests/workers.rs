@@ -376,6 +376,8 @@ fn what_operators_remember_is_asked_for_between_runs() {
     let mut plant = Plant::new(spec_with("sum", 0), &staffing(None, Movers::Workers));
     let place = Place { level: 0, index: 0, life: 1 };
     plant.send();
+    // Nobody asks while something moves in an instance.
+    plant.until(|plant| plant.results == 1);
     plant.workers.save(place, 7);
     plant.workers.save(Place { life: 9, ..place }, 8);
     let (mut saved, until) = (Vec::new(), now() + Span::secs(30));
