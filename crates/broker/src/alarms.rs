@@ -70,6 +70,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::ShortOfRoom { .. }
         | Event::SlowSubscriber { .. }
         | Event::MessageGivenUp { .. }
+        | Event::GoesRound { .. }
         | Event::SessionFull { .. }
         | Event::TooFast { .. }
         | Event::ClockApart { .. }

@@ -311,6 +311,19 @@ pub enum Event<'a> {
         /// How often it has come.
         times: u64,
     },
+    /// A bridge brings the same message again and again, and another takes it away.
+    GoesRound {
+        /// The one that brings it.
+        client: &'a str,
+        /// The other one.
+        other: &'a str,
+        /// The topic.
+        topic: &'a str,
+        /// How often it has come.
+        times: u64,
+        /// In which time.
+        within: Span,
+    },
     /// More waits for a session than may: messages for it are lost, or refused to who publishes them.
     SessionFull {
         /// The client.
@@ -631,6 +644,11 @@ impl fmt::Display for Event<'_> {
                 f,
                 "{client} has sent a message on `{topic}` {times} times that is refused each time ({reason}); it was acknowledged and \
                  dropped, so that the client goes on: correct what it sends (mqtt.repeats)"
+            ),
+            Event::GoesRound { client, other, topic, times, within } => write!(
+                f,
+                "the bridge {client} has brought the same message on `{topic}` {times} times within {within}, and the bridge {other} takes \
+                 it away: if they carry it round between brokers, let each topic go one way only"
             ),
             Event::SessionFull { client, dropped, refused } => {
                 let lost = if *refused { "refused to their publishers" } else { "lost" };

@@ -2,6 +2,7 @@
 
 use crate::events::{Event, LateCause, Loneliness, PromotionCause};
 use contract::{Span, Time};
+use std::borrow::Cow;
 
 /// How grave an event is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -109,6 +110,7 @@ impl Event<'_> {
             Event::ClientCame { .. } => "client_came",
             Event::ClientGone { .. } => "client_gone",
             Event::MessageGivenUp { .. } => "message_given_up",
+            Event::GoesRound { .. } => "goes_round",
             Event::SessionFull { .. } => "session_full",
             Event::SlowSubscriber { .. } => "slow_subscriber",
             Event::TooFast { .. } => "too_fast",
@@ -190,6 +192,7 @@ impl Event<'_> {
             | Event::ClientCame { client, .. }
             | Event::ClientGone { client, .. }
             | Event::MessageGivenUp { client, .. }
+            | Event::GoesRound { client, .. }
             | Event::SessionFull { client, .. }
             | Event::ClockApart { client, .. }
             | Event::CutOff { client, .. }
@@ -323,6 +326,13 @@ impl Event<'_> {
                 hear("topic", Text(topic));
                 hear("reason", Text(reason));
                 hear("times", Number(*times));
+            }
+            Event::GoesRound { client, other, topic, times, within } => {
+                hear("client", Text(client));
+                hear("other", Text(other));
+                hear("topic", Text(topic));
+                hear("times", Number(*times));
+                hear("within_seconds", Seconds(*within));
             }
             Event::SessionFull { client, dropped, refused } => {
                 hear("client", Text(client));
@@ -508,9 +518,25 @@ fn seconds(span: Span) -> String {
     format!("{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
+/// The longest text that is said whole: topics may be longer.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+/// A text of so many bytes at most, for people. A longer one has its middle left out, since what tells things apart is at its ends.
+pub fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let room = bytes_max.saturating_sub(GAP.len());
+    let head = text.floor_char_boundary(room - room / 3);
+    let tail = text.ceil_char_boundary(text.len() - room / 3);
+    Cow::Owned([text.get(..head), Some(GAP), text.get(tail..)].into_iter().flatten().collect())
+}
+
+const GAP: &str = "\u{2026}";
+
 fn write_text(out: &mut String, text: &str) {
     out.push('"');
-    for letter in text.chars() {
+    for letter in shortened(text, TEXT_BYTES_MAX).chars() {
         match letter {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),

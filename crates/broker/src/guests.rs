@@ -69,7 +69,7 @@ impl Broker {
         let row = ClientRow {
             client: &link.name,
             protocol: "native",
-            user: "",
+            user: &link.user,
             address: &address,
             connected: true,
             since: link.opened,
@@ -100,6 +100,13 @@ impl Broker {
         }
         let other = out.drop_client(now, client, ends);
         out.send(asker, &Frame::DropReply { found: other || link.is_some() || session.is_some() });
+    }
+
+    /// Who the client of a connection has logged in as: only to be told, rights are judged elsewhere.
+    pub fn belong_to(&mut self, link: LinkId, user: &str) {
+        if let Some(link) = self.links.get_mut(link) {
+            link.user = user.into();
+        }
     }
 
     /// Where a connection comes from.

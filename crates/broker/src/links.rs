@@ -55,6 +55,8 @@ pub(crate) struct Link {
     pub(crate) counted: Option<Io>,
     /// Where it comes from, if that is known.
     pub(crate) address: Option<IpAddr>,
+    /// Who its client has logged in as, to be told.
+    pub(crate) user: Box<str>,
     /// All places for clients are taken, and it may only ask how this broker is.
     pub(crate) crowded: bool,
     /// We have asked to close it; whatever still comes is ignored.
@@ -84,6 +86,7 @@ impl Link {
             transport: Transport::Plain,
             counted: None,
             address: None,
+            user: Box::from(""),
             crowded: false,
             closing: false,
         }

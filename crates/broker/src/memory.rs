@@ -5,7 +5,7 @@
 //! shares what contracts leave, by its real bytes; where that is not enough, the oldest such message goes, is counted, and its
 //! publisher is told.
 //!
-//! **The invariant**: what is reserved, what best effort has at least, and what it has beyond are together no more than
+//! **The invariant**: what is reserved, what best effort has at least, what it has beyond and what names take are together no more than
 //! [`Limits::messages`](crate::Limits::messages) allows. A contract never waits for best effort: what it takes over, that gives up at
 //! once.
 //!
@@ -21,6 +21,10 @@ use wire::Frame;
 
 /// What a stream takes besides its ring: itself, its record, its topic and their names. Somewhat more than measured.
 pub(crate) const STREAM_BYTES: usize = 1_024;
+/// Topics up to this length are among those.
+const NAME_BYTES: usize = 128;
+/// So often the name of a topic is kept: by the table, by itself, and by whoever serves other protocols.
+const NAME_COPIES: usize = 5;
 /// Of the bytes for messages, contracts leave one in so many to best effort.
 const LEFT_ALWAYS: usize = 16;
 /// Of the bytes for messages, streams of best effort may have one in so many for what they have at least.
@@ -28,6 +32,11 @@ const FIXED_AT_MOST: usize = 4;
 
 /// So few places are not worth looking at.
 const ORDER_LEAST: usize = 256;
+
+/// What the name of a topic takes besides [`STREAM_BYTES`].
+pub(crate) fn name_bytes(topic: &str) -> usize {
+    NAME_COPIES * topic.len().saturating_sub(NAME_BYTES)
+}
 
 /// Who has how many bytes.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +47,8 @@ pub(crate) struct Memory {
     pub(crate) fixed: usize,
     /// What they have beyond.
     pub(crate) loose: usize,
+    /// What long names of topics take.
+    pub(crate) names: usize,
     /// Messages of best effort that take memory of their own, by stream and ticket, the oldest first. Some are not there any more.
     order: VecDeque<(u32, u32)>,
     /// How many places there are when those of messages that have gone are forgotten.
@@ -53,23 +64,23 @@ pub(crate) struct Memory {
 impl Memory {
     /// All together.
     pub(crate) fn used(&self) -> usize {
-        self.reserved + self.fixed + self.loose
+        self.reserved + self.fixed + self.loose + self.names
     }
 
     /// What is left for further contracts.
     fn left_for_contracts(&self, bound: &Bound) -> usize {
-        (bound.bytes - bound.bytes / LEFT_ALWAYS).saturating_sub(self.reserved + self.fixed)
+        (bound.bytes - bound.bytes / LEFT_ALWAYS).saturating_sub(self.reserved + self.fixed + self.names)
     }
 
     /// What is left for further streams of best effort.
     fn left_for_streams(&self, bound: &Bound) -> usize {
-        let most = (bound.bytes / FIXED_AT_MOST).saturating_sub(self.fixed);
-        most.min(bound.bytes.saturating_sub(self.reserved + self.fixed))
+        let most = (bound.bytes / FIXED_AT_MOST).saturating_sub(self.fixed + self.names);
+        most.min(self.left_for_messages(bound))
     }
 
     /// What messages of best effort may take, beyond what their streams have at least.
     fn left_for_messages(&self, bound: &Bound) -> usize {
-        bound.bytes.saturating_sub(self.reserved + self.fixed)
+        bound.bytes.saturating_sub(self.reserved + self.fixed + self.names)
     }
 }
 
@@ -213,14 +224,15 @@ impl Broker {
         Need::Reserved { slots, payload: if stated == 0 { limits.size_assumed } else { stated } }
     }
 
-    /// Takes the memory that a stream has to have, from best effort where need be. `Err`: why there is not enough.
+    /// Takes the memory that a stream has to have, and so much for the name of its topic, from best effort where need be. `Err`: why
+    /// there is not enough.
     pub(crate) fn take_memory(
         &mut self,
         now: Time,
-        need: Need,
+        (need, name): (Need, usize),
         out: &mut impl Outputs,
     ) -> Result<(), String> {
-        let (bound, bytes) = (self.settings.limits.messages(), need.bytes());
+        let (bound, bytes) = (self.settings.limits.messages(), need.bytes().saturating_add(name));
         match need {
             Need::Reserved { slots, payload } => {
                 let left = self.memory.left_for_contracts(&bound);
@@ -232,7 +244,7 @@ impl Broker {
                         bound.key
                     ));
                 }
-                self.memory.reserved += bytes;
+                self.memory.reserved += need.bytes();
             }
             Need::Loose { .. } => {
                 let left = self.memory.left_for_streams(&bound);
@@ -243,9 +255,10 @@ impl Broker {
                         bound.key
                     ));
                 }
-                self.memory.fixed += bytes;
+                self.memory.fixed += need.bytes();
             }
         }
+        self.memory.names += name;
         self.squeeze(now, out);
         Ok(())
     }

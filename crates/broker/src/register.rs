@@ -3,6 +3,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
 use crate::links::{Link, Party};
+use crate::memory::name_bytes;
 use crate::numbers::NO_STREAM;
 use crate::process::Processing;
 use crate::queue::JobKind;
@@ -342,13 +343,17 @@ impl Broker {
             )));
         }
         let need = self.need(&contract, slots, processing.is_some() || publisher.made.is_some());
-        self.take_memory(now, need, out).map_err(Denial::full)?;
+        let names = topic.as_ref().err().map_or(0, |(name, _)| name_bytes(name));
+        self.take_memory(now, (need, names), out).map_err(Denial::full)?;
         let ring = need.ring().continuing(self.table.next_ticket().into());
         let topic = match topic {
             Ok(topic) => Ok(topic),
             Err((name, processing)) => self.make_topic(name, contract, (plan, strict), processing, publisher),
         };
-        let topic = topic.inspect_err(|_| self.give_memory_back(&ring))?;
+        let topic = topic.inspect_err(|_| {
+            self.give_memory_back(&ring);
+            self.memory.names -= names;
+        })?;
         // Whoever was there before this process may have published a lot: what that was, and who had it, is not known here.
         let older = publisher.made.is_none() && publisher.incarnation < self.settings.started.0;
         let record = Record {
@@ -657,6 +662,7 @@ impl Broker {
         let Some((stream, topic)) = self.table.remove_stream(index) else { return };
         self.give_memory_back(&stream.ring);
         if let Some(topic) = topic {
+            self.memory.names -= name_bytes(topic.name.as_str());
             topic.processing.iter().for_each(|processing| out.unbind(processing.handle));
             topic.route.iter().for_each(|route| out.unroute(*route));
         }

@@ -33,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) incarnation: u64,
     pub(crate) link: Option<LinkId>,
     pub(crate) filters: BTreeMap<TopicFilter, Wanted>,
+    /// What they count together; see [`contract::weight`].
+    pub(crate) weight: usize,
     /// Whether any of them needs something beyond contracts.
     pub(crate) needy: bool,
     /// Whether it is served as best effort: all of it, or nothing.
@@ -76,7 +78,38 @@ impl Session {
     pub(crate) fn bind(&mut self, number: u32, filter: &TopicFilter) {
         self.unbind(number);
         self.numbers.insert(number, filter.clone());
-        self.filters.entry(filter.clone()).or_default().uses += 1;
+        self.want(filter).uses += 1;
+    }
+
+    /// What it wants of a filter, which it may not have had yet.
+    pub(crate) fn want(&mut self, filter: &TopicFilter) -> &mut Wanted {
+        if !self.filters.contains_key(filter) {
+            self.weight += contract::weight(filter.as_str());
+        }
+        self.filters.entry(filter.clone()).or_default()
+    }
+
+    /// It wants nothing of a filter any more.
+    pub(crate) fn forget(&mut self, filter: &TopicFilter) {
+        if self.filters.remove(filter).is_some() {
+            self.weight -= contract::weight(filter.as_str());
+        }
+    }
+
+    /// Why it cannot have a filter besides those that it has, of which there may be so many.
+    pub(crate) fn lacks_room(&self, filter: &TopicFilter, limit: usize) -> Option<String> {
+        if self.filters.contains_key(filter) {
+            return None;
+        }
+        if self.filters.len() >= limit {
+            return Some(format!(
+                "the client has {limit} filters, its limit: raise limits.filters_per_session"
+            ));
+        }
+        let (needed, most) =
+            (self.weight + contract::weight(filter.as_str()), contract::names_weight_max(limit));
+        let text = "bytes of filters, and limits.filters_per_session allows";
+        (needed > most).then(|| format!("the client would have {needed} {text} {most}: raise it, or shorten them"))
     }
 
     /// Its filters have changed.

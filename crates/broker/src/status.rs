@@ -7,6 +7,7 @@ use crate::latencies::Latencies;
 use crate::settings::Settings;
 use crate::table::{Stream, Topic};
 use contract::{Span, Time};
+use wire::limits::ROWS_BYTES_TARGET;
 use wire::{
     Concern, FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses,
     StoreState, StreamStatus, StreamStatuses, TopicState,
@@ -195,6 +196,9 @@ impl Broker {
         }
         let mut bytes = Vec::new();
         for index in wanted {
+            if bytes.len() >= ROWS_BYTES_TARGET {
+                break;
+            }
             if let Some((stream, topic)) = self.table.pair(index) {
                 let needs = self.needs_in_words(topic);
                 StreamStatuses::append(&mut bytes, &self.row(now, index, (stream, topic), &needs));

@@ -103,10 +103,8 @@ impl Broker {
                 session.numbers.len()
             ));
         }
-        if !session.filters.contains_key(&parsed) && session.filters.len() >= limit {
-            return Err(format!(
-                "the client has {limit} filters, its limit: raise limits.filters_per_session"
-            ));
+        if let Some(text) = session.lacks_room(&parsed, limit) {
+            return Err(text);
         }
         let known = session.filters.get(&parsed);
         let again = self.settings.best_effort_subscriptions && needs.is_none() && session.best_effort;
@@ -149,9 +147,9 @@ impl Broker {
             known = session.filters.get(&filter).is_some_and(|wanted| wanted.needs == needs);
             match link {
                 Some(_) => session.bind(number, &filter),
-                None => _ = session.filters.entry(filter.clone()).or_default(),
+                None => _ = session.want(&filter),
             }
-            session.filters.entry(filter.clone()).or_default().needs = needs;
+            session.want(&filter).needs = needs;
             session.sum_up();
             if !known {
                 session.began = now;
@@ -372,6 +370,7 @@ impl Broker {
                 incarnation,
                 link: None,
                 filters: BTreeMap::new(),
+                weight: 0,
                 needy: false,
                 numbers: BTreeMap::new(),
                 deferred: VecDeque::new(),
@@ -427,7 +426,7 @@ impl Broker {
     /// A session does not have a filter any more; its topics do not know that yet.
     fn forget_filter(&mut self, index: u32, filter: &TopicFilter, out: &mut impl Outputs) {
         let Some(session) = self.sessions.get_mut(index) else { return };
-        session.filters.remove(filter);
+        session.forget(filter);
         session.sum_up();
         self.sessions.unindex(index, filter);
         self.serve_in_turn(index, out);
@@ -509,7 +508,7 @@ impl Broker {
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
                 let limit = self.settings.limits.filters_per_session;
                 let room = |session: &Session| match session.filters.get(&filter) {
-                    None => session.filters.len() < limit,
+                    None => session.lacks_room(&filter, limit).is_none(),
                     Some(wanted) => wanted.needs != needs,
                 };
                 if self.sessions.get(index).is_some_and(room) {

@@ -14,6 +14,7 @@ pub struct Throttle<T> {
 struct Entry<T> {
     cause: u64,
     told_at: Time,
+    interval: Span,
     left_out: u64,
     /// What was left out last.
     latest: Option<T>,
@@ -39,11 +40,22 @@ impl<T> Throttle<T> {
 
     /// Something has come, whose cause has this number. `what` is kept only if it is left out.
     pub fn ask(&mut self, now: Time, cause: u64, what: impl FnOnce() -> T) -> Verdict {
+        self.ask_every(now, self.interval, cause, what)
+    }
+
+    /// The same for a cause that has an interval of its own.
+    pub fn ask_every(
+        &mut self,
+        now: Time,
+        interval: Span,
+        cause: u64,
+        what: impl FnOnce() -> T,
+    ) -> Verdict {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.cause == cause) {
             // A clock that went back must not silence a cause for long.
             let told_at = entry.told_at.min(now);
             entry.told_at = told_at;
-            if now < told_at + self.interval {
+            if now < told_at + interval {
                 entry.left_out += 1;
                 entry.latest = Some(what());
                 return Verdict::LeaveOut;
@@ -52,7 +64,7 @@ impl<T> Throttle<T> {
             entry.latest = None;
             return Verdict::Tell { left_out: std::mem::take(&mut entry.left_out) };
         }
-        let entry = Entry { cause, told_at: now, left_out: 0, latest: None };
+        let entry = Entry { cause, told_at: now, interval, left_out: 0, latest: None };
         if self.entries.len() < self.limit {
             self.entries.push(entry);
         } else if let Some(oldest) = self.entries.iter_mut().min_by_key(|entry| entry.told_at) {
@@ -63,11 +75,10 @@ impl<T> Throttle<T> {
 
     /// What was left out longer than an interval ago, the last of each cause with how many there were.
     pub fn take_overdue(&mut self, now: Time) -> Option<(T, u64)> {
-        let interval = self.interval;
         let entry = self
             .entries
             .iter_mut()
-            .find(|entry| entry.latest.is_some() && now >= entry.told_at.min(now) + interval)?;
+            .find(|entry| entry.latest.is_some() && now >= entry.told_at.min(now) + entry.interval)?;
         entry.told_at = now;
         let latest = entry.latest.take()?;
         Some((latest, std::mem::take(&mut entry.left_out)))
@@ -108,6 +119,17 @@ mod tests {
         assert_eq!(throttle.take_overdue(START + Span::millis(999)), None);
         assert_eq!(throttle.take_overdue(START + Span::secs(1)), Some(('c', 2)));
         assert_eq!(throttle.take_overdue(START + Span::secs(9)), None);
+    }
+
+    #[test]
+    fn a_cause_may_have_an_interval_of_its_own() {
+        let mut throttle = Throttle::new(Span::secs(1), 4);
+        let mut ask = |seconds| throttle.ask_every(START + Span::secs(seconds), Span::secs(60), 1, || 'a');
+        assert_eq!((ask(0), ask(2)), (Verdict::Tell { left_out: 0 }, Verdict::LeaveOut));
+        assert_eq!((ask(59), ask(60)), (Verdict::LeaveOut, Verdict::Tell { left_out: 2 }));
+        ask(61);
+        assert_eq!(throttle.take_overdue(START + Span::secs(119)), None);
+        assert_eq!(throttle.take_overdue(START + Span::secs(120)), Some(('a', 1)));
     }
 
     #[test]

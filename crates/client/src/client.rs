@@ -445,7 +445,14 @@ impl Client {
             let Some(mut report) = report.transpose()? else {
                 return Err(Error::NoAnswer(self.shared.patience()));
             };
-            first_stream += rows;
+            let cut = self.shared.with(|node, _| {
+                let events = node.application();
+                let cut = events.cut_at.remove(&index);
+                // Operators are counted like streams, and come again with the streams that were left out.
+                cut.iter().for_each(|cut| events.rows.entry(index).or_default().operators.truncate(*cut as usize));
+                cut
+            })?;
+            first_stream = cut.unwrap_or(first_stream + rows);
             if !streams || first_stream >= report.stream_slots.max(report.operator_rows) {
                 let rows = self.shared.with(|node, _| node.application().rows.remove(&index))?;
                 let rows = rows.unwrap_or_default();

@@ -45,6 +45,8 @@ pub(crate) struct Events {
     pub(crate) rows: BTreeMap<u8, Rows>,
     /// Answers to requests for rows, counted per broker.
     pub(crate) row_answers: BTreeMap<u8, u64>,
+    /// Where to go on after an answer that became too long, per broker.
+    pub(crate) cut_at: BTreeMap<u8, u32>,
     /// Clients of a broker, and what to ask for next.
     pub(crate) clients: Option<(String, Vec<u8>)>,
     /// Whether there was a client that was to be dropped.
@@ -189,6 +191,7 @@ impl Application for Events {
             }
             Frame::StreamStatuses(rows) => {
                 let streams = &mut self.rows.entry(broker.0).or_default().streams;
+                self.cut_at.extend(rows.goes_on_at().map(|stream| (broker.0, stream)));
                 streams.extend(rows.map(|row| StreamReport::new(&row)));
                 *self.row_answers.entry(broker.0).or_default() += 1;
             }

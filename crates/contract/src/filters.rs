@@ -46,6 +46,8 @@ pub struct Filters<T> {
 
 /// One level more than filters have: a topic's further levels make no difference.
 const LEVELS_SEEN: usize = TOPIC_LEVELS_MAX + 1;
+/// Topics have seldom more levels: room for so many is faster prepared.
+const LEVELS_USUAL: usize = 32;
 const ROOT: u32 = 0;
 
 impl<T: Kept> Default for Filters<T> {
@@ -94,7 +96,20 @@ impl<T: Kept> Filters<T> {
     /// Calls `each` for what is kept for each filter that means `topic`, a plain topic name, until it says that this was
     /// enough. Returns whether it did. The second argument is whether the filter ends with `#`.
     pub fn find<'a>(&'a self, topic: &str, each: &mut impl FnMut(&'a T, bool) -> bool) -> bool {
-        let mut levels = [(0, ""); LEVELS_SEEN];
+        if topic.bytes().filter(|byte| *byte == b'/').count() < LEVELS_USUAL {
+            self.find_within::<LEVELS_USUAL>(topic, each)
+        } else {
+            self.find_within::<LEVELS_SEEN>(topic, each)
+        }
+    }
+
+    /// The same, looking at so many levels of the topic.
+    fn find_within<'a, const LEVELS: usize>(
+        &'a self,
+        topic: &str,
+        each: &mut impl FnMut(&'a T, bool) -> bool,
+    ) -> bool {
+        let mut levels = [(0, ""); LEVELS];
         let mut count = 0;
         for (slot, level) in levels.iter_mut().zip(topic.split('/')) {
             *slot = (node::hash(level), level);

@@ -29,4 +29,7 @@ pub use needs::Needs;
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};
 pub use timing::{Delays, LinkDelay, Links};
-pub use topic::{TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX, TopicError, TopicFilter, TopicName, check_name};
+pub use topic::{
+    TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX, TopicError, TopicFilter, TopicName, check_name, names_weight_max,
+    weight,
+};

@@ -2,11 +2,30 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-/// The longest topic name or filter, in bytes.
-pub const TOPIC_BYTES_MAX: usize = 512;
+/// The longest topic name or filter, in bytes: the longest text of MQTT.
+pub const TOPIC_BYTES_MAX: usize = 65_535;
 /// The deepest topic name or filter, in levels.
-pub const TOPIC_LEVELS_MAX: usize = 32;
+pub const TOPIC_LEVELS_MAX: usize = 200;
+/// What a table that limits how many names it holds allows each of them on average, in bytes. See [`names_weight_max`].
+const TOPIC_BYTES_USUAL: usize = 512;
+/// So much of a text is shown where it is refused.
+const SHOWN_BYTES: usize = 256;
+/// What one level of a filter counts at least, since it takes a place in a tree.
+const LEVEL_WEIGHT: usize = 16;
+
+/// What a name or filter counts in a table that holds many: its bytes, or more if it has many levels.
+pub fn weight(text: &str) -> usize {
+    let levels = text.bytes().filter(|byte| *byte == b'/').count() + 1;
+    text.len().max(LEVEL_WEIGHT * levels)
+}
+
+/// The most that names or filters of a table may count together, see [`weight`], where there may be so many of them: a few may be as long
+/// as can be, all together are as many bytes as if none were longer than usual. One always fits.
+pub fn names_weight_max(count: usize) -> usize {
+    count.saturating_mul(TOPIC_BYTES_USUAL).max(TOPIC_BYTES_MAX)
+}
 
 /// Why a text is not a topic name or filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +54,13 @@ pub enum TopicError {
     HashNotLast(String),
 }
 
+/// A text as an error shows it: without control characters, and not longer than is read.
+fn shown(text: &str) -> String {
+    let head = text.get(..text.floor_char_boundary(SHOWN_BYTES)).unwrap_or_default();
+    let more = if head.len() < text.len() { "..." } else { "" };
+    format!("{}{more}", head.escape_debug())
+}
+
 fn check_common(text: &str) -> Result<(), TopicError> {
     if text.is_empty() {
         return Err(TopicError::Empty);
@@ -47,7 +73,7 @@ fn check_common(text: &str) -> Result<(), TopicError> {
         return Err(TopicError::TooDeep(levels));
     }
     if text.chars().any(char::is_control) {
-        return Err(TopicError::ControlCharacter(text.escape_default().to_string()));
+        return Err(TopicError::ControlCharacter(shown(text)));
     }
     Ok(())
 }
@@ -56,7 +82,7 @@ fn check_common(text: &str) -> Result<(), TopicError> {
 pub fn check_name(name: &str) -> Result<(), TopicError> {
     check_common(name)?;
     if name.contains(['+', '#']) {
-        return Err(TopicError::WildcardInName(name.to_owned()));
+        return Err(TopicError::WildcardInName(shown(name)));
     }
     Ok(())
 }
@@ -87,9 +113,9 @@ impl fmt::Display for TopicName {
     }
 }
 
-/// A filter over topic names, such as `turbine/+/vibration` or `turbine/#`.
+/// A filter over topic names, such as `turbine/+/vibration` or `turbine/#`. Copies of it share its text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TopicFilter(Box<str>);
+pub struct TopicFilter(Arc<str>);
 
 impl TopicFilter {
     /// The text.
@@ -144,10 +170,10 @@ impl FromStr for TopicFilter {
         let mut levels = filter.split('/').peekable();
         while let Some(level) = levels.next() {
             if level.len() > 1 && level.contains(['+', '#']) {
-                return Err(TopicError::WildcardInLevel(filter.to_owned()));
+                return Err(TopicError::WildcardInLevel(shown(filter)));
             }
             if level == "#" && levels.peek().is_some() {
-                return Err(TopicError::HashNotLast(filter.to_owned()));
+                return Err(TopicError::HashNotLast(shown(filter)));
             }
         }
         Ok(TopicFilter(filter.into()))
@@ -184,6 +210,25 @@ mod tests {
         assert!(matches("$SYS/#", "$SYS/broker"));
         assert!(matches("a//b", "a//b"));
         assert!(!matches("turbine/7", "turbine/7/speed"));
+    }
+
+    #[test]
+    fn the_longest_and_the_deepest_are_carried_and_none_beyond() {
+        let longest = "x".repeat(TOPIC_BYTES_MAX);
+        assert_eq!(longest.parse::<TopicName>().map(|name| name.as_str().len()), Ok(TOPIC_BYTES_MAX));
+        assert_eq!(check_name(&(longest + "x")), Err(TopicError::TooLong(TOPIC_BYTES_MAX + 1)));
+        let deepest = vec!["+"; TOPIC_LEVELS_MAX].join("/");
+        assert!(deepest.parse::<TopicFilter>().is_ok());
+        let deeper = deepest + "/+";
+        assert_eq!(deeper.parse::<TopicFilter>(), Err(TopicError::TooDeep(TOPIC_LEVELS_MAX + 1)));
+    }
+
+    #[test]
+    fn one_name_of_any_length_fits_into_every_table_and_many_levels_count() {
+        let (longest, deepest) = ("x".repeat(TOPIC_BYTES_MAX), vec!["a"; TOPIC_LEVELS_MAX].join("/"));
+        assert!(weight(&longest) <= names_weight_max(1) && weight(&deepest) <= names_weight_max(1));
+        assert_eq!((weight("turbine/7/vibration"), weight(&deepest)), (48, 16 * TOPIC_LEVELS_MAX));
+        assert_eq!(names_weight_max(1_000), 512_000);
     }
 
     proptest! {

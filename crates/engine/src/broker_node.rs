@@ -96,8 +96,6 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) gate: Option<Box<Gate>>,
     /// Clients that cannot reach the primary.
     pub(crate) relay: Relay,
-    /// When a client of another protocol was last refused something in the operator's hearing.
-    pub(crate) complained_at: Time,
     /// How far a store that has come back has been told of everything.
     pub(crate) refilling: Option<Refilling>,
     pub(crate) commands: Commands,
@@ -164,7 +162,6 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             gateway: None,
             gate: None,
             relay: Relay::default(),
-            complained_at: Time::ZERO,
             refilling: None,
             commands: Commands::new(),
             tidied: Tidied::default(),
@@ -208,7 +205,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             operators,
             gate,
             relay,
-            complained_at,
             commands,
             tidied,
             kept,
@@ -222,7 +218,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             gateway,
             gate,
             relay,
-            complained_at,
             refilling,
             commands,
             tidied,

@@ -13,7 +13,6 @@ use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
 
 /// Between two words to the operator about what clients are refused.
-const COMPLAINT_INTERVAL: Span = Span::secs(1);
 /// Where whoever watches is told of contracts that are broken or endangered.
 const ALARMS: &str = "$SYS/verge/alarms";
 /// Frames of records have about so many bytes, unless a single record has more.
@@ -140,9 +139,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             asks: post.qos != Qos::AtMostOnce,
         };
         let result = self.post_with_room(now, &posting, net);
-        if let Err(error) = &result {
-            self.complain(now, &lent.publisher, &lent.topic, error);
-        }
         let Some(gateway) = self.gateway.as_deref_mut() else { return };
         match result {
             Ok(Posted { stream, seq }) => gateway.posted(post, &lent.topic, stream, seq),
@@ -177,14 +173,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         }
     }
 
-    fn complain(&mut self, now: Time, publisher: &str, topic: &str, error: &Unposted) {
-        let client = publisher.strip_prefix("mqtt:").unwrap_or(publisher);
-        if now >= self.complained_at + COMPLAINT_INTERVAL {
-            self.complained_at = now;
-            self.reporter.report(&Event::Refused { client, topic, reason: &error.to_string() });
-        }
-    }
-
     /// Publishes a will.
     fn post_draft(&mut self, now: Time, draft: &Draft, net: &mut impl Effects) {
         let Some(gateway) = self.gateway.as_deref() else { return };
@@ -200,7 +188,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             asks: false,
         };
         if let Err(error) = self.post_with_room(now, &posting, net) {
-            self.complain(now, &draft.publisher, &draft.topic, &error);
+            let client = draft.publisher.strip_prefix("mqtt:").unwrap_or(&draft.publisher);
+            let reason = format!("its will is not published: {error}");
+            self.reporter.report(&Event::Refused { client, topic: &draft.topic, reason: &reason });
         }
     }
 
@@ -329,6 +319,9 @@ fn event_of(trouble: &Trouble) -> Event<'_> {
             Event::ClientCame { client, user, address, protocol: version.protocol(), resumed }
         }
         Trouble::Gone { client, reason } => Event::ClientGone { client, reason },
+        Trouble::GoesRound { client, other, topic, times, within } => {
+            Event::GoesRound { client, other, topic, times: u64::from(*times), within: *within }
+        }
         Trouble::GivenUp { client, topic, reason, times } => {
             Event::MessageGivenUp { client, topic, reason, times: u64::from(*times) }
         }

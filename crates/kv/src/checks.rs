@@ -40,7 +40,7 @@ fn check_nodes(config: &Config, found: &mut Vec<ConfigError>) {
 fn check_ranges(config: &Config, found: &mut Vec<ConfigError>) {
     let ranges = [
         ("batch_tuples_max", batch_tuples_max(config), 1, Config::BATCH_TUPLES_MAX),
-        ("key_bytes_max", config.key_bytes_max, 1, contract::TOPIC_BYTES_MAX),
+        ("key_bytes_max", config.key_bytes_max, 1, Config::KEY_BYTES_MAX),
         ("value_bytes_max", config.value_bytes_max, 1, Config::VALUE_BYTES_MAX),
         ("history", config.history, 1, Config::HISTORY_MAX),
         ("number of keys", config.keys.len(), 1, Config::KEYS_MAX),

@@ -144,6 +144,8 @@ impl Config {
     pub const KEYS_MAX: usize = 1 << 16;
     /// Most tuples of a batch.
     pub const BATCH_TUPLES_MAX: usize = 1 << 16;
+    /// The longest key that a batch has room for, in bytes.
+    pub const KEY_BYTES_MAX: usize = 512;
     /// The longest value that may be configured.
     pub const VALUE_BYTES_MAX: usize = 4_096;
     /// The deepest history: the places of a key have numbers of 8 bits.

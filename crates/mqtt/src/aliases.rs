@@ -15,6 +15,8 @@ pub(crate) struct Aliases {
     /// So many at most: what the client takes and what the broker gives.
     most: u16,
     by_topic: BTreeMap<Box<str>, u16>,
+    /// How long those topics are together.
+    bytes: usize,
 }
 
 /// How a topic is to be sent.
@@ -31,16 +33,20 @@ pub(crate) enum Alias {
 impl Aliases {
     /// Of a new connection.
     pub(crate) fn new(most: u16) -> Aliases {
-        Aliases { most, by_topic: BTreeMap::new() }
+        Aliases { most, by_topic: BTreeMap::new(), bytes: 0 }
     }
 
     pub(crate) fn find(&self, topic: &str) -> Alias {
         if self.most == 0 || topic.len() < TOPIC_BYTES_MIN {
             return Alias::None;
         }
+        let has_room = || {
+            self.by_topic.len() < usize::from(self.most)
+                && self.bytes + topic.len() <= contract::names_weight_max(self.most.into())
+        };
         match self.by_topic.get(topic) {
             Some(number) => Alias::Known(*number),
-            None if self.by_topic.len() < usize::from(self.most) => {
+            None if has_room() => {
                 Alias::New(self.by_topic.len() as u16 + 1)
             }
             None => Alias::None,
@@ -49,6 +55,8 @@ impl Aliases {
 
     /// A message with the topic and its number is on its way.
     pub(crate) fn taught(&mut self, topic: &str, number: u16) {
-        self.by_topic.insert(topic.into(), number);
+        if self.by_topic.insert(topic.into(), number).is_none() {
+            self.bytes += topic.len();
+        }
     }
 }

@@ -16,6 +16,7 @@ mod giving;
 mod guests;
 mod knowing;
 mod learn;
+mod loops;
 mod orphans;
 mod publish;
 mod repeats;
@@ -267,6 +268,19 @@ pub enum Trouble {
         /// How often it has come.
         times: u32,
     },
+    /// Two bridges carry a message round and round.
+    GoesRound {
+        /// The one that brings it.
+        client: Box<str>,
+        /// The one that takes it away.
+        other: Box<str>,
+        /// Its topic.
+        topic: String,
+        /// How often it has come.
+        times: u32,
+        /// In which time.
+        within: Span,
+    },
     /// A session's queue is full.
     Full {
         /// The client.
@@ -305,6 +319,8 @@ pub(crate) struct Client {
     problems: bool,
     /// Whether it is a bridge: it brings what it is given to another broker, and takes it back from there.
     bridge: bool,
+    /// What it has brought lately, if it is a bridge.
+    brought: Option<Box<loops::Recent>>,
     /// The name in its certificate.
     certificate: Option<Box<str>>,
     /// What it called itself in its CONNECT.
@@ -313,6 +329,8 @@ pub(crate) struct Client {
     skips: usize,
     /// Topics by the numbers that the client has given them.
     aliases: Vec<Option<Box<str>>>,
+    /// How long those are together.
+    alias_bytes: usize,
     /// Bytes of it stay with the driver until something has happened.
     waits: bool,
     /// How far its SUBSCRIBE or UNSUBSCRIBE has come that is being dealt with.
@@ -485,12 +503,19 @@ impl<R: Rules> Gateway<R> {
 
     /// Counters and gauges.
     pub fn stats(&self) -> Stats {
+        let limits = &self.settings.limits;
         Stats {
             connections: self.connections as u64,
             sessions: self.sessions.len() as u64,
             subscriptions: self.subscriptions.len() as u64,
             retained: self.retained.len() as u64,
             retained_bytes: self.retained.bytes() as u64,
+            most: [
+                limits.sessions as u64,
+                limits.subscriptions as u64,
+                limits.retained_messages as u64,
+                limits.retained_bytes as u64,
+            ],
             waiting: self.bodies.len() as u64,
             waiting_bytes: self.bodies.bytes() as u64,
             ..self.stats
@@ -602,6 +627,8 @@ impl<R: Rules> Gateway<R> {
             name: None,
             skips: 0,
             aliases: Vec::new(),
+                alias_bytes: 0,
+                brought: None,
             waits: false,
             asking: None,
         };

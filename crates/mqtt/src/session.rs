@@ -89,6 +89,39 @@ pub(crate) struct Outlet {
     pub(crate) asked: Option<Contract>,
 }
 
+/// The same for each topic, as far as it is remembered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outlets {
+    by_topic: BTreeMap<Box<str>, Outlet>,
+    /// How long their topics are together.
+    bytes: usize,
+}
+
+impl Outlets {
+    pub(crate) fn get(&self, topic: &str) -> Option<Outlet> {
+        self.by_topic.get(topic).copied()
+    }
+
+    /// Remembers one among so many at most; beyond, all others are forgotten.
+    pub(crate) fn insert(&mut self, topic: &str, outlet: Outlet, most: usize) {
+        if let Some(known) = self.by_topic.get_mut(topic) {
+            *known = outlet;
+            return;
+        }
+        let room = contract::names_weight_max(most).saturating_sub(topic.len());
+        if self.by_topic.len() >= most || self.bytes > room {
+            self.clear();
+        }
+        self.by_topic.insert(topic.into(), outlet);
+        self.bytes += topic.len();
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_topic.clear();
+        self.bytes = 0;
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) client: Box<str>,
@@ -129,13 +162,15 @@ pub(crate) struct Session {
     pub(crate) since: Time,
     /// When the operator was told last that its queue is full.
     pub(crate) full_told: Time,
+    /// What was refused to it and told to the operator last, and when.
+    pub(crate) refused_told: (u64, Time),
     /// How many of its subscriptions are shared.
     pub(crate) shares: usize,
     next_id: u16,
     /// So many identifiers from `next_id` on are not in use.
     free_ids: u16,
     pub(crate) next_order: u64,
-    pub(crate) outlets: BTreeMap<Box<str>, Outlet>,
+    pub(crate) outlets: Outlets,
     /// Messages dropped because it did not read, or did not come.
     pub(crate) dropped: u64,
     /// Whether others have been told of it.
@@ -202,11 +237,12 @@ impl Session {
             walks: VecDeque::new(),
             since: Time::ZERO,
             full_told: Time::ZERO,
+            refused_told: (0, Time::ZERO),
             shares: 0,
             next_id: 1,
             free_ids: 0,
             next_order: 1,
-            outlets: BTreeMap::new(),
+            outlets: Outlets::default(),
             dropped: 0,
             recorded: false,
             needs: FilterNeeds::default(),

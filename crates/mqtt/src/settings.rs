@@ -1,6 +1,6 @@
 //! What a gateway is told at start. The values have been checked by whoever read them.
 
-use contract::{Contract, Span};
+use contract::{Contract, Span, TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX};
 use wire::Transport;
 
 /// What clients meet at a broker that does not reign.
@@ -24,6 +24,10 @@ pub struct Limits {
     pub sessions: usize,
     /// The largest packet that is taken.
     pub packet_bytes: usize,
+    /// The longest topic or filter, in bytes.
+    pub topic_bytes: usize,
+    /// The deepest topic or filter, in levels.
+    pub topic_levels: usize,
     /// Messages of QoS 1 and 2 that one client may send before they are answered.
     pub receive_maximum: u16,
     /// Topic aliases of one client.
@@ -75,6 +79,8 @@ impl Default for Limits {
             connections: 16_384,
             sessions: 65_536,
             packet_bytes: 256 << 10,
+            topic_bytes: TOPIC_BYTES_MAX,
+            topic_levels: TOPIC_LEVELS_MAX,
             receive_maximum: 1_024,
             topic_aliases: 64,
             topic_aliases_out: 16,
@@ -97,6 +103,18 @@ impl Default for Limits {
             grace: Span::secs(5),
             sys_interval: Span::secs(10),
         }
+    }
+}
+
+impl Limits {
+    /// Why a topic or filter is not taken, if it is too long or too deep.
+    pub(crate) fn too_long(&self, topic: &str) -> Option<&'static str> {
+        if topic.len() > self.topic_bytes {
+            return Some("a topic longer than is taken: shorten it, or have mqtt.topic_bytes raised");
+        }
+        let levels = topic.bytes().filter(|byte| *byte == b'/').count() + 1;
+        let text = "a topic with more levels than are taken: shorten it, or have mqtt.topic_levels raised";
+        (levels > self.topic_levels).then_some(text)
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Stats {
     pub retained: u64,
     /// Bytes of those.
     pub retained_bytes: u64,
+    /// The most that there may be of sessions, of subscriptions, of retained messages and of bytes of those.
+    pub most: [u64; 4],
     /// Messages now that wait for sessions.
     pub waiting: u64,
     /// Bytes of those.
@@ -79,6 +81,13 @@ impl Stats {
         hear("verge_mqtt_subscriptions", self.subscriptions);
         hear("verge_mqtt_retained_messages", self.retained);
         hear("verge_mqtt_retained_bytes", self.retained_bytes);
+        let names = [
+            "verge_mqtt_sessions_max",
+            "verge_mqtt_subscriptions_max",
+            "verge_mqtt_retained_messages_max",
+            "verge_mqtt_retained_bytes_max",
+        ];
+        names.into_iter().zip(self.most).for_each(|(name, most)| hear(name, most));
         hear("verge_mqtt_waiting_messages", self.waiting);
         hear("verge_mqtt_waiting_bytes", self.waiting_bytes);
         hear("verge_mqtt_accepted_total", self.accepted);

@@ -46,8 +46,10 @@ pub struct Subscriptions {
     groups: Slab<Group>,
     /// By session and text of the filter.
     texts: BTreeMap<(u32, Box<str>), Entry>,
-    /// How many each session has.
-    held: Vec<u32>,
+    /// How many each session has, and what their filters count together; see [`contract::weight`].
+    held: Vec<(u32, usize)>,
+    /// What all filters count together.
+    weight: usize,
     subscriptions_max: usize,
     generation: u64,
     changed: Vec<Box<str>>,
@@ -71,6 +73,7 @@ impl Subscriptions {
             groups: Slab::new(),
             texts: BTreeMap::new(),
             held: Vec::new(),
+            weight: 0,
             subscriptions_max,
             generation: 0,
             changed: Vec::new(),
@@ -128,10 +131,18 @@ impl Subscriptions {
             if self.texts.len() >= self.subscriptions_max {
                 return Err(FilterError::Full(self.subscriptions_max));
             }
-            if self.held.len() <= session as usize {
-                self.held.resize(session as usize + 1, 0);
+            let (weight, limit) =
+                (contract::weight(filter), contract::names_weight_max(self.subscriptions_max));
+            if self.weight + weight > limit {
+                return Err(FilterError::TooMuch { needed: self.weight + weight, limit });
             }
-            self.held.iter_mut().skip(session as usize).take(1).for_each(|held| *held += 1);
+            if self.held.len() <= session as usize {
+                self.held.resize(session as usize + 1, (0, 0));
+            }
+            if let Some((count, held)) = self.held.get_mut(session as usize) {
+                (*count, *held) = (*count + 1, *held + weight);
+            }
+            self.weight += weight;
         }
         self.texts.insert((session, filter.into()), entry);
         self.note_change(parsed.filter);
@@ -154,7 +165,11 @@ impl Subscriptions {
         if self.texts.remove(&(session, filter.into())).is_none() {
             return false;
         }
-        self.held.iter_mut().skip(session as usize).take(1).for_each(|held| *held -= 1);
+        let weight = contract::weight(filter);
+        if let Some((count, held)) = self.held.get_mut(session as usize) {
+            (*count, *held) = (*count - 1, *held - weight);
+        }
+        self.weight -= weight;
         let parsed = parse_filter(filter).expect("invariant: `texts` holds what was parsed");
         self.note_change(parsed.filter);
         let Subscriptions { filters, groups, .. } = self;
@@ -177,7 +192,12 @@ impl Subscriptions {
 
     /// How many subscriptions a session has.
     pub fn held(&self, session: u32) -> usize {
-        self.held.get(session as usize).map_or(0, |held| *held as usize)
+        self.held.get(session as usize).map_or(0, |(count, _)| *count as usize)
+    }
+
+    /// What the filters of a session count together.
+    pub fn weight_of(&self, session: u32) -> usize {
+        self.held.get(session as usize).map_or(0, |(_, weight)| *weight)
     }
 
     /// A session's subscriptions, by text.

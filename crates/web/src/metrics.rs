@@ -530,6 +530,22 @@ pub const METRICS: &[Metric] = &[
     figure!("verge_mqtt_subscriptions", Gauge, "MQTT subscriptions."),
     figure!("verge_mqtt_retained_messages", Gauge, "Retained messages."),
     figure!("verge_mqtt_retained_bytes", Gauge, "Bytes of retained messages."),
+    figure!("verge_mqtt_sessions_max", Gauge, "The most sessions that there may be: mqtt.sessions."),
+    figure!(
+        "verge_mqtt_subscriptions_max",
+        Gauge,
+        "The most subscriptions that there may be: mqtt.subscriptions."
+    ),
+    figure!(
+        "verge_mqtt_retained_messages_max",
+        Gauge,
+        "The most messages that may be retained: mqtt.retained_messages."
+    ),
+    figure!(
+        "verge_mqtt_retained_bytes_max",
+        Gauge,
+        "The most bytes that retained messages may take: mqtt.retained."
+    ),
     figure!("verge_mqtt_waiting_messages", Gauge, "Messages that wait for MQTT sessions."),
     figure!("verge_mqtt_waiting_bytes", Gauge, "Bytes of messages that wait for MQTT sessions."),
     figure!("verge_mqtt_accepted_total", Counter, "Connections taken by MQTT listeners."),

@@ -149,7 +149,45 @@ fn find_what_is_full(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         format!("{} of {} streams are in use", full.streams, limits.streams),
         "a publisher of a further topic will be refused: raise limits.streams",
     );
+    let figure = |name| snapshot.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value as usize);
+    for (used, most, code, things, remedy) in MQTT_LIMITS {
+        if let (Some(used), Some(most)) = (figure(used), figure(most)) {
+            add(most > 0 && is_full(used, most), code, format!("{used} of {most} {things}"), remedy);
+        }
+    }
 }
+
+/// What MQTT may have so much of: how much there is, the most, a code, what it is, and what to do.
+const MQTT_LIMITS: [(&str, &str, &str, &str, &str); 4] = [
+    (
+        "verge_mqtt_sessions",
+        "verge_mqtt_sessions_max",
+        "mqtt_sessions_full",
+        "MQTT sessions are in use",
+        "further clients will be refused: raise mqtt.sessions, or let sessions end sooner (mqtt.session_expiry)",
+    ),
+    (
+        "verge_mqtt_subscriptions",
+        "verge_mqtt_subscriptions_max",
+        "mqtt_subscriptions_full",
+        "MQTT subscriptions are in use",
+        "further ones will be refused: raise mqtt.subscriptions",
+    ),
+    (
+        "verge_mqtt_retained_messages",
+        "verge_mqtt_retained_messages_max",
+        "mqtt_retained_full",
+        "messages are retained",
+        "messages of further topics will not be retained: raise mqtt.retained_messages, or clear what is old",
+    ),
+    (
+        "verge_mqtt_retained_bytes",
+        "verge_mqtt_retained_bytes_max",
+        "mqtt_retained_full",
+        "bytes of retained messages are taken",
+        "messages of further topics will not be retained: raise mqtt.retained, or clear what is old",
+    ),
+];
 
 fn is_full(used: usize, limit: usize) -> bool {
     used as f64 >= FULL * limit as f64
@@ -222,6 +260,10 @@ mod tests {
         assert_eq!(with(&|s| s.node.protected = false), ["unprotected"]);
         assert_eq!(with(&|s| s.node.utilisation_ppm = 800_000), ["admission_full"]);
         assert_eq!(with(&|s| s.occupancy.links = s.limits.links), ["connections_full"]);
+        for (used, most, code, ..) in MQTT_LIMITS {
+            let full = |share| with(&|s| s.figures = vec![(used, share), (most, 1_000)]);
+            assert_eq!((full(1_000), full(100)), (vec![code], vec![]));
+        }
         assert_eq!(judge(None)[0].code, "stuck");
     }
 

@@ -18,8 +18,10 @@ pub const OPERATOR_NAMES: &str = "operator-";
 pub const USER_BYTES_MAX: usize = 128;
 /// The longest password.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
-/// The longest name of an operator with its instance: the longest topic, and a name.
-pub const OPERATOR_BYTES_MAX: usize = contract::TOPIC_BYTES_MAX + NAME_BYTES_MAX;
+/// The longest name of an operator with its instance; longer ones are cut where they are told.
+pub const OPERATOR_BYTES_MAX: usize = 640;
+/// An answer with rows is closed when they have reached this size; who asked goes on after the last of them.
+pub const ROWS_BYTES_TARGET: usize = 512 << 10;
 /// The longest text for people in a frame.
 pub const TEXT_BYTES_MAX: usize = 1024;
 /// The most streams that a broker may be told to carry: whoever numbers streams uses numbers below it.

@@ -1,6 +1,6 @@
 //! Snapshots of a broker, as it publishes them to whoever asks. Command line and pages read these and nothing else.
 
-use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{NAME_BYTES_MAX, ROWS_BYTES_TARGET, TEXT_BYTES_MAX};
 use crate::reader::{Reader, put, put_text};
 use crate::terms::TermsHead;
 use crate::{Standing, WireError};
@@ -588,6 +588,11 @@ impl<'a> StreamStatuses<'a> {
     /// A run of rows made with [`StreamStatuses::append`].
     pub fn of(rows: &'a [u8]) -> StreamStatuses<'a> {
         StreamStatuses(rows)
+    }
+
+    /// Where to go on asking after a run that was closed before all had come that were asked for, for its size.
+    pub fn goes_on_at(self) -> Option<u32> {
+        if self.0.len() < ROWS_BYTES_TARGET { None } else { self.last().map(|row| row.stream + 1) }
     }
 }
 

@@ -36,6 +36,7 @@ fn all() -> Vec<Event<'static>> {
         Event::Expelled { client: "c", reason: "silent" },
         Event::ClientCame { client: "c", user: "u", address: "10.0.0.1", protocol: "MQTT 5", resumed: true },
         Event::ClientGone { client: "c", reason: "silent" },
+        Event::GoesRound { client: "c", other: "d", topic: "t", times: 100, within: second },
         Event::MessageGivenUp { client: "c", topic: "t", reason: "too large", times: 4 },
         Event::SessionFull { client: "c", dropped: 9, refused: true },
         Event::SlowSubscriber {
@@ -149,4 +150,16 @@ fn a_time_without_end_is_null() {
     object.field("replaced", Fact::Flag(true));
     object.end();
     assert_eq!(out, "{\"period_seconds\":null,\"replaced\":true}");
+}
+
+#[test]
+fn a_long_text_keeps_both_its_ends() {
+    assert_eq!(shortened("as it is", 8), "as it is");
+    let long = format!("plant/{}/7", "\u{e4}".repeat(40_000));
+    let short = shortened(&long, 120);
+    assert!(short.len() <= 120 && short.len() > 110, "{}", short.len());
+    assert!(short.starts_with("plant/") && short.ends_with("/7") && short.contains('\u{2026}'), "{short}");
+    let mut out = String::new();
+    write_json(&mut out, Time(12), "a", &Event::Reincarnated { client: &long }, &[]);
+    assert!(out.len() < 3 * 4_096 && out.contains("/7\""), "{}", out.len());
 }

@@ -64,6 +64,28 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
 }
 
 #[test]
+fn a_long_name_takes_memory_once_for_all_its_streams_and_gives_it_back() {
+    let long = "x".repeat(contract::TOPIC_BYTES_MAX);
+    for contract in [fast(), fast().best_effort()] {
+        let (mut broker, mut out) = carrying(&["a"], contract);
+        let one = broker.memory.used();
+        let take = |broker: &mut Broker, out: &mut Alone, name: &str| {
+            let publisher = Publisher { name, incarnation: 1, link: None, made: None, gapless: true };
+            broker.take_stream(NOW, &long, contract, &publisher, true, out).map_err(|denial| denial.text)
+        };
+        let streams = ["p", "q"].map(|name| take(&mut broker, &mut out, name).unwrap());
+        assert_eq!(broker.memory.used(), 3 * one + crate::memory::name_bytes(&long));
+        broker.drop_stream(streams[0], &mut out);
+        assert_eq!(broker.memory.used(), 2 * one + crate::memory::name_bytes(&long));
+        broker.drop_stream(streams[1], &mut out);
+        assert_eq!(broker.memory.used(), one);
+        broker.settings.limits.store_bytes = one + crate::memory::name_bytes(&long);
+        assert!(take(&mut broker, &mut out, "p").is_err(), "there is no memory for it");
+        assert_eq!(broker.memory.used(), one);
+    }
+}
+
+#[test]
 fn rules_that_do_not_fit_what_is_carried_change_nothing() {
     let (mut broker, mut out) = carrying(&["a", "b"], fast());
     broker.settings.schedulability = true;

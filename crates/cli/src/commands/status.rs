@@ -446,7 +446,7 @@ fn concerns(report: &Report) -> Vec<(&str, String)> {
             1 => String::new(),
             others => format!(" and {} more", others - 1),
         };
-        (state, format!("{}{more}, since {why}.", topics[0]))
+        (state, format!("{}{more}, since {why}.", broker::shortened(topics[0], TOPIC_BYTES_SHOWN)))
     });
     told.collect()
 }
@@ -528,11 +528,14 @@ fn state_in_words(row: &TopicRow) -> String {
     }
 }
 
+/// So much of a topic is shown in a table; JSON has all of it.
+const TOPIC_BYTES_SHOWN: usize = 120;
+
 fn topic_table(rows: &[TopicRow]) -> Table {
     let mut topics = table(&TOPIC_HEADINGS, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
     for row in rows {
         topics.add_row([
-            row.topic.clone(),
+            broker::shortened(&row.topic, TOPIC_BYTES_SHOWN).into_owned(),
             row.publisher.clone(),
             state_in_words(row),
             row.loss.clone(),

@@ -132,6 +132,8 @@ impl Understanding {
             connections: self.size("limits.connections"),
             sessions: self.size("mqtt.sessions"),
             packet_bytes: self.size("mqtt.packet"),
+            topic_bytes: self.size("mqtt.topic_bytes"),
+            topic_levels: self.size("mqtt.topic_levels"),
             receive_maximum: small("mqtt.receive_maximum"),
             topic_aliases: small("mqtt.topic_aliases"),
             topic_aliases_out: small("mqtt.topic_aliases_out"),

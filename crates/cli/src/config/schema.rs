@@ -456,6 +456,18 @@ pub const KEYS: &[Key] = &[
         "The largest packet that is taken.",
     ),
     key(
+        "mqtt.topic_bytes",
+        Kind::Integer(1, contract::TOPIC_BYTES_MAX as i64),
+        "65535",
+        "The longest topic or filter of MQTT, in bytes.",
+    ),
+    key(
+        "mqtt.topic_levels",
+        Kind::Integer(1, contract::TOPIC_LEVELS_MAX as i64),
+        "200",
+        "The deepest topic or filter of MQTT, in levels.",
+    ),
+    key(
         "mqtt.receive_maximum",
         Kind::Integer(1, 65_535),
         "1024",

@@ -136,7 +136,12 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             // It is turned away whoever it is, and its password costs nothing.
             (_, Frame::Hello(hello)) if broker.crowds_out(link, hello) => Pass::On,
             (_, Frame::Hello(hello)) => match gate.admit(link, hello, broker, reporter) {
-                Entry::Enter => Pass::On,
+                Entry::Enter => {
+                    if let Some(Guest::Client(identity)) = gate.guest(link) {
+                        broker.belong_to(link, &identity.user);
+                    }
+                    Pass::On
+                }
                 Entry::Wait => Pass::Stays,
                 Entry::Refuse(reason, text) => {
                     let client = named(hello, gate.address(link));

@@ -10,6 +10,7 @@ mod asking;
 mod bridges;
 mod delivery;
 mod failover;
+mod long;
 mod needs;
 mod order;
 mod refusals;

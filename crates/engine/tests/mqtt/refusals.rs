@@ -106,12 +106,9 @@ fn a_client_of_mqtt_5_hears_of_a_topic_that_is_not_taken_and_goes_on() {
         matches!(got, [Got::Puback(_, 0x90), Got::Pubrec(_, 0x90), Got::Puback(_, code)] if *code < 0x80),
         "{got:?}"
     );
-    assert_eq!(
-        world.log(0).iter().filter(|line| line.contains("of client")).count(),
-        3,
-        "{:?}",
-        world.log(0)
-    );
+    // The same cause is told once in a while.
+    let told = world.log(0).iter().filter(|line| line.contains("of client")).count();
+    assert_eq!(told, 1, "{:?}", world.log(0));
 }
 
 /// A session that is away, for which two messages may wait.

@@ -48,7 +48,9 @@ impl<R: Rules> Gateway<R> {
             return self.refuse_connect(link, Reason::CLIENT_ID_NOT_VALID, Some(text), net);
         }
         if let Some(will) = &connect.will
-            && (contract::check_name(&will.topic).is_err() || is_own(&will.topic))
+            && (contract::check_name(&will.topic).is_err()
+                || self.settings.limits.too_long(&will.topic).is_some()
+                || is_own(&will.topic))
         {
             return self.refuse_connect(
                 link,
@@ -223,6 +225,10 @@ impl<R: Rules> Gateway<R> {
                 continue;
             };
             session.skip_ids(inflight);
+            if session.ends_at.is_none() {
+                // It was connected to the primary that has gone, or has no end.
+                session.since = now;
+            }
             if session.ends_at.is_none() && session.expiry != FOR_EVER {
                 session.ends_at = Some(now + seconds(session.expiry).max(grace));
             }
@@ -542,6 +548,6 @@ pub(super) fn remove_records(records: &mut Records, session: &Session) {
 }
 
 /// So many seconds; `u32::MAX` is for ever.
-fn seconds(count: u32) -> Span {
+pub(super) fn seconds(count: u32) -> Span {
     if count == FOR_EVER { Span::FOREVER } else { Span::secs(i64::from(count)) }
 }

@@ -1,6 +1,6 @@
 //! What a backup, or a process that starts again, is told of sessions and retained messages.
 
-use super::connect::remove_records;
+use super::connect::{remove_records, seconds};
 use super::deliver::{Dispatched, Origin};
 use super::{Gateway, Rules};
 use crate::bodies::{Bodies, NewBody};
@@ -95,6 +95,10 @@ impl<R: Rules> Gateway<R> {
             session.expiry = learnt.expiry.min(longest);
             (session.ends_at, session.will_at) = (learnt.ends_at, learnt.will_at);
             (session.will, session.user) = (learnt.will, learnt.user);
+            // Of one that has no connection and is kept for ever nobody has said since when.
+            let lasts = seconds(learnt.expiry);
+            let began = learnt.ends_at.filter(|_| !lasts.is_forever()).map(|ends_at| ends_at - lasts);
+            session.since = began.unwrap_or_default();
             session.dropped = learnt.dropped;
             session.needs = learnt.needs;
         }

@@ -9,7 +9,11 @@ use crate::records::Key;
 use crate::session::{Outlet, Session};
 use crate::unanswered::Pending;
 use contract::{Contract, Mutant, Span, Time};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::{Effects, LinkId, MessageFlags, Order};
+
+/// The operator is told again of what is refused to a session on the same topic after this time.
+const TELL_REFUSED_EVERY: Span = Span::secs(1);
 
 /// A message that a client publishes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -212,6 +216,7 @@ impl<R: Rules> Gateway<R> {
             Ok(asked) => asked,
             Err(text) => {
                 let reason = Reason::IMPLEMENTATION_SPECIFIC;
+                self.tell_refused(now, index, &lent.topic, publish.payload.len(), &text);
                 self.refuse_message(index, publish.id, publish.qos, reason, &text, net);
                 return Step::Done;
             }
@@ -226,9 +231,11 @@ impl<R: Rules> Gateway<R> {
         if !self.rules.spend(now, user, publish.payload.len()) {
             return self.slow_down(now, link, index, publish, &lent.topic, net);
         }
+        self.look_for_loop(now, (link, index), &lent.topic, publish.payload);
+        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
         // Where it asks for another contract by now, the broker says whether that can be.
         let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
-        let outlet = session.outlets.get(lent.topic.as_str()).copied().filter(same);
+        let outlet = session.outlets.get(&lent.topic).filter(same);
         lent.publisher.clear();
         lent.publisher.push_str(&session.publisher);
         lent.body.clear();
@@ -301,19 +308,28 @@ impl<R: Rules> Gateway<R> {
         let version = self.client(link).map_or(Version::V5, |client| client.version);
         let &Publish { id, qos, payload, .. } = publish;
         if qos == Qos::AtMostOnce || version.is_5() {
-            self.tell_refused(index, topic, payload.len(), text);
+            self.tell_refused(now, index, topic, payload.len(), text);
             self.refuse_message(index, id, qos, reason, text, net);
         } else if for_ever {
             let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
             self.refuse_repeated(now, (link, index), &unwanted, net);
         } else {
+            self.tell_refused(now, index, topic, payload.len(), text);
             self.refuse(now, link, reason, text, net);
         }
     }
 
-    /// Tells the operator of a message that was refused.
-    pub(super) fn tell_refused(&mut self, index: u32, topic: &str, bytes: usize, text: &str) {
-        let Some(client) = self.sessions.get(index).map(|session| session.client.clone()) else { return };
+    /// Tells the operator of a message that was refused; of one topic after the other, and of the same once in a while.
+    pub(super) fn tell_refused(&mut self, now: Time, index: u32, topic: &str, bytes: usize, text: &str) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        let mut hasher = DefaultHasher::new();
+        (topic, text).hash(&mut hasher);
+        let (told, at) = session.refused_told;
+        if told == hasher.finish() && at <= now && now < at + TELL_REFUSED_EVERY {
+            return;
+        }
+        session.refused_told = (hasher.finish(), now);
+        let client = session.client.clone();
         let reason = format!("{text} (a message of {bytes} bytes)");
         self.trouble(Trouble::Refused { client, topic: topic.to_owned(), reason });
     }
@@ -342,19 +358,20 @@ impl<R: Rules> Gateway<R> {
                 client.aliases.resize(place + 1, None);
             }
             if let Some(slot) = client.aliases.get_mut(place).filter(|slot| slot.as_deref() != Some(topic)) {
+                let before = slot.as_deref().map_or(0, str::len);
+                let bytes = client.alias_bytes - before + topic.len();
+                if bytes > contract::names_weight_max(most.into()) {
+                    let text = "topic aliases for topics that are too long together: have mqtt.topic_aliases raised";
+                    return Err((Reason::QUOTA_EXCEEDED, text));
+                }
                 *slot = Some(topic.as_str().into());
+                client.alias_bytes = bytes;
             }
         }
-        if let Err(error) = contract::check_name(topic) {
-            let text = match error {
-                contract::TopicError::TooLong(_) | contract::TopicError::TooDeep(_) => {
-                    "a topic above the limit of 512 bytes or 32 levels"
-                }
-                _ => "a topic that is none",
-            };
+        if let Some(text) = self.settings.limits.too_long(topic) {
             return Err((Reason::TOPIC_NAME_INVALID, text));
         }
-        Ok(())
+        contract::check_name(topic).map_err(|_| (Reason::TOPIC_NAME_INVALID, "a topic that is none"))
     }
 
     /// The buffers for a [`Step::Post`]. Give them back.
@@ -372,10 +389,7 @@ impl<R: Rules> Gateway<R> {
         let most = self.settings.limits.topics_per_session;
         let Some(session) = self.sessions.get_mut(post.session) else { return };
         if post.hint != Some(stream) {
-            if session.outlets.len() >= most {
-                session.outlets.clear();
-            }
-            session.outlets.insert(topic.into(), Outlet { stream, asked: post.asked });
+            session.outlets.insert(topic, Outlet { stream, asked: post.asked }, most);
         }
         session.forget_ahead(self.dispatched);
         match session.ahead.last_mut() {
@@ -411,14 +425,16 @@ impl<R: Rules> Gateway<R> {
         let (version, link) = (session.version, session.link);
         if let Some(link) = link.filter(|_| post.qos != Qos::AtMostOnce && !version.is_5()) {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
+            let &Post { id, qos, payload, .. } = post;
             if !for_ever {
+                self.tell_refused(now, post.session, topic, payload.len(), text);
                 return self.refuse(now, link, reason, text, net);
             }
-            let &Post { id, qos, payload, .. } = post;
             let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
             self.refuse_repeated(now, (link, post.session), &unwanted, net);
             return;
         }
+        self.tell_refused(now, post.session, topic, post.payload.len(), text);
         self.refuse_message(post.session, post.id, post.qos, reason, text, net);
     }
 

@@ -14,12 +14,16 @@ use wire::{Effects, LinkId};
 /// Clients of which it is known what they repeat; above it, the one that came longest ago is forgotten.
 const REPEATS_MAX: usize = 1_024;
 
+/// So much of a topic is compared.
+const TOPIC_BYTES: usize = 512;
+
 /// What clients repeat, by their names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats(BTreeMap<Box<str>, Repeat>);
 
 #[derive(Clone, Debug)]
 struct Repeat {
+    /// Its beginning.
     topic: Box<str>,
     bytes: usize,
     times: u32,
@@ -29,6 +33,7 @@ struct Repeat {
 impl Repeats {
     /// A client's message on this topic, of so many bytes, is refused. Returns how often it has been, one after the other.
     fn count(&mut self, now: Time, client: &str, topic: &str, bytes: usize) -> u32 {
+        let topic = topic.get(..topic.floor_char_boundary(TOPIC_BYTES)).unwrap_or_default();
         if let Some(repeat) = self.0.get_mut(client) {
             let same = *repeat.topic == *topic && repeat.bytes == bytes;
             let times = if same { repeat.times.saturating_add(1) } else { 1 };
@@ -76,7 +81,7 @@ impl<R: Rules> Gateway<R> {
         let sure = reason == Reason::PACKET_TOO_LARGE;
         let most = if sure { self.settings.limits.repeats.min(1) } else { self.settings.limits.repeats };
         if most == 0 || times <= most {
-            self.tell_refused(index, topic, bytes, text);
+            self.tell_refused(now, index, topic, bytes, text);
             self.refuse(now, link, reason, text, net);
             return false;
         }

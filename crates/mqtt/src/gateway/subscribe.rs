@@ -209,7 +209,7 @@ impl<R: Rules> Gateway<R> {
             }
             let reason = match error {
                 FilterError::SharedNoLocal => Reason::PROTOCOL_ERROR,
-                FilterError::Full(_) => Reason::QUOTA_EXCEEDED,
+                FilterError::Full(_) | FilterError::TooMuch { .. } => Reason::QUOTA_EXCEEDED,
                 _ => Reason::TOPIC_FILTER_INVALID,
             };
             (reason, error.to_string())
@@ -226,6 +226,9 @@ impl<R: Rules> Gateway<R> {
         let limits = &self.settings.limits;
         let filter = parse_filter(&wanted.filter)
             .map_err(|error| (Reason::TOPIC_FILTER_INVALID, error.to_string()))?;
+        if let Some(text) = limits.too_long(&wanted.filter) {
+            return Err((Reason::TOPIC_FILTER_INVALID, text.to_owned()));
+        }
         let session = self.sessions.get(index).ok_or((Reason::UNSPECIFIED, String::new()))?;
         if !self.rules.allow(session.user.as_deref(), &session.client, Action::Subscribe, filter.filter) {
             let text = self.rules.why_not(
@@ -250,6 +253,15 @@ impl<R: Rules> Gateway<R> {
             let text = format!(
                 "the session has {held} subscriptions, which is the limit: unsubscribe from what is not needed, or raise \
                  mqtt.subscriptions_per_session"
+            );
+            return Err((Reason::QUOTA_EXCEEDED, text));
+        }
+        let most = contract::names_weight_max(limits.subscriptions_per_session);
+        let weight = self.subscriptions.weight_of(index) + contract::weight(&wanted.filter);
+        if !known && weight > most {
+            let text = format!(
+                "the session's filters would count {weight} bytes, and mqtt.subscriptions_per_session allows {most}: shorten them, or \
+                 raise it"
             );
             return Err((Reason::QUOTA_EXCEEDED, text));
         }

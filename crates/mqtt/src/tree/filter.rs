@@ -5,6 +5,9 @@ use contract::{TOPIC_BYTES_MAX, TopicError, TopicFilter};
 /// What a shared subscription begins with.
 const SHARED: &str = "$share/";
 
+/// So much of a text is shown where it is refused.
+const SHOWN_CHARS: usize = 512;
+
 /// A valid filter, and the group that shares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter<'a> {
@@ -41,12 +44,22 @@ pub enum FilterError {
         "there are {0} subscriptions, which is the limit: raise it, or unsubscribe from what is not needed"
     )]
     Full(usize),
+    /// No more room for filters of this length.
+    #[error(
+        "filters of all sessions would count {needed} bytes, and the limit of subscriptions allows {limit}: raise it, or shorten filters"
+    )]
+    TooMuch {
+        /// With this one.
+        needed: usize,
+        /// So many may be.
+        limit: usize,
+    },
 }
 
 impl FilterError {
     /// Whether the text is at fault, and not the option or the room.
     pub fn is_of_text(&self) -> bool {
-        !matches!(self, FilterError::SharedNoLocal | FilterError::Full(_))
+        !matches!(self, FilterError::SharedNoLocal | FilterError::Full(_) | FilterError::TooMuch { .. })
     }
 }
 
@@ -61,7 +74,7 @@ pub fn parse_filter(text: &str) -> Result<Filter<'_>, FilterError> {
         text.parse::<TopicFilter>()?;
         return Ok(Filter { group: None, filter: text });
     };
-    let shown = || text.chars().take(TOPIC_BYTES_MAX).collect::<String>().escape_debug().to_string();
+    let shown = || text.chars().take(SHOWN_CHARS).collect::<String>().escape_debug().to_string();
     let (group, filter) = match rest.split_once('/') {
         Some((group, filter)) => (group, Some(filter)),
         None => (rest, None),

@@ -1,11 +1,11 @@
 //! What a broker or a node of the store says, as lines for people or as JSON objects for programs. Lines are written by another
-//! thread, since a terminal that is stopped must not stop the data, nor the end. The same cause is said at most once per second, with
-//! how often it was left out. Lines are in the order of their times: what was held back is said with the time at which it is said, and
+//! thread, since a terminal that is stopped must not stop the data, nor the end. The same cause is said at most once per second,
+//! what is refused to clients once per minute, with how often it was left out. Lines are in the order of their times: what was held back is said with the time at which it is said, and
 //! how long ago it was.
 
 use crate::config::LogConfig;
 use crate::output::Trouble;
-use broker::{Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, write_json};
+use broker::{Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, shortened, write_json};
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::Reporter;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const LINES_MAX: usize = 4096;
 /// The time between two lines of the same cause.
 const INTERVAL: Span = Span::secs(1);
+/// The same for what is refused to a client, which it may ask for again and again.
+const REFUSALS_INTERVAL: Span = Span::secs(60);
 /// Causes that are remembered.
 const CAUSES_MAX: usize = 256;
 /// How soon it is looked for what was left out.
@@ -51,8 +53,8 @@ struct Shared {
 #[derive(Clone)]
 struct Record {
     at: Time,
-    /// What it is about; nothing if it is always written.
-    cause: Option<u64>,
+    /// What it is about, and how often that is written; nothing if it is always written.
+    cause: Option<(u64, Span)>,
     /// A sentence, or a JSON object.
     line: String,
     is_json: bool,
@@ -74,14 +76,14 @@ impl Lines {
 
     /// Says something that somebody should look at, once per second for each cause.
     pub fn note_about(&self, cause: &str, line: &str) {
-        self.note_with(Severity::Warning, Some(cause_of(NOTE, cause)), line);
+        self.note_with(Severity::Warning, Some((cause_of(NOTE, cause), INTERVAL)), line);
     }
 
     fn note(&self, severity: Severity, line: &str) {
         self.note_with(severity, None, line);
     }
 
-    fn note_with(&self, severity: Severity, cause: Option<u64>, line: &str) {
+    fn note_with(&self, severity: Severity, cause: Option<(u64, Span)>, line: &str) {
         if !self.shared.wants(severity) {
             return;
         }
@@ -130,12 +132,25 @@ impl Reporter for Lines {
         } else {
             line = printable(&event.to_string());
         }
-        self.send(Record { at, cause: Some(cause_of(event.kind(), event.subject())), line, is_json });
+        let is_refusal = matches!(
+            event,
+            Event::Refused { .. }
+                | Event::SubscriptionRefused { .. }
+                | Event::MessageGivenUp { .. }
+                | Event::GoesRound { .. }
+        );
+        let interval = if is_refusal { REFUSALS_INTERVAL } else { INTERVAL };
+        let cause = Some((cause_of(event.kind(), event.subject()), interval));
+        self.send(Record { at, cause, line, is_json });
     }
 }
 
+/// The longest line.
+const LINE_BYTES_MAX: usize = 4_096;
+
 /// Peers choose their names; they must not end a line or turn the terminal.
 fn printable(text: &str) -> String {
+    let text = shortened(text, LINE_BYTES_MAX);
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control() { out.extend(letter.escape_default()) } else { out.push(letter) }
@@ -229,8 +244,8 @@ impl Writer {
     }
 
     fn take(&mut self, record: &Record, out: &mut impl Write) {
-        let Some(cause) = record.cause else { return self.write(record, record.at, 0, out) };
-        match self.throttle.ask(record.at, cause, || record.clone()) {
+        let Some((cause, interval)) = record.cause else { return self.write(record, record.at, 0, out) };
+        match self.throttle.ask_every(record.at, interval, cause, || record.clone()) {
             Verdict::Tell { left_out } => self.write(record, record.at, left_out, out),
             Verdict::LeaveOut => {}
         }
@@ -417,7 +432,7 @@ mod tests {
         let begin = Time(1_700_000_000_000_000_000);
         for (millis, line) in lines {
             let at = begin + Span::millis(*millis);
-            let cause = line.strip_prefix("cause").map(|rest| cause_of(NOTE, &rest[..1]));
+            let cause = line.strip_prefix("cause").map(|rest| (cause_of(NOTE, &rest[..1]), INTERVAL));
             let text = match config.json {
                 true => note_json(at, "a", Severity::Info, line),
                 false => (*line).to_owned(),
