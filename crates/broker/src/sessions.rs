@@ -109,7 +109,8 @@ impl Session {
         let (needed, most) =
             (self.weight + contract::weight(filter.as_str()), contract::names_weight_max(limit));
         let text = "bytes of filters, and limits.filters_per_session allows";
-        (needed > most).then(|| format!("the client would have {needed} {text} {most}: raise it, or shorten them"))
+        (needed > most)
+            .then(|| format!("the client would have {needed} {text} {most}: raise it, or shorten them"))
     }
 
     /// Its filters have changed.

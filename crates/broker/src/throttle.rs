@@ -44,13 +44,7 @@ impl<T> Throttle<T> {
     }
 
     /// The same for a cause that has an interval of its own.
-    pub fn ask_every(
-        &mut self,
-        now: Time,
-        interval: Span,
-        cause: u64,
-        what: impl FnOnce() -> T,
-    ) -> Verdict {
+    pub fn ask_every(&mut self, now: Time, interval: Span, cause: u64, what: impl FnOnce() -> T) -> Verdict {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.cause == cause) {
             // A clock that went back must not silence a cause for long.
             let told_at = entry.told_at.min(now);

@@ -449,7 +449,8 @@ impl Client {
                 let events = node.application();
                 let cut = events.cut_at.remove(&index);
                 // Operators are counted like streams, and come again with the streams that were left out.
-                cut.iter().for_each(|cut| events.rows.entry(index).or_default().operators.truncate(*cut as usize));
+                cut.iter()
+                    .for_each(|cut| events.rows.entry(index).or_default().operators.truncate(*cut as usize));
                 cut
             })?;
             first_stream = cut.unwrap_or(first_stream + rows);

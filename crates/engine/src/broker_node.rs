@@ -199,30 +199,9 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     }
 
     fn serving<H: Rules>(self, gateway: Option<Box<Gateway<H>>>) -> BrokerNode<R, O, H> {
-        let BrokerNode {
-            broker,
-            reporter,
-            operators,
-            gate,
-            relay,
-            commands,
-            tidied,
-            kept,
-            ..
-        } = self;
+        let BrokerNode { broker, reporter, operators, gate, relay, commands, tidied, kept, .. } = self;
         let refilling = None;
-        BrokerNode {
-            broker,
-            reporter,
-            operators,
-            gateway,
-            gate,
-            relay,
-            refilling,
-            commands,
-            tidied,
-            kept,
-        }
+        BrokerNode { broker, reporter, operators, gateway, gate, relay, refilling, commands, tidied, kept }
     }
 
     /// Has memory given back that messages do not need any more.

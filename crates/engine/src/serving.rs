@@ -7,7 +7,7 @@ use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
 use broker::{Beginning, Broker, Event, Other, Posted, Posting, Unkept, Unposted};
 use contract::admission::Carriers;
-use contract::{Span, Time, TopicError};
+use contract::{Time, TopicError};
 use mqtt::packet::{Qos, Reason};
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};

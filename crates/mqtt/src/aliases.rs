@@ -46,9 +46,7 @@ impl Aliases {
         };
         match self.by_topic.get(topic) {
             Some(number) => Alias::Known(*number),
-            None if has_room() => {
-                Alias::New(self.by_topic.len() as u16 + 1)
-            }
+            None if has_room() => Alias::New(self.by_topic.len() as u16 + 1),
             None => Alias::None,
         }
     }

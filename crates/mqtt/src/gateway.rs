@@ -627,8 +627,8 @@ impl<R: Rules> Gateway<R> {
             name: None,
             skips: 0,
             aliases: Vec::new(),
-                alias_bytes: 0,
-                brought: None,
+            alias_bytes: 0,
+            brought: None,
             waits: false,
             asking: None,
         };

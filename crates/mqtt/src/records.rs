@@ -4,7 +4,7 @@
 //! kind. Whoever has been told all records knows what this gateway knows.
 
 use crate::packet::{Options, Qos, RetainHandling, Version, Will};
-use crate::session::{Flight, Numbers, Session};
+use crate::session::{Flight, Numbers, Session, Walk};
 use crate::tree::Entry;
 use contract::{Epoch, Needs, NodeId, Reign, Span, Time};
 use std::collections::BTreeMap;
@@ -530,6 +530,7 @@ pub(crate) fn write_session<'a>(
         put_piece(out, &will.payload);
         put_piece(out, &will.properties);
     }
+    let walks = |filter: &str| session.walks.iter().any(|walk| walk.is_kept() && *walk.filter == *filter);
     for (filter, entry) in subscriptions {
         let Options { qos, no_local, retain_as_published, retain_handling } = entry.options;
         put_piece(out, filter.as_bytes());
@@ -539,7 +540,8 @@ pub(crate) fn write_session<'a>(
         let served_last = needs.is_some_and(|needs| needs.best_effort);
         out.push(
             bits | if needs.is_some() { NEEDS_BIT } else { 0 }
-                | if served_last { BEST_EFFORT_BIT } else { 0 },
+                | if served_last { BEST_EFFORT_BIT } else { 0 }
+                | if walks(filter) { WALK_BIT } else { 0 },
         );
         out.extend_from_slice(&entry.subscription.unwrap_or(0).to_le_bytes());
         if let Some(needs) = needs {
@@ -552,6 +554,8 @@ pub(crate) fn write_session<'a>(
 const NEEDS_BIT: u8 = 1 << 4;
 /// The same: nothing is promised to its client.
 const BEST_EFFORT_BIT: u8 = 1 << 5;
+/// The same: it has not been given everything yet that is retained.
+const WALK_BIT: u8 = 1 << 6;
 
 fn write_needs(out: &mut Vec<u8>, needs: &Needs) {
     let Needs { deadline, loss, link, best_effort: _ } = needs;
@@ -607,7 +611,11 @@ pub(crate) fn read_session(client: &str, value: &[u8]) -> Option<(Session, Filte
         };
         let options =
             Options { qos, no_local: bits & 1 != 0, retain_as_published: bits & 2 != 0, retain_handling };
-        subscriptions.push((filter, Entry { options, subscription }));
+        let entry = Entry { options, subscription };
+        if bits & WALK_BIT != 0 {
+            session.walks.push_back(Walk::new(&filter, entry));
+        }
+        subscriptions.push((filter, entry));
     }
     Some((session, subscriptions))
 }

@@ -2,7 +2,7 @@
 
 use crate::aliases::Aliases;
 use crate::gateway::Wish;
-use crate::packet::{Qos, Version, Will};
+use crate::packet::{Options, Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
 use crate::unanswered::Unanswered;
@@ -71,6 +71,20 @@ pub(crate) struct Walk {
     pub(crate) entry: Entry,
     /// Where it goes on.
     pub(crate) place: String,
+}
+
+impl Walk {
+    /// One that begins.
+    pub(crate) fn new(filter: &str, entry: Entry) -> Walk {
+        // What was retained keeps its flag here, whatever the subscription says of later ones.
+        let options = Options { retain_as_published: true, ..entry.options };
+        Walk { filter: filter.into(), entry: Entry { options, ..entry }, place: String::new() }
+    }
+
+    /// Whether it goes on when its client comes back.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.entry.options.qos != Qos::AtMostOnce
+    }
 }
 
 /// A QoS 2 message from the client, until its number is released.
@@ -158,6 +172,8 @@ pub(crate) struct Session {
     pub(crate) queue: VecDeque<Queued>,
     /// Filters for which not everything that is retained has been given yet, at most one of each.
     pub(crate) walks: VecDeque<Walk>,
+    /// Whether others have been told that there are some.
+    pub(crate) walks_recorded: bool,
     /// Since when it has a connection, or has none.
     pub(crate) since: Time,
     /// When the operator was told last that its queue is full.
@@ -235,6 +251,7 @@ impl Session {
             resend_from: ALL_SENT,
             queue: VecDeque::new(),
             walks: VecDeque::new(),
+            walks_recorded: false,
             since: Time::ZERO,
             full_told: Time::ZERO,
             refused_told: (0, Time::ZERO),

@@ -149,7 +149,8 @@ fn find_what_is_full(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         format!("{} of {} streams are in use", full.streams, limits.streams),
         "a publisher of a further topic will be refused: raise limits.streams",
     );
-    let figure = |name| snapshot.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value as usize);
+    let figure =
+        |name| snapshot.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value as usize);
     for (used, most, code, things, remedy) in MQTT_LIMITS {
         if let (Some(used), Some(most)) = (figure(used), figure(most)) {
             add(most > 0 && is_full(used, most), code, format!("{used} of {most} {things}"), remedy);

@@ -414,7 +414,7 @@ impl Understanding {
             round: span("round"),
             horizon: span("horizon"),
             batch_tuples_max: size("batch_tuples_max"),
-            key_bytes_max: kv::Config::KEY_BYTES_MAX,
+            key_bytes_max: Config::KEY_BYTES_MAX,
             value_bytes_max: size("value_bytes_max").unwrap_or(defaults.value_bytes_max),
             history: size("history").unwrap_or(defaults.history),
             keys,

@@ -8,6 +8,7 @@ mod aliases;
 mod answers;
 mod asking;
 mod bridges;
+mod clauses;
 mod delivery;
 mod failover;
 mod long;

@@ -217,6 +217,39 @@ fn a_fail_over_and_a_restart_leave_the_numbers_equal_and_nothing_aside() {
     }
 }
 
+#[test]
+fn a_session_that_its_client_ends_with_its_farewell_leaves_nothing_in_a_store() {
+    let mut world = world();
+    let subscriber = world.connected(0, passing("subscriber"));
+    world.want(subscriber, "t", QoS::AtMostOnce);
+    let client = world.connected(0, lasting("client"));
+    world.want(client, "other", QoS::AtLeastOnce);
+    world.mqtt[client].answers = false;
+    world.send(subscriber, "other", QoS::AtLeastOnce, b"waits");
+    world.say_5(client, message("t", QoS::ExactlyOnce, 7, b"first"));
+    world.run_for(Span::millis(50));
+    let farewell = v5::Disconnect { session_expiry_interval_secs: Some(0), ..Default::default() };
+    world.say_5(client, v5::Packet::Disconnect(farewell));
+    world.run_for(Span::millis(50));
+    let of_client = |disk: &Disk| disk.records.keys().filter(|key| b"SQI".contains(&key[0])).count();
+    assert_eq!([0, 1].map(|broker| of_client(disk(&mut world, broker))), [0, 0]);
+    // Its next life is a new one after a restart as well.
+    assert!(!world.reconnect(client, 0, lasting("client")));
+    for broker in [0, 1] {
+        world.kill(broker);
+    }
+    world.start(0);
+    world.start(1);
+    world.run_for(Span::secs(3));
+    let reigns = u8::from(!world.broker(0).is_primary());
+    assert!(world.reconnect(client, reigns, v5::Connect { clean_start: false, ..lasting("client") }));
+    world.reconnect(subscriber, reigns, passing("subscriber"));
+    world.want(subscriber, "t", QoS::AtMostOnce);
+    world.say_5(client, message("t", QoS::ExactlyOnce, 7, b"second"));
+    world.run_for(Span::millis(50));
+    assert_eq!(world.texts(subscriber), ["second"]);
+}
+
 fn logs_of(world: &mut World, broker: usize) -> String {
     world.log(broker).join("\n")
 }

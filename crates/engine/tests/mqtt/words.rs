@@ -44,7 +44,7 @@ fn refusals(world: &mut World, hello: v5::Connect) -> (Vec<u8>, Vec<String>) {
     (world.mqtt[client].got.iter().filter_map(code).collect(), world.mqtt[client].words.clone())
 }
 
-const CODES: [u8; 6] = [0x97, 0x83, 0x87, 0x8F, 0x8F, 0x94];
+const CODES: [u8; 6] = [0x97, 0x83, 0x87, 0x8F, 0x8F, 0x82];
 
 #[test]
 fn refusals_say_why_and_what_to_do() {

@@ -7,7 +7,7 @@ use super::{ANSWER_TOO_LARGE, Action, Gateway, Login, Phase, Rules, Trouble, Wis
 use crate::aliases::Aliases;
 use crate::packet::{ConnAck, Connect, Disconnect, Reason, connack};
 use crate::records::{Key, Records, write_session};
-use crate::session::{NO_BODY, Session, is_client_name};
+use crate::session::{NO_BODY, Session, Walk, is_client_name};
 use crate::settings::Standby;
 use contract::{Mutant, Span, Time};
 use std::net::SocketAddr;
@@ -317,6 +317,7 @@ impl<R: Rules> Gateway<R> {
         self.stats.connects += 1;
         self.watch_keep_alive(now, link);
         self.record_session(index);
+        self.release_again(index, net);
         self.pump(now, index, net);
     }
 
@@ -361,8 +362,14 @@ impl<R: Rules> Gateway<R> {
 
     /// A name for a client that has none.
     fn make_name(&mut self) -> String {
-        self.next_name += 1;
-        format!("verge-{:x}-{}", self.settings.node, self.next_name)
+        loop {
+            self.next_name += 1;
+            let name = format!("verge-{:x}-{}", self.settings.node, self.next_name);
+            // Somebody may have called himself so.
+            if self.sessions.find(&name).is_none() {
+                return name;
+            }
+        }
     }
 
     /// A client comes whose session is there: an older connection of it ends, and so does the session if it begins anew.
@@ -405,6 +412,9 @@ impl<R: Rules> Gateway<R> {
                 let text = "a session that ends with its connection cannot be prolonged at its end";
                 return self.refuse(now, link, Reason::PROTOCOL_ERROR, text, net);
             }
+            if session.is_persistent() && expiry == 0 {
+                remove_records(&mut self.records, session);
+            }
             session.expiry = expiry.min(longest);
         }
         if word.reason == Reason::SUCCESS {
@@ -440,7 +450,6 @@ impl<R: Rules> Gateway<R> {
         session.pending.forget_once();
         session.outlets.clear();
         session.ahead.clear();
-        session.walks.clear();
         // Where the other broker reigns sessions go there as they are, and nobody's will is published because of it.
         if let Some(will) = session.will.as_ref().filter(|_| self.reigns) {
             // A will that waits longer than its session is published with the session's end.
@@ -458,6 +467,8 @@ impl<R: Rules> Gateway<R> {
         }
         // What was sent and not answered is sent again; what is not kept has gone.
         session.flights.retain(|flight| flight.body != NO_BODY || flight.received);
+        // What is retained it is given when it comes back, as far as that is kept for it.
+        session.walks.retain(Walk::is_kept);
         if session.expiry != FOR_EVER {
             let at = now + seconds(session.expiry);
             session.ends_at = Some(at);
@@ -477,7 +488,10 @@ impl<R: Rules> Gateway<R> {
         if let Some(session) = self.sessions.get(index)
             && self.drafts.len() < self.settings.limits.sessions
         {
+            let (client, reason) =
+                (session.client.clone(), format!("its will is published on `{}`", will.topic));
             self.drafts.push_back(Draft::of_will(session.publisher.clone(), will));
+            self.trouble(Trouble::Gone { client, reason });
         }
         self.record_session(index);
     }
@@ -529,6 +543,7 @@ impl<R: Rules> Gateway<R> {
         let Some(session) = sessions.get_mut(index) else { return };
         let before = session.recorded;
         session.recorded = session.is_recorded();
+        session.walks_recorded = session.walks.iter().any(Walk::is_kept);
         let key = Key::Session(&session.client);
         if session.recorded {
             records.put(&key, |out| write_session(out, session, subscriptions.of_session(index)));

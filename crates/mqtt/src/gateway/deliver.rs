@@ -207,12 +207,7 @@ impl<R: Rules> Gateway<R> {
         if session.walks.len() >= most {
             return;
         }
-        // What was retained keeps its flag here, whatever the subscription says of later ones.
-        let entry = Entry {
-            options: crate::packet::Options { retain_as_published: true, ..entry.options },
-            ..*entry
-        };
-        session.walks.push_back(Walk { filter: filter.into(), entry, place: String::new() });
+        session.walks.push_back(Walk::new(filter, *entry));
     }
 
     /// Goes on with sessions that are being given what is retained. Returns how many units of work that was.
@@ -228,7 +223,7 @@ impl<R: Rules> Gateway<R> {
         let Some(session) = sessions.get_mut(index).filter(|session| !session.walks.is_empty()) else {
             return;
         };
-        let Some(link) = session.link else { return session.walks.clear() };
+        let Some(link) = session.link else { return };
         let mut giving = giving!(self, now);
         let mut looks = 0;
         while let Some(mut walk) = session.walks.pop_front() {
@@ -263,6 +258,9 @@ impl<R: Rules> Gateway<R> {
             if more {
                 session.walks.push_front(walk);
             }
+        }
+        if session.walks_recorded {
+            self.record_session(index);
         }
     }
 
@@ -360,6 +358,10 @@ fn retain(
     let Item { payload, properties, qos, expires, .. } = *item;
     if retained.set(item.topic, retained::New { payload, properties, qos, expires, origin }).is_err() {
         stats.retained_refused += 1;
+        // What was there before would be taken for the newest.
+        if retained.clear(item.topic) {
+            records.remove(&Key::Retained(item.topic));
+        }
         return;
     }
     if !Mutant::ForgetKept.is_on() {

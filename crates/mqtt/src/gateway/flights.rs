@@ -57,6 +57,18 @@ impl<R: Rules> Gateway<R> {
         self.walk_retained(now, index, net);
     }
 
+    /// After a client has come back: what it has taken note of it is asked to release again. That is no message, so that its window has
+    /// nothing to do with it.
+    pub(super) fn release_again(&mut self, index: u32, net: &mut impl Effects) {
+        let Some(session) = self.sessions.get(index) else { return };
+        let Some(link) = session.link else { return };
+        for flight in session.flights.iter().filter(|flight| flight.received) {
+            net.append(link, Order::Any, |out| {
+                acknowledge(out, session.version, Answer::PubRel, flight.id, Reason::SUCCESS);
+            });
+        }
+    }
+
     /// After a client has come back: what it has not answered is sent again, in its order, as far as there is room.
     fn send_again(&mut self, now: Time, index: u32, net: &mut impl Effects) {
         let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
@@ -74,10 +86,6 @@ impl<R: Rules> Gateway<R> {
             }
             let after = flight.order.saturating_add(1);
             if flight.received {
-                let (version, id) = (client.version, flight.id);
-                net.append(link, Order::Any, |out| {
-                    acknowledge(out, version, Answer::PubRel, id, Reason::SUCCESS);
-                });
                 session.resend_from = after;
                 continue;
             }

@@ -101,6 +101,7 @@ impl<R: Rules> Gateway<R> {
             session.since = began.unwrap_or_default();
             session.dropped = learnt.dropped;
             session.needs = learnt.needs;
+            session.walks = learnt.walks;
         }
         let gone: Vec<Box<str>> = self
             .subscriptions

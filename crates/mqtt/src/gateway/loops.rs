@@ -75,14 +75,21 @@ impl<R: Rules> Gateway<R> {
         self.subscriptions.matches(topic, &mut matches);
         let other = matches.rows().iter().filter(|row| row.session != index).find_map(|row| {
             let session = self.sessions.get(row.session)?;
-            let is_bridge = session.link.and_then(|link| self.client(link)).is_some_and(|client| client.bridge);
+            let is_bridge =
+                session.link.and_then(|link| self.client(link)).is_some_and(|client| client.bridge);
             is_bridge.then(|| session.client.clone())
         });
         let Some((client, other)) = self.sessions.get(index).map(|session| session.client.clone()).zip(other)
         else {
             return;
         };
-        self.trouble(Trouble::GoesRound { client, other, topic: topic.to_owned(), times: TIMES, within: WITHIN });
+        self.trouble(Trouble::GoesRound {
+            client,
+            other,
+            topic: topic.to_owned(),
+            times: TIMES,
+            within: WITHIN,
+        });
     }
 }
 

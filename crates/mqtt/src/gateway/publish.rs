@@ -200,7 +200,7 @@ impl<R: Rules> Gateway<R> {
         if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
             let text = "a packet identifier was used again before its message was acknowledged";
             if !publish.dup {
-                self.refuse(now, link, Reason::PACKET_ID_IN_USE, text, net);
+                self.refuse(now, link, Reason::PROTOCOL_ERROR, text, net);
             }
             return Step::Done;
         }
@@ -345,12 +345,12 @@ impl<R: Rules> Gateway<R> {
         topic.clear();
         topic.push_str(publish.topic);
         if let Some(alias) = publish.alias {
-            let wrong =
-                (Reason::TOPIC_ALIAS_INVALID, "a topic alias that was never given a topic, or is too high");
-            let client = self.client_mut(link).filter(|_| alias <= most).ok_or(wrong)?;
+            let too_high = (Reason::TOPIC_ALIAS_INVALID, "a topic alias that is too high");
+            let unknown = (Reason::PROTOCOL_ERROR, "a topic alias that was never given a topic");
+            let client = self.client_mut(link).filter(|_| alias <= most).ok_or(too_high)?;
             let place = usize::from(alias - 1);
             if topic.is_empty() {
-                let known = client.aliases.get(place).and_then(Option::as_deref).ok_or(wrong)?;
+                let known = client.aliases.get(place).and_then(Option::as_deref).ok_or(unknown)?;
                 topic.push_str(known);
                 return Ok(());
             }
@@ -361,7 +361,8 @@ impl<R: Rules> Gateway<R> {
                 let before = slot.as_deref().map_or(0, str::len);
                 let bytes = client.alias_bytes - before + topic.len();
                 if bytes > contract::names_weight_max(most.into()) {
-                    let text = "topic aliases for topics that are too long together: have mqtt.topic_aliases raised";
+                    let text =
+                        "topic aliases for topics that are too long together: have mqtt.topic_aliases raised";
                     return Err((Reason::QUOTA_EXCEEDED, text));
                 }
                 *slot = Some(topic.as_str().into());
@@ -423,6 +424,12 @@ impl<R: Rules> Gateway<R> {
         self.stats.refused_messages += 1;
         let Some(session) = self.sessions.get(post.session) else { return };
         let (version, link) = (session.version, session.link);
+        if let Some(link) =
+            link.filter(|_| reason == Reason::USE_ANOTHER_SERVER && post.qos != Qos::AtMostOnce)
+        {
+            // No answer to a message says that, but the end of a connection does.
+            return self.refuse(now, link, reason, text, net);
+        }
         if let Some(link) = link.filter(|_| post.qos != Qos::AtMostOnce && !version.is_5()) {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
             let &Post { id, qos, payload, .. } = post;

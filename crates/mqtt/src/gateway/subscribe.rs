@@ -88,10 +88,7 @@ impl<R: Rules> Gateway<R> {
         self.answer_filters(now, link, why.as_deref(), net, |out, words| {
             suback(out, version, subscribe.id, &reasons, words);
         });
-        if persistent && !begun.is_empty() {
-            self.record_session(index);
-            load.spend(self.subscriptions.held(index) / RECORDED_PER_UNIT);
-        }
+        let changed = persistent && !begun.is_empty();
         let begun = begun.into_iter().filter_map(|(at, new)| Some((subscribe.filters.get(at)?, new)));
         for (wanted, new) in begun {
             let entry = entry_of(wanted);
@@ -107,6 +104,10 @@ impl<R: Rules> Gateway<R> {
             }
         }
         self.walk_retained(now, index, net);
+        if changed {
+            self.record_session(index);
+            load.spend(self.subscriptions.held(index) / RECORDED_PER_UNIT);
+        }
         Step::Done
     }
 

@@ -73,7 +73,7 @@ pub(super) fn connect(body: &[u8]) -> Result<Packet<'static>, Malformed> {
         reader.binary()?;
     }
     reader.end()?;
-    let flags = flags | flag::CLEAN_START;
+    let flags = (flags | flag::CLEAN_START) & !flag::RESERVED;
     library::connect(Checked { version, bridge, clean_start, flags, middle, will, tail })
 }
 
@@ -117,7 +117,7 @@ pub(super) fn version_hint(bytes: &[u8]) -> Option<Version> {
 
 fn check_connect_flags(flags: u8, version: Version) -> Result<(), Malformed> {
     let has = |bits| flags & bits != 0;
-    let wrong = if has(flag::RESERVED) {
+    let wrong = if has(flag::RESERVED) && version != Version::V31 {
         "the reserved connect flag is set"
     } else if flags & flag::WILL_QOS == flag::WILL_QOS {
         "a will with QoS 3"
@@ -207,7 +207,7 @@ fn check_options(options: u8, filter: &str, version: Version) -> Result<(), Malf
 fn filter<'a>(reader: &mut Reader<'a>, version: Version) -> Result<&'a str, Malformed> {
     let filter = reader.text("a topic filter is no valid text (UTF-8 without NUL)")?;
     if filter.is_empty() {
-        return Err(Malformed::new(Reason::TOPIC_FILTER_INVALID, "an empty topic filter"));
+        return Err(Malformed::packet("an empty topic filter"));
     }
     // MQTT 3.1.1 has no shared subscriptions: there the gateway says of each that it is none.
     let topics = match filter.strip_prefix(SHARED).filter(|_| version.is_5()) {

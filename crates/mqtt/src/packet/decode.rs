@@ -39,6 +39,8 @@ fn decode_unhinted(
     if version.is_none() && kind != CONNECT {
         return Err(Malformed::protocol(not_mqtt(bytes).unwrap_or("the first packet is not a CONNECT")));
     }
+    // In MQTT 3.1 these bits of a CONNECT mean nothing.
+    let flags = if kind == CONNECT && begins_as_3_1(rest) { 0 } else { flags };
     check_kind(kind, flags, version).map_err(|malformed| match (version, not_mqtt(bytes)) {
         (None, Some(what)) => Malformed { what, ..malformed },
         _ => malformed,
@@ -136,6 +138,12 @@ const PINGREQ: u8 = 12;
 const PINGRESP: u8 = 13;
 pub(super) const DISCONNECT: u8 = 14;
 pub(super) const AUTH: u8 = 15;
+
+/// Whether what comes after the first byte of a CONNECT may be one of MQTT 3.1, as far as it is there.
+fn begins_as_3_1(rest: &[u8]) -> bool {
+    let length = rest.iter().take(4).position(|byte| byte & 0x80 == 0).map_or(rest.len(), |last| last + 1);
+    rest.iter().skip(length).zip(b"\x00\x06MQIsdp").all(|(byte, wanted)| byte == wanted)
+}
 
 /// What is known by the first byte.
 #[inline]
