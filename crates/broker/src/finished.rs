@@ -12,7 +12,7 @@
 //! them. Until it has been told everything it keeps them as [`UNTOLD`](SlotFlags::UNTOLD): should it have to reign before that,
 //! its own operators have to see them.
 //!
-//! Source: the delivered numbers that ride on batches (ARREC, 4.5.2).
+//! Source: the delivered numbers that ride on batches (ARREC §4.5.2).
 
 use crate::broker::{Broker, Outputs};
 use crate::register;

@@ -232,7 +232,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::{option, prop_assert_eq, proptest};
 
-    /// The trace of section 7 of the source's specification: categories 5, 2 and 0 arrive together.
+    /// Categories 5, 2 and 0 of FRAME, table 3.2, arrive together; the order follows from F6 and F7 by hand.
     #[test]
     fn the_worked_trace_is_popped_in_the_stated_order() {
         use JobKind::{Dispatch, Replicate};

@@ -73,7 +73,7 @@ impl Broker {
         }
     }
 
-    /// Takes the reign (A5): everybody is told, and every copy that may not have been dispatched is.
+    /// Takes the reign (FRAME, A5): everybody is told, and every copy that may not have been dispatched is.
     fn promote(&mut self, now: Time, cause: PromotionCause, out: &mut impl Outputs) {
         // What the primary has told of subscribers must hold before anything is dispatched to them.
         while self.has_tasks() {

@@ -350,7 +350,7 @@ pub enum ConfigCommand {
 
 #[derive(Subcommand, Debug)]
 pub enum WorkerRole {
-    /// Publishes a workload of the source until its input closes.
+    /// Publishes a workload of FRAME or ARREC until its input closes.
     Publish {
         #[arg(long)]
         topics: u32,
@@ -708,7 +708,7 @@ pub struct DemoArguments {
     /// A recording to replay beside the workload: CSV, also packed with gzip or zstd, or Parquet [default: a small generated one].
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Topics of the workload of the source's table 3.2: 25, and a multiple of 3 more.
+    /// Topics of the workload (FRAME, table 3.2): 25, and a multiple of 3 more.
     #[arg(long, default_value_t = 1525, value_name = "N")]
     pub topics: u32,
     /// How long it runs.
@@ -720,10 +720,10 @@ pub struct DemoArguments {
     /// Write every message of one topic of each category into this file: CSV with number, creation and latency.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Order and copy messages as one of the source's configurations does [default: as brokers are shipped].
+    /// Order and copy messages as one of the configurations of FRAME §3.6.1 does [default: as brokers are shipped].
     #[arg(long, value_enum, hide = true)]
     pub policy: Option<Policy>,
-    /// Leave the killed broker dead, as the source does.
+    /// Leave the killed broker dead, as FRAME §3.6 does.
     #[arg(long, hide = true, conflicts_with = "calm")]
     pub leave_dead: bool,
 }

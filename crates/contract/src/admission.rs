@@ -717,7 +717,7 @@ mod tests {
         assert!(costing(1).plan(&contract.confirmed()).unwrap().replicate);
     }
 
-    /// A topic that needs copies: 450 ms to copy, 480 ms to dispatch, as category 5 of the source.
+    /// A topic that needs copies: 450 ms to copy, 480 ms to dispatch, as category 5 of FRAME, table 3.2.
     fn slow_topic() -> Contract {
         Contract::every(Span::millis(500)).retain(1).over(LinkClass::CLOUD)
     }

@@ -1,7 +1,7 @@
 //! Schedulability: can one thread that always runs the earliest deadline first serve all admitted jobs in time?
 //!
 //! The problem: the bounds of [`crate::timing`] say when each job must be *done*; they do not say whether there is
-//! enough processor for all of them together. The source leaves that open and shows what happens then: everything is
+//! enough processor for all of them together. FRAME leaves that open and shows in §3.6 what happens then: everything is
 //! late at once. The idea is the processor demand criterion: jobs are served in time if and only if in every window of
 //! length `t` the work that must both arrive and be done inside it fits. The windows to look at are found by walking
 //! down from a bound (quick processor-demand analysis), so a test costs a few dozen sums.

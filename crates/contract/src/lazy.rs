@@ -4,7 +4,7 @@
 //! a crash could lose it. The idea: wait until the copy has just the time left that sending takes, give it up if the
 //! message has been dispatched by then, and where losses are tolerated, copy only every `M`-th message.
 //!
-//! Source: the ARREC analysis (lemmas 3 to 6). Its lemma 5 allows `M = 2` for `L = 0`, which loses a message
+//! Source: ARREC §4.4 (lemmas 3 to 6). Its lemma 5 allows `M = 2` for `L = 0`, which loses a message
 //! (`timing/tests.rs: lemma_5_would_lose_a_message_where_none_is_tolerated`); here `M` never exceeds `max(1, L + 1)` and
 //! formula R4 alone decides.
 
@@ -24,7 +24,7 @@ pub enum Every {
 }
 
 impl Every {
-    /// Step 2 of the source's admission: the `M` of a contract, before time is looked at.
+    /// ARREC, A1: the `M` that the policy wants for a contract, before time is looked at.
     pub fn wanted(self, contract: &Contract) -> u32 {
         let Loss::AtMost(losses) = contract.loss else { return 1 };
         match self {
@@ -63,7 +63,7 @@ pub struct LazyPlan {
 }
 
 impl Lazy {
-    /// Algorithm A1: the `M` of the policy, lowered until `D^r(M) > C_r`. `None` where not even `M = 1` leaves the time;
+    /// ARREC, A1: the `M` of the policy, lowered until `D^r(M) > C_r`. `None` where not even `M = 1` leaves the time;
     /// such topics are copied eagerly.
     pub fn plan(&self, contract: &Contract, publisher_to_broker: Span, delays: &Delays) -> Option<LazyPlan> {
         let spare = timing::replication_deadline(contract, publisher_to_broker, delays) - self.budget;

@@ -5,7 +5,7 @@
 //! number. The dispatch that begins in time for the most urgent does so for all (F2 falls with `D - ΔBS`), and copies for the smallest loss
 //! number are early enough for all (F1 grows with `L`).
 //!
-//! Source: subscribers state `D` and `L` in FRAME, section III; the strictest of a topic counts.
+//! Source: subscribers state `D` and `L` in FRAME §3.3.2; the strictest of a topic counts.
 
 use crate::{Contract, ContractError, LinkClass, Links, Loss, Span};
 use std::fmt;

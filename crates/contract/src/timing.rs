@@ -4,7 +4,7 @@
 //! lost. The idea: a message is safe while its publisher still retains it, so the copy to the backup may wait until
 //! just before that ends; and where the dispatch is due even earlier than the copy, no copy is needed at all.
 //!
-//! Source: the FRAME analysis (lemmas 1 and 2, proposition 1). Notation there and names here:
+//! Source: FRAME §3.3 (lemmas 1 and 2, proposition 1); for R4, ARREC §4.4. Notation there and names here:
 //!
 //! | there | here |
 //! |---|---|
@@ -41,7 +41,7 @@ impl Default for Delays {
 /// The delays of one class of links to subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkDelay {
-    /// `ΔBS`: from the broker to a subscriber. It decides how late a dispatch may start. The source takes a *lower* bound, for an
+    /// `ΔBS`: from the broker to a subscriber. It decides how late a dispatch may start. FRAME §3.3.4 takes a *lower* bound, for an
     /// estimate above the truth lets urgent local messages be overtaken for nothing. A deadline is kept at the subscriber where
     /// the way takes no longer than this, so brokers say where it does.
     pub to_subscriber: Span,
@@ -87,14 +87,14 @@ impl Default for Links {
     }
 }
 
-/// **F1**, lemma 1: `D^r = (N + L)·T − ΔPB − ΔBB − x`. A message whose copy leaves within `D^r` of its arrival is
+/// **F1**, FRAME, lemma 1: `D^r = (N + L)·T − ΔPB − ΔBB − x`. A message whose copy leaves within `D^r` of its arrival is
 /// covered at every crash instant; one nanosecond later there is an instant at which `L + 1` in a row are lost.
 pub fn replication_deadline(contract: &Contract, publisher_to_broker: Span, delays: &Delays) -> Span {
     let failover = if Mutant::CopyLate.is_on() { Span::ZERO } else { delays.failover };
     contract.cover() - publisher_to_broker - delays.broker_to_broker - failover
 }
 
-/// **R4**, lemmas 4 and 6 of the ARREC analysis: `D^r(M) = (N + L - M + 1)·T - ΔPB - ΔBB - x`, where one in `M` messages
+/// **R4**, ARREC, lemmas 4 and 6: `D^r(M) = (N + L - M + 1)·T - ΔPB - ΔBB - x`, where one in `M` messages
 /// is copied, for `1 ≤ M ≤ max(1, L + 1)`. F1 is the case `M = 1`.
 ///
 /// Why: count messages back from the last one that was sent to the dead primary. `0` to `N - 1` are retained. If the copy of
@@ -111,21 +111,21 @@ pub fn replication_deadline_of_every(
     replication_deadline(contract, publisher_to_broker, delays) - contract.period * skipped
 }
 
-/// **F2**, lemma 2: `D^d = D − ΔPB − ΔBS`.
+/// **F2**, FRAME, lemma 2: `D^d = D − ΔPB − ΔBS`.
 pub fn dispatch_deadline(contract: &Contract, publisher_to_broker: Span, to_subscriber: Span) -> Span {
     let to_subscriber = if Mutant::DispatchLate.is_on() { Span::ZERO } else { to_subscriber };
     contract.deadline - publisher_to_broker - to_subscriber
 }
 
-/// **F3**, proposition 1: no copy is needed if the dispatch is due no later than the copy would be: `D^d ≤ D^r`.
+/// **F3**, FRAME, proposition 1: no copy is needed if the dispatch is due no later than the copy would be: `D^d ≤ D^r`.
 ///
 /// `settled` is the time that passes after the dispatch until the message counts as dispatched: zero where handing it
-/// to the transport suffices (the source's case), the confirmation's upper bound where subscribers confirm.
+/// to the transport suffices (FRAME's case), the confirmation's upper bound where subscribers confirm.
 pub fn replication_is_needless(dispatch: Span, replication: Span, settled: Span) -> bool {
     dispatch + settled <= replication || Mutant::CopyNothing.is_on()
 }
 
-/// **F3'**, below proposition 1: the same decision without `ΔPB`, which cancels:
+/// **F3'**, FRAME, below proposition 1: the same decision without `ΔPB`, which cancels:
 /// replicate if and only if `x + ΔBB − ΔBS > (N + L)·T − D`.
 pub fn replication_is_needed(contract: &Contract, to_subscriber: Span, delays: &Delays) -> bool {
     let cover = contract.cover();
@@ -133,7 +133,7 @@ pub fn replication_is_needed(contract: &Contract, to_subscriber: Span, delays: &
         && delays.failover + delays.broker_to_broker - to_subscriber > cover - contract.deadline
 }
 
-/// **F4**, section 3.3.4(1): both deadlines must be at least zero. Returns what is missing, if anything is.
+/// **F4**, FRAME §3.3.4(1): both deadlines must be at least zero. Returns what is missing, if anything is.
 pub fn shortfall(deadline: Span) -> Option<Span> {
     (deadline < Span::ZERO).then(|| -deadline)
 }
@@ -165,7 +165,7 @@ pub struct PseudoDeadlines {
     pub replication: Span,
 }
 
-/// **F6**, section 3.4.1: the deadlines without `ΔPB`, which is known only when a message arrives.
+/// **F6**, FRAME §3.4.1: the deadlines without `ΔPB`, which is known only when a message arrives.
 pub fn pseudo_deadlines(contract: &Contract, to_subscriber: Span, delays: &Delays) -> PseudoDeadlines {
     PseudoDeadlines {
         replication: replication_deadline(contract, Span::ZERO, delays),

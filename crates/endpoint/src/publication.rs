@@ -1,4 +1,4 @@
-//! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (A6).
+//! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (FRAME, A6).
 
 use contract::{Contract, Remedies, Time, TopicError};
 use wire::limits::PAYLOAD_BYTES_MAX;

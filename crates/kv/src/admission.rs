@@ -1,8 +1,8 @@
 //! Whether the tasks of a lane and its store fit into their periods: I10 and I11, with measured costs.
 //!
 //! All tasks of a lane run on one processor, the most frequent first; the store's job runs last and waits for frames in between.
-//! Waiting is counted as if it were work (`C_kvs = C_cpu + R·τ`), which is more than it costs and never less. The source's own
-//! analysis was not available; these tests are stand-ins that err on the safe side.
+//! Waiting is counted as if it were work (`C_kvs = C_cpu + R·τ`), which is more than it costs and never less. The analysis that
+//! In-ConcReTeS made was not available; these tests are stand-ins that err on the safe side.
 //!
 //! Further reading: Joseph, Pandya, *Finding response times in a real-time system* (1986); Audsley et al., *Applying new scheduling
 //! theory to static priority pre-emptive scheduling* (1993).
@@ -96,7 +96,7 @@ impl Report {
     }
 }
 
-/// `O`, as the source sets it: the tasks' costs, and for several lanes a share of the period each.
+/// `O`, as In-ConcReTeS sets it: the tasks' costs, and for several lanes a share of the period each.
 pub fn offset(tasks: &[Task], period: Span, lane: u32, lanes: u32) -> Span {
     tasks_cost(tasks) + Span(period.0 / i64::from(lanes.max(1))) * u64::from(lane)
 }

@@ -1,4 +1,4 @@
-//! Noticing that nodes have come to publish different things (section 8, 1).
+//! Noticing that nodes have come to publish different things.
 //!
 //! With at most `f` faulty nodes that cannot happen. With more it can, and nobody would notice: each node reads its own store. So
 //! every frame carries 64 bits of a hash of its sender's store, as it was after the job before. Up to `f` peers with another digest

@@ -140,7 +140,7 @@ impl Setup {
         round(&self.config)
     }
 
-    /// How far the clock may be off for the lane to start: `τ/10` (section 8, 2). Beyond it, too much of a round is lost.
+    /// How far the clock may be off for the lane to start: `τ/10`. Beyond it, too much of a round is lost.
     pub fn clock_error_max(&self) -> Span {
         Span(self.round().0 / 10)
     }
@@ -251,7 +251,7 @@ fn terms(config: &Config, key: &crate::Key) -> KeyTerms {
     KeyTerms { vote: vote_of(config, key), writers, quorum }
 }
 
-/// How many writers a key needs so that `f` faulty ones do not decide (section 8, 9).
+/// How many writers a key needs so that `f` faulty ones do not decide.
 pub(crate) fn writers_needed(config: &Config) -> usize {
     match config.mode {
         Mode::Byzantine => config.faults.saturating_mul(2).saturating_add(1),

@@ -313,7 +313,7 @@ impl Maker {
     }
 
     fn links(&mut self, near: Latency) -> Links {
-        // The source takes the way to subscribers from below; where it is the longest, arrival is promised as well.
+        // FRAME §3.3.4 takes the way to subscribers from below; where it is the longest, arrival is promised as well.
         let to_subscriber = if self.random.bool() { near.most } else { self.micros(0, 1_000) };
         let edge = LinkDelay { to_subscriber, confirmation: Span::millis(15) };
         let cloud = LinkDelay { to_subscriber: self.millis(5, 60), confirmation: Span::millis(150) };

@@ -4,7 +4,7 @@
 //! wants its result (C4). From the suppliers downstream: a result is true for no longer than the shortest-lived of what it
 //! is made of, and comes no more often than its most frequent input; both together say how many are alive at once (C6).
 //!
-//! Source: sections 2.3 and 2.4; algorithm A1.
+//! Source: CPEP §2.3 and §2.4 (A1).
 
 use crate::operator::{Answers, Built, Memory, Parameters, Setup};
 use crate::order::order;

@@ -7,7 +7,7 @@
 //!
 //! Within a level the earliest deadline goes first; without deadlines, the first that became ready.
 //!
-//! Source: sections 2.4.1 and 2.4.2; algorithms A3 and A5. There each event waits in a queue for its operator; here it waits
+//! Source: CPEP §2.4.1 and §2.4.2 (A3 and A5). There each event waits in a queue for its operator; here it waits
 //! in the operator's input, and the operator in the queue, which is the same order with fewer entries.
 
 use crate::event::{Event, Pulse};

@@ -5,7 +5,7 @@
 //! event carries the half-open interval in which it is true; a result has the intersection of what it is made of; and the
 //! beginnings tell how far apart its parts are.
 //!
-//! Source: sections 2.3 and 2.4.3. There the interval is half-open but a violation is reported only after its end; here an
+//! Source: CPEP §2.3 and §2.4.3. There the interval is half-open but a violation is reported only after its end; here an
 //! event is invalid from its end on.
 
 use contract::{Span, Time};

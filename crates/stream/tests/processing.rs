@@ -1,4 +1,4 @@
-//! What events go through, on invented time: the source's worked examples, and the rules one by one.
+//! What events go through, on invented time: CPEP's figures worked out by hand, and the rules one by one.
 
 mod crew;
 
@@ -6,7 +6,7 @@ use contract::{Span, Time};
 use crew::{Plant, consumer, operator, supplier};
 use stream::{GraphSpec, Join, Keep, Marks, RelativeSet, Violation};
 
-/// Figure 2.2 of the source.
+/// CPEP, figure 2.2.
 fn figure() -> GraphSpec {
     GraphSpec {
         suppliers: vec![supplier("s1"), supplier("s2"), supplier("s3")],
@@ -175,7 +175,7 @@ fn parts_that_were_never_true_together_are_shed_one_by_one() {
     assert_eq!(plant.got[0].event.begins, Time(12), "the other one was kept");
 }
 
-/// Section 7: the set keeps one stamp for each of its members.
+/// C3: the set keeps one stamp for each of its members.
 #[test]
 fn a_member_that_is_replaced_takes_its_stamp_with_it() {
     let mut three = operator("three", &["a", "b", "c"]);

@@ -1,5 +1,5 @@
-//! The workloads of the source: categories of topics, published in batches by proxies. Table 3.2 is for brokers alone, table
-//! 4.1 for topics whose messages are processed.
+//! The workloads of FRAME and ARREC: categories of topics, published in batches by proxies. FRAME, table 3.2, is for brokers alone,
+//! ARREC, table 4.1, for topics whose messages are processed.
 
 use clap::ValueEnum;
 use contract::{Contract, LinkClass, Span};
@@ -7,12 +7,12 @@ use contract::{Contract, LinkClass, Span};
 /// Which workload.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Table {
-    /// Table 3.2: `c0` to `c5`.
+    /// FRAME, table 3.2: `c0` to `c5`.
     #[default]
     Delivery,
     /// The same, with two messages retained where table 3.2 has one: nothing needs a copy then.
     DeliveryPlus,
-    /// Table 4.1: `c1` to `c5`.
+    /// ARREC, table 4.1: `c1` to `c5`.
     Processing,
 }
 
@@ -56,7 +56,7 @@ const PROCESSED_BYTES: usize = 512;
 /// Topics of the categories of table 4.1 whose number is fixed; the fifth has the rest.
 const PROCESSED_FIXED: [u32; 4] = [50, 100, 100, 50];
 const LOG_DEADLINE: Span = Span::secs(1);
-/// Topics of a proxy of table 4.1; one proxy has all of the fifth category, the source's large group.
+/// Topics of a proxy of table 4.1; one proxy has all of the fifth category, ARREC's large group (§4.7.1).
 const PROCESSED_BATCH: u32 = 10;
 
 /// The six categories, with as many topics as near to this number as they can have.
@@ -93,7 +93,7 @@ fn retaining_more(mut all: Vec<Category>) -> Vec<Category> {
     all
 }
 
-/// The five categories of table 4.1. The first is for a log, which is late at no time in the source; a broker keeps messages
+/// The five categories of table 4.1. The first is for a log, which is late at no time in ARREC; a broker keeps messages
 /// until their deadline, so here it has a long one.
 fn processed(topics: u32) -> Vec<Category> {
     let ms = Span::millis;

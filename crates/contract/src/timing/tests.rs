@@ -5,7 +5,7 @@ fn ms(value: f64) -> Span {
     Span((value * 1e6).round() as i64)
 }
 
-/// Table 3.2 of the source: `(T, D, L, N, ΔBS)` in milliseconds.
+/// FRAME, table 3.2: `(T, D, L, N, ΔBS)` in milliseconds.
 fn table(category: usize) -> (Contract, Span) {
     let c = |t, d, n, bs: i64| {
         (Contract::every(Span::millis(t)).deadline(Span::millis(d)).retain(n), Span::millis(bs))
@@ -111,7 +111,7 @@ fn a_rare_message_is_never_replicated() {
     );
 }
 
-/// The worked vectors of the ARREC analysis: `x` 30, `ΔPB` 0.25, `ΔBB` 0.05 ms.
+/// The categories of ARREC, table 4.1, worked out by hand: `x` 30, `ΔPB` 0.25, `ΔBB` 0.05 ms.
 #[test]
 fn r4_reproduces_the_worked_vectors() {
     let delays = |failover| Delays {
@@ -143,7 +143,7 @@ fn r4_reproduces_the_worked_vectors() {
     assert_eq!(deadline(3, 0, 50, 2, 50), ms(49.7));
 }
 
-/// Lemma 5 as printed gives `L = 0`, `N = 2`, `M = 2` the deadline `N·T - …`. The message between two copies leaves
+/// ARREC, lemma 5, as printed gives `L = 0`, `N = 2`, `M = 2` the deadline `N·T - …`. The message between two copies leaves
 /// retention without ever being copied.
 #[test]
 fn lemma_5_would_lose_a_message_where_none_is_tolerated() {

@@ -3,7 +3,7 @@
 use super::World;
 use contract::{Contract, Span, Time};
 
-/// Category 0 of the source's table: nothing may be lost, two messages retained, no copies needed.
+/// Category 0 of FRAME, table 3.2: nothing may be lost, two messages retained, no copies needed.
 pub fn urgent() -> Contract {
     Contract::every(Span::millis(50)).retain(2)
 }

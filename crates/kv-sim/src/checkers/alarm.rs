@@ -1,4 +1,4 @@
-//! Section 8, 1: a node notices when the stores of more than `f` others are not its own, and only then; where nodes only stop, also when
+//! A node notices when the stores of more than `f` others are not its own, and only then; where nodes only stop, also when
 //! as many are not its own as are.
 //!
 //! What the others say is read off the frames that were taken, what they published is known here.

@@ -1,7 +1,7 @@
 //! A refused contract is never carried; an admitted one satisfies its bounds, and all together fit the processor. What fits
 //! by far is admitted.
 //!
-//! Source: F4 (both deadlines at least zero), computed here from the terms; the necessary condition of every schedule, that
+//! Source: F4 (FRAME §3.3.4: both deadlines at least zero), computed here from the terms; the necessary condition of every schedule, that
 //! the work is no more than the supply; and two that together suffice. If the costs, each divided by the shorter of its deadline and
 //! period, add up to no more than what is left of the supply after the longest blocking, every deadline is kept as far as the order of
 //! jobs goes. A lazy copy counts twice: against its budget, and as time that is missing to others, where the window brings some forward.

@@ -1,6 +1,6 @@
 //! A copy that was pruned is never dispatched; one that was not, always is when its holder comes to reign.
 //!
-//! Source: table 3.3 and algorithms A4, A5. "Always" means before the new primary's queue is empty, if anybody
+//! Source: FRAME, table 3.3, A4 and A5. "Always" means before the new primary's queue is empty, if anybody
 //! subscribes the topic, and as many of each stream as its ring keeps. Beyond what the guarantees assume, floods may
 //! overwrite copies, and only the first half is checked.
 //!

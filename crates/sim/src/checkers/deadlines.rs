@@ -2,8 +2,8 @@
 //! `D^r`, and arrive by `D` where the way to the subscriber is never longer than its link class says. The assumptions:
 //! costs as counted, delays as configured, publishers that keep their period, and nothing broken.
 //!
-//! Source: lemmas 1 and 2 (F1, F2) and R4 where copies are lazy, computed here from the terms, and the processor demand criterion. A job is done when its
-//! bytes leave the process, at the end of the turn.
+//! Source: FRAME, lemmas 1 and 2 (F1, F2), and R4 (ARREC §4.4) where copies are lazy, computed here from the terms, and the processor
+//! demand criterion. A job is done when its bytes leave the process, at the end of the turn.
 //!
 //! Where brokers are given other graphs while they run, lazy copies are excused from when one has told that the budget is too small for
 //! them: whatever else is promised was tested before.

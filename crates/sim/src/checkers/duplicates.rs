@@ -1,6 +1,6 @@
 //! No message is handed to an application twice.
 //!
-//! Source: algorithm A7: a message may come from both brokers, from a copy and sent again by its publisher.
+//! Source: FRAME, A7: a message may come from both brokers, from a copy and sent again by its publisher.
 
 use crate::ledger::Ledger;
 use crate::node::Got;

@@ -1,6 +1,6 @@
 //! Jobs run in the order of their deadlines: among those that are ready, the earliest first.
 //!
-//! Source: algorithm A3 and formulas F6, F7. What is seen is what a portion of jobs writes; nothing arrives while it
+//! Source: FRAME, A3 and formulas F6, F7 (§3.4.1). What is seen is what a portion of jobs writes; nothing arrives while it
 //! runs, so every job of it was ready when it began, and the deadlines must not go down. Order from one portion to the
 //! next is not looked at. Messages that did not keep their period, or whose clock was off, are planned otherwise and not
 //! looked at, nor are copies of topics that are copied lazily, which go before all jobs (see `lazy`).

@@ -1,6 +1,6 @@
 //! After the primary has failed, every publisher has another one within `x`.
 //!
-//! Source: algorithm A6: detection and redirection together must not take longer than the configured `x`, on which
+//! Source: FRAME, A6: detection and redirection together must not take longer than the configured `x`, on which
 //! lemma 1 rests.
 
 use crate::scenario::{Act, Scenario, Target};

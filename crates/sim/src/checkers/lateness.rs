@@ -1,6 +1,6 @@
 //! No message that is later than its deadline goes unreported, and none that is not is called late.
 //!
-//! Source: lemma 2 (F2): the deadline is counted from creation to arrival, by the clocks of the two ends.
+//! Source: FRAME, lemma 2 (F2): the deadline is counted from creation to arrival, by the clocks of the two ends.
 
 use crate::ledger::Stream;
 use crate::node::Got;

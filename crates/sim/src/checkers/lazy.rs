@@ -1,6 +1,6 @@
 //! A lazy copy is of a marked message, and leaves no earlier than a batch may take it along.
 //!
-//! Source: algorithms A2 and A4 of the ARREC analysis, with `M`, `D^r(M)` and the marks computed here from the terms. That
+//! Source: ARREC, A2 and A4 (§4.5.1), with `M`, `D^r(M)` and the marks computed here from the terms. That
 //! a copy does not leave too late is said by `deadlines`, that none is missing by `losses`. Looked at are messages that came in
 //! order and in their time while everything was whole: others are copied eagerly, and a new backup gets all at once.
 

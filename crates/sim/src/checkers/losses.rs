@@ -1,7 +1,7 @@
 //! The longest run of losses of a stream never exceeds the `L` of its contract, and without a failure nothing is lost.
 //!
-//! Source: lemma 1 (F1) with the fault model of the analysis: one broker fails at a time, and the redundancy is
-//! restored before the next does. Beyond what the source promises, this is demanded of pauses and of a cut between the
+//! Source: FRAME, lemma 1 (F1), with its fault model (§3.3.2): one broker fails at a time, and the redundancy is
+//! restored before the next does. Beyond what FRAME promises, this is demanded of pauses and of a cut between the
 //! brokers as well, and of the death of a broker that has just handed over.
 //!
 //! A failure is the death of a broker, or a promotion by suspicion. It may cost a run of `L`; a run in whose time there was

@@ -1,6 +1,6 @@
 //! What operators are given is what their configuration says, and so is what they make of it.
 //!
-//! Source: C1 to C4 of the processing analysis, computed here from the messages that events were made of, and not taken from
+//! Source: C1 to C4 (CPEP §2.3 and §2.4), computed here from the messages that events were made of, and not taken from
 //! events: what is out of date or too far apart is shed, or marked; an event is used once by an operator; an input that
 //! keeps the newest has the newest; a step is as urgent as the most urgent that wants its results. Where clocks are far apart,
 //! times are not looked at: events from the future are taken for new.

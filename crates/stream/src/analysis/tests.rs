@@ -81,7 +81,7 @@ fn lower_operators_wait_for_higher_ones() {
     assert_eq!(bounds(&graph, 1, &shared)[0], Ok(4));
 }
 
-/// The figure of the source with one event of each supplier and 1 for each run: delivered at 2, 4, 5, 6 and 7.
+/// The figure (CPEP, figure 2.2) with one event of each supplier and 1 for each run: delivered at 2, 4, 5, 6 and 7.
 #[test]
 fn the_bounds_of_the_figure_are_not_below_its_schedule() {
     let all = Join::All;

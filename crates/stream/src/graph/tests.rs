@@ -54,7 +54,7 @@ impl Factory for Passing {
     }
 }
 
-/// Figure 2.2 of the source: levels 0, 1 and 2 are high, middle and low.
+/// CPEP, figure 2.2: levels 0, 1 and 2 are high, middle and low.
 fn figure() -> GraphSpec {
     GraphSpec {
         suppliers: vec![supplier("s1", 10, 10), supplier("s2", 25, 10), supplier("s3", 9, 10)],

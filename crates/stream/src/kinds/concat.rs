@@ -1,4 +1,4 @@
-//! The source's CAT.
+//! CPEP's operator CAT (§2.6).
 
 use crate::operator::{Answer, Answers, Built, Fault, Input, Kind, Memory, Operator, Setup, SetupError};
 use crate::payload::PayloadType;

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use std::fmt::Write;
 use std::net::TcpListener;
 
-/// The configurations that the source compares in its section 3.6.
+/// The configurations that FRAME compares in §3.6.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// Earliest deadline first, and copies as soon as nothing more urgent waits, where the contract needs them.
@@ -26,7 +26,7 @@ impl Policy {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What the brokers are told. Copies are made when they are due by the order of jobs, as in the source.
+    /// What the brokers are told. Copies are made when they are due by the order of jobs, as in FRAME §3.4.
     fn lines(self) -> String {
         let scheduling = match self {
             Policy::Frame | Policy::FramePlus => "frame",

@@ -52,7 +52,7 @@ const REMEMBERED: [&str; Memory::FLOATS] = [
     "integral",
     "target",
 ];
-/// How many values a replica reads and writes in each period, as in the source's evaluation.
+/// How many values a replica reads and writes in each period, as In-ConcReTeS has it in its evaluation.
 const FLOATS: usize = MEASURED.len() + REMEMBERED.len();
 
 /// All keys: those of measurements, then those of memory.
