@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The workload of table 3.2 on one `verge broker`, calm, and while clients ask for everything else at once: filters are subscribed, topics
+"""The workload of FRAME, table 3.2, on one `verge broker`, calm, and while clients ask for everything else at once: filters are subscribed, topics
 registered and ended, clients of MQTT come and go, and SIGHUP changes graphs of operators. Then, on a broker of its own, how long it takes to
 register as many topics and to subscribe each by its name. Writes bench/results/control.md and control.json. ROUNDS is how often
 everything is measured, TOPICS how many topics run, `--quick` once and shortly; `--page` writes the page anew from control.json. PRIORITY=0
@@ -179,7 +179,7 @@ def page(data):
         "# Commands beside messages", "",
         f"Command: `{data['command']}`. {origin(data['commit'], data['machine'], data['stolen'])} "
         f"{disturbances(row['report'] for row in data['runs'])} {data['realtime_limit']}", "",
-        f"{data['topics']} topics of the workload of table 3.2 on one `verge broker` without a partner, TCP on loopback. *Calm*: nothing else. "
+        f"{data['topics']} topics of the workload of FRAME, table 3.2, on one `verge broker` without a partner, TCP on loopback. *Calm*: nothing else. "
         f"*Busy*: meanwhile one client subscribes {FILTERS} exact filters, another registers {REGISTERED} topics and ends them again and again, "
         f"{CLIENTS} clients of MQTT per second come, subscribe and go, and SIGHUP changes the graphs of operators once a second. Latency in us, from "
         "the time at which a message is due. Median (smallest … largest) of the rounds.", "",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The graph of figure 2.6 in Verge, in Apache Flink and on bare threads (the floor), in turn, at five loads. Flink's settings are tried
+"""The graph of CPEP, figure 2.6, in Verge, in Apache Flink and on bare threads (the floor), in turn, at five loads. Flink's settings are tried
 first, and the best are used. Writes bench/results/flink.md, flink.json and flink.svg, or where RESULTS says. ROUNDS is how often everything is measured, `--quick`
 once and shortly, STREAMS the numbers of middle streams, FULL what 15 of them take of the processors (0.75: what is handed over comes on
 top), FLINK settings that are not tried but given; `--page` writes page and picture anew from flink.json. BENCH, JAVA and MVN are the
@@ -328,7 +328,7 @@ def page(data):
         "",
         f"Command: `{data['command']}`. {origin(data['commit'], data['machine'], data['stolen'])} {disturbances(run['report'] for run in runs)} {versions}.",
         "",
-        f"Figure 2.6 with {HIGH} high streams (2 suppliers, {POINTS['high']} points, 5 ms), {min(STREAMS)} to {max(STREAMS)} middle ones (4 suppliers, "
+        f"CPEP, figure 2.6, with {HIGH} high streams (2 suppliers, {POINTS['high']} points, 5 ms), {min(STREAMS)} to {max(STREAMS)} middle ones (4 suppliers, "
         f"{POINTS['middle']} points, 10 ms) and {LOW} low ones (2 suppliers, {POINTS['low']} points, 20 ms), four bytes a point. Operators take a "
         f"stated time of a processor, the same in both: so many steps of one arithmetic loop, whose speed each program measures when it starts "
         f"({spread(steps['verge'], 3)} ns a step in Verge's program, {spread(steps['flink'], 3)} in Flink's). Microseconds: {costs}. A result is the "

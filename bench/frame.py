@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The workload of the source's table 3.2 under its four configurations, calm and with SIGKILL of the primary, at the source's sizes and
+"""The workload of FRAME, table 3.2, under its four configurations, calm and with SIGKILL of the primary, at the sizes of FRAME §3.6 and
 then upwards until it breaks. Writes bench/results/frame.md, frame.json and frame-crash.svg.
-RUNS is how often each of the source's sizes is measured, SECONDS_PER_RUN how long, TOPICS are the sizes, UPWARD the larger ones, POLICIES
+RUNS is how often each of these sizes is measured, SECONDS_PER_RUN how long, TOPICS are the sizes, UPWARD the larger ones, POLICIES
 the configurations. `--quick`: a look. `--page`: the page again, from frame.json. `--more`: only the sizes in UPWARD, beside what is in
 frame.json. VERGE is the program."""
 

@@ -1,4 +1,4 @@
-"""What bench/frame.py writes of its runs: the tables beside the source's, where it breaks, and a picture of the crash."""
+"""What bench/frame.py writes of its runs: the tables beside FRAME's own, where it breaks, and a picture of the crash."""
 
 import math
 import statistics
@@ -6,7 +6,7 @@ import statistics
 import pictures
 from common import confidence, spread
 
-# Deadline in milliseconds and losses tolerated, as the source writes them.
+# Deadline in milliseconds and losses tolerated, as FRAME, table 3.2, has them.
 CATEGORIES = {"c0": "50, 0", "c1": "50, 3", "c2": "100, 0", "c3": "100, 3", "c4": "100, ∞", "c5": "500, 0"}
 NAMES = {"frame+": "FRAME+", "frame": "FRAME", "fcfs": "FCFS", "fcfs-": "FCFS−", "shipped": "as shipped"}
 ORDER = ["frame+", "frame", "fcfs", "fcfs-"]
@@ -15,14 +15,14 @@ IN_TIME, PUBLISHED = 99.9, 99.0
 # A processor that is used more than this is full: a broker's thread rests for 6 % of the time, and Linux keeps 5 % from real time.
 FULL = 0.92
 
-# The source's table 3.4: topics whose losses were tolerated, in per cent, with confidence intervals. 100 where nothing is said.
+# FRAME, table 3.4: topics whose losses were tolerated, in per cent, with confidence intervals. 100 where nothing is said.
 KEPT_7525 = {"fcfs": dict.fromkeys(("c0", "c1", "c2", "c3", "c5"), "0")}
 KEPT_13525 = KEPT_7525 | {
     "frame": {"c0": "80.0 ± 30.1", "c1": "80.0 ± 30.1", "c2": "73.2 ± 30.7", "c3": "79.3 ± 29.9", "c5": "80.0 ± 30.1"},
     "fcfs-": {"c2": "78.4 ± 13.3", "c3": "99.3 ± 0.5"},
 }
 SOURCE_KEPT = {1525: {}, 4525: {}, 7525: KEPT_7525, 10525: KEPT_7525, 13525: KEPT_13525}
-# Its table 3.5: messages in time without a fault, in per cent, for FRAME+, FRAME, FCFS and FCFS−.
+# FRAME, table 3.5: messages in time without a fault, in per cent, for FRAME+, FRAME, FCFS and FCFS−.
 SOURCE_IN_TIME = {
     1525: {},
     4525: {"c0": "100 99.9 99.9 100", "c1": "100 99.9 99.9 100", "c2": "100 100 100 100", "c3": "100 100 99.9 100",
@@ -116,7 +116,7 @@ def full(run, processors):
 
 
 def comparison(runs, crash, of, source):
-    """Per size a table: categories by policies, ours and the source's."""
+    """Per size a table: categories by policies, ours and the paper's."""
     lines = []
     for topics in runs.sizes:
         policies = runs.policies(topics)
@@ -166,7 +166,7 @@ def crashes(runs):
 
 
 def held_before(usual, policy):
-    """The largest of the source's sizes up to which a policy holds."""
+    """The largest of FRAME's sizes up to which a policy holds."""
     held = None
     for topics in sorted(usual.sizes):
         runs = [run["figures"] for run in usual.runs if (run["topics"], run["policy"]) == (topics, policy)]
@@ -229,7 +229,7 @@ def missing(messages):
 
 
 def shown_sizes(results):
-    """The source's size of its figure, and the smallest one larger than its sizes at which a policy broke, or the largest tried."""
+    """The size of the figure in FRAME §3.6, and the smallest one beyond FRAME's sizes at which a policy broke, or the largest tried."""
     runs = [run for run in results["runs"] if run["crash"] and run["figures"].get("messages")]
     usual = sorted({run["topics"] for run in runs if not run["upward"]})
     broken = [run["topics"] for run in results["runs"] if run["upward"] and faults(run["figures"])]
@@ -254,7 +254,7 @@ def draw(results):
 
 
 def saving(runs):
-    """What FRAME costs beside FCFS, at the size at which the source says it."""
+    """What FRAME costs beside FCFS, at the size at which FRAME §3.6 says it."""
     shares = {}
     for policy in ("frame", "fcfs"):
         good, _ = runs.of(7525, policy, False)
@@ -263,7 +263,7 @@ def saving(runs):
         return []
     saved = round(100 * (1 - shares["frame"] / shares["fcfs"]))
     found = f"uses {abs(saved)} % {'less' if saved > 0 else 'more'} of a processor than" if saved else "uses as much of a processor as"
-    return [f"At 7525 topics the primary of FRAME {found} that of FCFS; in the source, threads for delivery use more than 50 % less.", ""]
+    return [f"At 7525 topics the primary of FRAME {found} that of FCFS; in FRAME §3.6, threads for delivery use more than 50 % less.", ""]
 
 
 def moves(runs):
@@ -288,9 +288,9 @@ def overload(results):
     sizes = sorted({run["topics"] for run in usual})
     broken = [topics for topics in sizes if mostly([run["figures"] for run in usual if run["topics"] == topics])]
     if broken:
-        return f"FCFS breaks at {broken[0]} topics here, within the source's sizes; its primary used up to {worst:.2f} of a processor at these."
-    return (f"FCFS is not overloaded at any of the source's sizes here: its primary used at most {worst:.2f} of a processor up to {sizes[-1]} topics. "
-            "What the source saw of FCFS from 7525 topics on is therefore not seen at these sizes; where policies differ is found by the larger "
+        return f"FCFS breaks at {broken[0]} topics here, within the sizes of FRAME §3.6; its primary used up to {worst:.2f} of a processor at these."
+    return (f"FCFS is not overloaded at any of the sizes of FRAME §3.6 here: its primary used at most {worst:.2f} of a processor up to {sizes[-1]} topics. "
+            "What was seen of FCFS there from 7525 topics on is therefore not seen at these sizes; where policies differ is found by the larger "
             "ones below.")
 
 
@@ -304,32 +304,32 @@ def page(results, drawn):
     usual, larger = Runs(results, False), Runs(results, True)
     processors = results["processors"]
     lines = [
-        "# The workload of table 3.2",
+        "# The workload of FRAME, table 3.2",
         "",
         f"Command: `{results['command']}`, {results['took_s'] / 60:.0f} minutes. "
         f"Commit {results['commit']}. Machine: {results['machine']}, a shared virtual machine; the hypervisor took {results['stolen']:.1f} % of "
         f"its processors meanwhile.{later(results)}",
         "",
         "Every run starts a pair of brokers, a publisher, a subscriber at the edge and one 20 ms away, all with `verge demo` on this host: brokers "
-        "with SCHED_FIFO 50, clients with 10. The source had seven hosts, one for each broker; here all of it shares "
+        "with SCHED_FIFO 50, clients with 10. FRAME §3.6 had seven hosts, one for each broker; here all of it shares "
         f"{processors} processors. FRAME copies as soon as nothing more urgent waits, and only what needs it; FRAME+ retains two messages in "
         "categories 2 and 5, so that nothing needs a copy; FCFS serves in order of arrival and copies everything first, and prunes copies; "
         "FCFS− does not prune. Brokers as shipped order as FRAME does and copy later ([replication](replication.md)).",
         "",
         f"{overload(results)} A publisher that is held up does not catch up; *published* is how much of its schedule it sent. A broker that "
-        "does not keep up slows its publishers down by their connections, so an overload here may show as messages not sent, where in the source they "
+        "does not keep up slows its publishers down by their connections, so an overload here may show as messages not sent, where in FRAME §3.6 they "
         "come seconds late.",
         "",
-        ("One run, so there are no confidence intervals of ours; the source has 10 runs. " if results["runs_each"] < 2 else
-         f"Mean ± half of the 95 % confidence interval of {results['runs_each']} runs (none where all were equal), beside the source's of 10. ")
-        + "The first second counts as well, where the source leaves out 35.",
+        ("One run, so there are no confidence intervals of ours; FRAME §3.6 has 10 runs. " if results["runs_each"] < 2 else
+         f"Mean ± half of the 95 % confidence interval of {results['runs_each']} runs (none where all were equal), beside those of FRAME §3.6 of 10 (*source*). ")
+        + "The first second counts as well, where FRAME §3.6 leaves out 35.",
         "",
-        "## Loss tolerance, SIGKILL of the primary (table 3.4)",
+        "## Loss tolerance, SIGKILL of the primary (FRAME, table 3.4)",
         "",
         "Topics whose loss contract was kept, in per cent. The broker dies after half of the time and stays dead.",
         "",
         *comparison(usual, True, lambda row: row["kept"], source_kept),
-        "## In time, without a fault (table 3.5)",
+        "## In time, without a fault (FRAME, table 3.5)",
         "",
         "Messages that came within their deadline, in per cent of those that were sent.",
         "",

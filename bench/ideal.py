@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What streams of figure 2.6 would take if nothing but their operators took time: processors that always run the most urgent that is
+"""What streams of CPEP, figure 2.6, would take if nothing but their operators took time: processors that always run the most urgent that is
 ready and change between operators at once. Within a level, what was made of the oldest reading goes first (all results of a level have the
 same deadline here, so that is the earliest deadline), and nothing is interrupted. Nothing is measured; it is what a runner sets
 beside what it measured, since no implementation of that schedule can be faster."""

@@ -27,7 +27,7 @@ KV = program("KV", "verge-bench-kv")
 PARTS = OPTIONS.part
 SECONDS = float(os.environ.get("SECONDS", "3" if QUICK else "30"))
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "1"))
-# What the source ignores.
+# What In-ConcReTeS ignores.
 WARM_UP = 2.0
 # From starting the tasks until they have their places, and from the end until they have said what came of it.
 READY_SECONDS = 40
@@ -39,7 +39,7 @@ AUTOMOTIVE_SECONDS = 3.0 if QUICK else max(100.0, SECONDS)
 SHAPES = ((1, 1), (4, 1), (4, 3))
 PERIODS = (800, 200, 50)
 SOURCE_KEYS = (270, 573, 905)
-# Beyond the source's, until a node fails.
+# Beyond those of In-ConcReTeS, until a node fails.
 MORE_KEYS = (2000, 4000, 8000, 16000, 32000)
 SCALE_KEYS = (100, 300, 905, 2000, 5000)
 # A size that fails: fewer of a node's reads or writes succeed.

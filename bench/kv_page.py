@@ -1,11 +1,11 @@
-"""The page of bench/kv.py: tables, pictures, targets, and the source's figures beside ours."""
+"""The page of bench/kv.py: tables, pictures, targets, and the figures of In-ConcReTeS beside ours."""
 
 import statistics
 
 import pictures
 from common import disturbances, spread, write_results
 
-# Of the source's published raw data: iterations whose reads succeeded, in percent, by tasks, lanes and period.
+# Of the raw data that In-ConcReTeS published: iterations whose reads succeeded, in percent, by tasks, lanes and period.
 SOURCE_CONTROL = {
     (1, 1, 800): (100, 98.8, 0.80), (1, 1, 200): (100, 99.8, 0.20), (1, 1, 50): (99.96, 97.3, 0.05),
     (4, 1, 800): (100, 34.9, 0.80), (4, 1, 200): (100, 29.2, 0.20), (4, 1, 50): (100, 12.4, 0.05),
@@ -277,7 +277,7 @@ def text(page, drawn):
         "measured.", "",
         "## Targets", "", *targets(page),
         "## Control workload", "", "I controllers of inverted pendulums in each of C lanes, 19 numbers read and written in each period T. "
-        "The source measured on four single-board computers.", "", *control(page), *picture("kv-reads.svg", "times of reads by store"),
+        "In-ConcReTeS, whose figures are those of the *source*, measured on four single-board computers.", "", *control(page), *picture("kv-reads.svg", "times of reads by store"),
         "### One command at a time", "", "The same, where each command is given when the one before it has been answered, as clients do by default.", "",
         *single(page),
         "## With a fault", "", "I = 4, C = 1, T = 50 ms. After a third of the time the node and its tasks are killed (SIGKILL), or lie from then on: "
@@ -288,7 +288,7 @@ def text(page, drawn):
         "without one. What is corrupted passes the checksums of TCP. *Late* and *lossy* befall the frames of the network, which TCP sends again.", "",
         *network(page),
         "## Automotive workload", "", "Four tasks of 50, 100, 200 and 1000 ms, values of 1 to 16 bytes as in engine controllers. Every task writes "
-        "a quarter of the keys, and reads them and those of the next one (I3, I4). Sizes beyond the source's grow until a node fails in one of a "
+        "a quarter of the keys, and reads them and those of the next one (I3, I4). Sizes beyond those of In-ConcReTeS grow until a node fails in one of a "
         "thousand iterations.", "", *automotive(page),
         "## Keys and nodes", "", "One task on each node reads and writes all keys in each period.", "",
         *scaling(page, "keys", [("n", "nodes"), ("f", "faults"), ("keys", "keys"), ("T ms", "period_ms")]),

@@ -22,7 +22,7 @@ START_SECONDS = 20
 # Threads of etcd's runtime wait for each other by turning, so under SCHED_FIFO they starve each other and all else: ordinary scheduling, most
 # favoured.
 NICENESS = -20
-# What tasks may take before the store's job: a millisecond each in the source, and as much where one does the work of four.
+# What tasks may take before the store's job: a millisecond each in In-ConcReTeS, and as much where one does the work of four.
 OFFSET_MS = 4
 NUMBERS = 19
 # On hosts of their own.

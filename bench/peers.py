@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`verge broker` beside other brokers and a bare relay, in turn: round trips, one to one, one to many, urgent messages beside bulk, the
-workload of the source's table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
+workload of FRAME, table 3.2. Writes bench/results/peers.md, peers.json and pictures. ROUNDS is how often everything is measured,
 `--quick` once and shortly, `--only NAME` one broker (several times: several), `--case NAME` one kind, `--keep` leaves on the page what it
 has of other kinds, `--page` writes page and pictures anew from peers.json. PRIORITY=0 runs all processes with ordinary scheduling. VERGE,
 PEERS, MOSQUITTO, NATS, ZENOH and REDIS are the programs; brokers that are missing are left out."""
@@ -85,7 +85,7 @@ def load_priority(kind, words):
     return PRIORITY and PRIORITY + (-5 if saturates else 5)
 
 
-# Zenoh collects messages for up to a millisecond. Without that, the workload of table 3.2 has less latency, and takes more of the
+# Zenoh collects messages for up to a millisecond. Without that, the workload of FRAME, table 3.2, has less latency, and takes more of the
 # processor; floods are slower, and nothing else changes much. Its threads serve all sessions of a process, so that those of the urgent
 # load cannot have more priority than those of bulk.
 ZENOH_SETTINGS = {"frame": {"ZENOH_BATCHING_MS": "0"}, "urgent": {"ZENOH_THREADS_PRIORITY": str(PRIORITY + 10)} if PRIORITY else {}}
@@ -319,7 +319,7 @@ def page(data, drawn):
         f"{disturbances(row['report'] for row in results)}{told_of_kept(data)}",
         "",
         f"{shown}Settings are in `bench/peers/config/`. `verge` is one `verge broker` without a partner, loaded by its Rust client; "
-        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library (with table 3.2 they collect no messages for later), `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
+        "`mosquitto` speaks MQTT 3.1.1 with QoS 0, `nats` its text protocol, `zenoh` a router and clients of its own library (with FRAME, table 3.2, they collect no messages for later), `redis` streams (XADD, XREAD BLOCK), and `relay` is the floor: "
         "an epoll loop that hands bytes on and looks at none. `keeper` is that loop with the least that any broker does besides which keeps messages and serves them by deadline: "
         "it cuts what comes into messages, notes their numbers, keeps them in a ring for each topic, and writes them out, the earliest deadline first. TCP on loopback, brokers and load on the same processors. "
         f"{scheduling}. {data['realtime_limit']} Every measurement starts a broker anew, all in turn. Median (smallest … largest) of the rounds.",
@@ -349,7 +349,7 @@ def page(data, drawn):
                  [("p50", lambda r: r["latency"] and r["latency"]["p50_us"], 0), ("p99", lambda r: r["latency"] and r["latency"]["p99_us"], 0),
                   ("max", lambda r: r["latency"] and r["latency"]["max_us"], 0), cost,
                   ("delivered per second", lambda r: r["delivered_per_s"], 0), missing]),
-        *section(results, "frame", "The workload of table 3.2, us",
+        *section(results, "frame", "The workload of FRAME, table 3.2, us",
                  "Six categories with periods of 50, 100 and 500 ms, published in batches of 1 to 50 topics by one connection, 64 bytes each, "
                  f"to one subscriber. Batches that are due at the same moment leave in one piece. {KEPT_AWAKE} *Urgent* are the two categories of 50 ms. *In time* is within the period. A load that is not done within {PATIENCE_SECONDS} s has failed: Zenoh's "
                  "client takes longer than that to declare 60 025 publishers.", [],

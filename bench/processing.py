@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Event processing on the shipped threads, after section 2.6 of the source: levels, sharing, shedding, what it takes from
+"""Event processing on the shipped threads, after CPEP §2.6: levels, sharing, shedding, what it takes from
 operator to operator, and who hands over between levels. Writes bench/results/processing.md and processing.json, or where RESULTS says. ROUNDS is how
 often each setting is measured; the settings of a part are interleaved. `--quick`: once."""
 
@@ -19,7 +19,7 @@ ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
 SECONDS = 1.0 if QUICK else float(os.environ.get("SECONDS_PER_RUN", "2"))
 HIGH, LOW = 3, 12
 MIDDLE = [3, 6, 9, 12, 15]
-# Frames of the source: points of high, middle and low streams.
+# Frames of CPEP §2.6: points of high, middle and low streams.
 FRAMES = [512, 1024, 2048]
 # Frame lengths whose spectra are computed equally well.
 LENGTHS = [6, 8, 9, 10, 12, 15, 16, 18, 20, 24]
@@ -138,7 +138,7 @@ def head(data):
         f"supplies on time and takes results, {os.cpu_count()} workers for each level (SCHED_FIFO 49, 47, 45) on the same processors. Latency is from",
         "the instant at which the latest reading of a result was due to be supplied until the data thread has the result, so a late",
         "supplier counts. Median (smallest … largest) of the rounds. The graphs are those of `examples/graphs/`; points are `f32`, four",
-        "times the bytes of the source, and the filter (`ekf`) runs once for each point of a frame. The suppliers of a stream begin",
+        "times the bytes of CPEP §2.6, and the filter (`ekf`) runs once for each point of a frame. The suppliers of a stream begin",
         f"within 1 ms of each other and are valid for two periods where nothing else is said, streams anywhere in their periods. {realtime_limit()} "
         f"*Limited*: {LIMITED}, as Linux comes.",
         f"Below {BUSY_FROM} middle streams processors are kept awake by programs of SCHED_IDLE. Where ordinary programs run and real-time threads",
@@ -146,8 +146,8 @@ def head(data):
         "",
         "## Levels",
         "",
-        f"Figure 2.6: {HIGH} high streams (2 suppliers, 512 points, 5 ms), 3 to 15 middle ones (4 suppliers, 10 ms), {LOW} low ones (2 suppliers,",
-        f"2048 points, 20 ms). Middle frames have {points} points instead of the source's 1024: shipped spectra are so fast that 15 such streams",
+        f"CPEP, figure 2.6: {HIGH} high streams (2 suppliers, 512 points, 5 ms), 3 to 15 middle ones (4 suppliers, 10 ms), {LOW} low ones (2 suppliers,",
+        f"2048 points, 20 ms). Middle frames have {points} points instead of CPEP's 1024: shipped spectra are so fast that 15 such streams",
         "would take a tenth of this host; so 15 streams nearly fill it. Prioritization *off*: all outputs have level 0, where the earliest",
         "deadline goes first. *Results*: of those expected. *Supplied late*: the worst delay of the data thread itself.",
         "",
@@ -178,7 +178,7 @@ def page(data):
         f"High p99 at 15 middle streams over that at 3, by rounds: {spread(ratio('on'), 2)} with prioritization, {spread(ratio('off'), 2)} without; "
         f"of the best rounds {best('on'):.2f} and {best('off'):.2f}.",
         "",
-        "Resident memory with the source's frames (512, 1024 and 2048 points, four bytes each):",
+        "Resident memory with CPEP's frames (512, 1024 and 2048 points, four bytes each):",
         "",
         "| middle streams | resident MiB | processors % | high p99 ms | middle p99 ms | low p99 ms |",
         "|---|---|---|---|---|---|",
@@ -190,7 +190,7 @@ def page(data):
         "",
         "## Sharing",
         "",
-        "Figure 2.7, all suppliers 10 ms, s1 to s4 512 points, s5 to s8 1024. *Off*: each output has operators of its own.",
+        "CPEP, figure 2.7, all suppliers 10 ms, s1 to s4 512 points, s5 to s8 1024. *Off*: each output has operators of its own.",
         "",
         "| copies | sharing | processors % | high p99 ms | middle p99 ms | low p50 ms | low p99 ms | resident MiB |",
         "|---|---|---|---|---|---|---|---|",
@@ -210,7 +210,7 @@ def page(data):
         "",
         "## Shedding what is out of date",
         "",
-        "Figure 2.7 with A = 10 ms. *Valid* results were true when they came, in % of all that are expected. Where results are only",
+        "CPEP, figure 2.7, with A = 10 ms. *Valid* results were true when they came, in % of all that are expected. Where results are only",
         "marked, inputs that were once held up by more than a period stay a period apart, and all that is made of them is out of date.",
         "",
         "| copies | sharing | action | processors % | valid high % | valid middle % | valid low % | valid of all, Mbit/s of readings |",
@@ -219,7 +219,7 @@ def page(data):
     for name, some in data["absolute"].items():
         copies, on, action = name.split()
         valid = lambda level: spread((100 * r["levels"][level]["valid"] / r["levels"][level]["expected"] for r in some), 0)
-        # Bytes of the readings that a result is made of, as the source counts: one for each point.
+        # Bytes of the readings that a result is made of, as CPEP §2.6 counts: one for each point.
         bits = {"high": 4 * 512, "middle": 2 * 512 + 2 * 1024, "low": 2 * 512 + 2 * 1024, "sealed": 2 * 1024}
         rate = [sum(8 * bits[level] * r["levels"][level]["valid"] / SECONDS for level in bits) / 1e6 for r in some]
         lines.append(f"| {copies} | {on} | {action} | {spread((100 * r['processor_share'] for r in some), 0)} | {valid('high')} | "
@@ -228,7 +228,7 @@ def page(data):
         "",
         "## Shedding what is too far apart",
         "",
-        f"Figure 2.6 with 12 middle streams of {data['points']} points, whose suppliers begin anywhere in their periods and whose clocks differ by up to",
+        f"CPEP, figure 2.6, with 12 middle streams of {data['points']} points, whose suppliers begin anywhere in their periods and whose clocks differ by up to",
         "0.5 %; R of high and low streams is 5 ms. *Ideal*: 1200 consistent results per second.",
         "",
         "| R ms | action | consistent middle results/s | of all middle results % | processors % | middle p99 ms |",
@@ -260,7 +260,7 @@ def page(data):
         "",
         "## Who hands over",
         "",
-        "Figure 2.7, the graph whose levels have operators in common. *Workers*: the last duty of a worker that has nothing to run, as",
+        "CPEP, figure 2.7, the graph whose levels have operators in common. *Workers*: the last duty of a worker that has nothing to run, as",
         "shipped. *Threads*: one more thread for each level, between its priority and the next.",
         "",
         "| copies | movers | high p50 ms | high p99 ms | middle p99 ms | low p99 ms | switches/ms | processors % |",

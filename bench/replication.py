@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Copies to the backup under load, by policy, and what a SIGKILL of the primary does to results: the workload of the source's
+"""Copies to the backup under load, by policy, and what a SIGKILL of the primary does to results: the workload of ARREC,
 table 4.1, each message processed by an operator in the broker. Writes bench/results/replication.md and replication.json, or where RESULTS says.
 CRASHES is how often the primary dies under lazy copies of all messages; under periodic ones at 25 ms a third as often, under the others
 a tenth. `--quick`: once each."""
@@ -362,11 +362,11 @@ def page(runs, rounds, by_commit, taken):
         "",
         f"Command: `{command('CRASHES', 'DIVIDE')}`. {origin(by_commit, machine(), taken)}",
         "",
-        f"Table 4.1 with one in {DIVIDE} of its topics: {', '.join(str(t // DIVIDE) for t in TOPICS)} topics for its 1200, 1400 and",
+        f"ARREC, table 4.1, with one in {DIVIDE} of its topics: {', '.join(str(t // DIVIDE) for t in TOPICS)} topics for its 1200, 1400 and",
         f"1600, since both brokers, the publisher and the subscriber share the processors. Payloads of {PAYLOAD_BYTES} bytes, all of",
-        "category 5 published at once (the source's large group), the others ten at a time. Every message is processed in the",
+        "category 5 published at once (ARREC's large group), the others ten at a time. Every message is processed in the",
         f"broker by a WebAssembly module that divides {rounds} times, about {WORK_US} us on an idle processor, and gives its input back; subscribers",
-        "take the results. Clients have priority over brokers, as if they had hosts of their own. The log of category 1 has a deadline of 1 s, where the source has none. `network.failover` is 30 ms, `detection.poll` 5 ms. Every run: 1 s to warm up, 2 s in which copies are counted, 2.5 to 3 s calm, SIGKILL of",
+        "take the results. Clients have priority over brokers, as if they had hosts of their own. The log of category 1 has a deadline of 1 s, where ARREC has none. `network.failover` is 30 ms, `detection.poll` 5 ms. Every run: 1 s to warm up, 2 s in which copies are counted, 2.5 to 3 s calm, SIGKILL of",
         "the primary, 1 s on the other broker. Median (smallest … largest) of the runs.",
         "",
         f"Lazy copies of all messages send {100 * min(ratios):.1f} to {100 * max(ratios):.1f} % fewer bytes than periodic ones at 25 ms "

@@ -29,7 +29,7 @@ def beside(kind, about):
 
 PARTS = {
     "sim": Part("how much faster than life the simulator is", ["sim.py"], ["verge"]),
-    "frame": Part("the source's workload by policy, with and without a crash, up to where it breaks", ["frame.py"], ["verge"]),
+    "frame": Part("the workload of FRAME, table 3.2, by policy, with and without a crash, up to where it breaks", ["frame.py"], ["verge"]),
     "cpep": Part("operators by level, from light load to a full host", ["processing.py"], ["verge-bench-awake", "verge-bench-processing"]),
     "modules": Part("when modules that do not end are stopped", ["modules.py"], ["verge-bench-modules"]),
     "arrec": Part("copies by policy while a broker processes messages, and crashes", ["replication.py"], ["verge"]),
@@ -40,13 +40,13 @@ PARTS = {
     "apart": beside("apart", "round trips with the broker on a processor of its own"),
     "flood": beside("flood", "one publisher to one subscriber, as much as goes, beside other brokers"),
     "fanout": beside("fanout", "one publisher to many subscribers beside other brokers"),
-    "table32": beside("frame", "the source's workload beside other brokers"),
+    "table32": beside("frame", "the workload of FRAME, table 3.2, beside other brokers"),
     "limit": Part("the floor of each load that other brokers get: the bare relay and the keeper alone", ["peers.py", "--only", "relay", "--only", "keeper"], PEERS),
     "crash": Part("silence and losses when a broker or its host dies, beside other brokers", ["crash.py"], PEERS, True),
     "edge": Part("made-up workloads near what is admitted, and how late they are", ["edge.py"], ["verge", "verge-bench-awake", "verge-bench-edge"]),
     "takeovers": Part("take-overs from a primary that lives, beside compilers and on a link that loses", ["takeovers.py"], ["verge"]),
     "kv": Part("the key-value store beside Redis and etcd", ["kv.py"], ["verge-bench-kv", "verge-bench-awake"], True),
-    "flink": Part("the graph of figure 2.6 beside Apache Flink", ["flink.py"], ["verge-bench-awake", "verge-bench-processing"]),
+    "flink": Part("the graph of CPEP, figure 2.6, beside Apache Flink", ["flink.py"], ["verge-bench-awake", "verge-bench-processing"]),
 }
 GROUPS = {
     "own": ["sim", "frame", "cpep", "modules", "arrec", "mqtt"],

@@ -1,4 +1,4 @@
-//! Much of what a broker has to do with the workload of the source's table 3.2 at 13 525 topics, which `bench/peers` sends: nearly as
+//! Much of what a broker has to do with the workload of FRAME, table 3.2, at 13 525 topics, which `bench/peers` sends: nearly as
 //! many topics, as many messages with a read, and frames in which all share a contract.
 
 use crate::Scenario;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// 1460 bytes of a segment take so many on the wire: heads of TCP, IP and Ethernet, preamble, check sum and gap.
 const SEGMENT: u64 = 1460;
 const SEGMENT_ON_WIRE: u64 = 1538;
-/// What its tasks take before a job, as the source has it for four of them.
+/// What its tasks take before a job, as In-ConcReTeS has it for four of them.
 const OFFSET: Span = Span::millis(4);
 
 /// What came of one job in which every node writes every key.

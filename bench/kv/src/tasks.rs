@@ -164,7 +164,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// As the source has it: the more frequent, the more urgent, and all before the store.
+/// As In-ConcReTeS has it: the more frequent, the more urgent, and all before the store.
 fn priority(period: Span) -> u8 {
     match period.0 / 1_000_000 {
         ..=1 => 25,

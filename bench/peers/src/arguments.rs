@@ -24,9 +24,9 @@ pub enum Command {
     Fanout(Fanout),
     /// Ten urgent topics at 10 Hz while one publisher sends as much as the broker takes.
     Urgent(Urgent),
-    /// The workload of the source's table 3.2.
+    /// The workload of FRAME, table 3.2.
     Frame(Frame),
-    /// The most urgent category of table 3.2, while somebody else ends a broker.
+    /// The most urgent category of FRAME, table 3.2, while somebody else ends a broker.
     Crash(Crash),
     /// What clients of Verge ask besides carrying messages, beside a load that another process makes.
     Commands(Commands),
@@ -152,7 +152,7 @@ pub struct Urgent {
     pub urgent_priority: u8,
 }
 
-/// Table 3.2.
+/// FRAME, table 3.2.
 #[derive(Args)]
 pub struct Frame {
     /// What every load has.

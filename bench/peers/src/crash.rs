@@ -1,4 +1,4 @@
-//! The most urgent category of table 3.2, while somebody else ends a broker: every message that came, and when. Only for clients that
+//! The most urgent category of FRAME, table 3.2, while somebody else ends a broker: every message that came, and when. Only for clients that
 //! find the other broker by themselves.
 
 use crate::account::Head;

@@ -1,4 +1,4 @@
-//! The workload of the source's table 3.2: proxies that publish a message of each of their topics with one write, in turn.
+//! The workload of FRAME, table 3.2: proxies that publish a message of each of their topics with one write, in turn.
 
 use crate::account::{Account, Accounts, Class, Head};
 use crate::arguments::Frame;

@@ -1,4 +1,4 @@
-//! The floor of figure 2.6: bare threads with the kernel's priorities that burn what the operators take, and nothing else. No graph, no
+//! The floor of CPEP, figure 2.6: bare threads with the kernel's priorities that burn what the operators take, and nothing else. No graph, no
 //! payload, no validity, no check of anything, no results that come back to somebody. It is what threads cost here, and no bound: a level
 //! is served in order of arrival, where a better order of its readings may be faster.
 //!

@@ -1,4 +1,4 @@
-//! The graphs of figures 2.6 and 2.7, as `examples/graphs/` has them, with frames instead of single readings.
+//! The graphs of CPEP, figures 2.6 and 2.7, as `examples/graphs/` has them, with frames instead of single readings.
 
 use crate::busy;
 use contract::Span;

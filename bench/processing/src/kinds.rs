@@ -1,6 +1,6 @@
 //! The shipped kinds, `busy`, and `track`: the shipped `ekf` once for each point of its inputs' frames.
 //!
-//! The source runs its filter on frames of hundreds of points. A reading of `ekf` has 8 numbers at most, so a frame is given
+//! CPEP §2.6 runs its filter on frames of hundreds of points. A reading of `ekf` has 8 numbers at most, so a frame is given
 //! to it point by point, and the result is the filtered frame.
 
 use crate::busy;

@@ -25,7 +25,7 @@ use stream::{Crew, GraphSpec, Level, Marks, Number, Product, Router, Supply, Vio
 /// What runs, and how.
 #[derive(Deserialize)]
 pub struct Plan {
-    /// Streams of figure 2.6 by level; of figure 2.7, the copies are the first.
+    /// Streams of CPEP, figure 2.6, by level; of figure 2.7, the copies are the first.
     copies: [u32; 3],
     /// Figure 2.7 instead of 2.6.
     shared_graph: bool,

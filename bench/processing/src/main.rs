@@ -24,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
-    /// Streams of readings through the graphs of figures 2.6 and 2.7.
+    /// Streams of readings through the graphs of CPEP, figures 2.6 and 2.7.
     Load(load::Plan),
     /// The operators of figure 2.6 on bare threads.
     Floor(floor::Plan),
