@@ -67,7 +67,7 @@ instructions:
 	$(CARGO) build --release -p verge-bench-instructions
 	bench/instructions.py $(if $(ACCEPT),--accept)
 
-## Measure, and write bench/results/: the simulator, the source's workloads with and without crashes, event processing, MQTT.
+## Measure, and write bench/results/: the simulator, the workloads of FRAME with and without crashes, event processing, MQTT.
 bench:
 	CARGO="$(CARGO)" bench/run.py own
 

@@ -1,6 +1,6 @@
 //! Which results are promised while graphs of operators change.
 //!
-//! What is documented (ARCHITECTURE.md, "What a change of operators does"): a graph that is the same before and after goes on as if nothing
+//! What is documented (docs/survival.md, "What a change of operators does"): a graph that is the same before and after goes on as if nothing
 //! had happened. What one that ends or changes has under way is given up. From then on a message has the results that its
 //! broker's graphs make; until both brokers have read the same, those are of whoever reigns.
 //!
