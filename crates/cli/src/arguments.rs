@@ -9,11 +9,22 @@ use crate::commands::context::ContextCommand;
 use crate::commands::demo::Policy;
 use crate::commands::subscribe::Pattern;
 use crate::commands::workload::Table;
-use crate::recording::{DateOrder, TimeUnit};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::{Contract, LinkClass, Loss, Span};
+use recording::{DateOrder, TimeUnit};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
+
+/// How the order of dates is said.
+fn date_orders() -> impl TypedValueParser<Value = DateOrder> {
+    let orders = [
+        PossibleValue::new("month-first").help("As in the United States"),
+        PossibleValue::new("day-first").help("As in most countries"),
+    ];
+    PossibleValuesParser::new(orders)
+        .map(|order| if order == "day-first" { DateOrder::DayFirst } else { DateOrder::MonthFirst })
+}
 
 /// How results are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -678,7 +689,7 @@ pub struct ReplayArguments {
     #[arg(long, value_name = "CHAR")]
     pub delimiter: Option<char>,
     /// Which number of a date is the day, where the year comes last [default: the whole column decides].
-    #[arg(long, value_enum, value_name = "ORDER")]
+    #[arg(long, value_name = "ORDER", value_parser = date_orders())]
     pub dates: Option<DateOrder>,
     /// What numbers in the time column count: s, ms, us, ns, or days as in spreadsheets [default: by their magnitude].
     #[arg(long, value_name = "UNIT")]

@@ -4,12 +4,10 @@ mod allocator;
 mod arguments;
 mod commands;
 mod config;
-mod doctor;
 mod habits;
 mod kinds;
 mod output;
 mod profile;
-mod recording;
 mod users;
 mod votes;
 

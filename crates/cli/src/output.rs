@@ -37,7 +37,7 @@ trouble_from!(
     verge::Error,
     crate::config::Problems,
     host::HostError,
-    crate::recording::RecordingError,
+    recording::RecordingError,
     wasm::WasmError,
     kv_host::NodeError,
     std::io::Error

@@ -1,9 +1,9 @@
-//! `verge doctor`: prints what [`crate::doctor`] found.
+//! `verge doctor`: prints what [`doctor`] found.
 
 use crate::arguments::Format;
 use crate::config::Config;
-use crate::doctor::{Finding, Health, examine, examine_ports};
 use crate::output::{Outcome, json, line, yes};
+use doctor::{Finding, Health, examine, examine_ports};
 use std::path::Path;
 
 /// Examines this host and the configured ports.

@@ -12,8 +12,8 @@ use super::watch::Watch;
 use crate::arguments::{Format, RecordArguments};
 use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, json, line, yes};
-use crate::recording::ParquetTable;
 use csv::{Reader, ReaderBuilder, StringRecord, Writer, WriterBuilder};
+use recording::ParquetTable;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -298,7 +298,7 @@ mod tests {
         std::fs::write(part_of(&other), "2000000000,b/x,1.5,.\n1000000000,a,warm,.\n3000000001,b/x,2,.\n")
             .unwrap();
         assert_eq!(finish(&part_of(&other), &other).unwrap(), (3, 2));
-        let mut recording = crate::recording::Recording::open(&other, &Default::default()).unwrap();
+        let mut recording = recording::Recording::open(&other, &Default::default()).unwrap();
         let mut rows = Vec::new();
         while let Some(row) = recording.next_row().unwrap() {
             let cells: Vec<String> = row.cells().map(|cell| cell.unwrap_or("-").to_owned()).collect();

@@ -15,7 +15,6 @@ mod snapshot;
 mod topics;
 
 use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
-use crate::doctor;
 use crate::output::{Outcome, Trouble, yes};
 use crate::profile;
 use around::Around;

@@ -1,9 +1,4 @@
-//! The engine of `verge doctor`: it examines the Linux host and says, for each
-//! check, what is the case, what that costs a broker, and how to mend it.
-//!
-//! Facts are read from files below a given root, so that every judgement can be
-//! tested against a fixture folder. Two facts have no file and are always taken
-//! from the running host: the state of the clock and the measured wake-ups.
+#![doc = include_str!("../README.md")]
 
 mod cgroup;
 mod clock;

@@ -1,9 +1,4 @@
-//! Recordings: files of sensor data, read row by row for a replay.
-//!
-//! A recording is a CSV file, plain or packed with gzip or zstd, in UTF-8 or UTF-16, or a Parquet file. It is read once to understand it, and then streamed: whatever the
-//! size of the file, the memory is bounded by [`source::MAX_LINE_BYTES`] and [`layout::MAX_COLUMNS`].
-//! Field data is never clean, so what can be passed over is counted in [`Flaws`] instead of ending a replay
-//! half way, and only a file that cannot be understood at all is a [`RecordingError`].
+#![doc = include_str!("../README.md")]
 
 mod columns;
 mod error;

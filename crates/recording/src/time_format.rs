@@ -4,7 +4,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::Offset;
 
 /// Which number is the day where the year comes last and neither it nor a point says so.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DateOrder {
     /// As in the United States.
     #[default]
