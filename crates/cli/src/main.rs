@@ -3,13 +3,10 @@
 mod allocator;
 mod arguments;
 mod commands;
-mod config;
 mod habits;
-mod kinds;
 mod output;
 mod profile;
 mod users;
-mod votes;
 
 use output::{Trouble, complain};
 use rustix::process::{Signal, getpid, kill_process};

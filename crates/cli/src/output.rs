@@ -35,7 +35,7 @@ macro_rules! trouble_from {
 }
 trouble_from!(
     verge::Error,
-    crate::config::Problems,
+    config::Problems,
     host::HostError,
     recording::RecordingError,
     wasm::WasmError,

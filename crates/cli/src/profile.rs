@@ -3,7 +3,7 @@
 //! It is measured anew where another kernel, processor or release would make it wrong, and where the file is damaged; whoever measures
 //! says why. A host on which the file cannot be written is measured each time.
 
-use crate::config::AdmissionConfig;
+use config::AdmissionConfig;
 use contract::Span;
 use contract::admission::{Carriers, Costs};
 use contract::rounds::Io;

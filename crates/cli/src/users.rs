@@ -1,8 +1,8 @@
 //! The user file: read with everything that is wrong with it, and rewritten without harm to what somebody wrote by hand.
 
-use crate::config::{File, Problem, Problems, Source, Subject, read_text};
 use crate::output::{Trouble, complain};
 use access::{Access, PASSWORD_BYTES_MAX};
+use config::{File, Problem, Problems, Source, Subject, read_text};
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};

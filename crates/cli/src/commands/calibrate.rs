@@ -1,9 +1,9 @@
 //! `verge calibrate`: measures what work costs on this host, and keeps it for all commands.
 
 use crate::arguments::Format;
-use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, yes};
 use crate::profile::{Connection, Profile, place};
+use config::Config;
 use contract::Span;
 use serde::Serialize;
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 
 use super::{connect, operator};
 use crate::arguments::{BrokerArguments, ClientColumn, ClientsArguments, ClientsCommand, Format};
-use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, fit, json, line, print, table, terminal, yes};
+use config::Config;
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 

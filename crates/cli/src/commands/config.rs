@@ -2,8 +2,8 @@
 
 use super::broker::obstacles;
 use crate::arguments::{ConfigCommand, Format};
-use crate::config::{Config, default_text, reference};
 use crate::output::{Outcome, Trouble, json, line, print, table, yes};
+use config::{Config, default_text, reference};
 use serde::Serialize;
 use std::path::Path;
 

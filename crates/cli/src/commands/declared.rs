@@ -1,6 +1,6 @@
 //! What payloads are, as the configuration declares it of the topics that operators take.
 
-use crate::config::Config;
+use config::Config;
 use contract::TopicFilter;
 use std::borrow::Cow;
 use stream::{Element, PayloadType};

@@ -2,8 +2,8 @@
 
 use super::{connect, operator};
 use crate::arguments::{BrokerArguments, Format};
-use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain, json, line, yes};
+use config::Config;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use verge::{Client, Error, Reach};

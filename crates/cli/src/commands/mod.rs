@@ -34,9 +34,9 @@ mod worker;
 pub mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand};
-use crate::config::Config;
 use crate::output::{Outcome, Trouble, complain};
 use crate::users::read_password;
+use ::config::Config;
 use host::tls::TlsSettings;
 use std::path::{Path, PathBuf};
 use verge::{Builder, Client};

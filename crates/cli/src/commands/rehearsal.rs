@@ -4,9 +4,9 @@
 
 use super::broker::{memory, processing, settings};
 use super::sim::names;
-use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use broker::{Broker, Event, Outcome, Outputs, Processing};
+use config::{BrokerAddress, Config};
 use contract::admission::Costs;
 use contract::{NodeId, Reign, Span, Time, TopicFilter};
 use engine::{Operators, Processor};

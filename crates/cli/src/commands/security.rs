@@ -3,9 +3,9 @@
 //! Files that are there already are never written over: whoever wants new ones moves the old ones away first.
 
 use crate::arguments::InitArguments;
-use crate::config::{Config, main_file};
 use crate::output::{Outcome, Trouble, line, yes};
 use access::{Cost, SALT_BYTES, check_user_name, hash_password};
+use config::{Config, main_file};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, date_time_ymd,
@@ -239,7 +239,7 @@ fn fragment(config: &Config, user: &str) -> String {
 
 /// Listeners beyond this host where whoever listens in reads passwords.
 fn plain_listeners(config: &Config) -> Vec<String> {
-    let of = |broker: &crate::config::BrokerAddress| {
+    let of = |broker: &config::BrokerAddress| {
         let open = broker.entrances().into_iter().filter(|entrance| {
             entrance.key != "pair" && !entrance.transport.is_secure() && !entrance.place.is_loopback()
         });

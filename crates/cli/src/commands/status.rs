@@ -5,11 +5,11 @@ pub mod top;
 
 use super::{operator, start_client};
 use crate::arguments::{BrokerArguments, Format, Sort, StatusArguments};
-use crate::config::Config;
 use crate::output::{
     GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, millis, table, terminal, yes,
 };
 use comfy_table::Table;
+use config::Config;
 use load::{Before, LevelRow, OperatorRow, level_table, operator_table};
 use serde::Serialize;
 use std::cmp::Reverse;

@@ -4,8 +4,8 @@
 use super::connect;
 use super::workload::Category;
 use crate::arguments::{BrokerArguments, WorkerRole};
-use crate::config::Config;
 use crate::output::{Outcome, Trouble, line, yes};
+use config::Config;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BinaryHeap};

@@ -2,9 +2,9 @@
 
 use super::log::Lines;
 use super::logins::Desk;
-use crate::config::Config;
 use crate::output::Trouble;
 use broker::{Alarms, Event};
+use config::Config;
 use engine::Reporter;
 use host::{Before, Found, Record, State, Store, StoreDoes, StoreSettings, now};
 use std::collections::VecDeque;

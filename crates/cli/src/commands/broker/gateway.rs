@@ -1,8 +1,8 @@
 //! What serves clients of MQTT.
 
 use super::logins::UserRules;
-use crate::config::BrokerAddress;
 use broker::without_contract;
+use config::BrokerAddress;
 use host::random_number;
 use mqtt::{Gateway, Settings};
 

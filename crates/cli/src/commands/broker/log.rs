@@ -3,9 +3,9 @@
 //! what is refused to clients once per minute, with how often it was left out. Lines are in the order of their times: what was held back is said with the time at which it is said, and
 //! how long ago it was.
 
-use crate::config::LogConfig;
 use crate::output::Trouble;
 use broker::{Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, shortened, write_json};
+use config::LogConfig;
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::Reporter;

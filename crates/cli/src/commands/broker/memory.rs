@@ -1,7 +1,7 @@
 //! How much memory a broker takes, and what is said of it when it starts.
 
-use crate::config::Config;
 use broker::Limits;
+use config::Config;
 use host::{Allowance, allowance};
 
 /// Where less is for the whole broker, nothing lies on huge pages: they are not given back.

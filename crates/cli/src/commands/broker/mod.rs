@@ -14,11 +14,11 @@ pub mod signals;
 mod snapshot;
 mod topics;
 
-use crate::config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
 use crate::output::{Outcome, Trouble, yes};
 use crate::profile;
 use around::Around;
 use broker::Snapshot;
+use config::{AdmissionConfig, BrokerAddress, Config, Problems, RealtimeConfig};
 use contract::admission::Costs;
 use contract::{NodeId, Span, Supply};
 use engine::{BrokerNode, Operators};

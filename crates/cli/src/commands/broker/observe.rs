@@ -1,9 +1,9 @@
 //! How a broker is watched: the control thread with its HTTP server, and the service manager that is told that all is well.
 
 use crate::commands::status;
-use crate::config::{BrokerAddress, Config};
 use crate::output::Trouble;
 use broker::Snapshot;
+use config::{BrokerAddress, Config};
 use host::{Helpers, Notifier, Place};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

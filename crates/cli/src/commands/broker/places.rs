@@ -1,7 +1,7 @@
 //! Descriptors: how many a broker keeps for itself, and what it says where the host allows too few.
 
 use super::log::Lines;
-use crate::config::Config;
+use config::Config;
 use host::{Shares, prepare_descriptors};
 
 /// What is no connection of a client, about: only to make room at once; it is counted exactly when all is open.

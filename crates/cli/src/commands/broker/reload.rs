@@ -4,8 +4,8 @@
 //! it is taken over: it applies as a whole, as far as it can, or not at all.
 
 use super::log::Lines;
-use crate::config::{Config, Problems, Running};
 use crate::output::Trouble;
+use config::{Config, Problems, Running};
 use crossbeam_channel::Receiver;
 use host::{Helpers, Notifier};
 

@@ -2,8 +2,8 @@
 
 use super::log::Lines;
 use super::reload::{Commit, Taker};
-use crate::config::{BrokerAddress, Config, Entrance};
 use crate::output::Trouble;
+use config::{BrokerAddress, Config, Entrance};
 use host::tls::{ClientCertificates, Tls, server_name};
 use host::{Helpers, Lobby, LobbySettings, Partner, Troubles, Whereabouts, look_for};
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 use super::log::Lines;
 use super::processing::Node;
 use super::reload::{Commit, Taker};
-use crate::config::Config;
 use broker::{Changed, TopicRule};
+use config::Config;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use host::{Network, now};
 use std::io::Write;

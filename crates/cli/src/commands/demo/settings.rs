@@ -83,8 +83,8 @@ pub fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, testing::load};
     use broker::Replication;
+    use config::{Config, testing::load};
 
     fn loaded(policy: Option<Policy>, topics: u32) -> Config {
         load("demo", &configuration([7000, 7001, 7002, 7003], topics, policy))

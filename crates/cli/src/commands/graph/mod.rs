@@ -5,8 +5,8 @@ mod measure;
 mod picture;
 mod study;
 
-use crate::config::Config;
 use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
+use config::Config;
 use contract::Span;
 use serde::Serialize;
 use std::path::Path;

@@ -3,9 +3,9 @@
 use super::super::broker::processing::longest_rest;
 use super::super::rehearsal::{Refused, Rehearsal};
 use super::measure::{Cost, measure};
-use crate::config::Config;
 use crate::output::{Trouble, complain};
 use crate::profile::costs;
+use config::Config;
 use contract::admission::Costs;
 use contract::{Span, TopicFilter};
 use serde::Serialize;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::testing::{Anything, load};
+use config::testing::{Anything, load};
 use stream::Processors;
 
 /// 3 of 20 ms at level 0, and 2 of 20 at level 2.

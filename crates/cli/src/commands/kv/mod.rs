@@ -13,8 +13,8 @@ mod values;
 use crate::arguments::Format;
 use crate::arguments::kv::KvCommand;
 use crate::commands::broker::signals;
-use crate::config::{Config, KvConfig};
 use crate::output::{Outcome, Trouble};
+use config::{Config, KvConfig};
 use std::path::Path;
 
 /// Runs what was typed; `load` reads the configuration.

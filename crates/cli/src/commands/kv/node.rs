@@ -3,9 +3,9 @@
 use crate::commands::broker::log::{Lines, write_in_background};
 use crate::commands::broker::observe::{interval, listen};
 use crate::commands::broker::signals::{Heard, cut_short_after, ends_within, say_ignored};
-use crate::config::{KvConfig, KvNode, LogConfig};
 use crate::output::{Outcome, Trouble, yes};
 use broker::Severity;
+use config::{KvConfig, KvNode, LogConfig};
 use host::{Helpers, Notifier};
 use kv::LinkKey;
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};

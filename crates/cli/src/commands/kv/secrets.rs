@@ -1,7 +1,7 @@
 //! `verge kv secrets`: the keys of all links.
 
-use crate::config::KvConfig;
 use crate::output::{Outcome, Trouble, line, yes};
+use config::KvConfig;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Asking nodes on this host, through their sockets.
 
 use crate::arguments::kv::AtArguments;
-use crate::config::KvConfig;
 use crate::output::Trouble;
+use config::KvConfig;
 use kv_shared::{Answer, LINE_BYTES_MAX, Request, decode, encode};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

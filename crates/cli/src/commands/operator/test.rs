@@ -3,8 +3,8 @@
 use super::table::{self, Row, Table};
 use crate::arguments::Format;
 use crate::arguments::operator::TestArguments;
-use crate::kinds::working_time;
 use crate::output::{self, Outcome, Trouble, line, yes};
+use config::working_time;
 use contract::{Span, Time};
 use serde::Serialize;
 use std::fs::File;

@@ -2,9 +2,9 @@
 
 use super::super::broker::supply;
 use crate::arguments::sim::TrueCosts;
-use crate::config::AdmissionConfig;
 use crate::output::complain;
 use crate::profile::costs;
+use config::AdmissionConfig;
 use contract::admission::Costs;
 use contract::rounds::Io;
 use contract::{Span, Supply};

@@ -3,8 +3,8 @@
 use super::costing::Costing;
 use super::hosts::Hosts;
 use super::names;
-use crate::config::{Config, TopicFamily};
 use crate::output::Trouble;
+use config::{Config, TopicFamily};
 use contract::{LinkClass, Span};
 use sim::{ClockError, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, TopicSpec};
 use std::collections::BTreeMap;
@@ -217,7 +217,7 @@ fn to_subscribers(least: Span) -> Latency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::AdmissionConfig;
+    use config::AdmissionConfig;
 
     fn deploy(text: &str) -> Result<Deployment, String> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

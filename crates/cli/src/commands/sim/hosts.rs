@@ -1,6 +1,6 @@
 //! The hosts of a simulated deployment, by the names that people call them.
 
-use crate::config::schema::nearest;
+use config::schema::nearest;
 use sim::Target;
 
 /// The names of all hosts. `primary` and `backup` are whoever is that at the moment.

@@ -1,7 +1,7 @@
 //! Concrete topics for a family that the configuration names by a filter.
 
-use crate::config::TopicFamily;
 use crate::output::Trouble;
+use config::TopicFamily;
 use contract::check_name;
 
 /// Numbers that are tried beyond those needed, for names that another family governs.

@@ -5,8 +5,8 @@ use super::{PATIENCE, Report, TopicRow, concerns, look, ms, protection, state_in
 use crate::arguments::{BrokerArguments, Format};
 use crate::commands::stopping::Stop;
 use crate::commands::{operator, start_client};
-use crate::config::Config;
 use crate::output::{GREEN, Outcome, RED, Trouble, YELLOW, has_colours, terminal, yes};
+use config::Config;
 use crossbeam_channel::{Sender, bounded};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

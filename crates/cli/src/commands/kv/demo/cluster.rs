@@ -110,7 +110,7 @@ fn configuration(ports: [u16; REPLICAS], sockets: &[PathBuf; REPLICAS], period: 
 mod tests {
     use super::super::FLOATS;
     use super::*;
-    use crate::config::testing::load;
+    use config::testing::load;
 
     #[test]
     fn the_configuration_is_valid_at_each_period_that_is_allowed() {

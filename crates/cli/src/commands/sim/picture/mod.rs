@@ -7,8 +7,8 @@ mod axes;
 mod legend;
 pub mod palette;
 
-use crate::config::{Config, TopicFamily};
 use axes::Axes;
+use config::{Config, TopicFamily};
 use contract::Span;
 use palette::colour;
 use plotters::prelude::*;

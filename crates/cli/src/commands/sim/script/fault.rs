@@ -1,7 +1,7 @@
 //! One `[[fault]]` of a scenario.
 
 use super::reader::{At, Reader};
-use crate::config::schema::nearest;
+use config::schema::nearest;
 use sim::{Act, Fault, LastWrites, Target, When};
 use toml::de::DeTable;
 

@@ -6,9 +6,9 @@ mod fault;
 mod reader;
 
 use super::hosts::Hosts;
-use crate::config::schema::Kind;
-use crate::config::value::{Raw, Value, understand_signed};
-use crate::config::{File, Problem, Problems, Subject, read_text};
+use config::schema::Kind;
+use config::value::{Raw, Value, understand_signed};
+use config::{File, Problem, Problems, Subject, read_text};
 use contract::Span;
 use reader::{At, Reader};
 use sim::{ClockError, Fault, Latency, PAYLOAD_BYTES_MIN, Pace, Scenario, Target, When};
@@ -43,7 +43,7 @@ pub fn read(path: &Path, hosts: &Hosts, asked: Option<Span>) -> Result<Script, P
         return Ok(script);
     }
     list.sort_by_key(|problem| match &problem.source {
-        crate::config::Source::File(_, span) => span.start,
+        config::Source::File(_, span) => span.start,
         _ => 0,
     });
     Err(Problems { subject: Subject::Scenario, files: vec![File { path: path.to_path_buf(), text }], list })

@@ -2,9 +2,9 @@
 
 use super::super::hosts::Hosts;
 use crate::arguments::sim::{RUN_MAX, RUN_MAX_WORDS};
-use crate::config::schema::Kind;
-use crate::config::value::{Raw, Value, understand};
-use crate::config::{Problem, Source, unknown_problem};
+use config::schema::Kind;
+use config::value::{Raw, Value, understand};
+use config::{Problem, Source, unknown_problem};
 use contract::Span;
 use sim::Target;
 use std::ops::Range;

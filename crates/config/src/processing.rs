@@ -18,6 +18,7 @@ use stream::{
 /// Event processing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProcessingConfig {
+    /// How many levels there are.
     pub levels: u8,
     /// Threads of each level; `None` for as many as the data thread leaves processors.
     pub workers: Option<usize>,
@@ -27,7 +28,9 @@ pub struct ProcessingConfig {
     pub inbox: usize,
     /// From one copy of what an operator remembers to the next.
     pub snapshots: Span,
+    /// Whether graphs share operators that are the same.
     pub sharing: bool,
+    /// Whether operators have levels at all.
     pub prioritization: bool,
     /// What is processed, each graph by itself; `sharing` and `prioritization` have been seen to.
     pub graphs: Vec<GraphSpec>,

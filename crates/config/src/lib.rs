@@ -1,9 +1,7 @@
-//! The configuration: one file for all roles, layered with `conf.d`, environment and flags.
-//!
-//! Two stages: what was given ([`layers`]), and what it means ([`Config`]), checked and complete. All problems are
-//! found before any is reported.
+#![doc = include_str!("../README.md")]
 
 mod changes;
+mod kinds;
 mod kv;
 pub mod layers;
 mod listeners;
@@ -12,16 +10,19 @@ mod problems;
 mod processing;
 pub mod schema;
 mod security;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod value;
+pub mod votes;
 
 pub use self::kv::{KvConfig, KvLane, KvNode};
-use crate::kinds::Kinds;
 use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
 use host::tls::TlsSettings;
 use host::{DoorLimits, Place};
+pub use kinds::{Kinds, WASM, working_time};
 use layers::{Given, Layers, Table};
 pub use layers::{main_file, read_text, unknown_problem};
 pub use listeners::{Entrance, Listeners};
@@ -39,11 +40,15 @@ use value::{Raw, Value, understand};
 /// One broker of the pair.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BrokerAddress {
+    /// Its name.
     pub name: String,
+    /// Where native clients connect.
     pub clients: Place,
+    /// Where its partner connects.
     pub pair: Place,
     /// Where metrics and health are shown, if anywhere.
     pub http: Option<Place>,
+    /// Whether it goes first where both are starting.
     pub starts_as_primary: bool,
     /// Where its store is, instead of where that of all brokers is.
     pub store: Option<PathBuf>,
@@ -54,16 +59,27 @@ pub struct BrokerAddress {
 /// What admission counts with; `None` for what is measured at start.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdmissionConfig {
+    /// Whether contracts are refused for which there is no time (`admission.schedulability`).
     pub schedulability: bool,
+    /// Whether a subscriber for whom there is no time is served as best effort.
     pub best_effort_subscriptions: bool,
+    /// The share of a processor that contracts may take.
     pub share: f64,
+    /// To take a message in.
     pub arrival: Option<Span>,
+    /// To send a message to one subscriber.
     pub dispatch: Option<Span>,
+    /// To copy a message.
     pub replication: Option<Span>,
+    /// A turn.
     pub turn: Option<Span>,
+    /// A read.
     pub read: Option<Span>,
+    /// A write.
     pub write: Option<Span>,
+    /// 1024 bytes.
     pub kib: Option<Span>,
+    /// For how long the data thread may be held up.
     pub blocking: Option<Span>,
     /// Where the host's profile is; `None` for the usual place.
     pub profile_folder: Option<PathBuf>,
@@ -72,11 +88,17 @@ pub struct AdmissionConfig {
 /// What the data thread asks of the host; `None` for as much as it gets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RealtimeConfig {
+    /// The priority of the data thread.
     pub priority: Option<u8>,
+    /// The processors that it may use.
     pub processors: Vec<usize>,
+    /// Whether memory is locked.
     pub lock_memory: Option<bool>,
+    /// Whether processors are kept from halting.
     pub awake: bool,
+    /// For how long it looks for messages before it sleeps.
     pub spin: Option<Span>,
+    /// For how long it rests before it looks again, where operators keep all processors.
     pub gather: Span,
 }
 
@@ -85,14 +107,18 @@ pub struct RealtimeConfig {
 pub struct StoreConfig {
     /// `None`: nothing is kept.
     pub folder: Option<PathBuf>,
+    /// Between two commits.
     pub commit_every: Span,
+    /// Bytes that may wait to be written.
     pub queue_bytes_max: usize,
 }
 
 /// The contract of a family of topics, and how many streams it is expected to have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TopicFamily {
+    /// Its filter and its contract.
     pub rule: TopicRule,
+    /// How many streams are planned for, in `verge check`.
     pub streams: u32,
     /// Subscribers of each topic, each on a connection of its own.
     pub subscribers: u32,
@@ -110,27 +136,45 @@ pub struct LogConfig {
 /// A complete configuration, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The brokers of the pair.
     pub brokers: Vec<BrokerAddress>,
+    /// How long links delay.
     pub delays: Delays,
+    /// Link classes.
     pub links: Links,
+    /// How a dead partner is noticed.
     pub detection: Detection,
+    /// The order of jobs.
     pub policy: Policy,
+    /// When copies are made.
     pub replication: Replication,
+    /// What admission counts with.
     pub admission: AdmissionConfig,
+    /// What the data thread asks of the host.
     pub realtime: RealtimeConfig,
+    /// Limits of a broker.
     pub limits: Limits,
+    /// The log.
     pub log: LogConfig,
+    /// Limits of listeners.
     pub door_limits: DoorLimits,
     /// Handshakes under way at once.
     pub handshakes: usize,
+    /// Certificates.
     pub tls: TlsSettings,
+    /// Limits for clients of MQTT.
     pub mqtt: mqtt::Limits,
+    /// The store.
     pub store: StoreConfig,
+    /// Contracts by topic.
     pub topics: Vec<TopicFamily>,
+    /// Graphs of operators.
     pub processing: ProcessingConfig,
     /// The key-value store, if nodes of it are configured.
     pub kv: Option<KvConfig>,
+    /// Who may do what.
     pub security: SecurityConfig,
+    /// What commands use as clients.
     pub client: ClientConfig,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
@@ -770,18 +814,6 @@ impl Understanding {
                 }
             }
         }
-    }
-}
-
-/// For tests of what is made of a configuration.
-#[cfg(test)]
-pub mod testing {
-    pub use super::processing::tests::Anything;
-
-    /// The configuration that a text means, with operators of any kind.
-    pub fn load(name: &str, text: &str) -> super::Config {
-        let loaded = super::tests::Scratch::new(name, text).load(&[], &[]);
-        loaded.unwrap_or_else(|report| panic!("{report}"))
     }
 }
 

@@ -52,7 +52,9 @@ impl fmt::Display for Subject {
 
 /// A file that was read.
 pub struct File {
+    /// Where it is.
     pub path: PathBuf,
+    /// What it holds.
     pub text: String,
 }
 
@@ -69,6 +71,7 @@ impl File {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
+    /// Where the value was given.
     pub source: Source,
     /// What is wrong.
     pub message: String,
@@ -89,8 +92,11 @@ impl Problem {
 
 /// Everything that is wrong.
 pub struct Problems {
+    /// What the problems are of.
     pub subject: Subject,
+    /// The files that were read.
     pub files: Vec<File>,
+    /// The problems.
     pub list: Vec<Problem>,
 }
 

@@ -1,5 +1,5 @@
-use super::super::tests::Scratch;
 use super::*;
+use crate::testing::Scratch;
 
 const NODES: &str = "\
 [kv.nodes.d]

@@ -11,16 +11,22 @@ use toml::de::DeValue;
 /// A value as it was written, before it is known what it should be.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Raw {
+    /// A text in quotes.
     Text(String),
+    /// A number.
     Number(String),
+    /// `true` or `false`.
     Switch(bool),
+    /// A list.
     List(Vec<Raw>),
+    /// A table.
     Table(BTreeMap<String, Raw>),
     /// A date where a value should be.
     Other(&'static str),
 }
 
 impl Raw {
+    /// What a parser has read.
     pub fn new(value: &DeValue<'_>) -> Raw {
         match value {
             DeValue::String(text) => Raw::Text(text.to_string()),
@@ -70,33 +76,56 @@ impl fmt::Display for Raw {
 /// A value as it is understood.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
+    /// A duration.
     Span(Span),
+    /// A host and a port.
     Address(Place),
+    /// One of several words.
     Word(String),
+    /// A whole number.
     Integer(i64),
+    /// A part of one.
     Share(f64),
+    /// Yes or no.
     Switch(bool),
+    /// Whole numbers.
     Integers(Vec<i64>),
+    /// A topic filter.
     Filter(TopicFilter),
+    /// A loss bound.
     Loss(Loss),
+    /// A link class.
     Link(LinkClass),
+    /// Several words.
     Words(Vec<String>),
+    /// What payloads are.
     Payload(PayloadType),
+    /// Which events are kept.
     Keep(Keep),
+    /// Inputs that belong together.
     Sets(Vec<RelativeSet>),
+    /// How several values become one.
     Vote(VoteName),
+    /// What the program finds out itself.
     Auto,
+    /// `none`.
     Nothing,
 }
 
 /// A vote of the key-value store; the weights of a weighted mean are elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VoteName {
+    /// What most have proposed.
     Majority,
+    /// The one in the middle.
     Median(kv::Format),
+    /// The mean without the extremes.
     TrimmedMean(kv::Format),
+    /// The mean by weights.
     WeightedMean(kv::Format),
+    /// The smallest.
     Min(kv::Format),
+    /// The largest.
     Max(kv::Format),
 }
 

@@ -1,32 +1,6 @@
-use super::super::tests::Scratch;
 use super::*;
-use stream::{Answer, Answers, Built, Fault, Input, Memory, Operator, RelativeSet, Setup};
-
-/// Knows every kind but `nonsense`; `rms` needs numbers and may have a `window`.
-pub struct Anything;
-
-impl Factory for Anything {
-    fn build(&self, kind: &str, setup: &Setup<'_>) -> Result<Built, String> {
-        struct Pass;
-        impl Operator for Pass {
-            fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
-                inputs.iter().for_each(|input| output.extend_from_slice(input.payload));
-                Ok(Answer::Result)
-            }
-        }
-        if kind == "nonsense" {
-            return Err(format!("there is no operator of kind `{kind}`"));
-        }
-        if let Some(other) = setup.parameters.keys().find(|name| kind == "rms" && **name != "window") {
-            return Err(format!("`{other}` is no parameter of `rms`: it has window"));
-        }
-        if kind == "numbers" && !setup.inputs.iter().all(PayloadType::is_numeric) {
-            return Err("`numbers` needs numbers as input 0, and that is bytes".to_owned());
-        }
-        let output = setup.inputs.first().cloned().unwrap_or_default();
-        Ok(Built { operator: Box::new(Pass), output, answers: Answers::Always, memory: Memory::Nothing })
-    }
-}
+use crate::testing::Scratch;
+use stream::RelativeSet;
 
 const GOOD: &str = "\
 [processing]

@@ -109,8 +109,8 @@ fn values(config: &Config) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::schema::KEYS;
-    use crate::config::testing::load;
+    use crate::schema::KEYS;
+    use crate::testing::load;
 
     fn shown(changes: &[Change]) -> Vec<String> {
         changes.iter().map(ToString::to_string).collect()

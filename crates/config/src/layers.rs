@@ -11,7 +11,9 @@ use toml::de::{DeTable, DeValue};
 /// A value with where it came from.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Given {
+    /// As it was written.
     pub raw: Raw,
+    /// Where.
     pub source: Source,
 }
 
@@ -34,10 +36,13 @@ impl Table {
 /// What was given, before it is understood.
 #[derive(Default)]
 pub struct Layers {
+    /// The files that were read.
     pub files: Vec<File>,
+    /// What was given, by path.
     pub values: BTreeMap<String, Given>,
     /// The tables of `[[topic]]` and its like by section, in the order of the files.
     pub tables: BTreeMap<&'static str, Vec<Table>>,
+    /// What is wrong so far.
     pub problems: Vec<Problem>,
 }
 

@@ -1,35 +1,5 @@
 use super::*;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// A file that is removed with its folder.
-pub(super) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(super) fn new(name: &str, text: &str) -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            std::env::temp_dir().join(format!("verge-config-{}-{number}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("verge.toml"), text).unwrap();
-        Scratch(folder)
-    }
-
-    pub(super) fn load(&self, environment: &[(&str, &str)], flags: &[&str]) -> Result<Config, String> {
-        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let factory: SharedFactory = Arc::new(processing::tests::Anything);
-        Config::load_from(Some(&self.0.join("verge.toml")), environment, &flags, &factory, &Arc::default())
-            .map_err(|problems| problems.to_string())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use crate::testing::Scratch;
 
 #[test]
 fn an_empty_file_is_a_pair_on_this_host() {

@@ -16,15 +16,21 @@ const REACHED: [&str; 7] = ["clients", "clients_tls", "mqtt", "mqtt_tls", "mqtt_
 pub struct Listeners {
     /// `clients` as others reach it.
     pub clients_text: String,
+    /// Native clients with TLS.
     pub clients_tls: Option<Place>,
     /// The same as others reach it, with the host as it was written.
     pub clients_tls_text: Option<String>,
+    /// Whether the partner comes with TLS.
     pub pair_tls: bool,
     /// The host of `pair` as it was written, which must be in the broker's certificate.
     pub pair_host: String,
+    /// Clients of MQTT.
     pub mqtt: Option<Place>,
+    /// With TLS.
     pub mqtt_tls: Option<Place>,
+    /// Over WebSocket.
     pub mqtt_ws: Option<Place>,
+    /// Over WebSocket with TLS.
     pub mqtt_wss: Option<Place>,
     /// The last four as clients reach them that are sent there, with hosts as they were written: certificates name those.
     pub mqtt_references: mqtt::References,
@@ -33,9 +39,13 @@ pub struct Listeners {
 /// Where a broker listens, as it is configured.
 #[derive(Clone, Copy, Debug)]
 pub struct Entrance<'a> {
+    /// Its key.
     pub key: &'static str,
+    /// Where it listens.
     pub place: &'a Place,
+    /// What is spoken there.
     pub protocol: Protocol,
+    /// How bytes are carried.
     pub transport: Transport,
 }
 

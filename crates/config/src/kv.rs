@@ -21,6 +21,7 @@ pub struct KvConfig {
     pub nodes: Vec<KvNode>,
     /// By number.
     pub lanes: Vec<KvLane>,
+    /// How long nodes wait for each other when they start.
     pub start_wait: Span,
     /// What a link carries, in bytes per second.
     pub bandwidth: u64,
@@ -29,10 +30,13 @@ pub struct KvConfig {
 /// A node of the store.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KvNode {
+    /// Its name.
     pub name: String,
+    /// Where other nodes connect.
     pub address: SocketAddr,
     /// Where it shows metrics, if anywhere.
     pub http: Option<Place>,
+    /// The socket for applications on its host.
     pub socket: PathBuf,
     /// The file with the keys of its links.
     pub secrets: Option<PathBuf>,
@@ -41,10 +45,15 @@ pub struct KvNode {
 /// A lane of the store, and the tasks beside it.
 #[derive(Clone, Debug)]
 pub struct KvLane {
+    /// What the lane is.
     pub setup: Arc<Setup>,
+    /// Tasks that use it, for admission.
     pub tasks: Vec<Task>,
+    /// The processor of its thread.
     pub processor: Option<usize>,
+    /// The priority of its thread.
     pub priority: Option<u8>,
+    /// Of so many of the newest values of each key it is kept who proposed what.
     pub vectors: usize,
 }
 
