@@ -8,12 +8,12 @@ mod kinds;
 use contract::Time;
 use kinds::{Kind, honest, module};
 use mimalloc::MiMalloc;
+use processing::{Element, Fault, Input, Operator, Parameters, PayloadType, Setup};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
-use stream::{Element, Fault, Input, Operator, Parameters, PayloadType, Setup};
 use wasm::{Clock, Limits, MEMORY_BYTES_MAX, Sandbox};
 
 /// As the program has.

@@ -1,11 +1,13 @@
 //! `busy`: an operator that takes a stated time of a processor, for measurements beside systems whose operators are written
 //! otherwise. Its result is the bytes of its inputs, one after another.
 
+use processing::{
+    Answer, Answers, Built, Element, Fault, Input, Memory, Operator, PayloadType, Setup, Value,
+};
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use stream::{Answer, Answers, Built, Element, Fault, Input, Memory, Operator, PayloadType, Setup, Value};
 
 /// Its parameter, in microseconds.
 pub const COST: &str = "cost_us";

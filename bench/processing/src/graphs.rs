@@ -2,11 +2,11 @@
 
 use crate::busy;
 use contract::Span;
-use std::collections::BTreeMap;
-use stream::{
+use processing::{
     ConsumerSpec, Element, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
     SupplierSpec, Value, Violation,
 };
+use std::collections::BTreeMap;
 
 /// What the graphs are made with.
 pub struct Terms {

@@ -3,15 +3,15 @@
 use contract::{Receipt, Span, Time};
 use host::realtime::{Wishes, ask};
 use host::{Movers, Staffing, Workers, now};
-use rustix::event::{PollFd, PollFlags, poll};
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use std::time::Instant;
-use stream::{
+use processing::{
     Answer, Answers, Built, ConsumerSpec, Crew, Event, Factory, Fault, GraphSpec, Input, Join, Keep, Level,
     LevelQueue, Memory, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product,
     Results, Route, Router, Setup, Station, Stats, Streams, SupplierSpec, Supply, Violation,
 };
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
 
 /// How much is measured.
 #[derive(Deserialize)]

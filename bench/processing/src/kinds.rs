@@ -5,7 +5,7 @@
 
 use crate::busy;
 use contract::Span;
-use stream::{
+use processing::{
     Answer, Answers, Built, BuiltIn, Element, Factory, Fault, Input, Memory, Operator, PayloadType, Setup,
 };
 

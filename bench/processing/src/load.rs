@@ -9,6 +9,7 @@ use crate::time::{span, timespec};
 use contract::{Receipt, Span, Time};
 use host::realtime::{Wishes, ask};
 use host::{Gather, Load, Movers, Staffing, Workers, now};
+use processing::{Crew, GraphSpec, Level, Marks, Number, Product, Router, Supply, Violation};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -20,7 +21,6 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use stream::{Crew, GraphSpec, Level, Marks, Number, Product, Router, Supply, Violation};
 
 /// What runs, and how.
 #[derive(Deserialize)]

@@ -68,9 +68,9 @@ pub struct Outcome<'a> {
     pub gaps: Option<&'a str>,
     /// The stream of the message that it stands for, its incarnation, and the message's number.
     pub stream: u32,
-    /// See `stream`.
+    /// See `processing`.
     pub incarnation: u64,
-    /// See `stream`.
+    /// See `processing`.
     pub seq: u64,
     /// When the newest message that it is made of was created.
     pub created: Time,

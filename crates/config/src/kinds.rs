@@ -2,12 +2,12 @@
 //! `module` is the file of a module of the user's own.
 
 use contract::Span;
+use processing::{Built, BuiltIn, Factory, GraphSpec, Parameters, Setup, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use stream::{Built, BuiltIn, Factory, GraphSpec, Parameters, Setup, Value};
 use wasm::Limits;
 
 /// The kind that runs a module.

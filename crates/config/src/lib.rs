@@ -16,6 +16,8 @@ pub mod value;
 pub mod votes;
 
 pub use self::kv::{KvConfig, KvLane, KvNode};
+pub use self::processing::ProcessingConfig;
+use ::processing::SharedFactory;
 use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;
@@ -28,13 +30,11 @@ pub use layers::{main_file, read_text, unknown_problem};
 pub use listeners::{Entrance, Listeners};
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
-pub use processing::ProcessingConfig;
 use schema::{KEYS, Key, TOPIC_KEYS};
 pub use security::{ClientConfig, SecurityConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stream::SharedFactory;
 use value::{Raw, Value, understand};
 
 /// One broker of the pair.

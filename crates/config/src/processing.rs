@@ -8,12 +8,12 @@ use super::schema::{self, OPERATOR_KEYS, SOURCE_KEYS};
 use super::value::{KEEP_ALL, Value, understand_parameter};
 use super::{Source, TopicFamily, Understanding};
 use contract::Span;
-use std::collections::{BTreeMap, BTreeSet};
-use stream::kinds::KINDS;
-use stream::{
+use processing::kinds::KINDS;
+use processing::{
     ConsumerSpec, Factory, Graph, GraphError, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters,
     PayloadType, SharedFactory, SupplierSpec, Violation,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Event processing.
 #[derive(Clone, PartialEq, Debug)]

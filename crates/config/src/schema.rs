@@ -106,7 +106,7 @@ impl Kind {
                 "payload type: \"bytes\", \"i16\", \"i32\", \"f32\", \"f64\", \"text\", \"json:path\" or \"cbor:path\""
                     .to_owned()
             }
-            Kind::Keep => format!("whole number from 1 to {}, \"all\" or \"latest\"", stream::Keep::MOST),
+            Kind::Keep => format!("whole number from 1 to {}, \"all\" or \"latest\"", processing::Keep::MOST),
             Kind::Level => "whole number from 0, or \"high\", \"middle\" or \"low\" (0, 1, 2)".to_owned(),
             Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
             Kind::Path => "path of a file".to_owned(),

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
 use crate::Config;
+use processing::{
+    Answer, Answers, Built, Factory, Fault, Input, Memory, Operator, PayloadType, Setup, SharedFactory,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use stream::{
-    Answer, Answers, Built, Factory, Fault, Input, Memory, Operator, PayloadType, Setup, SharedFactory,
-};
 
 /// The configuration that a text means, with operators of any kind.
 ///

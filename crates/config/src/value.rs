@@ -3,9 +3,9 @@
 use super::schema::Kind;
 use contract::{LinkClass, Loss, Span, TopicFilter};
 use host::Place;
+use processing::{Keep, PayloadType, RelativeSet};
 use std::collections::BTreeMap;
 use std::fmt;
-use stream::{Keep, PayloadType, RelativeSet};
 use toml::de::DeValue;
 
 /// A value as it was written, before it is known what it should be.
@@ -324,7 +324,7 @@ fn understand_set(raw: &Raw) -> Result<RelativeSet, String> {
 }
 
 /// A parameter of a kind of operators. A text that is a time with its unit is one.
-pub fn understand_parameter(raw: &Raw) -> Result<stream::Value, String> {
+pub fn understand_parameter(raw: &Raw) -> Result<processing::Value, String> {
     let number = |text: &str| text.replace('_', "").parse::<f64>().ok();
     let numbers = |items: &[Raw]| -> Option<Vec<f64>> {
         let one = |item: &Raw| match item {
@@ -338,12 +338,12 @@ pub fn understand_parameter(raw: &Raw) -> Result<stream::Value, String> {
         _ => None,
     };
     let value = match raw {
-        Raw::Number(text) => number(text).map(stream::Value::Number),
-        Raw::Switch(switch) => Some(stream::Value::Switch(*switch)),
+        Raw::Number(text) => number(text).map(processing::Value::Number),
+        Raw::Switch(switch) => Some(processing::Value::Switch(*switch)),
         Raw::Text(text) => Some(understand_text(text)),
         Raw::List(items) => {
             let rows = || items.iter().map(row).collect::<Option<Vec<_>>>();
-            numbers(items).map(stream::Value::Numbers).or_else(|| rows().map(stream::Value::Matrix))
+            numbers(items).map(processing::Value::Numbers).or_else(|| rows().map(processing::Value::Matrix))
         }
         Raw::Table(_) | Raw::Other(_) => None,
     };
@@ -352,11 +352,11 @@ pub fn understand_parameter(raw: &Raw) -> Result<stream::Value, String> {
     })
 }
 
-fn understand_text(text: &str) -> stream::Value {
+fn understand_text(text: &str) -> processing::Value {
     let has_unit = text.ends_with(char::is_alphabetic) && !text.starts_with(char::is_alphabetic);
     match text.parse() {
-        Ok(span) if has_unit => stream::Value::Span(span),
-        _ => stream::Value::Text(text.to_owned()),
+        Ok(span) if has_unit => processing::Value::Span(span),
+        _ => processing::Value::Text(text.to_owned()),
     }
 }
 

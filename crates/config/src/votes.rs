@@ -10,11 +10,11 @@
 
 use contract::{Span, Time};
 use kv::{Ballots, VoteFunction};
+use processing::{Answer, Input, Parameters, PayloadType, Setup};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use stream::{Answer, Input, Parameters, PayloadType, Setup};
 use wasm::{INPUTS_MAX, Limits, Sandbox};
 
 /// What a vote may take, unless the configuration says.

@@ -14,9 +14,9 @@ use broker::{
 use contract::{Span, Time};
 use mqtt::gateway::Dispatched;
 use mqtt::{Gateway, Rules};
+use processing::{Change, Crew, GraphError, GraphSpec};
 use std::net::IpAddr;
 use std::ops::Range;
-use stream::{Change, Crew, GraphError, GraphSpec};
 use wire::{
     ClientRow, Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind,
     Message, MessageKind, Order, PeerIndex, Protocol, StoreState, Transport,

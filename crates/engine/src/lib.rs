@@ -10,9 +10,9 @@ mod processing;
 mod relay;
 mod serving;
 
+pub use self::processing::{Made, NoOperators, Operators, Processor};
 pub use broker_node::{BrokerNode, Reporter};
 pub use client_node::{Application, ClientNode, ClientOutputs};
 pub use gate::{Guarding, is_of_gate};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
-pub use processing::{Made, NoOperators, Operators, Processor};

@@ -3,12 +3,12 @@
 use crate::broker_node::Reporter;
 use broker::{FAILING_MAX, Failing, FailureCause, OTHERS, Outcome, Processed, Processing, Survey};
 use contract::{Mutant, Receipt, Span, Time};
-use std::ops::Range;
-use std::sync::Arc;
-use stream::{
+use processing::{
     Bound, Cause, Change, Counts, Crew, Event, Fault, GraphError, GraphSpec, Kept, Marks, Number,
     OperatorRow, Output, Overdue, Product, Router, SharedFactory, Supply, Unkept,
 };
+use std::ops::Range;
+use std::sync::Arc;
 use wire::{LevelStatus, LevelStatuses, MessageFlags, OperatorStatus, OperatorStatuses};
 
 /// The operators of a broker, as it is wired to them.
@@ -469,7 +469,7 @@ impl<C: Crew> Operators for Processor<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stream::{
+    use processing::{
         BuiltIn, ConsumerSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, Place, Route,
         Station, Strain, Streams, SupplierSpec, Violation,
     };

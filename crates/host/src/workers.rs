@@ -27,6 +27,10 @@ use crate::realtime;
 use bench::{Bell, Bench};
 use contract::Span;
 use overflow::Overflow;
+use processing::{
+    Crew, Event, Fault, LevelQueue, Outlet, Overdue, Place, Product, Results, Route, Run, Station,
+    Stats as Counts, Strain, Streams,
+};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -36,10 +40,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stream::{
-    Crew, Event, Fault, LevelQueue, Outlet, Overdue, Place, Product, Results, Route, Run, Station,
-    Stats as Counts, Strain, Streams,
-};
 use watchdog::{Post, Watchdog};
 
 /// How operators are to be run.

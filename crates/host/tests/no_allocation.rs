@@ -8,13 +8,13 @@ use contract::{Contract, Every, Lazy, NodeId, Span, Supply, Time};
 use endpoint::Settings;
 use engine::{Application, BrokerNode, ClientNode, Operators, Processor, Reporter};
 use host::{Driver, Helpers, Movers, Staffing, Workers, now};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use stream::{
+use processing::{
     BuiltIn, ConsumerSpec, Element, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType,
     SupplierSpec, Value, Violation,
 };
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;

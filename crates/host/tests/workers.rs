@@ -4,14 +4,14 @@
 
 use contract::{Receipt, Span, Time};
 use host::{Helpers, Movers, Staffing, Workers, now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
-use stream::{
+use processing::{
     Answer, Answers, Built, ConsumerSpec, Crew, Factory, Fault, GraphSpec, Input, Join, Keep, Level, Memory,
     Number, Operator, OperatorSpec, Overdue, Parameters, PayloadType, Place, Product, Router, Setup,
     SupplierSpec, Supply, Violation,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 struct Kinds;
 

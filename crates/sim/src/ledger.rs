@@ -4,8 +4,8 @@
 use crate::operators::offset_of;
 use crate::scenario::{Scenario, TopicSpec};
 use contract::{Contract, Delays, Every, Lazy, Links, Loss, Span, Time, TopicFilter};
+use processing::{GraphSpec, captures, fill};
 use std::collections::{BTreeMap, BTreeSet};
-use stream::{GraphSpec, captures, fill};
 
 /// What happened to a message in one life of one broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

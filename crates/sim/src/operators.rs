@@ -6,13 +6,13 @@
 
 use crate::scene::{PAYLOAD_HEAD, read_payload, write_payload};
 use contract::Time;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use stream::{
+use processing::{
     Answer, Answers, Built, Crew, Event, Factory, Fault, Input, LevelQueue, Marks, Memory, Operator, Outlet,
     Parameters, PayloadType, Place, Product, Put, Recalled, Results, Route, Run, Setup, Station, Stats,
     Streams, Value,
 };
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// The stream that payloads of joined results name.
 pub(crate) const MIXED: u32 = u32::MAX - 1;

@@ -3,7 +3,7 @@
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, Links, Span, Supply};
-use stream::GraphSpec;
+use processing::GraphSpec;
 
 /// The way from one host to another: at least `least`, usually about `typical`, never above `most`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span, Supp
 use engine::driving::Portion;
 use fastrand::Rng;
 use mqtt::Standby;
-use stream::{
+use processing::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
     SupplierSpec, Value, Violation, captures,
 };

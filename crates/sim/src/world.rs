@@ -22,9 +22,9 @@ use contract::rounds::{LAST_BYTES, LAST_WRITES};
 use contract::{NodeId, Span, Time};
 use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
 use engine::{BrokerNode, Node, Processor};
+use processing::GraphSpec;
 use simulation::{Agenda, hash};
 use std::sync::Arc;
-use stream::GraphSpec;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
 
 /// When every run begins.

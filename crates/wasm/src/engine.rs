@@ -4,7 +4,7 @@
 use crate::limits::Limits;
 use crate::meter::Meter;
 use contract::Span;
-use stream::Fault;
+use processing::Fault;
 
 /// An engine with a module in it.
 pub trait WasmEngine: Sized + Send {

@@ -3,7 +3,7 @@
 use crate::abi::{ABI_VERSION, VERSION};
 use crate::engine::{Refusal, Trap};
 use crate::limits::INPUTS_MAX;
-use stream::PayloadTypeError;
+use processing::PayloadTypeError;
 
 /// Why a module is not taken: which one, what is wrong, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -24,7 +24,7 @@ pub use meter::{Clock, Meter};
 pub use parameters::OWN_PARAMETERS;
 pub use sandbox::Sandbox;
 
-use stream::{Built, Setup};
+use processing::{Built, Setup};
 
 /// The engine that runs modules: wasmi, or wasmtime with the feature of that name.
 #[cfg(not(feature = "wasmtime"))]

@@ -3,7 +3,7 @@
 use crate::abi::{SET, SET_SIGNATURE, check_function, remembers, shown};
 use crate::engine::Ports;
 use crate::error::Problem;
-use stream::{Answers, Memory, ParameterDoc, Parameters, PayloadType, Value};
+use processing::{Answers, Memory, ParameterDoc, Parameters, PayloadType, Value};
 
 /// The parameters that are the host's. All others are the module's own.
 pub const OWN_PARAMETERS: &[ParameterDoc] = &[

@@ -9,7 +9,7 @@ use crate::limits::{INPUTS_MAX, Limits};
 use crate::meter::{Clock, Meter};
 use crate::parameters::{Chosen, choose};
 use contract::{Span, Time};
-use stream::{Answer, Answers, Fault, Input, MEMORY_BYTES_MAX, Memory, Operator, PayloadType, Setup};
+use processing::{Answer, Answers, Fault, Input, MEMORY_BYTES_MAX, Memory, Operator, PayloadType, Setup};
 
 /// A module in its sandbox.
 ///

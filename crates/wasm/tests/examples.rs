@@ -3,9 +3,9 @@
 
 mod support;
 
+use processing::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use stream::Value;
 use support::{compute, limits, set_up};
 
 /// The lines that an example may have.

@@ -4,8 +4,8 @@
 mod support;
 
 use contract::{Span, Time};
+use processing::{Answer, Input, Operator};
 use std::sync::atomic::Ordering::Relaxed;
-use stream::{Answer, Input, Operator};
 use support::{clock, encode, limits, module, packed, set_up_with};
 
 #[global_allocator]

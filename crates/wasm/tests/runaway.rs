@@ -5,8 +5,8 @@
 mod support;
 
 use contract::Span;
+use processing::Fault;
 use std::sync::atomic::Ordering::Relaxed;
-use stream::Fault;
 use support::{clock, compute, limits, module_with, packed, set_up_with};
 use wasm::{Limits, MEMORY_BYTES_MAX, Sandbox};
 

@@ -4,7 +4,7 @@
 mod support;
 
 use contract::{Span, Time};
-use stream::{Answers, Fault, Input, Memory, Operator, PayloadType, Setup, Value};
+use processing::{Answers, Fault, Input, Memory, Operator, PayloadType, Setup, Value};
 use support::{
     bytes, clock, compute, encode, limits, module, module_with, packed, refusal, run, sandbox, set_up,
 };

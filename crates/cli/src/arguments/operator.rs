@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use contract::Span;
+use processing::{PayloadType, Value};
 use std::path::PathBuf;
-use stream::{PayloadType, Value};
 
 const EXAMPLES: &str = "\
 The table is a CSV file: a column for each input, a line for each run, the names of the inputs in the first line. A cell holds

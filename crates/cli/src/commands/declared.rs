@@ -2,8 +2,8 @@
 
 use config::Config;
 use contract::TopicFilter;
+use processing::{Element, PayloadType};
 use std::borrow::Cow;
-use stream::{Element, PayloadType};
 
 /// Topics whose payloads are numbers side by side.
 pub struct Declared(Vec<(TopicFilter, Element)>);

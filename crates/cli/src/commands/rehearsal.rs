@@ -5,12 +5,12 @@
 use super::broker::{memory, processing, settings};
 use super::sim::names;
 use crate::output::Trouble;
+use ::processing::{Crew, Place, Product, Route, Station, Streams};
 use broker::{Broker, Event, Outcome, Outputs, Processing};
 use config::{BrokerAddress, Config};
 use contract::admission::Costs;
 use contract::{NodeId, Reign, Span, Time, TopicFilter};
 use engine::{Operators, Processor};
-use stream::{Crew, Place, Product, Route, Station, Streams};
 use wire::{
     Effects, Farewell, Frame, Hello, Knows, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
     MessageKind, Order, PeerIndex, Protocol, Register, Secret, Standing,
@@ -319,7 +319,7 @@ impl Crew for Nobody {
 
     fn remove(&mut self, _place: Place) {}
 
-    fn offer(&mut self, _route: Route, _event: stream::Event) -> bool {
+    fn offer(&mut self, _route: Route, _event: ::processing::Event) -> bool {
         false
     }
 

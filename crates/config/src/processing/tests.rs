@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::Scratch;
-use stream::RelativeSet;
+use processing::RelativeSet;
 
 const GOOD: &str = "\
 [processing]
@@ -64,12 +64,12 @@ fn operators_and_sources_become_a_graph() {
     assert_eq!(graph.consumers[0].level, Level(0));
     assert_eq!((graph.consumers[1].level, graph.consumers[1].deadline), (Level(3), Span::FOREVER));
     let parameters = [
-        ("forever", stream::Value::Text("inf".to_owned())),
-        ("list", stream::Value::Numbers(vec![1.0, 2.5])),
-        ("matrix", stream::Value::Matrix(vec![vec![1.0, 0.0], vec![0.0, 1.0]])),
-        ("on", stream::Value::Switch(true)),
-        ("span", stream::Value::Span(Span::millis(5))),
-        ("word", stream::Value::Text("ms".to_owned())),
+        ("forever", processing::Value::Text("inf".to_owned())),
+        ("list", processing::Value::Numbers(vec![1.0, 2.5])),
+        ("matrix", processing::Value::Matrix(vec![vec![1.0, 0.0], vec![0.0, 1.0]])),
+        ("on", processing::Value::Switch(true)),
+        ("span", processing::Value::Span(Span::millis(5))),
+        ("word", processing::Value::Text("ms".to_owned())),
     ];
     assert_eq!(both.parameters, Parameters::from(parameters.map(|(name, value)| (name.to_owned(), value))));
 }

@@ -5,9 +5,9 @@
 //! others the oldest gives way. The workers take what is in the inbox into the operators' inputs before anything runs, and these
 //! keep the newest as well, so what is here is what is worth keeping.
 
+use processing::{Event, Place, Route, Station, Stats};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use stream::{Event, Place, Route, Station, Stats};
 
 /// What waits in front of an inbox, for one level.
 #[derive(Default)]

@@ -18,13 +18,13 @@
 use super::{Place, Role, Shared, Staffing, realtime};
 use crate::helpers::Helpers;
 use contract::Span;
+use processing::Overdue;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stream::Overdue;
 
 /// A run that takes longer is overdue. Far above every deadline that operators can be given a part of, and above what a busy
 /// host takes a thread away for.

@@ -10,8 +10,8 @@ use crate::node::Got;
 use crate::operators::{Step, step_of};
 use crate::scenario::Scenario;
 use contract::{Loss, Time};
+use processing::captures;
 use std::collections::BTreeMap;
-use stream::captures;
 
 pub(super) const NAME: &str = "memories";
 pub(super) const STATEMENT: &str = "results of operators that remember are those of a run without a crash";

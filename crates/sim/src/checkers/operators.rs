@@ -9,8 +9,8 @@ use crate::ledger::Ledger;
 use crate::operators::{Begun, Given, Part, Seen};
 use crate::scenario::Scenario;
 use contract::{Span, Time};
+use processing::{GraphSpec, Join, Keep, Level, Marks, OperatorSpec, Place, Violation, captures};
 use std::collections::BTreeMap;
-use stream::{GraphSpec, Join, Keep, Level, Marks, OperatorSpec, Place, Violation, captures};
 
 pub(super) const NAME: &str = "operators";
 pub(super) const STATEMENT: &str =

@@ -9,8 +9,8 @@
 use crate::ledger::{Ledger, Stream};
 use crate::scenario::Scenario;
 use contract::{Span, Time};
+use processing::{GraphSpec, captures, fill};
 use std::sync::Arc;
-use stream::{GraphSpec, captures, fill};
 
 #[derive(Clone)]
 pub(crate) struct Served {

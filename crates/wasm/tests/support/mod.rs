@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use contract::{Span, Time};
+use processing::{Answer, Element, Fault, Input, Operator, Parameters, PayloadType, Setup, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use stream::{Answer, Element, Fault, Input, Operator, Parameters, PayloadType, Setup, Value};
 use wasm::{Clock, Limits, Sandbox, WasmError};
 
 /// The type of all inputs here.

@@ -14,11 +14,11 @@ use contract::admission::Costs;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{BrokerNode, Processor};
 use host::{Helpers, Load, Movers, Network, Staffing, Workers, now};
+use processing::GraphSpec;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use stream::GraphSpec;
 
 /// Results of one level that may wait for the data thread. It takes them before it waits for anything else.
 const RESULTS: usize = 8_192;

@@ -4,10 +4,10 @@
 //! before it have made. Where they make nothing, its inputs are made up as well.
 
 use contract::{Span, Time};
-use std::time::Instant;
-use stream::{
+use processing::{
     Answer, Element, Factory, Fault, Graph, Input, Join, Memory, Operator, Origin, PayloadType, Setup,
 };
+use std::time::Instant;
 
 /// What a run takes.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ fn save(operator: &mut dyn Operator) -> Span {
 fn run(
     operator: &mut dyn Operator,
     payloads: &[Vec<u8>],
-    step: &stream::Step,
+    step: &processing::Step,
     made: &mut Vec<u8>,
 ) -> (Vec<Span>, Option<String>) {
     let period = if step.source.period.is_forever() { Span::secs(1) } else { step.source.period };
@@ -206,7 +206,7 @@ fn json(path: &str, numbers: &[f64]) -> serde_json::Value {
         [only] => serde_json::json!(only),
         several => serde_json::json!(several),
     };
-    let steps: Vec<&str> = stream::path_parts(path).filter(|step| !step.is_empty()).collect();
+    let steps: Vec<&str> = processing::path_parts(path).filter(|step| !step.is_empty()).collect();
     steps.into_iter().rev().fold(leaf, |inner, step| match step.parse::<usize>() {
         Ok(index) if index < 256 => {
             let mut items = vec![serde_json::Value::Null; index];

@@ -8,11 +8,11 @@ use crate::profile::costs;
 use config::Config;
 use contract::admission::Costs;
 use contract::{Span, TopicFilter};
-use serde::Serialize;
-use stream::{
+use processing::{
     Analysis, Costed, Factory, Graph, GraphSpec, Memory, NoBound, Origin, Processors, Response, Source,
     Violation, analyse,
 };
+use serde::Serialize;
 
 /// What is said of an operator that has no means to save what it has seen.
 const FORGETS: &str = "forgets at failover what it has seen: let its module export `verge_save` and `verge_restore`, or say remembers = \
@@ -163,7 +163,7 @@ impl Study {
 
     /// By level.
     pub fn levels(&self) -> Vec<LevelRow> {
-        let row = |(level, load): (usize, &stream::LevelLoad)| LevelRow {
+        let row = |(level, load): (usize, &processing::LevelLoad)| LevelRow {
             level,
             operators: load.operators,
             utilisation: load.utilisation,
@@ -267,7 +267,7 @@ impl Study {
     fn refusal(
         &self,
         studied: &Studied,
-        consumer: &stream::Consumer,
+        consumer: &processing::Consumer,
         bound: Option<Result<Span, NoBound>>,
     ) -> Option<String> {
         let unmeasured = self.path(&studied.graph, consumer.operator);
@@ -349,7 +349,7 @@ fn under_way(graphs: &[Studied], events: usize, levels: u8) -> UnderWay {
     };
     let suppliers = graphs.iter().flat_map(|studied| &studied.graph.suppliers);
     let lowest = suppliers.filter_map(|supplier| supplier.level).map(|level| level.0).max().unwrap_or(0);
-    let permitted = stream::permits_for(events, levels, lowest) as u64;
+    let permitted = processing::permits_for(events, levels, lowest) as u64;
     UnderWay { needed: graphs.iter().map(fed).sum(), permitted, events: events as u64 }
 }
 

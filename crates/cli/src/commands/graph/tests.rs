@@ -1,6 +1,6 @@
 use super::*;
 use config::testing::{Anything, load};
-use stream::Processors;
+use processing::Processors;
 
 /// 3 of 20 ms at level 0, and 2 of 20 at level 2.
 const GRAPH: &str = "\

@@ -2,8 +2,8 @@
 
 use crate::arguments::Format;
 use crate::output::{Outcome, json, line, table, yes};
+use processing::kinds::KINDS;
 use serde::Serialize;
-use stream::kinds::KINDS;
 
 #[derive(Serialize)]
 struct KindRow {
@@ -41,7 +41,7 @@ pub fn run(format: Format) -> Outcome {
     Ok(yes(true))
 }
 
-fn row(kind: &stream::Kind) -> KindRow {
+fn row(kind: &processing::Kind) -> KindRow {
     let (inputs_min, inputs_max) = kind.inputs;
     let parameters = kind.parameters.iter().map(|parameter| ParameterRow {
         name: parameter.name,

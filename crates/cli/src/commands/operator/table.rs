@@ -1,8 +1,8 @@
 //! Tables of inputs, a column for each, and payloads made of their cells.
 
 use crate::output::Trouble;
+use processing::{Element, PayloadType};
 use std::path::Path;
-use stream::{Element, PayloadType};
 
 /// How many runs one table may ask for.
 pub const ROWS_MAX: usize = 100_000;

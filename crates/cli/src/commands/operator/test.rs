@@ -6,12 +6,12 @@ use crate::arguments::operator::TestArguments;
 use crate::output::{self, Outcome, Trouble, line, yes};
 use config::working_time;
 use contract::{Span, Time};
+use processing::{Answer, Input, Operator, Parameters, PayloadType, Setup, Value};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
-use stream::{Answer, Input, Operator, Parameters, PayloadType, Setup, Value};
 use wasm::{DefaultEngine, Limits, Sandbox};
 
 /// How much of a result the table shows.

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use contract::{Span, Time};
+use processing::{Answer, Answers, Input, Operator, Parameters, PayloadType, Setup, Value, kinds};
 use proptest::prelude::*;
-use stream::{Answer, Answers, Input, Operator, Parameters, PayloadType, Setup, Value, kinds};
 
 fn number(number: f64) -> Value {
     Value::Number(number)

@@ -4,7 +4,7 @@ mod crew;
 
 use contract::{Span, Time};
 use crew::{Plant, consumer, operator, supplier};
-use stream::{GraphSpec, Join, Keep, Marks, RelativeSet, Violation};
+use processing::{GraphSpec, Join, Keep, Marks, RelativeSet, Violation};
 
 /// CPEP, figure 2.2.
 fn figure() -> GraphSpec {
@@ -29,7 +29,7 @@ fn figure() -> GraphSpec {
     }
 }
 
-fn one(operator_: stream::OperatorSpec, topics: &[&str]) -> GraphSpec {
+fn one(operator_: processing::OperatorSpec, topics: &[&str]) -> GraphSpec {
     GraphSpec {
         suppliers: topics.iter().map(|topic| supplier(topic)).collect(),
         consumers: vec![consumer("out", &operator_.name, 0)],

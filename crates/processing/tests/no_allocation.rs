@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use contract::{Span, Time};
-use stream::{Input, Parameters, PayloadType, Setup, Value, kinds};
+use processing::{Input, Parameters, PayloadType, Setup, Value, kinds};
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;

@@ -3,13 +3,13 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which each file uses its part")]
 
 use contract::{Receipt, Span, Time};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use stream::{
+use processing::{
     Answer, Answers, Built, ConsumerSpec, Crew, Event, Factory, Fault, GraphSpec, Input, Join, Keep, Level,
     LevelQueue, Memory, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product,
     Results, Route, Router, Setup, Station, Stats, Streams, SupplierSpec, Supply, Violation,
 };
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub const LEVELS: u8 = 3;
 
@@ -89,7 +89,7 @@ pub struct Times {
     pub begins: Time,
     pub ends: Time,
     pub seq: u64,
-    pub marks: stream::Marks,
+    pub marks: processing::Marks,
 }
 
 /// One worker.
@@ -245,7 +245,7 @@ impl Plant {
         tickets
     }
 
-    pub fn counts(&self, operator: &str) -> stream::Counts {
+    pub fn counts(&self, operator: &str) -> processing::Counts {
         self.router.rows().find(|row| row.name == operator).unwrap().counts
     }
 

@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use contract::{Receipt, Span, Time};
-use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use stream::{
+use processing::{
     BuiltIn, ConsumerSpec, Crew, Event, Fault, GraphSpec, Join, Keep, Level, LevelQueue, Number,
     OperatorSpec, Outlet, Parameters, Place, Product, Results, Route, Router, Station, Stats, Streams,
     SupplierSpec, Supply, Value, Violation,
 };
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Runs one step at a time.
 #[derive(Default)]
