@@ -102,7 +102,7 @@ impl Flaws {
         self.tallies[kind as usize].count
     }
 
-    /// The first flaws of this kind, at most [`DESCRIBED_FLAWS`].
+    /// The first flaws of this kind, at most `DESCRIBED_FLAWS`.
     pub fn first(&self, kind: FlawKind) -> &[Flaw] {
         &self.tallies[kind as usize].first
     }

@@ -19,7 +19,7 @@ pub struct Survey {
     pub last_ns: Option<i64>,
     /// The smallest step between two rows that differ in time: it bounds how much the replay can be sped up.
     pub smallest_step_ns: Option<i64>,
-    /// The median step between rows, steps of zero included. It is exact up to [`MAX_KEPT_STEPS`] steps and
+    /// The median step between rows, steps of zero included. It is exact up to `MAX_KEPT_STEPS` steps and
     /// an estimate from evenly spread ones beyond.
     pub median_step_ns: Option<i64>,
     /// The step that most rows keep, in nanoseconds: of those that are no outliers, nearly the smallest.
