@@ -95,6 +95,11 @@ impl Broker {
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
         let limit = self.settings.limits.filters_per_session;
+        // A number that has meant another filter until now gives that up.
+        let before = self.sessions.get(index).and_then(|session| session.numbers.get(&number));
+        if before.is_some_and(|before| *before != parsed) {
+            self.unsubscribe(now, from, number, out);
+        }
         let Some(session) = self.sessions.get_mut(index) else { return Ok(()) };
         session.unbind(number);
         if session.numbers.len() >= limit {

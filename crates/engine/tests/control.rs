@@ -308,6 +308,25 @@ fn one_subscription_of_everything_is_answered_when_every_topic_has_it() {
 }
 
 #[test]
+fn a_number_that_is_used_for_another_filter_gives_up_the_first() {
+    let mut host = Host::new(|settings| settings.limits.filters_per_session = 3);
+    let subscriber = host.client("subscriber");
+    let wish = |number, filter| Frame::Subscribe { number, needs: contract::Needs::NONE, filter };
+    let filters = |host: &Host| {
+        host.node.broker().filters_of("subscriber").map(str::to_owned).collect::<Vec<String>>()
+    };
+    host.tell(subscriber, &[wish(0, "a"), wish(1, "b"), wish(2, "b")]);
+    host.rest();
+    // Again the same, one that nobody else means, and one that another number means as well.
+    host.tell(subscriber, &[wish(0, "a"), wish(0, "c"), wish(2, "d")]);
+    host.rest();
+    assert_eq!(filters(&host), ["b", "c", "d"]);
+    host.tell(subscriber, &[wish(2, "a/#/b")]);
+    host.rest();
+    assert_eq!(filters(&host), ["b", "c", "d"], "what is no filter changes nothing");
+}
+
+#[test]
 fn what_follows_a_subscription_on_its_connection_is_answered_after_it() {
     let mut host = Host::new(|_| {});
     host.publisher();
