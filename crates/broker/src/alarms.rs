@@ -3,7 +3,7 @@
 
 use crate::events::Event;
 use crate::facts::{Fact, write_json};
-use crate::throttle::{Throttle, Verdict, cause_of};
+use crate::throttle::{Budget, Throttle, Verdict, cause_of};
 use contract::{Span, Time};
 
 /// The time between two alarms of the same kind about the same topic.
@@ -13,7 +13,12 @@ const INTERVAL: Span = Span::secs(1);
 #[derive(Clone, Debug)]
 pub struct Alarms {
     throttle: Throttle<()>,
+    /// Of what is refused to clients, which choose its topics.
+    refusals: Budget,
 }
+
+/// Alarms in a second about what is refused to clients, of topics that were not told of lately.
+const REFUSALS_MAX: u32 = 20;
 
 /// How many causes are remembered. Above it, the one told longest ago is forgotten, and may be told again sooner.
 pub const CAUSES_MAX: usize = 256;
@@ -27,7 +32,7 @@ impl Default for Alarms {
 impl Alarms {
     /// Remembers so many causes.
     pub fn new(causes_max: usize) -> Alarms {
-        Alarms { throttle: Throttle::new(INTERVAL, causes_max) }
+        Alarms { throttle: Throttle::new(INTERVAL, causes_max), refusals: Budget::new(REFUSALS_MAX) }
     }
 
     /// Appends the alarm for an event as a JSON object to `out`. `false`: it is none, or has just been told.
@@ -38,9 +43,18 @@ impl Alarms {
         if !is_alarm(event) {
             return false;
         }
-        match self.throttle.ask(now, cause_of(event.kind(), event.subject()), || ()) {
+        let cause = cause_of(event.kind(), event.subject());
+        let mut beyond = 0;
+        if event.is_refusal() {
+            if !self.throttle.knows(cause) && !self.refusals.take(now) {
+                return false;
+            }
+            beyond = self.refusals.take_beyond(now);
+        }
+        match self.throttle.ask(now, cause, || ()) {
             Verdict::LeaveOut => false,
             Verdict::Tell { left_out } => {
+                let left_out = left_out + beyond;
                 write_json(out, now, broker, event, &[("left_out", Fact::Number(left_out))]);
                 true
             }
@@ -131,6 +145,22 @@ mod tests {
         out.clear();
         assert!(alarms.raise(NOW + Span::secs(1), "a", &missed("x"), &mut out));
         assert!(out.contains("\"left_out\":1"), "{out}");
+    }
+
+    #[test]
+    fn who_is_refused_on_ever_new_topics_does_not_fill_the_alarms() {
+        let (mut alarms, mut out) = (Alarms::default(), String::new());
+        let mut raised = 0;
+        for number in 0..10_000 {
+            let topic = format!("t/{number}");
+            let event = Event::Refused { client: "c", topic: &topic, reason: "no right" };
+            raised += u32::from(alarms.raise(NOW + Span::micros(number), "a", &event, &mut out));
+        }
+        assert_eq!(raised, REFUSALS_MAX);
+        out.clear();
+        let event = Event::Refused { client: "c", topic: "last", reason: "no right" };
+        assert!(alarms.raise(NOW + Span::secs(2), "a", &event, &mut out));
+        assert!(out.contains("\"left_out\":9980"), "{out}");
     }
 
     #[test]

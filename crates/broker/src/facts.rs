@@ -166,6 +166,18 @@ impl Event<'_> {
         }
     }
 
+    /// Whether something was refused to a client, which may ask for it again and again, and for ever new things.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Event::Refused { .. }
+                | Event::SubscriptionRefused { .. }
+                | Event::MessageGivenUp { .. }
+                | Event::GoesRound { .. }
+                | Event::SessionFull { .. }
+        )
+    }
+
     /// What it happened to: the same trouble of the same subject is one cause.
     pub fn subject(&self) -> &str {
         match self {
@@ -181,6 +193,7 @@ impl Event<'_> {
             | Event::Silent { topic, .. }
             | Event::SilenceEnded { topic, .. }
             | Event::OutOfMemory { topic, .. }
+            | Event::GoesRound { topic, .. }
             | Event::SubscriberLate { topic, .. }
             | Event::SubscriberMissed { topic, .. }
             | Event::LossRun { topic, .. } => topic,
@@ -192,7 +205,6 @@ impl Event<'_> {
             | Event::ClientCame { client, .. }
             | Event::ClientGone { client, .. }
             | Event::MessageGivenUp { client, .. }
-            | Event::GoesRound { client, .. }
             | Event::SessionFull { client, .. }
             | Event::ClockApart { client, .. }
             | Event::CutOff { client, .. }
@@ -531,6 +543,9 @@ pub fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     let tail = text.ceil_char_boundary(text.len() - room / 3);
     Cow::Owned([text.get(..head), Some(GAP), text.get(tail..)].into_iter().flatten().collect())
 }
+
+/// So much of a topic is shown where it is told why it is refused.
+pub(crate) const TOPIC_BYTES_SHOWN: usize = 120;
 
 const GAP: &str = "\u{2026}";
 

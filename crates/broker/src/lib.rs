@@ -64,5 +64,5 @@ pub use settings::{Bound, Detection, Limits, Policy, Replication, Settings, Topi
 pub use snapshot::Snapshot;
 pub use status::{FAILING_MAX, Failing, OTHERS, Survey};
 pub use tasks::UNITS_PER_SLICE;
-pub use throttle::{Throttle, Verdict, cause_of};
+pub use throttle::{Budget, Throttle, Verdict, cause_of};
 pub use wire::LATENCY_BUCKETS;

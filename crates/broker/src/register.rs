@@ -2,6 +2,7 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
+use crate::facts::{TOPIC_BYTES_SHOWN, shortened};
 use crate::links::{Link, Party};
 use crate::memory::name_bytes;
 use crate::numbers::NO_STREAM;
@@ -181,8 +182,9 @@ impl Broker {
             (None, None) => Err(Denial {
                 asked: true,
                 ..Denial::from(format!(
-                    "`{topic}` has no contract: state one when publishing, or add a [[topic]] with a matching filter to the \
-                     broker's configuration"
+                    "`{}` has no contract: state one when publishing, or add a [[topic]] with a matching filter to the \
+                     broker's configuration",
+                    shortened(topic, TOPIC_BYTES_SHOWN)
                 ))
             }),
         }
@@ -384,7 +386,8 @@ impl Broker {
         let subscribers = self.sessions.wanting(topic);
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
             return Err(Denial::from(format!(
-                "`{topic}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
+                "`{}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
+                shortened(topic, TOPIC_BYTES_SHOWN),
                 subscribers.len()
             )));
         }

@@ -33,8 +33,8 @@ pub(crate) struct Session {
     pub(crate) incarnation: u64,
     pub(crate) link: Option<LinkId>,
     pub(crate) filters: BTreeMap<TopicFilter, Wanted>,
-    /// What they count together; see [`contract::weight`].
-    pub(crate) weight: usize,
+    /// What they would take alone; see [`contract::filter_bytes`].
+    pub(crate) bytes: usize,
     /// Whether any of them needs something beyond contracts.
     pub(crate) needy: bool,
     /// Whether it is served as best effort: all of it, or nothing.
@@ -84,7 +84,7 @@ impl Session {
     /// What it wants of a filter, which it may not have had yet.
     pub(crate) fn want(&mut self, filter: &TopicFilter) -> &mut Wanted {
         if !self.filters.contains_key(filter) {
-            self.weight += contract::weight(filter.as_str());
+            self.bytes += contract::filter_bytes(filter.as_str());
         }
         self.filters.entry(filter.clone()).or_default()
     }
@@ -92,7 +92,7 @@ impl Session {
     /// It wants nothing of a filter any more.
     pub(crate) fn forget(&mut self, filter: &TopicFilter) {
         if self.filters.remove(filter).is_some() {
-            self.weight -= contract::weight(filter.as_str());
+            self.bytes -= contract::filter_bytes(filter.as_str());
         }
     }
 
@@ -107,10 +107,13 @@ impl Session {
             ));
         }
         let (needed, most) =
-            (self.weight + contract::weight(filter.as_str()), contract::names_weight_max(limit));
-        let text = "bytes of filters, and limits.filters_per_session allows";
-        (needed > most)
-            .then(|| format!("the client would have {needed} {text} {most}: raise it, or shorten them"))
+            (self.bytes + contract::filter_bytes(filter.as_str()), contract::filters_bytes_max(limit));
+        (needed > most).then(|| {
+            format!(
+                "the client's filters would take {needed} bytes of memory, and limits.filters_per_session allows {most}: use shorter ones \
+                 or ones with fewer levels, or raise it"
+            )
+        })
     }
 
     /// Its filters have changed.
@@ -236,6 +239,11 @@ impl Sessions {
 
     pub(crate) fn len(&self) -> usize {
         self.by_client.len()
+    }
+
+    /// What the tree of filters takes of memory, about.
+    pub(crate) fn tree_bytes(&self) -> usize {
+        self.by_filter.bytes()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {

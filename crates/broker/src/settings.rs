@@ -241,6 +241,11 @@ impl Limits {
         Bound { bytes: self.memory_bytes / 4, key: "limits.memory", value: self.memory_bytes }
     }
 
+    /// What filters of all clients may take, and those of all sessions of MQTT: one part in 32 each.
+    pub fn filters(&self) -> Bound {
+        Bound { bytes: self.memory_bytes / 32, key: "limits.memory", value: self.memory_bytes }
+    }
+
     /// What messages that wait for sessions of MQTT may take, and what those that are retained may: a sixteenth each.
     pub fn sessions(&self) -> Bound {
         Bound { bytes: self.memory_bytes / 16, key: "limits.memory", value: self.memory_bytes }

@@ -95,6 +95,7 @@ impl Broker {
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
         let limit = self.settings.limits.filters_per_session;
+        let tree_bytes = self.sessions.tree_bytes();
         // A number that has meant another filter until now gives that up.
         let before = self.sessions.get(index).and_then(|session| session.numbers.get(&number));
         if before.is_some_and(|before| *before != parsed) {
@@ -110,6 +111,15 @@ impl Broker {
         }
         if let Some(text) = session.lacks_room(&parsed, limit) {
             return Err(text);
+        }
+        let (needed, share) =
+            (tree_bytes + contract::filter_bytes(parsed.as_str()), self.settings.limits.filters());
+        if !session.filters.contains_key(&parsed) && needed > share.bytes {
+            return Err(format!(
+                "filters of all clients would take {needed} of the {} bytes that are theirs ({share}): raise {}, or use shorter ones or \
+                 ones with fewer levels",
+                share.bytes, share.key
+            ));
         }
         let known = session.filters.get(&parsed);
         let again = self.settings.best_effort_subscriptions && needs.is_none() && session.best_effort;
@@ -375,7 +385,7 @@ impl Broker {
                 incarnation,
                 link: None,
                 filters: BTreeMap::new(),
-                weight: 0,
+                bytes: 0,
                 needy: false,
                 numbers: BTreeMap::new(),
                 deferred: VecDeque::new(),

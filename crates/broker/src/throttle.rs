@@ -38,6 +38,11 @@ impl<T> Throttle<T> {
         Throttle { interval, limit: limit.max(1), entries: Vec::new() }
     }
 
+    /// Whether something of this cause has been told lately.
+    pub fn knows(&self, cause: u64) -> bool {
+        self.entries.iter().any(|entry| entry.cause == cause)
+    }
+
     /// Something has come, whose cause has this number. `what` is kept only if it is left out.
     pub fn ask(&mut self, now: Time, cause: u64, what: impl FnOnce() -> T) -> Verdict {
         self.ask_every(now, self.interval, cause, what)
@@ -76,6 +81,51 @@ impl<T> Throttle<T> {
         entry.told_at = now;
         let latest = entry.latest.take()?;
         Some((latest, std::mem::take(&mut entry.left_out)))
+    }
+}
+
+/// So many things in each second, and how many there were beyond.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    each_second: u32,
+    began: Time,
+    taken: u32,
+    beyond: u64,
+    /// What did not fit in seconds that are over.
+    due: u64,
+}
+
+impl Budget {
+    /// So many in each second.
+    pub fn new(each_second: u32) -> Budget {
+        Budget { each_second, began: Time::ZERO, taken: 0, beyond: 0, due: 0 }
+    }
+
+    /// Whether one more fits.
+    pub fn take(&mut self, now: Time) -> bool {
+        if self.is_over(now) {
+            self.due += std::mem::take(&mut self.beyond);
+            (self.began, self.taken) = (now, 0);
+        }
+        let fits = self.taken < self.each_second;
+        if fits {
+            self.taken += 1;
+        } else {
+            self.beyond += 1;
+        }
+        fits
+    }
+
+    /// How many did not fit, once the second is over in which they came.
+    pub fn take_beyond(&mut self, now: Time) -> u64 {
+        if self.is_over(now) {
+            self.due += std::mem::take(&mut self.beyond);
+        }
+        std::mem::take(&mut self.due)
+    }
+
+    fn is_over(&self, now: Time) -> bool {
+        now < self.began || now >= self.began + Span::secs(1)
     }
 }
 
@@ -124,6 +174,20 @@ mod tests {
         ask(61);
         assert_eq!(throttle.take_overdue(START + Span::secs(119)), None);
         assert_eq!(throttle.take_overdue(START + Span::secs(120)), Some(('a', 1)));
+    }
+
+    #[test]
+    fn a_budget_lets_so_many_through_and_counts_the_rest() {
+        let mut budget = Budget::new(2);
+        let now = START + Span::millis(300);
+        assert_eq!([0, 1, 2, 3].map(|_| budget.take(now)), [true, true, false, false]);
+        assert_eq!(budget.take_beyond(now + Span::millis(999)), 0, "there may be more");
+        assert_eq!(budget.take_beyond(now + Span::secs(1)), 2);
+        assert!(
+            budget.take(now + Span::secs(1)) && budget.take(START),
+            "a clock that goes back silences nobody"
+        );
+        assert_eq!(budget.take_beyond(now + Span::secs(5)), 0);
     }
 
     #[test]

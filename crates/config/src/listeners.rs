@@ -154,6 +154,8 @@ impl Understanding {
             backlog_bytes: self.size("mqtt.backlog").max(engine::driving::DRAINED_BYTES + 1),
             subscriptions_per_session: self.size("mqtt.subscriptions_per_session"),
             subscriptions: self.size("mqtt.subscriptions"),
+            // A share of the broker's memory, which is known when it starts.
+            filters_bytes: usize::MAX,
             retained_messages: self.size("mqtt.retained_messages"),
             retained_bytes: self.size("mqtt.retained"),
             topics_per_session: self.size("mqtt.topics_per_session"),

@@ -640,7 +640,7 @@ pub const KEYS: &[Key] = &[
         Kind::BytesOrAuto(16 << 20, 1 << 42),
         "\"auto\"",
         "Memory of one broker: half of it at most is for messages, three eighths are for subscribers that do not read as fast as is \
-         sent and for sessions and retained messages of MQTT, the rest for what serves them. \"auto\": half of what the host or the \
+         sent and for sessions and retained messages of MQTT, a sixteenth is for filters of subscriptions, the rest for what serves them. \"auto\": half of what the host or the \
          broker's control group has, whichever is less, and no more \
          than three quarters of what can be had when it starts.",
     ),
@@ -649,7 +649,8 @@ pub const KEYS: &[Key] = &[
         Kind::BytesWithin(64 << 10, 1 << 42),
         "\"2GiB\"",
         "Memory for messages. A contract has what its messages may take reserved when it is admitted, and is refused where that is not \
-         left; what has no loss bound shares the rest by its real size, the oldest going first. At most half of limits.memory.",
+         left; what has no loss bound shares the rest by its real size, the oldest going first, and what its streams need at least is a quarter of all \
+         at most. At most half of limits.memory.",
     ),
     key(
         "limits.size_assumed",

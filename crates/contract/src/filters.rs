@@ -39,9 +39,44 @@ impl<T: Ord> Kept for std::collections::BTreeSet<T> {
 /// Things by filter, found by topic. Filters are taken as they are: whoever inserts has checked them.
 #[derive(Clone, Debug)]
 pub struct Filters<T> {
-    nodes: Vec<Option<Node<T>>>,
+    nodes: Nodes<T>,
     /// The numbers of nodes that are gone, given again, the latest first.
     free: Vec<u32>,
+}
+
+/// What a node takes, about: with its text, and with what allocators add.
+pub(crate) const NODE_BYTES: usize = 256;
+
+/// Nodes by number, in chunks: a tree that grows moves none of those that are there, however many they are.
+#[derive(Clone, Debug)]
+struct Nodes<T>(Vec<Vec<Option<Node<T>>>>);
+
+/// Nodes of a chunk, as a power of two.
+const CHUNK_BITS: u32 = 10;
+
+impl<T> Nodes<T> {
+    fn len(&self) -> usize {
+        let before = self.0.len().saturating_sub(1) << CHUNK_BITS;
+        before + self.0.last().map_or(0, Vec::len)
+    }
+
+    fn push(&mut self, node: Node<T>) {
+        if self.0.last().is_none_or(|chunk| chunk.len() == 1 << CHUNK_BITS) {
+            // Most trees are small: the first chunk grows as it is needed.
+            let whole = if self.0.is_empty() { 0 } else { 1 << CHUNK_BITS };
+            self.0.push(Vec::with_capacity(whole));
+        }
+        self.0.last_mut().expect("invariant: just seen to").push(Some(node));
+    }
+
+    #[inline]
+    fn get(&self, number: u32) -> Option<&Option<Node<T>>> {
+        self.0.get((number >> CHUNK_BITS) as usize)?.get((number & ((1 << CHUNK_BITS) - 1)) as usize)
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut Option<Node<T>>> {
+        self.0.get_mut((number >> CHUNK_BITS) as usize)?.get_mut((number & ((1 << CHUNK_BITS) - 1)) as usize)
+    }
 }
 
 /// One level more than filters have: a topic's further levels make no difference.
@@ -52,7 +87,9 @@ const ROOT: u32 = 0;
 
 impl<T: Kept> Default for Filters<T> {
     fn default() -> Filters<T> {
-        Filters { nodes: vec![Some(Node::default())], free: Vec::new() }
+        let mut nodes = Nodes(Vec::new());
+        nodes.push(Node::default());
+        Filters { nodes, free: Vec::new() }
     }
 }
 
@@ -60,6 +97,11 @@ impl<T: Kept> Filters<T> {
     /// How many nodes there are, with the root.
     pub fn nodes(&self) -> usize {
         self.nodes.len() - self.free.len()
+    }
+
+    /// What they take of memory, about, without what is kept for filters.
+    pub fn bytes(&self) -> usize {
+        self.nodes() * NODE_BYTES
     }
 
     /// What is kept for this filter.
@@ -171,12 +213,11 @@ impl<T: Kept> Filters<T> {
 
     fn grow(&mut self, node: u32, level: &str) -> u32 {
         let child = self.free.pop().unwrap_or_else(|| {
-            self.nodes.push(None);
+            self.nodes.push(Node::default());
             u32::try_from(self.nodes.len() - 1)
                 .expect("invariant: owners limit what they keep, far below 2^32")
         });
-        *self.nodes.get_mut(child as usize).expect("invariant: free places are there") =
-            Some(Node::default());
+        *self.nodes.get_mut(child).expect("invariant: free places are there") = Some(Node::default());
         let parent = self.node_mut(node);
         if level == "+" {
             parent.plus = Some(child);
@@ -196,7 +237,7 @@ impl<T: Kept> Filters<T> {
         while self.node(node).is_empty()
             && let Some((parent, level)) = path.pop()
         {
-            *self.nodes.get_mut(node as usize).expect("invariant: just seen") = None;
+            *self.nodes.get_mut(node).expect("invariant: just seen") = None;
             self.free.push(node);
             let parent_node = self.node_mut(parent);
             if level == "+" {
@@ -209,12 +250,12 @@ impl<T: Kept> Filters<T> {
     }
 
     fn node(&self, number: u32) -> &Node<T> {
-        let node = self.nodes.get(number as usize).and_then(Option::as_ref);
+        let node = self.nodes.get(number).and_then(Option::as_ref);
         node.expect("invariant: parents know only nodes that are there")
     }
 
     fn node_mut(&mut self, number: u32) -> &mut Node<T> {
-        let node = self.nodes.get_mut(number as usize).and_then(Option::as_mut);
+        let node = self.nodes.get_mut(number).and_then(Option::as_mut);
         node.expect("invariant: parents know only nodes that are there")
     }
 }

@@ -1,5 +1,6 @@
 //! Topic names and filters, by the rules of MQTT: levels divided by `/`, `+` for one level, `#` for all that follow.
 
+use crate::filters::NODE_BYTES;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,23 +9,35 @@ use std::sync::Arc;
 pub const TOPIC_BYTES_MAX: usize = 65_535;
 /// The deepest topic name or filter, in levels.
 pub const TOPIC_LEVELS_MAX: usize = 200;
-/// What a table that limits how many names it holds allows each of them on average, in bytes. See [`names_weight_max`].
+/// What a table that limits how many names it holds allows each of them on average, in bytes. See [`names_bytes_max`].
 const TOPIC_BYTES_USUAL: usize = 512;
 /// So much of a text is shown where it is refused.
 const SHOWN_BYTES: usize = 256;
-/// What one level of a filter counts at least, since it takes a place in a tree.
-const LEVEL_WEIGHT: usize = 16;
+/// The same for a filter, with its places in trees.
+const FILTER_BYTES_USUAL: usize = 2_048;
+/// What a byte of a filter's text takes: it is kept so often.
+const TEXT_COPIES: usize = 3;
 
-/// What a name or filter counts in a table that holds many: its bytes, or more if it has many levels.
-pub fn weight(text: &str) -> usize {
-    let levels = text.bytes().filter(|byte| *byte == b'/').count() + 1;
-    text.len().max(LEVEL_WEIGHT * levels)
+/// How many levels a name or filter has.
+pub fn levels(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'/').count() + 1
 }
 
-/// The most that names or filters of a table may count together, see [`weight`], where there may be so many of them: a few may be as long
-/// as can be, all together are as many bytes as if none were longer than usual. One always fits.
-pub fn names_weight_max(count: usize) -> usize {
+/// The most bytes that names of a table may have together where there may be so many of them: a few may be as long as can be, all together
+/// are as long as if none were longer than usual. One always fits.
+pub fn names_bytes_max(count: usize) -> usize {
     count.saturating_mul(TOPIC_BYTES_USUAL).max(TOPIC_BYTES_MAX)
+}
+
+/// What a filter takes of memory, if no other begins like it: its text, and a place for each level in a tree.
+pub fn filter_bytes(filter: &str) -> usize {
+    TEXT_COPIES * filter.len() + NODE_BYTES * levels(filter)
+}
+
+/// The most that filters may take together, see [`filter_bytes`], where there may be so many of them. One always fits.
+pub fn filters_bytes_max(count: usize) -> usize {
+    let longest = TEXT_COPIES * TOPIC_BYTES_MAX + NODE_BYTES * TOPIC_LEVELS_MAX;
+    count.saturating_mul(FILTER_BYTES_USUAL).max(longest)
 }
 
 /// Why a text is not a topic name or filter.
@@ -68,7 +81,7 @@ fn check_common(text: &str) -> Result<(), TopicError> {
     if text.len() > TOPIC_BYTES_MAX {
         return Err(TopicError::TooLong(text.len()));
     }
-    let levels = text.bytes().filter(|&b| b == b'/').count() + 1;
+    let levels = levels(text);
     if levels > TOPIC_LEVELS_MAX {
         return Err(TopicError::TooDeep(levels));
     }
@@ -226,9 +239,13 @@ mod tests {
     #[test]
     fn one_name_of_any_length_fits_into_every_table_and_many_levels_count() {
         let (longest, deepest) = ("x".repeat(TOPIC_BYTES_MAX), vec!["a"; TOPIC_LEVELS_MAX].join("/"));
-        assert!(weight(&longest) <= names_weight_max(1) && weight(&deepest) <= names_weight_max(1));
-        assert_eq!((weight("turbine/7/vibration"), weight(&deepest)), (48, 16 * TOPIC_LEVELS_MAX));
-        assert_eq!(names_weight_max(1_000), 512_000);
+        assert!(longest.len() <= names_bytes_max(1));
+        assert!(
+            filter_bytes(&longest) <= filters_bytes_max(1) && filter_bytes(&deepest) <= filters_bytes_max(1)
+        );
+        assert_eq!((levels("turbine/7/vibration"), levels(&deepest)), (3, TOPIC_LEVELS_MAX));
+        assert!(filter_bytes("turbine/7/vibration") * 1_000 < filters_bytes_max(1_000));
+        assert_eq!(names_bytes_max(1_000), 512_000);
     }
 
     proptest! {

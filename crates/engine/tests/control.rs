@@ -312,9 +312,8 @@ fn a_number_that_is_used_for_another_filter_gives_up_the_first() {
     let mut host = Host::new(|settings| settings.limits.filters_per_session = 3);
     let subscriber = host.client("subscriber");
     let wish = |number, filter| Frame::Subscribe { number, needs: contract::Needs::NONE, filter };
-    let filters = |host: &Host| {
-        host.node.broker().filters_of("subscriber").map(str::to_owned).collect::<Vec<String>>()
-    };
+    let filters =
+        |host: &Host| host.node.broker().filters_of("subscriber").map(str::to_owned).collect::<Vec<String>>();
     host.tell(subscriber, &[wish(0, "a"), wish(1, "b"), wish(2, "b")]);
     host.rest();
     // Again the same, one that nobody else means, and one that another number means as well.

@@ -42,7 +42,7 @@ impl Aliases {
         }
         let has_room = || {
             self.by_topic.len() < usize::from(self.most)
-                && self.bytes + topic.len() <= contract::names_weight_max(self.most.into())
+                && self.bytes + topic.len() <= contract::names_bytes_max(self.most.into())
         };
         match self.by_topic.get(topic) {
             Some(number) => Alias::Known(*number),

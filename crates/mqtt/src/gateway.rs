@@ -453,7 +453,8 @@ impl<R: Rules> Gateway<R> {
     pub fn new(settings: Settings, rules: R) -> Gateway<R> {
         let backlog_most = settings.limits.backlog_bytes;
         Gateway {
-            subscriptions: Subscriptions::new(settings.limits.subscriptions),
+            subscriptions: Subscriptions::new(settings.limits.subscriptions)
+                .within(settings.limits.filters_bytes),
             retained: Retained::new(crate::retained::Limits {
                 topics_max: settings.limits.retained_messages,
                 bytes_max: settings.limits.retained_bytes,
@@ -510,9 +511,11 @@ impl<R: Rules> Gateway<R> {
             subscriptions: self.subscriptions.len() as u64,
             retained: self.retained.len() as u64,
             retained_bytes: self.retained.bytes() as u64,
+            filters_bytes: self.subscriptions.bytes() as u64,
             most: [
                 limits.sessions as u64,
                 limits.subscriptions as u64,
+                limits.filters_bytes as u64,
                 limits.retained_messages as u64,
                 limits.retained_bytes as u64,
             ],
@@ -871,8 +874,26 @@ impl<R: Rules> Gateway<R> {
         self.refuse(now, link, malformed.reason, malformed.what, net);
     }
 
-    /// Closes a connection for a reason. A client that has been accepted hears it, if its version can.
+    /// Closes a connection for a reason, and tells the operator. A client that has been accepted hears it, if its version can.
     pub(crate) fn refuse(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        reason: Reason,
+        text: &str,
+        net: &mut impl Effects,
+    ) {
+        let closing = self.client(link).is_none_or(|client| matches!(client.phase, Phase::Closing));
+        // That this broker stands by is told once, and not of each client.
+        if !closing && reason != Reason::USE_ANOTHER_SERVER && reason != Reason::SHUTTING_DOWN {
+            let client = self.label(link);
+            self.trouble(Trouble::Expelled { client, reason: text.to_owned() });
+        }
+        self.refuse_as_told(now, link, reason, text, net);
+    }
+
+    /// The same where the operator has been told already.
+    pub(crate) fn refuse_as_told(
         &mut self,
         now: Time,
         link: LinkId,
@@ -889,11 +910,6 @@ impl<R: Rules> Gateway<R> {
             Phase::Fresh | Phase::Held { .. } => None,
         };
         self.stats.expelled += 1;
-        // That this broker stands by is told once, and not of each client.
-        if reason != Reason::USE_ANOTHER_SERVER && reason != Reason::SHUTTING_DOWN {
-            let client = self.label(link);
-            self.trouble(Trouble::Expelled { client, reason: text.to_owned() });
-        }
         if open.is_some() && version.is_5() {
             net.append(link, Order::Any, |out| {
                 let _ = [reference.as_deref(), None].into_iter().any(|reference| {

@@ -103,6 +103,15 @@ pub(crate) struct Outlet {
     pub(crate) asked: Option<Contract>,
 }
 
+/// What was told to the operator last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) cause: u64,
+    pub(crate) at: Time,
+    /// So many of the same were not told since.
+    pub(crate) left_out: u64,
+}
+
 /// The same for each topic, as far as it is remembered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outlets {
@@ -122,7 +131,7 @@ impl Outlets {
             *known = outlet;
             return;
         }
-        let room = contract::names_weight_max(most).saturating_sub(topic.len());
+        let room = contract::names_bytes_max(most).saturating_sub(topic.len());
         if self.by_topic.len() >= most || self.bytes > room {
             self.clear();
         }
@@ -179,7 +188,7 @@ pub(crate) struct Session {
     /// When the operator was told last that its queue is full.
     pub(crate) full_told: Time,
     /// What was refused to it and told to the operator last, and when.
-    pub(crate) refused_told: (u64, Time),
+    pub(crate) refused_told: Told,
     /// How many of its subscriptions are shared.
     pub(crate) shares: usize,
     next_id: u16,
@@ -254,7 +263,7 @@ impl Session {
             walks_recorded: false,
             since: Time::ZERO,
             full_told: Time::ZERO,
-            refused_told: (0, Time::ZERO),
+            refused_told: Told::default(),
             shares: 0,
             next_id: 1,
             free_ids: 0,

@@ -46,6 +46,8 @@ pub struct Limits {
     pub subscriptions_per_session: usize,
     /// Subscriptions of all sessions.
     pub subscriptions: usize,
+    /// What their filters may take of memory.
+    pub filters_bytes: usize,
     /// Retained messages.
     pub retained_messages: usize,
     /// Bytes of retained messages.
@@ -90,6 +92,7 @@ impl Default for Limits {
             backlog_bytes: 4 << 20,
             subscriptions_per_session: 1_024,
             subscriptions: 200_000,
+            filters_bytes: usize::MAX,
             retained_messages: 65_536,
             retained_bytes: 64 << 20,
             topics_per_session: 1_024,
@@ -112,9 +115,8 @@ impl Limits {
         if topic.len() > self.topic_bytes {
             return Some("a topic longer than is taken: shorten it, or have mqtt.topic_bytes raised");
         }
-        let levels = topic.bytes().filter(|byte| *byte == b'/').count() + 1;
         let text = "a topic with more levels than are taken: shorten it, or have mqtt.topic_levels raised";
-        (levels > self.topic_levels).then_some(text)
+        (contract::levels(topic) > self.topic_levels).then_some(text)
     }
 }
 

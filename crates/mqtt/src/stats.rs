@@ -13,8 +13,10 @@ pub struct Stats {
     pub retained: u64,
     /// Bytes of those.
     pub retained_bytes: u64,
-    /// The most that there may be of sessions, of subscriptions, of retained messages and of bytes of those.
-    pub most: [u64; 4],
+    /// What filters of subscriptions take of memory, about.
+    pub filters_bytes: u64,
+    /// The most that there may be of sessions, of subscriptions, of bytes of their filters, of retained messages and of bytes of those.
+    pub most: [u64; 5],
     /// Messages now that wait for sessions.
     pub waiting: u64,
     /// Bytes of those.
@@ -81,9 +83,11 @@ impl Stats {
         hear("verge_mqtt_subscriptions", self.subscriptions);
         hear("verge_mqtt_retained_messages", self.retained);
         hear("verge_mqtt_retained_bytes", self.retained_bytes);
+        hear("verge_mqtt_filters_bytes", self.filters_bytes);
         let names = [
             "verge_mqtt_sessions_max",
             "verge_mqtt_subscriptions_max",
+            "verge_mqtt_filters_bytes_max",
             "verge_mqtt_retained_messages_max",
             "verge_mqtt_retained_bytes_max",
         ];

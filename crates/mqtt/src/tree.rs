@@ -30,6 +30,9 @@ use crate::slab::Slab;
 /// Filters without wildcards that have changed and of which nobody has asked yet; where there are more, everything has changed.
 const CHANGED_MAX: usize = 256;
 
+/// So often the text of a filter is kept.
+const TEXT_COPIES: usize = 3;
+
 /// How a session subscribed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Entry {
@@ -46,10 +49,12 @@ pub struct Subscriptions {
     groups: Slab<Group>,
     /// By session and text of the filter.
     texts: BTreeMap<(u32, Box<str>), Entry>,
-    /// How many each session has, and what their filters count together; see [`contract::weight`].
+    /// How many each session has, and what their filters would take alone; see [`contract::filter_bytes`].
     held: Vec<(u32, usize)>,
-    /// What all filters count together.
-    weight: usize,
+    /// How long all filters are together.
+    text_bytes: usize,
+    /// What all may take of memory.
+    bytes_max: usize,
     subscriptions_max: usize,
     generation: u64,
     changed: Vec<Box<str>>,
@@ -73,11 +78,18 @@ impl Subscriptions {
             groups: Slab::new(),
             texts: BTreeMap::new(),
             held: Vec::new(),
-            weight: 0,
+            text_bytes: 0,
+            bytes_max: usize::MAX,
             subscriptions_max,
             generation: 0,
             changed: Vec::new(),
         }
+    }
+
+    /// The same, whose filters take no more than so many bytes of memory, about.
+    #[must_use]
+    pub fn within(self, bytes_max: usize) -> Subscriptions {
+        Subscriptions { bytes_max, ..self }
     }
 
     /// How many there are.
@@ -131,18 +143,18 @@ impl Subscriptions {
             if self.texts.len() >= self.subscriptions_max {
                 return Err(FilterError::Full(self.subscriptions_max));
             }
-            let (weight, limit) =
-                (contract::weight(filter), contract::names_weight_max(self.subscriptions_max));
-            if self.weight + weight > limit {
-                return Err(FilterError::TooMuch { needed: self.weight + weight, limit });
+            let bytes = contract::filter_bytes(filter);
+            let (needed, limit) = (self.bytes() + bytes, self.bytes_max);
+            if needed > limit {
+                return Err(FilterError::NoMemory { needed, limit });
             }
             if self.held.len() <= session as usize {
                 self.held.resize(session as usize + 1, (0, 0));
             }
             if let Some((count, held)) = self.held.get_mut(session as usize) {
-                (*count, *held) = (*count + 1, *held + weight);
+                (*count, *held) = (*count + 1, *held + bytes);
             }
-            self.weight += weight;
+            self.text_bytes += filter.len();
         }
         self.texts.insert((session, filter.into()), entry);
         self.note_change(parsed.filter);
@@ -165,11 +177,10 @@ impl Subscriptions {
         if self.texts.remove(&(session, filter.into())).is_none() {
             return false;
         }
-        let weight = contract::weight(filter);
         if let Some((count, held)) = self.held.get_mut(session as usize) {
-            (*count, *held) = (*count - 1, *held - weight);
+            (*count, *held) = (*count - 1, *held - contract::filter_bytes(filter));
         }
-        self.weight -= weight;
+        self.text_bytes -= filter.len();
         let parsed = parse_filter(filter).expect("invariant: `texts` holds what was parsed");
         self.note_change(parsed.filter);
         let Subscriptions { filters, groups, .. } = self;
@@ -195,9 +206,14 @@ impl Subscriptions {
         self.held.get(session as usize).map_or(0, |(count, _)| *count as usize)
     }
 
-    /// What the filters of a session count together.
-    pub fn weight_of(&self, session: u32) -> usize {
-        self.held.get(session as usize).map_or(0, |(_, weight)| *weight)
+    /// What filters take of memory, about.
+    pub fn bytes(&self) -> usize {
+        self.filters.bytes() + TEXT_COPIES * self.text_bytes
+    }
+
+    /// What the filters of a session would take alone.
+    pub fn bytes_of(&self, session: u32) -> usize {
+        self.held.get(session as usize).map_or(0, |(_, bytes)| *bytes)
     }
 
     /// A session's subscriptions, by text.

@@ -536,6 +536,12 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "The most subscriptions that there may be: mqtt.subscriptions."
     ),
+    figure!("verge_mqtt_filters_bytes", Gauge, "Memory that filters of MQTT subscriptions take, about."),
+    figure!(
+        "verge_mqtt_filters_bytes_max",
+        Gauge,
+        "The most that they may take: a part in 32 of limits.memory."
+    ),
     figure!(
         "verge_mqtt_retained_messages_max",
         Gauge,

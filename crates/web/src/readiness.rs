@@ -16,6 +16,13 @@ pub struct Reason {
     pub remedy: &'static str,
 }
 
+impl Reason {
+    /// Whether what is promised is less safe because of it. That something is full endangers nothing that is there.
+    pub fn endangers(&self) -> bool {
+        !self.code.ends_with("_full")
+    }
+}
+
 /// A table that is filled to this share is as good as full.
 const FULL: f64 = 0.95;
 
@@ -159,7 +166,7 @@ fn find_what_is_full(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
 }
 
 /// What MQTT may have so much of: how much there is, the most, a code, what it is, and what to do.
-const MQTT_LIMITS: [(&str, &str, &str, &str, &str); 4] = [
+const MQTT_LIMITS: [(&str, &str, &str, &str, &str); 5] = [
     (
         "verge_mqtt_sessions",
         "verge_mqtt_sessions_max",
@@ -173,6 +180,13 @@ const MQTT_LIMITS: [(&str, &str, &str, &str, &str); 4] = [
         "mqtt_subscriptions_full",
         "MQTT subscriptions are in use",
         "further ones will be refused: raise mqtt.subscriptions",
+    ),
+    (
+        "verge_mqtt_filters_bytes",
+        "verge_mqtt_filters_bytes_max",
+        "mqtt_subscriptions_full",
+        "bytes for filters of MQTT subscriptions are taken",
+        "further ones will be refused: raise limits.memory, or use shorter filters or ones with fewer levels",
     ),
     (
         "verge_mqtt_retained_messages",

@@ -171,7 +171,7 @@ pub(crate) fn readiness(reasons: &[Reason], query: Option<String>) -> Response {
     let strict = query.is_some_and(|query| {
         query.split('&').any(|part| matches!(part, "strict" | "strict=1" | "strict=true"))
     });
-    let not_ready = reasons.iter().any(|reason| reason.blocking || strict);
+    let not_ready = reasons.iter().any(|reason| reason.blocking || (strict && reason.endangers()));
     let code = if not_ready { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     reply(code, JSON, to_json(reasons))
 }

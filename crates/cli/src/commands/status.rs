@@ -283,6 +283,13 @@ struct View {
     lines: Option<usize>,
 }
 
+impl View {
+    /// So much of a topic is shown: JSON has all of it.
+    fn topic_bytes(self) -> usize {
+        self.columns.map_or(TOPIC_BYTES_SHOWN, |columns| (columns / 2).clamp(24, TOPIC_BYTES_SHOWN))
+    }
+}
+
 const BROKER_HEADINGS: [&str; 17] = [
     "broker",
     "address",
@@ -365,7 +372,12 @@ fn show(report: &Report, view: View) -> Result<(), Trouble> {
     });
     let shown = if view.all { report.topics.len() } else { report.topics.len().min(room) };
     if shown > 0 {
-        fitting(topic_table(&report.topics[..shown]), view, &TOPIC_HEADINGS, &TOPIC_COLUMNS_LESS)?;
+        fitting(
+            topic_table(&report.topics[..shown], view.topic_bytes()),
+            view,
+            &TOPIC_HEADINGS,
+            &TOPIC_COLUMNS_LESS,
+        )?;
     }
     if shown < report.topics.len() {
         line(&format!("… and {} more streams (--all lists them)", report.topics.len() - shown))?;
@@ -531,11 +543,11 @@ fn state_in_words(row: &TopicRow) -> String {
 /// So much of a topic is shown in a table; JSON has all of it.
 const TOPIC_BYTES_SHOWN: usize = 120;
 
-fn topic_table(rows: &[TopicRow]) -> Table {
+fn topic_table(rows: &[TopicRow], topic_bytes: usize) -> Table {
     let mut topics = table(&TOPIC_HEADINGS, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
     for row in rows {
         topics.add_row([
-            broker::shortened(&row.topic, TOPIC_BYTES_SHOWN).into_owned(),
+            broker::shortened(&row.topic, topic_bytes).into_owned(),
             row.publisher.clone(),
             state_in_words(row),
             row.loss.clone(),

@@ -104,7 +104,7 @@ fn a_bridge_is_not_given_back_what_it_has_brought_and_hears_what_is_retained() {
 
 #[test]
 fn bridges_that_carry_a_message_round_are_named_and_others_are_not() {
-    for (bridged, times, named) in [(true, 130, true), (true, 99, false), (false, 130, false)] {
+    for (bridged, times, named) in [(true, 250, true), (true, 199, false), (false, 250, false)] {
         let mut world = World::serving(|_| {});
         let there = bridge(&mut world, "there", Version::V311);
         let away = if bridged {

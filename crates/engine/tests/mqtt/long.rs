@@ -75,17 +75,37 @@ fn what_is_longer_or_deeper_than_configured_is_refused_by_name() {
 }
 
 #[test]
-fn filters_of_a_session_are_together_as_long_as_usual_ones() {
+fn filters_of_a_session_take_no_more_memory_together_than_usual_ones() {
     let mut world = World::serving(|settings| settings.limits.subscriptions_per_session = 256);
     let client = world.connected(0, passing("client"));
     let wanted = |world: &mut World, filter: &str| world.want(client, filter, QoS::AtMostOnce);
-    // Two of the longest are what 256 usual ones may be.
+    // Two of the longest fit into what 256 usual ones may take.
     assert_eq!(wanted(&mut world, &long(TOPIC_BYTES_MAX, 1)), 0);
     assert_eq!(wanted(&mut world, &long(TOPIC_BYTES_MAX, 2)), 0);
-    assert_eq!(wanted(&mut world, &long(512, 3)), 0x97);
+    assert_eq!(wanted(&mut world, &long(60_000, 3)), 0x97);
     world.unwant(client, &long(TOPIC_BYTES_MAX, 1));
-    assert_eq!(wanted(&mut world, &long(512, 3)), 0);
+    assert_eq!(wanted(&mut world, &long(60_000, 3)), 0);
     assert_eq!(wanted(&mut world, &long(TOPIC_BYTES_MAX, 2)), 0, "what it has it may ask for again");
+}
+
+#[test]
+fn filters_of_all_sessions_take_no_more_memory_than_is_theirs_whatever_they_begin_with() {
+    let mut world = World::serving(|settings| settings.limits.filters_bytes = 300_000);
+    let mut taken = [0, 0];
+    // Levels that nobody else has take more than ones that begin alike.
+    for (kind, count) in taken.iter_mut().enumerate() {
+        let client = world.connected(0, passing(&format!("client {kind}")));
+        for number in 0..100 {
+            let begin = if kind == 0 { format!("{number}/") } else { String::new() };
+            let code = world.want(client, &format!("{begin}{}/{number}", deep(30)), QoS::AtMostOnce);
+            assert!(code == 0 || code == 0x97, "{code}");
+            *count += usize::from(code == 0);
+        }
+        world.cut_off(client);
+        world.run_for(Span::millis(50));
+    }
+    assert!(taken[0] < 40 && taken[1] == 100, "{taken:?}");
+    assert!(world.log(0).iter().any(|line| line.contains("limits.memory")), "{:?}", world.log(0));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl<R: Rules> Gateway<R> {
             return self.refuse_connect(
                 link,
                 Reason::TOPIC_NAME_INVALID,
-                Some("its will's topic is none that clients publish on"),
+                Some("its will's topic is none that clients publish on, or too long"),
                 net,
             );
         }
@@ -98,7 +98,12 @@ impl<R: Rules> Gateway<R> {
             Ok(user) => self.hold_or_open(now, link, connect, user, net),
             Err(reason) => {
                 self.stats.logins_refused += 1;
-                self.refuse_connect(link, reason, None, net);
+                // Whoever checks logins tells of those that are wrong.
+                let text = connect
+                    .user
+                    .is_none()
+                    .then_some("it gives no user name, and nobody may come in without one");
+                self.refuse_connect(link, reason, text, net);
             }
         }
     }

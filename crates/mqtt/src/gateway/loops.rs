@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::LinkId;
 
 /// So often within [`WITHIN`] a message is carried round before it is told of.
-const TIMES: u32 = 100;
+const TIMES: u32 = 200;
 /// See there.
 const WITHIN: Span = Span::secs(10);
 /// Places of a bridge's table.
@@ -115,7 +115,7 @@ mod tests {
     fn what_is_published_now_and_then_is_not() {
         let mut recent = Recent::default();
         for number in 0..10_000 {
-            assert!(!recent.count(START + Span::millis(105 * number), 7));
+            assert!(!recent.count(START + Span::millis(51 * number), 7));
         }
     }
 }

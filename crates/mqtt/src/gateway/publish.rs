@@ -6,7 +6,7 @@ use super::words::append_with_words;
 use super::{Action, Gateway, Load, Rules, Step, Trouble};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
-use crate::session::{Outlet, Session};
+use crate::session::{Outlet, Session, Told};
 use crate::unanswered::Pending;
 use contract::{Contract, Mutant, Span, Time};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -224,6 +224,7 @@ impl<R: Rules> Gateway<R> {
         let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
         if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
+            self.stats.refused_messages += 1;
             let why = (Reason::NOT_AUTHORIZED, &*text, true);
             self.refuse_or_end(now, (link, index), publish, &lent.topic, why, net);
             return Step::Done;
@@ -315,7 +316,7 @@ impl<R: Rules> Gateway<R> {
             self.refuse_repeated(now, (link, index), &unwanted, net);
         } else {
             self.tell_refused(now, index, topic, payload.len(), text);
-            self.refuse(now, link, reason, text, net);
+            self.refuse_as_told(now, link, reason, text, net);
         }
     }
 
@@ -324,13 +325,21 @@ impl<R: Rules> Gateway<R> {
         let Some(session) = self.sessions.get_mut(index) else { return };
         let mut hasher = DefaultHasher::new();
         (topic, text).hash(&mut hasher);
-        let (told, at) = session.refused_told;
-        if told == hasher.finish() && at <= now && now < at + TELL_REFUSED_EVERY {
+        let Told { cause, at, left_out } = session.refused_told;
+        if cause == hasher.finish() && at <= now && now < at + TELL_REFUSED_EVERY {
+            session.refused_told.left_out += 1;
             return;
         }
-        session.refused_told = (hasher.finish(), now);
-        let client = session.client.clone();
-        let reason = format!("{text} (a message of {bytes} bytes)");
+        session.refused_told = Told { cause: hasher.finish(), at: now, left_out: 0 };
+        let (client, user, link) = (session.client.clone(), session.user.clone(), session.link);
+        let from = link.and_then(|link| self.client(link)).and_then(|client| client.from);
+        let mut reason = format!("{text} (a message of {bytes} bytes");
+        user.iter().for_each(|user| reason += &format!(", as `{user}`"));
+        from.iter().for_each(|from| reason += &format!(", from {from}"));
+        if left_out > 0 {
+            reason += &format!("; {left_out} more of it were refused since that was told last");
+        }
+        reason.push(')');
         self.trouble(Trouble::Refused { client, topic: topic.to_owned(), reason });
     }
 
@@ -360,7 +369,7 @@ impl<R: Rules> Gateway<R> {
             if let Some(slot) = client.aliases.get_mut(place).filter(|slot| slot.as_deref() != Some(topic)) {
                 let before = slot.as_deref().map_or(0, str::len);
                 let bytes = client.alias_bytes - before + topic.len();
-                if bytes > contract::names_weight_max(most.into()) {
+                if bytes > contract::names_bytes_max(most.into()) {
                     let text =
                         "topic aliases for topics that are too long together: have mqtt.topic_aliases raised";
                     return Err((Reason::QUOTA_EXCEEDED, text));
@@ -435,7 +444,7 @@ impl<R: Rules> Gateway<R> {
             let &Post { id, qos, payload, .. } = post;
             if !for_ever {
                 self.tell_refused(now, post.session, topic, payload.len(), text);
-                return self.refuse(now, link, reason, text, net);
+                return self.refuse_as_told(now, link, reason, text, net);
             }
             let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
             self.refuse_repeated(now, (link, post.session), &unwanted, net);

@@ -82,7 +82,7 @@ impl<R: Rules> Gateway<R> {
         let most = if sure { self.settings.limits.repeats.min(1) } else { self.settings.limits.repeats };
         if most == 0 || times <= most {
             self.tell_refused(now, index, topic, bytes, text);
-            self.refuse(now, link, reason, text, net);
+            self.refuse_as_told(now, link, reason, text, net);
             return false;
         }
         self.stats.given_up += 1;

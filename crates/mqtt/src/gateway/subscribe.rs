@@ -210,7 +210,7 @@ impl<R: Rules> Gateway<R> {
             }
             let reason = match error {
                 FilterError::SharedNoLocal => Reason::PROTOCOL_ERROR,
-                FilterError::Full(_) | FilterError::TooMuch { .. } => Reason::QUOTA_EXCEEDED,
+                FilterError::Full(_) | FilterError::NoMemory { .. } => Reason::QUOTA_EXCEEDED,
                 _ => Reason::TOPIC_FILTER_INVALID,
             };
             (reason, error.to_string())
@@ -257,12 +257,12 @@ impl<R: Rules> Gateway<R> {
             );
             return Err((Reason::QUOTA_EXCEEDED, text));
         }
-        let most = contract::names_weight_max(limits.subscriptions_per_session);
-        let weight = self.subscriptions.weight_of(index) + contract::weight(&wanted.filter);
-        if !known && weight > most {
+        let most = contract::filters_bytes_max(limits.subscriptions_per_session);
+        let needed = self.subscriptions.bytes_of(index) + contract::filter_bytes(&wanted.filter);
+        if !known && needed > most {
             let text = format!(
-                "the session's filters would count {weight} bytes, and mqtt.subscriptions_per_session allows {most}: shorten them, or \
-                 raise it"
+                "the session's filters would take {needed} bytes of memory, and mqtt.subscriptions_per_session allows {most}: use shorter \
+                 ones or ones with fewer levels, or raise it"
             );
             return Err((Reason::QUOTA_EXCEEDED, text));
         }

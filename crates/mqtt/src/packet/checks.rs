@@ -95,7 +95,9 @@ fn protocol(reader: &mut Reader<'_>) -> Result<(Version, bool), Malformed> {
         (b"MQTT", 4) => Ok((Version::V311, bridge)),
         (b"MQTT", 5) => Ok((Version::V5, bridge)),
         (b"MQIsdp", _) => unsupported("a protocol level that is not 3, which is that of `MQIsdp` (MQTT 3.1)"),
-        (b"MQTT", _) => unsupported("a protocol level that is neither 4 (MQTT 3.1.1) nor 5 (MQTT 5)"),
+        (b"MQTT", _) => unsupported(
+            "a protocol level that is neither 4 (MQTT 3.1.1) nor 5 (MQTT 5), nor 3 with `MQIsdp` (MQTT 3.1)",
+        ),
         _ => unsupported("a protocol name that is not MQTT"),
     }
 }

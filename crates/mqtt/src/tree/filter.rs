@@ -41,14 +41,15 @@ pub enum FilterError {
     SharedNoLocal,
     /// No more room.
     #[error(
-        "there are {0} subscriptions, which is the limit: raise it, or unsubscribe from what is not needed"
+        "there are {0} subscriptions, which is the limit: raise mqtt.subscriptions, or unsubscribe from what is not needed"
     )]
     Full(usize),
-    /// No more room for filters of this length.
+    /// No more memory for it.
     #[error(
-        "filters of all sessions would count {needed} bytes, and the limit of subscriptions allows {limit}: raise it, or shorten filters"
+        "filters of all sessions would take {needed} of the {limit} bytes that are theirs, a share of limits.memory: raise that, or use \
+         shorter ones or ones with fewer levels"
     )]
-    TooMuch {
+    NoMemory {
         /// With this one.
         needed: usize,
         /// So many may be.
@@ -59,7 +60,7 @@ pub enum FilterError {
 impl FilterError {
     /// Whether the text is at fault, and not the option or the room.
     pub fn is_of_text(&self) -> bool {
-        !matches!(self, FilterError::SharedNoLocal | FilterError::Full(_) | FilterError::TooMuch { .. })
+        !matches!(self, FilterError::SharedNoLocal | FilterError::Full(_) | FilterError::NoMemory { .. })
     }
 }
 

@@ -4,7 +4,7 @@
 //! how long ago it was.
 
 use crate::output::Trouble;
-use broker::{Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, shortened, write_json};
+use broker::{Budget, Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, shortened, write_json};
 use config::LogConfig;
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -21,6 +21,8 @@ const LINES_MAX: usize = 4096;
 const INTERVAL: Span = Span::secs(1);
 /// The same for what is refused to a client, which it may ask for again and again.
 const REFUSALS_INTERVAL: Span = Span::secs(60);
+/// Lines in a second about what is refused, of causes that were not told lately.
+const REFUSALS_MAX: u32 = 50;
 /// Causes that are remembered.
 const CAUSES_MAX: usize = 256;
 /// How soon it is looked for what was left out.
@@ -132,15 +134,14 @@ impl Reporter for Lines {
         } else {
             line = printable(&event.to_string());
         }
-        let is_refusal = matches!(
-            event,
-            Event::Refused { .. }
-                | Event::SubscriptionRefused { .. }
-                | Event::MessageGivenUp { .. }
-                | Event::GoesRound { .. }
-        );
-        let interval = if is_refusal { REFUSALS_INTERVAL } else { INTERVAL };
-        let cause = Some((cause_of(event.kind(), event.subject()), interval));
+        let interval = if event.is_refusal() { REFUSALS_INTERVAL } else { INTERVAL };
+        let of = match event {
+            // Each client is named.
+            Event::Refused { client, topic, .. } => cause_of(client, topic),
+            Event::SubscriptionRefused { client, filter, .. } => cause_of(client, filter),
+            _ => cause_of("", event.subject()),
+        };
+        let cause = Some((cause_of(event.kind(), &of.to_string()), interval));
         self.send(Record { at, cause, line, is_json });
     }
 }
@@ -205,6 +206,10 @@ impl Write for StandardError {
 struct Writer {
     name: String,
     throttle: Throttle<Record>,
+    /// The same for what is refused to clients.
+    refusals: Throttle<Record>,
+    /// Of those, what was not told lately.
+    budget: Budget,
     shared: Arc<Shared>,
     /// The time of the last line.
     last: Time,
@@ -218,8 +223,19 @@ struct Writer {
 impl Writer {
     fn new(name: &str, shared: Arc<Shared>) -> Writer {
         let throttle = Throttle::new(INTERVAL, CAUSES_MAX);
+        let (refusals, budget) = (Throttle::new(REFUSALS_INTERVAL, CAUSES_MAX), Budget::new(REFUSALS_MAX));
         let (last, reason) = (Time::ZERO, String::new());
-        Writer { name: name.to_owned(), throttle, shared, last, failed: 0, reason, torn: false }
+        Writer {
+            name: name.to_owned(),
+            throttle,
+            refusals,
+            budget,
+            shared,
+            last,
+            failed: 0,
+            reason,
+            torn: false,
+        }
     }
 
     fn run(&mut self, records: &Receiver<Option<Record>>, out: &mut impl Write) -> Result<(), String> {
@@ -235,37 +251,55 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => now(),
             };
             self.write_overdue(time, time, out);
-            self.write_missing(out);
+            self.write_missing(time, out);
         }
         // What was left out last is said all the same.
         self.write_overdue(Time::NEVER, now(), out);
-        self.write_missing(out);
+        self.write_missing(Time::NEVER, out);
         Ok(())
     }
 
     fn take(&mut self, record: &Record, out: &mut impl Write) {
         let Some((cause, interval)) = record.cause else { return self.write(record, record.at, 0, out) };
-        match self.throttle.ask_every(record.at, interval, cause, || record.clone()) {
+        let (throttle, is_refusal) = match interval {
+            REFUSALS_INTERVAL => (&mut self.refusals, true),
+            _ => (&mut self.throttle, false),
+        };
+        if is_refusal && !throttle.knows(cause) && !self.budget.take(record.at) {
+            return;
+        }
+        match throttle.ask_every(record.at, interval, cause, || record.clone()) {
             Verdict::Tell { left_out } => self.write(record, record.at, left_out, out),
             Verdict::LeaveOut => {}
         }
     }
 
     fn write_overdue(&mut self, due: Time, said_at: Time, out: &mut impl Write) {
-        while let Some((record, count)) = self.throttle.take_overdue(due) {
+        while let Some((record, count)) =
+            self.throttle.take_overdue(due).or_else(|| self.refusals.take_overdue(due))
+        {
             // This one is said, the others of its cause were left out.
             self.write(&record, said_at, count.saturating_sub(1), out);
         }
     }
 
     /// Says how many lines are missing.
-    fn write_missing(&mut self, out: &mut impl Write) {
+    fn write_missing(&mut self, time: Time, out: &mut impl Write) {
         let crowded_out = self.shared.crowded_out.swap(0, Ordering::Relaxed);
         if crowded_out > 0 {
             let text =
                 format!("{crowded_out} lines were left out: they came faster than they could be written");
             if !self.write_note(&text, out) {
                 self.failed += crowded_out;
+            }
+        }
+        let refused = self.budget.take_beyond(time);
+        if refused > 0 {
+            let text = format!(
+                "{refused} more refusals were left out, of other clients and topics than those that were told"
+            );
+            if !self.write_note(&text, out) {
+                self.failed += 1;
             }
         }
         let failed = std::mem::take(&mut self.failed);

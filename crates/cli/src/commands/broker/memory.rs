@@ -49,6 +49,7 @@ fn shares_of(mut broker: Limits, mut mqtt: mqtt::Limits, allowed: Option<&Allowa
     above("limits.subscriber_backlog", broker.subscriber_backlog_bytes, broker.subscribers().bytes);
     mqtt.queue_bytes = mqtt.queue_bytes.min(sessions);
     mqtt.retained_bytes = mqtt.retained_bytes.min(sessions);
+    mqtt.filters_bytes = broker.filters().bytes;
     Shares { broker, mqtt, notes }
 }
 
