@@ -110,6 +110,12 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Whether topics that are such elsewhere may be too long here.
+    #[inline]
+    pub(crate) fn are_lower(&self) -> bool {
+        self.topic_bytes < TOPIC_BYTES_MAX || self.topic_levels < TOPIC_LEVELS_MAX
+    }
+
     /// Why a topic or filter is not taken, if it is too long or too deep.
     pub(crate) fn too_long(&self, topic: &str) -> Option<&'static str> {
         if topic.len() > self.topic_bytes {

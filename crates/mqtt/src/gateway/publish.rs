@@ -180,7 +180,7 @@ impl<R: Rules> Gateway<R> {
         lent: &mut Lent,
         net: &mut impl Effects,
     ) -> Step<'a> {
-        let limits = self.settings.limits;
+        let receive_maximum = self.settings.limits.receive_maximum;
         match self.resolve_topic(link, publish, &mut lent.topic) {
             Err((reason, text)) if reason == Reason::TOPIC_NAME_INVALID => {
                 self.stats.refused_messages += 1;
@@ -206,7 +206,7 @@ impl<R: Rules> Gateway<R> {
         }
         // Identifiers that a client of MQTT 3.1.1 has not released are as many as there are identifiers at most.
         let agreed = session.version == Version::V5 && publish.qos != Qos::AtMostOnce;
-        if agreed && session.unanswered() >= usize::from(limits.receive_maximum) {
+        if agreed && session.unanswered() >= usize::from(receive_maximum) {
             let text = "more unanswered messages than the receive maximum";
             self.refuse(now, link, Reason::RECEIVE_MAXIMUM_EXCEEDED, text, net);
             return Step::Done;
@@ -378,10 +378,13 @@ impl<R: Rules> Gateway<R> {
                 client.alias_bytes = bytes;
             }
         }
-        if let Some(text) = self.settings.limits.too_long(topic) {
-            return Err((Reason::TOPIC_NAME_INVALID, text));
+        let limits = &self.settings.limits;
+        let wrong = contract::check_name(topic).is_err();
+        if wrong || limits.are_lower() {
+            let text = limits.too_long(topic).or(wrong.then_some("a topic that is none"));
+            return text.map_or(Ok(()), |text| Err((Reason::TOPIC_NAME_INVALID, text)));
         }
-        contract::check_name(topic).map_err(|_| (Reason::TOPIC_NAME_INVALID, "a topic that is none"))
+        Ok(())
     }
 
     /// The buffers for a [`Step::Post`]. Give them back.
