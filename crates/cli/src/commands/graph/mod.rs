@@ -64,7 +64,7 @@ fn show(report: &Report) -> Result<(), Trouble> {
     let measured = report.graphs.iter().flat_map(|graph| &graph.operators).any(|row| row.cost_measured);
     if measured {
         line(
-            "costs are the longest of 300 runs on made-up inputs, except those with = in front, which are configured",
+            "costs are the longest of 100 runs on made-up inputs (the middle one of three such), except those with = in front, which are configured",
         )?;
     }
     line(&match &report.sheds_first {
