@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: help demo demo-kv test tools sim lint instructions bench bench-peers bench-flink fmt fuzz
+.PHONY: help demo demo-kv test tools sim lint instructions bench bench-peers bench-flink fmt fuzz fuzz-check
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -92,6 +92,10 @@ fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_tree -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_broker -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run kv_lane -- -max_total_time=60
+
+## See that the fuzz targets compile, with any toolchain.
+fuzz-check:
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --target-dir $(TARGET)/fuzz
 
 ## What can be made.
 help:

@@ -32,6 +32,13 @@ impl Effects for Sink {
     fn backlog(&self, _link: LinkId) -> usize {
         0
     }
+    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
+        0
+    }
+    fn taken(&self, _link: LinkId) -> u64 {
+        0
+    }
+    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
     fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
     fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
         self.closed.push(link);
@@ -58,9 +65,10 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
         replication: Default::default(),
         delays: Default::default(),
         links: Default::default(),
-        costs: contract::admission::Costs { arrival: cost, dispatch: cost, replication: cost },
+        costs: contract::admission::Costs::of_messages(cost, cost, cost),
         supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
         schedulability: true,
+        best_effort_subscriptions: false,
         topics: Vec::new(),
         detection: Default::default(),
         limits: Default::default(),

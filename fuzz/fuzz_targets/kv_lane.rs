@@ -4,7 +4,7 @@
 use contract::{Span, Time};
 use kv::frame::BodyHash;
 use kv::hello::{CHALLENGE_BYTES, Challenge, GREETING_BYTES, Greeting, decode_facts};
-use kv::{Config, Format, Head, Key, KeyId, Lane, LinkKey, Node, Setup, Standing, Step, Vote};
+use kv::{Ask, Config, Format, Head, Key, KeyId, Lane, LinkKey, Node, Setup, Standing, Step, Vote};
 use libfuzzer_sys::fuzz_target;
 
 const KEY: LinkKey = LinkKey([7; 32]);
@@ -54,7 +54,10 @@ fuzz_target!(|steps: Vec<(u8, u8, u8, u8, Vec<u8>)>| {
                         receiver: Node(0),
                         body_len: body.len() as u32,
                         fingerprint: setup.fingerprint(),
-                        digest: other.checked_sub(200).map(u64::from),
+                        digest: u64::from(other),
+                        sure: other % 2 == 0,
+                        ask: (other > 200).then(|| Ask { since: now, key: u32::from(other) }),
+                        until: u32::from(other),
                     };
                     let head = head.seal(&BodyHash::of(&body), &KEY);
                     let _ = lane.take(sender, &[&head[..], &body].concat());
