@@ -44,16 +44,14 @@ impl Alarms {
             return false;
         }
         let cause = cause_of(event.kind(), event.subject());
-        let mut beyond = 0;
-        if event.is_refusal() {
-            if !self.throttle.knows(cause) && !self.refusals.take(now) {
-                return false;
-            }
-            beyond = self.refusals.take_beyond(now);
+        if event.is_refusal() && !self.throttle.knows(cause) && !self.refusals.take(now) {
+            return false;
         }
         match self.throttle.ask(now, cause, || ()) {
             Verdict::LeaveOut => false,
             Verdict::Tell { left_out } => {
+                // Those that there was no room for are told with the next one that is.
+                let beyond = if event.is_refusal() { self.refusals.take_beyond(now) } else { 0 };
                 let left_out = left_out + beyond;
                 write_json(out, now, broker, event, &[("left_out", Fact::Number(left_out))]);
                 true
@@ -157,6 +155,9 @@ mod tests {
             raised += u32::from(alarms.raise(NOW + Span::micros(number), "a", &event, &mut out));
         }
         assert_eq!(raised, REFUSALS_MAX);
+        // One that was told a moment ago takes their count from nobody.
+        let event = Event::Refused { client: "c", topic: "t/19", reason: "no right" };
+        assert!(!alarms.raise(NOW + Span::secs(1) + Span::micros(5), "a", &event, &mut out));
         out.clear();
         let event = Event::Refused { client: "c", topic: "last", reason: "no right" };
         assert!(alarms.raise(NOW + Span::secs(2), "a", &event, &mut out));

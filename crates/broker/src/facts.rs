@@ -1,8 +1,7 @@
 //! What events say, for programs: a stable name, how grave it is, and every value by its name.
 
 use crate::events::{Event, LateCause, Loneliness, PromotionCause};
-use contract::{Span, Time};
-use std::borrow::Cow;
+use contract::{Span, Time, shortened};
 
 /// How grave an event is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -532,22 +531,6 @@ fn seconds(span: Span) -> String {
 
 /// The longest text that is said whole: topics may be longer.
 const TEXT_BYTES_MAX: usize = 4_096;
-
-/// A text of so many bytes at most, for people. A longer one has its middle left out, since what tells things apart is at its ends.
-pub fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
-    if text.len() <= bytes_max {
-        return Cow::Borrowed(text);
-    }
-    let room = bytes_max.saturating_sub(GAP.len());
-    let head = text.floor_char_boundary(room - room / 3);
-    let tail = text.ceil_char_boundary(text.len() - room / 3);
-    Cow::Owned([text.get(..head), Some(GAP), text.get(tail..)].into_iter().flatten().collect())
-}
-
-/// So much of a topic is shown where it is told why it is refused.
-pub(crate) const TOPIC_BYTES_SHOWN: usize = 120;
-
-const GAP: &str = "\u{2026}";
 
 fn write_text(out: &mut String, text: &str) {
     out.push('"');

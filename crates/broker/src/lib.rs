@@ -53,7 +53,7 @@ pub use alarms::{Alarms, is_alarm};
 pub use broker::{Broker, Occupancy, Outputs};
 pub use classes::{ClassCounts, OTHER_CLASS};
 pub use events::{Event, FailureCause, LateCause, Loneliness, PromotionCause};
-pub use facts::{Fact, JsonObject, Severity, shortened, write_json};
+pub use facts::{Fact, JsonObject, Severity, write_json};
 pub use liveness::{Hearing, Liveness};
 pub use needs::Other;
 pub use posting::{Origin, Posted, Posting, Route, Routed, Unkept, Unposted, without_contract};

@@ -2,7 +2,6 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::events::Event;
-use crate::facts::{TOPIC_BYTES_SHOWN, shortened};
 use crate::links::{Link, Party};
 use crate::memory::name_bytes;
 use crate::numbers::NO_STREAM;
@@ -13,7 +12,7 @@ use crate::settings::Replication;
 use crate::subscribe::CONFIRMING_MAX;
 use crate::table::{BestEffort, Record, Stream, Times, Topic};
 use crate::tasks::{LINKS_PER_UNIT, TEST_UNITS};
-use contract::{Contract, Plan, Refusal, Remedies, Span, Time, TopicName};
+use contract::{Contract, Plan, Refusal, Remedies, Span, TOPIC_BYTES_SHOWN, Time, TopicName, shortened};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.

@@ -16,6 +16,7 @@ mod tests;
 
 use crate::TOPIC_LEVELS_MAX;
 use crate::looks;
+use crate::topic::levels;
 use node::{Level, Node};
 
 /// What is kept for a filter.
@@ -138,7 +139,7 @@ impl<T: Kept> Filters<T> {
     /// Calls `each` for what is kept for each filter that means `topic`, a plain topic name, until it says that this was
     /// enough. Returns whether it did. The second argument is whether the filter ends with `#`.
     pub fn find<'a>(&'a self, topic: &str, each: &mut impl FnMut(&'a T, bool) -> bool) -> bool {
-        if topic.bytes().filter(|byte| *byte == b'/').count() < LEVELS_USUAL {
+        if levels(topic) <= LEVELS_USUAL {
             self.find_within::<LEVELS_USUAL>(topic, each)
         } else {
             self.find_within::<LEVELS_SEEN>(topic, each)
@@ -212,12 +213,17 @@ impl<T: Kept> Filters<T> {
     }
 
     fn grow(&mut self, node: u32, level: &str) -> u32 {
-        let child = self.free.pop().unwrap_or_else(|| {
-            self.nodes.push(Node::default());
-            u32::try_from(self.nodes.len() - 1)
-                .expect("invariant: owners limit what they keep, far below 2^32")
-        });
-        *self.nodes.get_mut(child).expect("invariant: free places are there") = Some(Node::default());
+        let child = match self.free.pop() {
+            Some(free) => {
+                *self.nodes.get_mut(free).expect("invariant: free places are there") = Some(Node::default());
+                free
+            }
+            None => {
+                self.nodes.push(Node::default());
+                u32::try_from(self.nodes.len() - 1)
+                    .expect("invariant: owners limit what they keep, far below 2^32")
+            }
+        };
         let parent = self.node_mut(node);
         if level == "+" {
             parent.plus = Some(child);

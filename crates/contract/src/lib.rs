@@ -30,6 +30,6 @@ pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};
 pub use timing::{Delays, LinkDelay, Links};
 pub use topic::{
-    TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX, TopicError, TopicFilter, TopicName, check_name, filter_bytes,
-    filters_bytes_max, levels, names_bytes_max,
+    FILTER_TEXT_COPIES, TOPIC_BYTES_MAX, TOPIC_BYTES_SHOWN, TOPIC_LEVELS_MAX, TopicError, TopicFilter,
+    TopicName, check_name, filter_bytes, filters_bytes_max, levels, names_bytes_max, shortened, shown,
 };

@@ -1,6 +1,7 @@
 //! Topic names and filters, by the rules of MQTT: levels divided by `/`, `+` for one level, `#` for all that follow.
 
 use crate::filters::NODE_BYTES;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,12 +12,14 @@ pub const TOPIC_BYTES_MAX: usize = 65_535;
 pub const TOPIC_LEVELS_MAX: usize = 200;
 /// What a table that limits how many names it holds allows each of them on average, in bytes. See [`names_bytes_max`].
 const TOPIC_BYTES_USUAL: usize = 512;
-/// So much of a text is shown where it is refused.
-const SHOWN_BYTES: usize = 256;
-/// The same for a filter, with its places in trees.
+/// The same for a filter, with its places in trees. See [`filters_bytes_max`].
 const FILTER_BYTES_USUAL: usize = 2_048;
 /// What a byte of a filter's text takes: it is kept so often.
-const TEXT_COPIES: usize = 3;
+pub const FILTER_TEXT_COPIES: usize = 3;
+/// So much of a text is shown where it is refused.
+const SHOWN_BYTES: usize = 256;
+/// So much of a topic is shown where it is told of.
+pub const TOPIC_BYTES_SHOWN: usize = 120;
 
 /// How many levels a name or filter has.
 pub fn levels(text: &str) -> usize {
@@ -31,12 +34,12 @@ pub fn names_bytes_max(count: usize) -> usize {
 
 /// What a filter takes of memory, if no other begins like it: its text, and a place for each level in a tree.
 pub fn filter_bytes(filter: &str) -> usize {
-    TEXT_COPIES * filter.len() + NODE_BYTES * levels(filter)
+    FILTER_TEXT_COPIES * filter.len() + NODE_BYTES * levels(filter)
 }
 
 /// The most that filters may take together, see [`filter_bytes`], where there may be so many of them. One always fits.
 pub fn filters_bytes_max(count: usize) -> usize {
-    let longest = TEXT_COPIES * TOPIC_BYTES_MAX + NODE_BYTES * TOPIC_LEVELS_MAX;
+    let longest = FILTER_TEXT_COPIES * TOPIC_BYTES_MAX + NODE_BYTES * TOPIC_LEVELS_MAX;
     count.saturating_mul(FILTER_BYTES_USUAL).max(longest)
 }
 
@@ -67,11 +70,22 @@ pub enum TopicError {
     HashNotLast(String),
 }
 
+/// A text of so many bytes at most, for people. A longer one has its middle left out, since what tells things apart is at its ends.
+pub fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let room = bytes_max.saturating_sub(GAP.len());
+    let head = text.floor_char_boundary(room - room / 3);
+    let tail = text.ceil_char_boundary(text.len() - room / 3);
+    Cow::Owned([text.get(..head), Some(GAP), text.get(tail..)].into_iter().flatten().collect())
+}
+
+const GAP: &str = "\u{2026}";
+
 /// A text as an error shows it: without control characters, and not longer than is read.
-fn shown(text: &str) -> String {
-    let head = text.get(..text.floor_char_boundary(SHOWN_BYTES)).unwrap_or_default();
-    let more = if head.len() < text.len() { "..." } else { "" };
-    format!("{}{more}", head.escape_debug())
+pub fn shown(text: &str) -> String {
+    shortened(text, SHOWN_BYTES).escape_debug().to_string()
 }
 
 fn check_common(text: &str) -> Result<(), TopicError> {
@@ -246,6 +260,19 @@ mod tests {
         assert_eq!((levels("turbine/7/vibration"), levels(&deepest)), (3, TOPIC_LEVELS_MAX));
         assert!(filter_bytes("turbine/7/vibration") * 1_000 < filters_bytes_max(1_000));
         assert_eq!(names_bytes_max(1_000), 512_000);
+    }
+
+    #[test]
+    fn a_long_text_keeps_both_its_ends() {
+        assert_eq!(shortened("as it is", 8), "as it is");
+        let long = format!("plant/{}/7", "\u{e4}".repeat(40_000));
+        let short = shortened(&long, 120);
+        assert!(short.len() <= 120 && short.len() > 110, "{}", short.len());
+        assert!(
+            short.starts_with("plant/") && short.ends_with("/7") && short.contains('\u{2026}'),
+            "{short}"
+        );
+        assert_eq!(shown("a\n"), "a\\n");
     }
 
     proptest! {

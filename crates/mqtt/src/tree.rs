@@ -30,9 +30,6 @@ use crate::slab::Slab;
 /// Filters without wildcards that have changed and of which nobody has asked yet; where there are more, everything has changed.
 const CHANGED_MAX: usize = 256;
 
-/// So often the text of a filter is kept.
-const TEXT_COPIES: usize = 3;
-
 /// How a session subscribed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Entry {
@@ -208,7 +205,7 @@ impl Subscriptions {
 
     /// What filters take of memory, about.
     pub fn bytes(&self) -> usize {
-        self.filters.bytes() + TEXT_COPIES * self.text_bytes
+        self.filters.bytes() + contract::FILTER_TEXT_COPIES * self.text_bytes
     }
 
     /// What the filters of a session would take alone.

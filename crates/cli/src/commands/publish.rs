@@ -12,9 +12,6 @@ use std::io::{BufRead, Read};
 use std::time::{Duration, Instant};
 use verge::{Client, Error, Publisher};
 
-/// So much of a topic is shown.
-const TOPIC_BYTES_SHOWN: usize = 120;
-
 /// How long to rest before looking whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -38,7 +35,7 @@ pub fn run(config: &Config, arguments: &PublishArguments, format: Format) -> Out
     let _watch = Watch::start(&client, config)?;
     let publisher = match advertise(&client, arguments) {
         Err(Error::Refused { topic, reason, .. }) => {
-            let topic = broker::shortened(&topic, TOPIC_BYTES_SHOWN);
+            let topic = contract::shortened(&topic, contract::TOPIC_BYTES_SHOWN);
             complain(&format!("verge: the contract of `{topic}` was refused: {reason}"));
             return Ok(yes(false));
         }
@@ -67,7 +64,7 @@ fn advertise(client: &Client, arguments: &PublishArguments) -> Result<Publisher,
         Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
             complain(&format!(
                 "verge: `{}` has no contract, so it is carried as best effort",
-                broker::shortened(&arguments.topic, TOPIC_BYTES_SHOWN)
+                contract::shortened(&arguments.topic, contract::TOPIC_BYTES_SHOWN)
             ));
             client.publisher(&arguments.topic, without_contract())
         }

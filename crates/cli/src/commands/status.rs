@@ -10,6 +10,7 @@ use crate::output::{
 };
 use comfy_table::Table;
 use config::Config;
+use contract::{TOPIC_BYTES_SHOWN, shortened};
 use load::{Before, LevelRow, OperatorRow, level_table, operator_table};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -458,7 +459,7 @@ fn concerns(report: &Report) -> Vec<(&str, String)> {
             1 => String::new(),
             others => format!(" and {} more", others - 1),
         };
-        (state, format!("{}{more}, since {why}.", broker::shortened(topics[0], TOPIC_BYTES_SHOWN)))
+        (state, format!("{}{more}, since {why}.", shortened(topics[0], TOPIC_BYTES_SHOWN)))
     });
     told.collect()
 }
@@ -540,14 +541,11 @@ fn state_in_words(row: &TopicRow) -> String {
     }
 }
 
-/// So much of a topic is shown in a table; JSON has all of it.
-const TOPIC_BYTES_SHOWN: usize = 120;
-
 fn topic_table(rows: &[TopicRow], topic_bytes: usize) -> Table {
     let mut topics = table(&TOPIC_HEADINGS, &[3, 4, 5, 6, 7, 8, 9, 10, 11]);
     for row in rows {
         topics.add_row([
-            broker::shortened(&row.topic, topic_bytes).into_owned(),
+            shortened(&row.topic, topic_bytes).into_owned(),
             row.publisher.clone(),
             state_in_words(row),
             row.loss.clone(),

@@ -5,9 +5,6 @@ use contract::{TOPIC_BYTES_MAX, TopicError, TopicFilter};
 /// What a shared subscription begins with.
 const SHARED: &str = "$share/";
 
-/// So much of a text is shown where it is refused.
-const SHOWN_CHARS: usize = 512;
-
 /// A valid filter, and the group that shares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter<'a> {
@@ -75,7 +72,7 @@ pub fn parse_filter(text: &str) -> Result<Filter<'_>, FilterError> {
         text.parse::<TopicFilter>()?;
         return Ok(Filter { group: None, filter: text });
     };
-    let shown = || text.chars().take(SHOWN_CHARS).collect::<String>().escape_debug().to_string();
+    let shown = || contract::shown(text);
     let (group, filter) = match rest.split_once('/') {
         Some((group, filter)) => (group, Some(filter)),
         None => (rest, None),

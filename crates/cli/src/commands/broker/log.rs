@@ -4,9 +4,9 @@
 //! how long ago it was.
 
 use crate::output::Trouble;
-use broker::{Budget, Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, shortened, write_json};
+use broker::{Budget, Event, Fact, JsonObject, Severity, Throttle, Verdict, cause_of, write_json};
 use config::LogConfig;
-use contract::{Span, Time};
+use contract::{Span, Time, shortened};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::Reporter;
 use host::{Helpers, end_on_purpose, now};
