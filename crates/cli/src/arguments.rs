@@ -12,6 +12,7 @@ use crate::commands::workload::Table;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::{Contract, LinkClass, Loss, Span};
+use node::client::Wanted;
 use recording::{DateOrder, TimeUnit};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -449,6 +450,19 @@ impl BrokerArguments {
         let port = self.port.unwrap_or(DEFAULT_PORT);
         let all: Vec<String> = hosts.iter().map(|host| with_port(host, port)).collect();
         (!all.is_empty()).then(|| all.join(","))
+    }
+
+    /// Which brokers that means, and who asks.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            addresses: self.addresses(),
+            ca: self.ca.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            user: self.user.clone(),
+            password: self.password.clone(),
+            password_file: self.password_file.clone(),
+        }
     }
 }
 

@@ -1,12 +1,9 @@
 #![doc = include_str!("../README.md")]
 
-mod allocator;
 mod arguments;
 mod commands;
 mod habits;
 mod output;
-mod profile;
-mod users;
 
 use output::{Trouble, complain};
 use rustix::process::{Signal, getpid, kill_process};

@@ -165,8 +165,8 @@ const ELSEWHERE: [(&str, &str); 19] = [
     ("cli/src/commands/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),
     ("cli/src/commands/demo/relay.rs", "connections that it carries break with it, which the demo counts"),
-    ("cli/src/commands/broker/signals.rs", "it ends the process, and without it a service manager does"),
-    ("cli/src/commands/kv/node.rs", "it waits for the loss of others, and ends the node"),
+    ("node/src/signals.rs", "it ends the process, and without it a service manager does"),
+    ("node/src/kv.rs", "it waits for the loss of others, and ends the node"),
     ("cli/src/commands/kv/demo/replica.rs", "a part of the demo, whose result it is"),
     ("kv-shared/src/server.rs", "its owner asks whether it serves"),
     ("kv-shared/src/server/guest.rs", "its connection breaks with it"),
@@ -176,7 +176,7 @@ const ELSEWHERE: [(&str, &str); 19] = [
 fn threads_are_started_where_their_end_is_noticed() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for part in ["host", "client", "web", "cli", "kv-host", "kv-shared", "kv-client"] {
+    for part in ["host", "client", "web", "cli", "node", "kv-host", "kv-shared", "kv-client"] {
         look_for_threads(&crates.join(part).join("src"), &mut found);
     }
     let name = |path: &PathBuf| path.strip_prefix(crates).unwrap().display().to_string();

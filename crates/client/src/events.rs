@@ -1,10 +1,10 @@
 //! What the client's own thread hears, and those who wait for it.
 
 use crate::places::Places;
-use crate::report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 use contract::Epoch;
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::Application;
+use report::{LevelReport, NodeReport, OperatorReport, StreamReport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wire::{Farewell, FarewellReason, Frame, PeerIndex, Shortfall};

@@ -5,7 +5,6 @@ mod error;
 mod events;
 mod places;
 mod publisher;
-mod report;
 mod subscription;
 
 pub use client::{Builder, Client, places};

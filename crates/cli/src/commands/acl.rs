@@ -3,8 +3,8 @@
 use crate::arguments::Format;
 use crate::arguments::user::AclCommand;
 use crate::output::{Outcome, json, line, yes};
-use crate::users::{nobody, read, warn_of_readers};
 use access::{Access, Because, Judgement, Rule, Verdict};
+use node::users::{nobody, read, warn_of_readers};
 use serde::Serialize;
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 
 use crate::arguments::Format;
 use crate::output::{Outcome, Trouble, json, line, yes};
-use crate::profile::{Connection, Profile, place};
 use config::Config;
 use contract::Span;
+use node::profile::{Connection, Profile, place};
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -1,113 +1,15 @@
 //! `verge check`: what the analysis makes of the configured contracts and operators, on this host.
 
-use super::broker::processing::longest_rest;
-use super::broker::supply;
-use super::graph::{LevelRow, OutputRow, Study, show_levels, show_outputs};
-use super::rehearsal::{Answer, Refused, Rehearsal};
+use super::graph::{show_levels, show_outputs};
 use crate::arguments::Format;
 use crate::output::{Outcome, Trouble, complain, json, line, millis, table, yes};
-use crate::profile::costs;
-use config::{Config, TopicFamily};
-use contract::{Admission, Contract, Plan, Span};
-use serde::Serialize;
-use std::fmt::Display;
+use config::Config;
+use contract::Span;
+use planner::{Check, Operators, Topic};
 
-#[derive(Serialize)]
-pub(super) struct Row {
-    filter: String,
-    streams: u32,
-    period_ms: f64,
-    deadline_ms: f64,
-    loss: String,
-    retain: u32,
-    link: String,
-    dispatch_deadline_ms: Option<f64>,
-    replication_deadline_ms: Option<f64>,
-    replicate: Option<bool>,
-    /// `M`, where copies are lazy and needed.
-    replicate_every: Option<u32>,
-    /// `s`: from arrival until a copy begins, where copies are lazy and needed.
-    copy_begins_ms: Option<f64>,
-    pub(super) utilisation: f64,
-    admitted: bool,
-    pub(super) reason: String,
-    /// The formulas with what stands in them, where that is asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Report {
-    admitted: bool,
-    utilisation: f64,
-    share: f64,
-    costs_us: [f64; 3],
-    topics: Vec<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operators: Option<Operators>,
-}
-
-#[derive(Serialize)]
-struct Operators {
-    processors: f64,
-    preemptive: bool,
-    levels: Vec<LevelRow>,
-    outputs: Vec<OutputRow>,
-    sheds_first: Option<String>,
-}
-
-impl Operators {
-    /// Nothing where no operator is configured.
-    fn new(config: &Config, refused: Refused) -> Result<Option<Operators>, Trouble> {
-        if config.processing.graphs.is_empty() {
-            return Ok(None);
-        }
-        let study = Study::with(config, refused)?;
-        Ok(Some(Operators {
-            processors: study.capacity(),
-            preemptive: study.processors.preemptive,
-            levels: study.levels(),
-            outputs: study.rows().into_iter().flat_map(|graph| graph.outputs).collect(),
-            sheds_first: study.shedding(),
-        }))
-    }
-
-    fn kept(&self) -> bool {
-        self.outputs.iter().all(|output| output.kept)
-    }
-
-    fn show(&self) -> Result<(), Trouble> {
-        show_outputs(self.outputs.iter())?;
-        show_levels(&self.levels, self.processors, self.preemptive)?;
-        self.sheds_first.iter().try_for_each(|sentence| line(&format!("shedding will start at {sentence}")))
-    }
-}
-
-/// Admits family after family, as a broker would, and bounds the results of operators.
+/// Shows the answer for the whole configuration.
 pub fn run(config: &Config, explain: bool, format: Format) -> Outcome {
-    let (costs, blocking) = costs(&config.admission, complain);
-    let supply = supply(&config.admission, blocking + longest_rest(config));
-    let admission = Admission::new(config.delays, config.links.clone(), costs, supply)
-        .with_lazy(config.replication.lazy())
-        .with_best_effort(config.admission.best_effort_subscriptions);
-    let rehearsal = Rehearsal::of(config, costs, blocking)?;
-    let answered = config.topics.iter().zip(&rehearsal.families);
-    let mut rows: Vec<Row> =
-        answered.map(|(family, answer)| answer_row(&admission, family, answer)).collect();
-    for (row, family) in rows.iter_mut().zip(&config.topics).filter(|_| explain) {
-        row.explanation = admission.explain(&family.rule.contract).map(|words| words.to_string());
-    }
-    let micros = |span: Span| span.0 as f64 / 1e3;
-    let operators = Operators::new(config, rehearsal.results)?;
-    let kept = operators.as_ref().is_none_or(Operators::kept);
-    let report = Report {
-        admitted: rows.iter().all(|row| row.admitted) && kept,
-        utilisation: rehearsal.utilisation,
-        share: config.admission.share,
-        costs_us: [micros(costs.arrival), micros(costs.dispatch), micros(costs.replication)],
-        topics: rows,
-        operators,
-    };
+    let report = planner::check(config, &node::facts(config, complain), explain)?;
     match format {
         Format::Json => json(&report)?,
         Format::Table => {
@@ -122,70 +24,8 @@ pub fn run(config: &Config, explain: bool, format: Format) -> Outcome {
     Ok(yes(report.admitted))
 }
 
-/// What a broker says of a family.
-fn answer_row(admission: &Admission, family: &TopicFamily, answer: &Answer) -> Row {
-    let contract = &family.rule.contract;
-    let reason = reason(family, answer.admitted, answer.refusal.as_ref());
-    let upstream = admission.delays().publisher_to_broker;
-    row(family, contract, admission.plan(contract).ok(), upstream, answer.utilisation, reason)
-}
-
-/// Why not all streams of a family are admitted, if so.
-fn reason(family: &TopicFamily, admitted: u32, refusal: Option<&impl Display>) -> String {
-    match (refusal, admitted) {
-        (None, _) => String::new(),
-        (Some(refusal), 0) => refusal.to_string(),
-        (Some(refusal), some) => format!("only {some} of {} streams fit: {refusal}", family.streams),
-    }
-}
-
-pub(super) fn admit(admission: &mut Admission, family: &TopicFamily) -> Row {
-    let contract = &family.rule.contract;
-    let before = admission.utilisation();
-    let plan = admission.plan(contract);
-    let mut admitted = 0;
-    let refusal = (0..family.streams).find_map(|_| {
-        let refusal = admission.admit(contract, 1).err();
-        admitted += u32::from(refusal.is_none());
-        refusal
-    });
-    let reason = reason(family, admitted, refusal.as_ref());
-    let upstream = admission.delays().publisher_to_broker;
-    row(family, contract, plan.ok(), upstream, admission.utilisation() - before, reason)
-}
-
-fn row(
-    family: &TopicFamily,
-    contract: &Contract,
-    plan: Option<Plan>,
-    upstream: Span,
-    utilisation: f64,
-    reason: String,
-) -> Row {
-    let finite = |span: Span| (!span.is_forever()).then(|| span.as_millis_f64());
-    let lazy = plan.and_then(|plan| plan.lazy);
-    Row {
-        filter: family.rule.filter.to_string(),
-        streams: family.streams,
-        period_ms: contract.period.as_millis_f64(),
-        deadline_ms: contract.deadline.as_millis_f64(),
-        loss: contract.loss.to_string(),
-        retain: contract.retain,
-        link: contract.link.to_string(),
-        dispatch_deadline_ms: plan.and_then(|plan| finite(plan.dispatch)),
-        replication_deadline_ms: plan.and_then(|plan| finite(plan.replication)),
-        replicate: plan.map(|plan| plan.replicate),
-        replicate_every: lazy.map(|lazy| lazy.every),
-        copy_begins_ms: lazy.map(|lazy| (lazy.start - upstream).as_millis_f64()),
-        utilisation,
-        admitted: reason.is_empty(),
-        reason,
-        explanation: None,
-    }
-}
-
 /// Whether copies are made, in a word.
-fn replicated(row: &Row) -> &'static str {
+fn replicated(row: &Topic) -> &'static str {
     match (row.replicate, row.replicate_every) {
         (None, _) => "-",
         (Some(false), _) => "no",
@@ -194,7 +34,7 @@ fn replicated(row: &Row) -> &'static str {
     }
 }
 
-fn show(report: &Report) -> Result<(), Trouble> {
+fn show(report: &Check) -> Result<(), Trouble> {
     if report.topics.is_empty() {
         line("no [[topic]] is configured: publishers state their contracts themselves")?;
     }
@@ -254,5 +94,11 @@ fn show(report: &Report) -> Result<(), Trouble> {
         report.utilisation * 100.0,
         report.share * 100.0
     ))?;
-    report.operators.iter().try_for_each(Operators::show)
+    report.operators.iter().try_for_each(show_operators)
+}
+
+fn show_operators(operators: &Operators) -> Result<(), Trouble> {
+    show_outputs(operators.outputs.iter())?;
+    show_levels(&operators.levels, operators.processors, operators.preemptive)?;
+    operators.sheds_first.iter().try_for_each(|sentence| line(&format!("shedding will start at {sentence}")))
 }

@@ -1,6 +1,6 @@
 //! `verge clients`: who is connected, and whose sessions wait.
 
-use super::{connect, operator};
+use super::{admin_name, connect};
 use crate::arguments::{BrokerArguments, ClientColumn, ClientsArguments, ClientsCommand, Format};
 use crate::output::{Outcome, Trouble, complain, fit, json, line, print, table, terminal, yes};
 use config::Config;
@@ -48,7 +48,7 @@ pub fn run(config: &Config, arguments: &ClientsArguments, format: Format) -> Out
 }
 
 fn list(config: &Config, arguments: &ClientsArguments, format: Format) -> Outcome {
-    let name = operator();
+    let name = admin_name();
     let client = connect(config, &arguments.brokers, Some(&name))?;
     let mut rows: Vec<Row> = serde_json::from_str(&client.clients()?).map_err(|error| {
         Trouble(format!("the broker has said of its clients what cannot be read: {error}"))
@@ -122,7 +122,7 @@ fn drop_one(
     (client, ends): (&str, bool),
     format: Format,
 ) -> Outcome {
-    let found = connect(config, brokers, Some(&operator()))?.drop_client(client, ends)?;
+    let found = connect(config, brokers, Some(&admin_name()))?.drop_client(client, ends)?;
     let session = if ends { ", and its session has ended" } else { "" };
     match format {
         Format::Json => json(&Dropped { client, found })?,

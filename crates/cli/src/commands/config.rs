@@ -1,9 +1,9 @@
 //! `verge config`: what the configuration says, and what it may say.
 
-use super::broker::obstacles;
 use crate::arguments::{ConfigCommand, Format};
 use crate::output::{Outcome, Trouble, json, line, print, table, yes};
 use config::{Config, default_text, reference};
+use node::broker::obstacles;
 use serde::Serialize;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! `verge handover`: gives the reign to the backup.
 
-use super::{connect, operator};
+use super::{admin_name, connect};
 use crate::arguments::{BrokerArguments, Format};
 use crate::output::{Outcome, Trouble, complain, json, line, yes};
 use config::Config;
@@ -43,7 +43,7 @@ fn check_one_pair(client: &Client) -> Result<(), Trouble> {
 
 /// Asks the primary, and says what came of it.
 pub fn run(config: &Config, brokers: &BrokerArguments, format: Format) -> Outcome {
-    let client = connect(config, brokers, Some(&operator()))?;
+    let client = connect(config, brokers, Some(&admin_name()))?;
     check_one_pair(&client)?;
     let done = match client.handover() {
         Ok(epoch) => Done { done: true, epoch: Some(epoch.0), reason: String::new() },

@@ -1,16 +1,14 @@
 //! `verge graph`: what the configured operators become, what they cost, and when their results are there.
 
 mod layout;
-mod measure;
 mod picture;
-mod study;
 
-use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
+use crate::output::{Outcome, Trouble, complain, json, line, millis, table, yes};
 use config::Config;
 use contract::Span;
+use planner::{GraphRow, LevelRow, OutputRow, Study, UnderWay};
 use serde::Serialize;
 use std::path::Path;
-pub(super) use study::{GraphRow, LevelRow, OutputRow, Study, UnderWay};
 
 #[derive(Serialize)]
 struct Report {
@@ -24,7 +22,7 @@ struct Report {
 
 /// Prints the graphs, and draws them where that is asked for.
 pub fn run(config: &Config, svg: Option<&Path>, as_json: bool) -> Outcome {
-    let study = Study::new(config)?;
+    let study = Study::of(config, &node::facts(config, complain))?;
     let report = Report {
         processors: study.capacity(),
         preemptive: study.processors.preemptive,

@@ -49,7 +49,7 @@ fn study(text: &str) -> Study {
         preemptive: false,
         jitter: Span::millis(1),
     };
-    Study::on(&load("study", text), &Anything, processors).unwrap()
+    Study::on(&load("study", text), &Anything, processors, node::measure::measure).unwrap()
 }
 
 #[test]

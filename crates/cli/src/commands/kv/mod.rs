@@ -3,7 +3,6 @@
 mod check;
 mod costs;
 pub mod demo;
-mod node;
 mod secrets;
 mod sim;
 mod status;
@@ -12,9 +11,10 @@ mod values;
 
 use crate::arguments::Format;
 use crate::arguments::kv::KvCommand;
-use crate::commands::broker::signals;
-use crate::output::{Outcome, Trouble};
+use crate::output::{Outcome, Trouble, yes};
 use config::{Config, KvConfig};
+use node::kv::Words;
+use node::signals;
 use std::path::Path;
 
 /// Runs what was typed; `load` reads the configuration.
@@ -27,8 +27,9 @@ pub fn run(
     match command {
         KvCommand::Node { name, insecure, found, may_lie } => {
             let heard = signals::begin()?;
-            let words = node::Words { insecure: *insecure, founds: *found, may_lie: *may_lie };
-            node::run(&load(None)?, name, words, heard)
+            let words = Words { insecure: *insecure, founds: *found, may_lie: *may_lie };
+            node::kv::run(&load(None)?, name, words, heard)?;
+            Ok(yes(true))
         }
         KvCommand::Get { key, at, age, vector } => {
             let show = if *vector { values::vector } else { values::get };

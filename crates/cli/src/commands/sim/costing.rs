@@ -1,13 +1,13 @@
 //! What messages cost a processor: as admission counts, and in truth.
 
-use super::super::broker::supply;
 use crate::arguments::sim::TrueCosts;
 use crate::output::complain;
-use crate::profile::costs;
 use config::AdmissionConfig;
 use contract::admission::Costs;
 use contract::rounds::Io;
 use contract::{Span, Supply};
+use node::profile::costs;
+use planner::supply;
 
 /// The costs of a simulated broker.
 #[derive(Clone, Debug)]

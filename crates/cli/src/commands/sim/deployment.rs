@@ -2,10 +2,10 @@
 
 use super::costing::Costing;
 use super::hosts::Hosts;
-use super::names;
 use crate::output::Trouble;
 use config::{Config, TopicFamily};
 use contract::{LinkClass, Span};
+use planner::names;
 use sim::{ClockError, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, TopicSpec};
 use std::collections::BTreeMap;
 

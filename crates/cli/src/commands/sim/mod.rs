@@ -6,7 +6,6 @@ mod deployment;
 mod faults;
 mod hosts;
 pub(super) mod made_up;
-pub(super) mod names;
 mod own;
 pub(super) mod picture;
 mod random;

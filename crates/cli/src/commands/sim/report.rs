@@ -1,12 +1,12 @@
 //! The result of simulating a configuration: a row for each family of topics, and whether all contracts were kept.
 
-use super::super::check::admit;
 use super::costing::Costing;
 use super::runs::Flaw;
 use super::tally::{Breach, Fate, Tally};
 use crate::output::{Trouble, line, millis, table};
 use config::{Config, TopicFamily};
 use contract::{Admission, Loss, Span};
+use planner::admit;
 use serde::Serialize;
 use std::ops::Range;
 use std::time::Duration;

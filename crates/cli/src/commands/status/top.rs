@@ -1,19 +1,20 @@
 //! `verge top`: what `verge status` shows, live, sorted and filtered by keys.
 
-use super::load::{Before, LevelRow, OperatorRow};
-use super::{PATIENCE, Report, TopicRow, concerns, look, ms, protection, state_in_words};
+use super::{concerns, ms, protection, state_in_words};
 use crate::arguments::{BrokerArguments, Format};
 use crate::commands::stopping::Stop;
-use crate::commands::{operator, start_client};
+use crate::commands::{admin_name, start_client};
 use crate::output::{GREEN, Outcome, RED, Trouble, YELLOW, has_colours, terminal, yes};
 use config::Config;
 use crossbeam_channel::{Sender, bounded};
+use node::status::{PATIENCE, look};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span as Piece};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use report::{Before, BrokerRow, LevelRow, OperatorRow, PairReport, State, TopicRow};
 use signal_hook::consts::{SIGHUP, SIGQUIT};
 use signal_hook::flag;
 use std::cmp::Reverse;
@@ -67,7 +68,7 @@ const ORDERS: [(By, &str); 6] = [
 
 /// What is on the screen, and what keys make of it.
 struct Screen {
-    report: Report,
+    report: PairReport,
     /// Messages of each stream in a second, between the last two looks.
     rates: BTreeMap<(String, String), f64>,
     arrived: BTreeMap<(String, String), u64>,
@@ -101,7 +102,7 @@ struct PublisherRow {
 }
 
 /// Asks brokers, again and again, until nobody hears it.
-fn ask(client: &Client, first: Before, sender: &Sender<Result<Report, String>>) {
+fn ask(client: &Client, first: Before, sender: &Sender<Result<PairReport, String>>) {
     let mut before = first;
     loop {
         std::thread::sleep(LOOK_EVERY);
@@ -119,7 +120,7 @@ pub fn run(config: &Config, brokers: &BrokerArguments, format: Format) -> Outcom
             "verge top draws on a terminal, and standard output is none: use `verge status`, or `verge status --format json`".to_owned(),
         ));
     }
-    let client = start_client(config, brokers, Some(&operator()))?;
+    let client = start_client(config, brokers, Some(&admin_name()))?;
     let mut before = Before::default();
     let report = look(&client, Instant::now() + PATIENCE, &mut before)?;
     let mut screen = Screen::new(report, Instant::now());
@@ -157,9 +158,9 @@ pub fn run(config: &Config, brokers: &BrokerArguments, format: Format) -> Outcom
 }
 
 impl Screen {
-    fn new(report: Report, now: Instant) -> Screen {
+    fn new(report: PairReport, now: Instant) -> Screen {
         let mut screen = Screen {
-            report: Report::default(),
+            report: PairReport::default(),
             rates: BTreeMap::new(),
             arrived: BTreeMap::new(),
             looked: None,
@@ -178,7 +179,7 @@ impl Screen {
     }
 
     /// What brokers say now.
-    fn take(&mut self, report: Report, now: Instant) {
+    fn take(&mut self, report: PairReport, now: Instant) {
         let elapsed = self.looked.map_or(0.0, |at| now.duration_since(at).as_secs_f64());
         let key = |row: &TopicRow| (row.topic.clone(), row.publisher.clone());
         self.rates.clear();
@@ -232,9 +233,9 @@ impl Screen {
             .into_iter()
             .take(CONCERNS_SHOWN)
             .map(|(state, text)| {
-                let colour = if state == "broken" { RED } else { YELLOW };
+                let colour = if state == State::Broken { RED } else { YELLOW };
                 Line::from(vec![
-                    Piece::styled(state.to_uppercase(), painted(colour)),
+                    Piece::styled(state.as_str().to_uppercase(), painted(colour)),
                     Piece::raw(format!(": {text}")),
                 ])
             })
@@ -279,15 +280,15 @@ impl Screen {
     }
 
     fn counts(&self) -> Line<'static> {
-        let Report { met, at_risk, silent, broken, .. } = &self.report;
+        let PairReport { met, at_risk, silent, broken, .. } = &self.report;
         Line::from(format!("topics: {met} met, {at_risk} at risk, {silent} silent, {broken} broken"))
     }
 
     fn pair(&self) -> Vec<Line<'static>> {
-        let one = |row: &super::BrokerRow| {
+        let one = |row: &BrokerRow| {
             Line::from(format!(
                 "{} {} {} (epoch {}), {} clients, {} streams, CPU planned {:.1} %, p99 {} ms, up {:.0} s",
-                row.role,
+                row.role.as_str(),
                 row.name,
                 row.address,
                 row.epoch,
@@ -349,7 +350,7 @@ impl Screen {
             row.late += topic.late.max(topic.subscribers_late);
             row.lost += topic.lost.max(topic.subscribers_lost);
             row.longest_run = row.longest_run.max(topic.longest_run.max(topic.subscribers_longest_run));
-            row.unmet += usize::from(topic.state != "met");
+            row.unmet += usize::from(topic.state != State::Met);
         }
         let mut rows: Vec<PublisherRow> =
             rows.into_values().filter(|row| row.name.contains(self.filter.as_str())).collect();
@@ -368,9 +369,9 @@ impl Screen {
         let (first, count) = window(self.first, rows.len(), area);
         let row = |row: &&TopicRow| {
             let colour = match row.state {
-                "broken" | "silent" => painted(RED),
-                "at risk" => painted(YELLOW),
-                _ => painted(GREEN),
+                State::Broken | State::Silent => painted(RED),
+                State::AtRisk => painted(YELLOW),
+                State::Met => painted(GREEN),
             };
             Row::new([
                 Cell::from(row.topic.clone()),
@@ -431,7 +432,7 @@ impl Screen {
     }
 
     fn draw_operators(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        let Report { operators, levels, .. } = &self.report;
+        let PairReport { operators, levels, .. } = &self.report;
         let has = |row: &&OperatorRow| row.operator.contains(self.filter.as_str());
         let mut rows: Vec<&OperatorRow> = operators.iter().filter(has).collect();
         match self.by {
@@ -560,15 +561,15 @@ fn draw_table(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::status::BrokerRow;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use report::Role;
 
     fn topic(name: &str, arrived: u64, max: f64) -> TopicRow {
         TopicRow {
             topic: name.to_owned(),
             publisher: format!("of-{name}"),
-            state: if max > 10.0 { "broken" } else { "met" },
+            state: if max > 10.0 { State::Broken } else { State::Met },
             arrived,
             late: u64::from(max > 10.0),
             why: (max > 10.0).then(|| "it was late".to_owned()),
@@ -579,10 +580,10 @@ mod tests {
         }
     }
 
-    fn report(more: u64) -> Report {
+    fn report(more: u64) -> PairReport {
         let topics = vec![topic("a", more, 2.0), topic("b", 3 * more, 9.0), topic("c", 0, 12.5)];
-        let brokers = vec![BrokerRow { name: "a".to_owned(), role: "primary", ..BrokerRow::default() }];
-        Report { met: 2, broken: 1, topics, brokers, protected: true, ..Report::default() }
+        let brokers = vec![BrokerRow { name: "a".to_owned(), role: Role::Primary, ..BrokerRow::default() }];
+        PairReport { met: 2, broken: 1, topics, brokers, protected: true, ..PairReport::default() }
     }
 
     fn press(screen: &mut Screen, keys: &str) {

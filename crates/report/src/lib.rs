@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+
+mod broker;
+mod pair;
+mod rows;
+
+pub use broker::{LevelReport, NodeReport, OperatorReport, StreamReport};
+pub use pair::{BrokerRow, PairReport, Place, Role, SCHEMA, State, TopicRow};
+pub use rows::{Before, LevelRow, OperatorRow};
