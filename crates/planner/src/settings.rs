@@ -78,3 +78,24 @@ pub fn staffing(config: &Config, there: usize) -> Staffing {
 fn with_places_kept(limits: broker::Limits) -> broker::Limits {
     broker::Limits { links: limits.links + PLACES_KEPT as usize, ..limits }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_doors_keep_for_the_partner_and_for_admins_are_there_in_the_broker_too() {
+        let config = config::testing::load("places", "limits.connections = 7\n");
+        let host = crate::Host {
+            costs: contract::admission::Costs::default(),
+            blocking: Span::ZERO,
+            limits: config.limits,
+            processors: 1,
+            is_realtime: false,
+            measure: |_, _, _| Vec::new(),
+        };
+        let identity = Identity { node: NodeId(1), nonce: [0; 16], started: Time::ZERO };
+        let settings = settings(&config, &config.brokers[0], true, &host, identity);
+        assert_eq!(settings.limits.links, config.limits.links + PLACES_KEPT as usize);
+    }
+}

@@ -76,7 +76,10 @@ fn results_that_come_too_late_are_shown_with_the_deadline_that_would_do() {
 
 #[test]
 fn results_may_wait_for_two_rests_of_the_data_thread() {
-    let way = |text: &str| study::processors(&load("study", text)).jitter;
+    let way = |text: &str| {
+        let config = load("study", text);
+        node::facts(&config, |_| ()).for_operators(&config).jitter
+    };
     let never = GRAPH.to_owned() + "[realtime]\ngather = \"0s\"\n";
     let long = GRAPH.to_owned() + "[realtime]\ngather = \"1ms\"\n";
     assert_eq!(way(&long), way(&never) + Span::millis(2));
