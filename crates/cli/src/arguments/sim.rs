@@ -3,11 +3,8 @@
 use clap::Args;
 use contract::Span;
 use std::path::PathBuf;
-
-/// A run lasts no longer than this.
-pub const RUN_MAX: Span = Span::secs(7 * 24 * 3_600);
-/// The same in words.
-pub const RUN_MAX_WORDS: &str = "7 days";
+use trials::TrueCosts;
+use trials::length::{RUN_MAX, RUN_MAX_WORDS};
 
 /// What `--help` says below the flags.
 pub const EXAMPLES: &str = "\
@@ -126,15 +123,6 @@ fn check_length(span: Span) -> Result<(), String> {
     } else {
         Ok(())
     }
-}
-
-/// What jobs really cost, as typed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TrueCosts {
-    /// To take a message in, per subscriber, to copy.
-    pub message: [Span; 3],
-    /// A turn, a read, a write, 1024 bytes.
-    pub turn: Option<[Span; 4]>,
 }
 
 fn parse_costs(text: &str) -> Result<TrueCosts, String> {

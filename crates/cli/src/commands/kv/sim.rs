@@ -2,13 +2,13 @@
 
 use super::super::sim::count_of;
 use super::super::sim::made_up::{Played, Survey};
-use super::super::sim::runs::{Checker, DIFFERS, Flaw, Runs, guarded};
 use crate::arguments::Format;
 use crate::arguments::kv::SimArguments;
 use crate::output::{Outcome, Trouble, json, line, table, yes};
 use kv_sim::{CHECKERS, Findings, Weather, play_aloud, scenario_of, shrink};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use trials::runs::{Checker, DIFFERS, Flaw, Runs, guarded};
 
 #[derive(Serialize)]
 struct Report {

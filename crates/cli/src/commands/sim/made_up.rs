@@ -1,11 +1,12 @@
 //! What runs that are made up from seeds came to, whatever is simulated in them.
 
-use super::report::{Violation, number_of};
-use super::runs::{Checker, DIFFERS, Flaw, Runs, guarded};
+use super::report::number_of;
 use crate::output::{Trouble, line, table};
 use contract::Span;
 use serde::Serialize;
 use std::time::Instant;
+use trials::report::Violation;
+use trials::runs::{Checker, DIFFERS, Flaw, Runs, guarded};
 
 /// What this program was built from, so that a seed means the same to whoever is told of it.
 const BUILT_FROM: &str = match option_env!("VERGE_COMMIT") {

@@ -1,19 +1,10 @@
 //! `verge sim`: a configuration's deployment, or many made up from seeds, on invented time.
 
-mod beyond;
-mod costing;
-mod deployment;
-mod faults;
-mod hosts;
 pub(super) mod made_up;
 mod own;
-pub(super) mod picture;
 mod random;
 pub mod report;
 mod retyped;
-pub mod runs;
-mod script;
-mod tally;
 
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;

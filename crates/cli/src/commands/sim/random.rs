@@ -3,7 +3,6 @@
 use super::made_up::{Played, Survey};
 use super::report::number_of;
 use super::retyped;
-use super::runs::{self, Checker, DIFFERS, Runs};
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;
 use crate::output::{Outcome, Trouble, json, line, table, yes};
@@ -11,6 +10,7 @@ use serde::Serialize;
 use sim::{CHECKERS, Counts, Scenario, Weather, World, scenario_of};
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
+use trials::runs::{self, Checker, DIFFERS, Runs};
 
 #[derive(Serialize)]
 struct Report {

@@ -3,7 +3,7 @@
 use super::report::BOUND_DEGREES;
 use super::script::{Part, Phase};
 use super::stand::SAMPLE;
-use crate::commands::sim::picture::palette::colour;
+use trials::picture::palette::colour;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;

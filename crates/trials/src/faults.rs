@@ -1,8 +1,8 @@
 //! Which faults a run has: those of the scenario, those of `--crash`, or a crash of the primary in the middle.
 
 use super::hosts::Hosts;
-use crate::output::Trouble;
 use contract::Span;
+use node::Trouble;
 use sim::{Act, Fault, LastWrites, Scenario, Target, When};
 
 /// The faults of the runs to come.

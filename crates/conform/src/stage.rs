@@ -3,10 +3,10 @@
 //! What clients say is kept in the order in which it came. The usual is answered when it is heard: greetings, polls, requests for the clock,
 //! farewells. Everything else is said by whoever tells the story.
 
-use crate::output::Trouble;
 use contract::{Contract, Epoch, NodeId, Reign, Time};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use host::now;
+use node::Trouble;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -1,13 +1,21 @@
 //! What messages cost a processor: as admission counts, and in truth.
 
-use crate::arguments::sim::TrueCosts;
-use crate::output::complain;
 use config::AdmissionConfig;
 use contract::admission::Costs;
 use contract::rounds::Io;
 use contract::{Span, Supply};
+use node::complain;
 use node::profile::costs;
 use planner::supply;
+
+/// What jobs really cost, as typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrueCosts {
+    /// To take a message in, per subscriber, to copy.
+    pub message: [Span; 3],
+    /// A turn, a read, a write, 1024 bytes.
+    pub turn: Option<[Span; 4]>,
+}
 
 /// The costs of a simulated broker.
 #[derive(Clone, Debug)]

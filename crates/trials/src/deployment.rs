@@ -2,9 +2,9 @@
 
 use super::costing::Costing;
 use super::hosts::Hosts;
-use crate::output::Trouble;
 use config::{Config, TopicFamily};
 use contract::{LinkClass, Span};
+use node::Trouble;
 use planner::names;
 use sim::{ClockError, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, TopicSpec};
 use std::collections::BTreeMap;

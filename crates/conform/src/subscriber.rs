@@ -1,9 +1,9 @@
 //! What a client must do that subscribes (docs/protocol.md, sections 3, 5 and 6).
 
-use super::stage::{A, B, NODES, Said, Stage};
-use super::{Client, Findings, IN, PATIENCE, QUIET, follows, greets, lives_and_leaves};
-use crate::output::Trouble;
+use crate::stage::{A, B, NODES, Said, Stage};
+use crate::{Client, Findings, IN, PATIENCE, QUIET, follows, greets, lives_and_leaves};
 use contract::{Contract, Span};
+use node::Trouble;
 use std::time::Duration;
 use wire::{Announce, Frame, MessageFlags, Shortfall, Standing};
 

@@ -1,10 +1,10 @@
 //! What a client must do that publishes (docs/protocol.md, sections 3, 4 and 6).
 
-use super::stage::{A, B, NODES, Said, Sent, Stage};
-use super::{Client, Findings, OUT, PATIENCE, QUIET, follows, greets, lives_and_leaves};
-use crate::output::Trouble;
+use crate::stage::{A, B, NODES, Said, Sent, Stage};
+use crate::{Client, Findings, OUT, PATIENCE, QUIET, follows, greets, lives_and_leaves};
 use contract::{Contract, Remedies, Span};
 use host::now;
+use node::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::{FarewellReason, Frame, MessageFlags, Shortfall, Standing, Verdict};
@@ -378,8 +378,8 @@ impl Story<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::Heard;
-    use super::*;
+    use crate::super::stage::Heard;
+    use crate::*;
     use contract::Time;
     use std::time::Instant;
 

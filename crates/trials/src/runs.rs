@@ -1,8 +1,8 @@
 //! Many runs, on as many threads as there are processors. What comes out depends on the seeds only.
 
-use crate::output::Trouble;
 use contract::Span;
 use indicatif::{ProgressBar, ProgressStyle};
+use node::Trouble;
 use serde::Serialize;
 use sim::{Fault, Outcome, Scenario, StoryLine, When, World};
 use std::any::Any;

@@ -1,7 +1,7 @@
 //! Takes values out of a scenario's tables, and remembers what is wrong with them.
 
-use super::super::hosts::Hosts;
-use crate::arguments::sim::{RUN_MAX, RUN_MAX_WORDS};
+use crate::hosts::Hosts;
+use crate::length::{RUN_MAX, RUN_MAX_WORDS};
 use config::schema::Kind;
 use config::value::{Raw, Value, understand};
 use config::{Problem, Source, unknown_problem};

@@ -1,14 +1,10 @@
-//! `verge conform`: a client of somebody's own against the native protocol.
-//!
-//! This program plays both brokers of a pair, lets them die, come back and say what seldom happens, and looks whether the client does what
-//! `docs/protocol.md` says that it must. The client is a command; what it is to do is in its environment.
+#![doc = include_str!("../README.md")]
 
 mod publisher;
 mod stage;
 mod subscriber;
 
-use crate::arguments::{ConformArguments, Format};
-use crate::output::{Outcome, Trouble, json, line, table, yes};
+use node::Trouble;
 use serde::Serialize;
 use stage::{A, B, Said, Stage};
 use std::io::{BufRead, BufReader};
@@ -28,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(600);
 /// From a client that lives something must come in this time.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// What a rule came to that says MUST, and one that says should.
-const BROKEN: &str = "BROKEN";
+pub const BROKEN: &str = "BROKEN";
 /// The same.
 const MISSED: &str = "missed";
 /// Lines of a client that are kept.
@@ -37,13 +33,16 @@ const LINES_MAX: usize = 100_000;
 /// What one rule came to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Row {
-    role: &'static str,
+    /// What the client was.
+    pub role: &'static str,
     /// Of docs/protocol.md.
-    section: &'static str,
-    rule: &'static str,
-    result: &'static str,
+    pub section: &'static str,
+    /// What it says.
+    pub rule: &'static str,
+    /// What it came to.
+    pub result: &'static str,
     /// What was seen instead.
-    detail: String,
+    pub detail: String,
 }
 
 /// All that was found of one role.
@@ -74,34 +73,14 @@ impl Findings {
     }
 }
 
-/// Runs the clients that were given.
-pub fn run(arguments: &ConformArguments, format: Format) -> Outcome {
-    let mut rows = Vec::new();
-    if let Some(command) = &arguments.publisher {
-        rows.extend(publisher::try_it(command)?.rows);
-    }
-    if let Some(command) = &arguments.subscriber {
-        rows.extend(subscriber::try_it(command)?.rows);
-    }
-    let broken = rows.iter().filter(|row| row.result == BROKEN).count();
-    match format {
-        Format::Json => json(&rows)?,
-        Format::Table => show(&rows, broken)?,
-    }
-    Ok(yes(broken == 0))
+/// Tries a client that publishes.
+pub fn publisher(command: &str) -> Result<Vec<Row>, Trouble> {
+    Ok(publisher::try_it(command)?.rows)
 }
 
-fn show(rows: &[Row], broken: usize) -> Result<(), Trouble> {
-    let mut shown = table(&["role", "§", "rule", "result"], &[]);
-    for row in rows {
-        shown.add_row([row.role, row.section, row.rule, row.result]);
-    }
-    line(&shown.to_string())?;
-    for row in rows.iter().filter(|row| row.result != "ok") {
-        line(&format!("{} (docs/protocol.md, {}): {}: {}", row.result, row.section, row.rule, row.detail))?;
-    }
-    let rest = if broken > 0 { "; what needs a broken one first was not tried" } else { "" };
-    line(&format!("{} rules, {broken} broken{rest}", rows.len()))
+/// Tries a client that subscribes.
+pub fn subscriber(command: &str) -> Result<Vec<Row>, Trouble> {
+    Ok(subscriber::try_it(command)?.rows)
 }
 
 /// The client that is tried.
