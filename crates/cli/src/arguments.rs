@@ -6,12 +6,13 @@ pub mod sim;
 pub mod user;
 
 use crate::commands::context::ContextCommand;
-use crate::commands::demo::Policy;
 use crate::commands::subscribe::Pattern;
-use crate::commands::workload::Table;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use console::Format;
 use contract::{Contract, LinkClass, Loss, Span};
+use demos::crash::DemoArguments;
+use demos::worker::WorkerRole;
 use node::client::Wanted;
 use recording::{DateOrder, TimeUnit};
 use std::net::Ipv6Addr;
@@ -25,16 +26,6 @@ fn date_orders() -> impl TypedValueParser<Value = DateOrder> {
     ];
     PossibleValuesParser::new(orders)
         .map(|order| if order == "day-first" { DateOrder::DayFirst } else { DateOrder::MonthFirst })
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub enum Format {
-    /// For people.
-    #[default]
-    Table,
-    /// For programs.
-    Json,
 }
 
 const ABOUT: &str = "Industrial data on time, and within a stated number of losses.";
@@ -358,31 +349,6 @@ pub enum ConfigCommand {
     },
     /// Print the reference of all keys, as Markdown.
     Reference,
-}
-
-#[derive(Subcommand, Debug)]
-pub enum WorkerRole {
-    /// Publishes a workload of FRAME or ARREC until its input closes.
-    Publish {
-        #[arg(long)]
-        topics: u32,
-        #[arg(long, value_enum, default_value_t)]
-        table: Table,
-        /// Only one in so many of the topics of each category.
-        #[arg(long, default_value_t = 1)]
-        divide: u32,
-    },
-    /// Receives until its input closes.
-    Receive {
-        #[arg(long)]
-        filter: Vec<String>,
-        /// Reports the latency of every message.
-        #[arg(long)]
-        latencies: bool,
-        /// Reports number, creation and latency of every message of topics whose last level is 0.
-        #[arg(long)]
-        trace: bool,
-    },
 }
 
 /// Of brokers for clients.
@@ -726,31 +692,6 @@ pub struct ReplayArguments {
     /// The publisher's name, which must be its own [default: made up].
     #[arg(long, short = 'i', value_name = "NAME")]
     pub id: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub struct DemoArguments {
-    /// A recording to replay beside the workload: CSV, also packed with gzip or zstd, or Parquet [default: a small generated one].
-    #[arg(long, value_name = "FILE")]
-    pub data: Option<PathBuf>,
-    /// Topics of the workload (FRAME, table 3.2): 25, and a multiple of 3 more.
-    #[arg(long, default_value_t = 1525, value_name = "N")]
-    pub topics: u32,
-    /// How long it runs.
-    #[arg(long, default_value_t = 16, value_name = "SECONDS")]
-    pub seconds: u32,
-    /// Kill nothing and hand nothing over: measure the calm.
-    #[arg(long)]
-    pub calm: bool,
-    /// Write every message of one topic of each category into this file: CSV with number, creation and latency.
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// Order and copy messages as one of the configurations of FRAME §3.6.1 does [default: as brokers are shipped].
-    #[arg(long, value_enum, hide = true)]
-    pub policy: Option<Policy>,
-    /// Leave the killed broker dead, as FRAME §3.6 does.
-    #[arg(long, hide = true, conflicts_with = "calm")]
-    pub leave_dead: bool,
 }
 
 #[cfg(test)]

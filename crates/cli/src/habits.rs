@@ -34,7 +34,7 @@ pub fn arguments() -> Arguments {
     understand(&words).unwrap_or_else(|error| {
         let hint = hint(&error);
         let _ = error.print();
-        hint.into_iter().for_each(|hint| crate::output::complain(&format!("\n  here: {hint}")));
+        hint.into_iter().for_each(|hint| console::complain(&format!("\n  here: {hint}")));
         std::process::exit(error.exit_code())
     })
 }

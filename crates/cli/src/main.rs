@@ -3,9 +3,8 @@
 mod arguments;
 mod commands;
 mod habits;
-mod output;
 
-use output::{Trouble, complain};
+use console::{Trouble, complain};
 use rustix::process::{Signal, getpid, kill_process};
 use std::process::ExitCode;
 
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(trouble) => {
             complain(&trouble.to_string());
-            ExitCode::from(output::TROUBLE)
+            ExitCode::from(console::TROUBLE)
         }
     }
 }

@@ -158,16 +158,16 @@ const ELSEWHERE: [(&str, &str); 19] = [
     ("client/src/client.rs", "the client ends with it"),
     ("cli/src/main.rs", "it ends the process"),
     ("cli/src/commands/bundle.rs", "it reads what a command says, and is joined"),
-    ("cli/src/commands/conform/mod.rs", "it reads what a client prints, and its end is what is waited for"),
-    ("cli/src/commands/conform/stage.rs", "its connection breaks with it, and the client is tried without"),
+    ("conform/src/lib.rs", "it reads what a client prints, and its end is what is waited for"),
+    ("conform/src/stage.rs", "its connection breaks with it, and the client is tried without"),
     ("cli/src/commands/status/top.rs", "what it asked gets old, which the screen says"),
     ("cli/src/commands/watch.rs", "it only speaks, and its command goes on without it"),
-    ("cli/src/commands/worker.rs", "it ends the process"),
+    ("demos/src/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),
-    ("cli/src/commands/demo/relay.rs", "connections that it carries break with it, which the demo counts"),
+    ("demos/src/crash/relay.rs", "connections that it carries break with it, which the demo counts"),
     ("node/src/signals.rs", "it ends the process, and without it a service manager does"),
     ("node/src/kv.rs", "it waits for the loss of others, and ends the node"),
-    ("cli/src/commands/kv/demo/replica.rs", "a part of the demo, whose result it is"),
+    ("demos/src/pendulum/replica.rs", "a part of the demo, whose result it is"),
     ("kv-shared/src/server.rs", "its owner asks whether it serves"),
     ("kv-shared/src/server/guest.rs", "its connection breaks with it"),
 ];
@@ -176,7 +176,19 @@ const ELSEWHERE: [(&str, &str); 19] = [
 fn threads_are_started_where_their_end_is_noticed() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for part in ["host", "client", "web", "cli", "node", "kv-host", "kv-shared", "kv-client"] {
+    for part in [
+        "host",
+        "client",
+        "web",
+        "cli",
+        "conform",
+        "demos",
+        "node",
+        "trials",
+        "kv-host",
+        "kv-shared",
+        "kv-client",
+    ] {
         look_for_threads(&crates.join(part).join("src"), &mut found);
     }
     let name = |path: &PathBuf| path.strip_prefix(crates).unwrap().display().to_string();

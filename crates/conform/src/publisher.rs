@@ -378,8 +378,8 @@ impl Story<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::super::stage::Heard;
-    use crate::*;
+    use super::*;
+    use crate::stage::Heard;
     use contract::Time;
     use std::time::Instant;
 

@@ -101,6 +101,13 @@ fn all_among(given: &str, known: &str) -> bool {
 /// The environment variable with the password.
 const PASSWORD: &str = "VERGE_PASSWORD";
 
+/// The same, when a primary is found.
+pub fn connect(config: &Config, wanted: &Wanted, name: Option<&str>) -> Result<Client, Trouble> {
+    let client = start(config, wanted, name)?;
+    client.wait_for_primary()?;
+    Ok(client)
+}
+
 #[cfg(test)]
 mod tests {
     use super::all_among;

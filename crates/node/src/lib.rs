@@ -10,6 +10,7 @@ pub mod measure;
 pub mod profile;
 pub mod signals;
 pub mod status;
+pub mod talk;
 mod trouble;
 pub mod users;
 

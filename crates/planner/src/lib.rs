@@ -4,6 +4,7 @@ mod check;
 mod host;
 pub mod memory;
 pub mod names;
+pub mod picture;
 mod rehearsal;
 mod settings;
 mod study;

@@ -1,8 +1,9 @@
 //! What may be typed after `verge kv`.
 
-use crate::commands::kv::demo::Without;
 use clap::{Args, Subcommand};
 use contract::Span;
+use demos::pendulum::KvDemoArguments;
+use node::talk::At;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -119,6 +120,13 @@ pub struct SimArguments {
     pub jobs: Option<u16>,
 }
 
+impl AtArguments {
+    /// What that means.
+    pub fn at(&self) -> At {
+        At { node: self.node.clone(), socket: self.socket.clone(), lane: self.lane }
+    }
+}
+
 /// Which node is asked.
 #[derive(Args, Debug, Clone, Default)]
 pub struct AtArguments {
@@ -131,26 +139,4 @@ pub struct AtArguments {
     /// The lane.
     #[arg(long, default_value_t = 0)]
     pub lane: u16,
-}
-
-#[derive(Args, Debug)]
-pub struct KvDemoArguments {
-    /// How long it runs.
-    #[arg(long, default_value_t = 18, value_name = "SECONDS")]
-    pub seconds: u32,
-    /// The period of controllers and store, 20ms to 100ms.
-    #[arg(long, default_value = "50ms", value_name = "SPAN")]
-    pub period: Span,
-    /// Draw the angles into this file.
-    #[arg(long, default_value = "target/demo/pendulum.svg", value_name = "FILE")]
-    pub out: PathBuf,
-    /// Without the store: what the actuator makes of the forces of four replicas.
-    #[arg(long, value_enum, default_value_t = Without::Mean)]
-    pub without: Without,
-    /// What makes the sensors' noise.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    pub seed: u64,
-    /// The same as --format json.
-    #[arg(long)]
-    pub json: bool,
 }

@@ -2,8 +2,8 @@
 
 use crate::arguments::Format;
 use crate::arguments::user::AclCommand;
-use crate::output::{Outcome, json, line, yes};
 use access::{Access, Because, Judgement, Rule, Verdict};
+use console::{Outcome, json, line, yes};
 use node::users::{nobody, read, warn_of_readers};
 use serde::Serialize;
 use std::path::Path;

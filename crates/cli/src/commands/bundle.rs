@@ -4,8 +4,8 @@
 //! person could not have looked at before it is sent. What is secret is taken out of configuration files.
 
 use crate::arguments::BundleArguments;
-use crate::output::{Outcome, Trouble, complain, line, yes};
 use config::main_file;
+use console::{Outcome, Trouble, complain, line, yes};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{Read, Write};

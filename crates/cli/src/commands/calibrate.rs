@@ -1,8 +1,8 @@
 //! `verge calibrate`: measures what work costs on this host, and keeps it for all commands.
 
 use crate::arguments::Format;
-use crate::output::{Outcome, Trouble, json, line, yes};
 use config::Config;
+use console::{Outcome, Trouble, json, line, yes};
 use contract::Span;
 use node::profile::{Connection, Profile, place};
 use serde::Serialize;

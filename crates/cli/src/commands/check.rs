@@ -2,8 +2,8 @@
 
 use super::graph::{show_levels, show_outputs};
 use crate::arguments::Format;
-use crate::output::{Outcome, Trouble, complain, json, line, millis, table, yes};
 use config::Config;
+use console::{Outcome, Trouble, complain, json, line, millis, table, yes};
 use contract::Span;
 use planner::{Check, Operators, Topic};
 

@@ -2,8 +2,8 @@
 
 use super::{admin_name, connect};
 use crate::arguments::{BrokerArguments, ClientColumn, ClientsArguments, ClientsCommand, Format};
-use crate::output::{Outcome, Trouble, complain, fit, json, line, print, table, terminal, yes};
 use config::Config;
+use console::{Outcome, Trouble, complain, fit, json, line, print, table, terminal, yes};
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,8 +1,8 @@
 //! `verge config`: what the configuration says, and what it may say.
 
 use crate::arguments::{ConfigCommand, Format};
-use crate::output::{Outcome, Trouble, json, line, print, table, yes};
 use config::{Config, default_text, reference};
+use console::{Outcome, Trouble, json, line, print, table, yes};
 use node::broker::obstacles;
 use serde::Serialize;
 use std::path::Path;

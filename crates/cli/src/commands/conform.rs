@@ -1,8 +1,8 @@
 //! `verge conform`: a client of somebody's own against the native protocol.
 
 use crate::arguments::{ConformArguments, Format};
-use crate::output::{Outcome, Trouble, json, line, table, yes};
 use conform::{BROKEN, Row};
+use console::{Outcome, Trouble, json, line, table, yes};
 
 /// Runs the clients that were given.
 pub fn run(arguments: &ConformArguments, format: Format) -> Outcome {

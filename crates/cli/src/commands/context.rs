@@ -4,9 +4,9 @@
 //! context that is in use stands in where nothing is named, also before a `verge.toml` of the folder. Passwords are kept in files of their own.
 
 use crate::arguments::{BrokerArguments, Format};
-use crate::output::{Outcome, Trouble, complain, json, line, table, yes};
 use clap::Subcommand;
 use config::layers::main_file;
+use console::{Outcome, Trouble, complain, json, line, table, yes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -1,8 +1,8 @@
 //! `verge doctor`: prints what [`doctor`] found.
 
 use crate::arguments::Format;
-use crate::output::{Outcome, json, line, yes};
 use config::Config;
+use console::{Outcome, json, line, yes};
 use doctor::{Finding, Health, examine, examine_ports};
 use std::path::Path;
 

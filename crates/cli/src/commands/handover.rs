@@ -2,8 +2,8 @@
 
 use super::{admin_name, connect};
 use crate::arguments::{BrokerArguments, Format};
-use crate::output::{Outcome, Trouble, complain, json, line, yes};
 use config::Config;
+use console::{Outcome, Trouble, complain, json, line, yes};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use verge::{Client, Error, Reach};

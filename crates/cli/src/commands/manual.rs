@@ -1,9 +1,9 @@
 //! What shells and manual readers know of the commands: made from what may be typed.
 
 use crate::arguments::Arguments;
-use crate::output::{Outcome, Trouble, line, yes};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use console::{Outcome, Trouble, line, yes};
 use std::path::Path;
 
 /// Prints what completes commands in a shell.

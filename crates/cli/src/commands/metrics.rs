@@ -1,7 +1,7 @@
 //! `verge metrics`: what a broker shows at `/metrics`.
 
 use crate::arguments::Format;
-use crate::output::{Outcome, json, line, yes};
+use console::{Outcome, json, line, yes};
 use serde::Serialize;
 use web::METRICS;
 

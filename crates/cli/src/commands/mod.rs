@@ -10,7 +10,6 @@ mod config;
 mod conform;
 pub mod context;
 mod declared;
-pub mod demo;
 mod doctor;
 mod graph;
 mod handover;
@@ -28,12 +27,10 @@ mod stopping;
 pub mod subscribe;
 mod user;
 mod watch;
-mod worker;
-pub mod workload;
 
 use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand};
-use crate::output::{Outcome, Trouble, yes};
 use ::config::Config;
+use console::{Outcome, Trouble, yes};
 use node::status::admin_name;
 use std::path::{Path, PathBuf};
 use verge::Client;
@@ -76,7 +73,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Man { folder } => manual::pages(&folder),
         Command::Doctor => doctor::run(&load(None)?, format),
         Command::Handover { brokers } => handover::run(&load(None)?, &brokers, format),
-        Command::Demo(arguments) => demo::run(&arguments, format),
+        Command::Demo(arguments) => demos::crash::run(&arguments, format),
         Command::Operator { command } => operator::run(&command, format),
         Command::Security { command: SecurityCommand::Init(arguments) } => {
             security::run(&load(None)?, config.as_deref(), &arguments)
@@ -90,7 +87,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Kv { command } => kv::run(&command, format, load),
         Command::Context { command } => context::run(command, config.as_deref(), format),
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
-        Command::Worker { brokers, role } => worker::run(&load(None)?, &brokers, &role),
+        Command::Worker { brokers, role } => demos::worker::run(&load(None)?, &brokers.wanted(), &role),
     }
 }
 
@@ -113,7 +110,5 @@ fn start_client(config: &Config, brokers: &BrokerArguments, name: Option<&str>) 
 
 /// The same, when a primary is found.
 fn connect(config: &Config, brokers: &BrokerArguments, name: Option<&str>) -> Result<Client, Trouble> {
-    let client = start_client(config, brokers, name)?;
-    client.wait_for_primary()?;
-    Ok(client)
+    node::client::connect(config, &brokers.wanted(), name)
 }

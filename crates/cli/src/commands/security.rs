@@ -3,9 +3,9 @@
 //! Files that are there already are never written over: whoever wants new ones moves the old ones away first.
 
 use crate::arguments::InitArguments;
-use crate::output::{Outcome, Trouble, line, yes};
 use access::{Cost, SALT_BYTES, check_user_name, hash_password};
 use config::{Config, main_file};
+use console::{Outcome, Trouble, line, yes};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, date_time_ymd,

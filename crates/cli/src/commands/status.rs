@@ -5,11 +5,11 @@ pub mod top;
 
 use super::{admin_name, start_client};
 use crate::arguments::{Format, Sort, StatusArguments};
-use crate::output::{
-    GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, millis, table, terminal, yes,
-};
 use comfy_table::Table;
 use config::Config;
+use console::{
+    GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, millis, table, terminal, yes,
+};
 use contract::{TOPIC_BYTES_SHOWN, shortened};
 use load::{level_table, operator_table};
 use node::status::{PATIENCE, look};

@@ -4,8 +4,8 @@ mod prompt;
 
 use crate::arguments::Format;
 use crate::arguments::user::{AddArguments, PasswordArguments, UserCommand};
-use crate::output::{Outcome, Trouble, complain, line, print, table, yes};
 use access::{ANONYMOUS, Access, Cost, SALT_BYTES, User, UserId, check_user_name, hash_password};
+use console::{Outcome, Trouble, complain, line, print, table, yes};
 use node::users::{Edit, PASSWORD_LINE_MAX, password_in, read, read_password, warn_of_readers};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;

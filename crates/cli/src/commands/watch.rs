@@ -1,7 +1,7 @@
 //! Tells whoever runs a command for long what becomes of its connection.
 
-use crate::output::{Trouble, complain};
 use config::Config;
+use console::{Trouble, complain};
 use contract::Span;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::collections::BTreeMap;

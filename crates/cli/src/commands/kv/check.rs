@@ -2,8 +2,8 @@
 
 use super::costs;
 use crate::arguments::Format;
-use crate::output::{Outcome, Trouble, json, line, millis, table, yes};
 use config::{KvConfig, KvLane};
+use console::{Outcome, Trouble, json, line, millis, table, yes};
 use contract::Span;
 use kv::admission::{Measured, Report, Response, longest_batch, study};
 use serde::Serialize;

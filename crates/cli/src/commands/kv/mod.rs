@@ -2,19 +2,17 @@
 
 mod check;
 mod costs;
-pub mod demo;
 mod secrets;
 mod sim;
 mod status;
-mod talk;
 mod values;
 
 use crate::arguments::Format;
 use crate::arguments::kv::KvCommand;
-use crate::output::{Outcome, Trouble, yes};
 use config::{Config, KvConfig};
+use console::{Outcome, Trouble, yes};
 use node::kv::Words;
-use node::signals;
+use node::{signals, talk};
 use std::path::Path;
 
 /// Runs what was typed; `load` reads the configuration.
@@ -33,17 +31,17 @@ pub fn run(
         }
         KvCommand::Get { key, at, age, vector } => {
             let show = if *vector { values::vector } else { values::get };
-            show(&talk::reach(at, load)?, key, *age, format)
+            show(&talk::reach(&at.at(), load)?, key, *age, format)
         }
         KvCommand::Put { key, value, at, within } => {
-            values::put(&talk::reach(at, load)?, key, value, *within, format)
+            values::put(&talk::reach(&at.at(), load)?, key, value, *within, format)
         }
         KvCommand::Watch { filters, at, count } => {
-            values::watch(&talk::reach(at, load)?, filters, *count, format)
+            values::watch(&talk::reach(&at.at(), load)?, filters, *count, format)
         }
         KvCommand::Check { file } => check::run(&load(file.as_deref())?, format),
-        KvCommand::Status { at, watch } => status::run(&talk::reach(at, load)?, *watch, format),
-        KvCommand::Demo(arguments) => demo::run(arguments, format),
+        KvCommand::Status { at, watch } => status::run(&talk::reach(&at.at(), load)?, *watch, format),
+        KvCommand::Demo(arguments) => demos::pendulum::run(arguments, format),
         KvCommand::Secrets { folder } => secrets::run(&load(None)?, folder),
         KvCommand::Sim(arguments) => sim::run(arguments, format),
     }

@@ -1,7 +1,7 @@
 //! `verge kv secrets`: the keys of all links.
 
-use crate::output::{Outcome, Trouble, line, yes};
 use config::KvConfig;
+use console::{Outcome, Trouble, line, yes};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;

@@ -4,7 +4,7 @@ use super::super::sim::count_of;
 use super::super::sim::made_up::{Played, Survey};
 use crate::arguments::Format;
 use crate::arguments::kv::SimArguments;
-use crate::output::{Outcome, Trouble, json, line, table, yes};
+use console::{Outcome, Trouble, json, line, table, yes};
 use kv_sim::{CHECKERS, Findings, Weather, play_aloud, scenario_of, shrink};
 use serde::Serialize;
 use std::collections::BTreeMap;

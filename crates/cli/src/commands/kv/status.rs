@@ -1,8 +1,8 @@
 //! `verge kv status`: whether nodes agree, who is silent, and who lies.
 
-use super::talk::Reached;
 use crate::arguments::Format;
-use crate::output::{Outcome, Trouble, json, line, table, yes};
+use console::{Outcome, Trouble, json, line, table, yes};
+use node::talk::Reached;
 use serde_json::Value;
 use std::time::Duration;
 use web::node_reasons;

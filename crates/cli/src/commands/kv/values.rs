@@ -1,10 +1,10 @@
 //! `verge kv get`, `put` and `watch`.
 
-use super::talk::{Reached, Talk};
 use crate::arguments::Format;
-use crate::output::{Outcome, Trouble, complain, json, line, print, table, yes};
+use console::{Outcome, Trouble, complain, json, line, print, table, yes};
 use contract::{Span, Time, TopicFilter};
 use kv_shared::{Answer, Content, Plain, Request};
+use node::talk::{Reached, Talk};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

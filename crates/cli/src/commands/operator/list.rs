@@ -1,7 +1,7 @@
 //! `verge operator list`: what comes with the program.
 
 use crate::arguments::Format;
-use crate::output::{Outcome, json, line, table, yes};
+use console::{Outcome, json, line, table, yes};
 use processing::kinds::KINDS;
 use serde::Serialize;
 

@@ -6,7 +6,7 @@ mod test;
 
 use crate::arguments::Format;
 use crate::arguments::operator::OperatorCommand;
-use crate::output::Outcome;
+use console::Outcome;
 
 /// Runs one of the sub-commands.
 pub fn run(command: &OperatorCommand, format: Format) -> Outcome {

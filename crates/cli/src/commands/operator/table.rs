@@ -1,6 +1,6 @@
 //! Tables of inputs, a column for each, and payloads made of their cells.
 
-use crate::output::Trouble;
+use console::Trouble;
 use processing::{Element, PayloadType};
 use std::path::Path;
 

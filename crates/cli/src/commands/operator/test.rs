@@ -3,8 +3,8 @@
 use super::table::{self, Row, Table};
 use crate::arguments::Format;
 use crate::arguments::operator::TestArguments;
-use crate::output::{self, Outcome, Trouble, line, yes};
 use config::working_time;
+use console::{Outcome, Trouble, line, yes};
 use contract::{Span, Time};
 use processing::{Answer, Input, Operator, Parameters, PayloadType, Setup, Value};
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub fn run(arguments: &TestArguments, format: Format) -> Outcome {
     let runs = runs.collect();
     let report = report(module, &output, runs, arguments.budget);
     match format {
-        Format::Json => output::json(&report)?,
+        Format::Json => console::json(&report)?,
         Format::Table => show(&report)?,
     }
     Ok(yes(report.faults == 0))
@@ -127,7 +127,7 @@ fn report(module: String, output: &PayloadType, runs: Vec<Ran>, budget: Span) ->
 }
 
 fn show(report: &Report) -> Result<(), Trouble> {
-    let mut shown = output::table(&["line", "fuel", "us", "result"], &[0, 1, 2]);
+    let mut shown = console::table(&["line", "fuel", "us", "result"], &[0, 1, 2]);
     for ran in &report.runs {
         let came = match (&ran.fault, &ran.result) {
             (Some(fault), _) => format!("FAULT: {fault}"),

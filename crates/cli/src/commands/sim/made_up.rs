@@ -1,7 +1,7 @@
 //! What runs that are made up from seeds came to, whatever is simulated in them.
 
 use super::report::number_of;
-use crate::output::{Trouble, line, table};
+use console::{Trouble, line, table};
 use contract::Span;
 use serde::Serialize;
 use std::time::Instant;

@@ -8,7 +8,7 @@ mod retyped;
 
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;
-use crate::output::{Outcome, Trouble};
+use console::{Outcome, Trouble};
 use std::path::Path;
 
 /// How many runs there are unless something else is said.

@@ -3,8 +3,8 @@
 use super::{report, retyped};
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;
-use crate::output::{Outcome, json, line, yes};
 use config::Config;
+use console::{Outcome, json, line, yes};
 use std::path::Path;
 use std::time::Instant;
 use trials::faults::Faults;

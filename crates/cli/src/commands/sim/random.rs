@@ -5,7 +5,7 @@ use super::report::number_of;
 use super::retyped;
 use crate::arguments::Format;
 use crate::arguments::sim::SimArguments;
-use crate::output::{Outcome, Trouble, json, line, table, yes};
+use console::{Outcome, Trouble, json, line, table, yes};
 use serde::Serialize;
 use sim::{CHECKERS, Counts, Scenario, Weather, World, scenario_of};
 use std::collections::BTreeMap;

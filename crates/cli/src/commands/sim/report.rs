@@ -1,6 +1,6 @@
 //! The result of simulating a configuration, for people.
 
-use crate::output::{Trouble, line, millis, table};
+use console::{Trouble, line, millis, table};
 use contract::Span;
 use trials::Report;
 use trials::report::{Row, Verdict};

@@ -1,8 +1,8 @@
 //! The load of levels and operators, as tables.
 
 use super::ms;
-use crate::output::table;
 use comfy_table::Table;
+use console::table;
 use report::{LevelRow, OperatorRow};
 
 pub(super) fn level_table(rows: &[LevelRow]) -> Table {

@@ -1,6 +1,6 @@
 //! Asking for a password at the terminal, without showing it.
 
-use crate::output::Trouble;
+use console::Trouble;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

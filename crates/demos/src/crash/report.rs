@@ -1,8 +1,8 @@
 //! What came of it: one row per category, and whether every contract held.
 
 use super::usage::Used;
-use crate::commands::worker::{LatencyReport, PublishReport, ReceiveReport};
-use crate::output::{Trouble, line, table};
+use crate::worker::{LatencyReport, PublishReport, ReceiveReport};
+use console::{Trouble, line, table};
 use contract::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -202,7 +202,7 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::worker::StreamReport;
+    use crate::worker::StreamReport;
 
     fn stream(
         topic: &str,

@@ -17,12 +17,36 @@ mod stand;
 
 pub use actuator::Without;
 
-use crate::arguments::Format;
-use crate::arguments::kv::KvDemoArguments;
-use crate::commands::demo::Folder;
-use crate::output::{Outcome, Trouble, json, yes};
+use crate::crash::Folder;
+use clap::Args;
+use console::Format;
+use console::{Outcome, Trouble, json, yes};
 use contract::Span;
 use controller::{FORCE_MAX, Memory};
+use std::path::PathBuf;
+
+/// What is typed.
+#[derive(Args, Debug)]
+pub struct KvDemoArguments {
+    /// How long it runs.
+    #[arg(long, default_value_t = 18, value_name = "SECONDS")]
+    pub seconds: u32,
+    /// The period of controllers and store, 20ms to 100ms.
+    #[arg(long, default_value = "50ms", value_name = "SPAN")]
+    pub period: Span,
+    /// Draw the angles into this file.
+    #[arg(long, default_value = "target/demo/pendulum.svg", value_name = "FILE")]
+    pub out: PathBuf,
+    /// Without the store: what the actuator makes of the forces of four replicas.
+    #[arg(long, value_enum, default_value_t = Without::Mean)]
+    pub without: Without,
+    /// What makes the sensors' noise.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// The same as --format json.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Replicas, each on a node of its own.
 const REPLICAS: usize = 4;

@@ -1,6 +1,6 @@
 //! Messages one by one, as CSV.
 
-use crate::commands::worker::{ReceiveReport, Traced};
+use crate::worker::{ReceiveReport, Traced};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -1,12 +1,9 @@
 //! `verge graph`: what the configured operators become, what they cost, and when their results are there.
 
-mod layout;
-mod picture;
-
-use crate::output::{Outcome, Trouble, complain, json, line, millis, table, yes};
 use config::Config;
+use console::{Outcome, Trouble, complain, json, line, millis, table, yes};
 use contract::Span;
-use planner::{GraphRow, LevelRow, OutputRow, Study, UnderWay};
+use planner::{GraphRow, LevelRow, OutputRow, Study, UnderWay, picture};
 use serde::Serialize;
 use std::path::Path;
 

@@ -1,7 +1,6 @@
 //! Asking nodes on this host, through their sockets.
 
-use crate::arguments::kv::AtArguments;
-use crate::output::Trouble;
+use crate::Trouble;
 use config::KvConfig;
 use kv_shared::{Answer, LINE_BYTES_MAX, Request, decode, encode};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,6 +11,17 @@ use std::time::Duration;
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which node of the store is asked.
+#[derive(Clone, Debug, Default)]
+pub struct At {
+    /// This configured one; all of them on this host where neither is said.
+    pub node: Option<String>,
+    /// The one with this socket.
+    pub socket: Option<PathBuf>,
+    /// The lane.
+    pub lane: u16,
+}
 
 /// A node that answers.
 pub struct Talk {
@@ -24,15 +34,14 @@ pub struct Talk {
 
 /// Nodes that answer, and the lane that is asked about.
 pub struct Reached {
+    /// The nodes.
     pub nodes: Vec<Talk>,
+    /// The lane.
     pub lane: u16,
 }
 
 /// Connects to the nodes that were named; at least to one.
-pub fn reach(
-    at: &AtArguments,
-    load: impl Fn(Option<&Path>) -> Result<KvConfig, Trouble>,
-) -> Result<Reached, Trouble> {
+pub fn reach(at: &At, load: impl Fn(Option<&Path>) -> Result<KvConfig, Trouble>) -> Result<Reached, Trouble> {
     let wanted: Vec<(String, PathBuf)> = match (&at.socket, &at.node) {
         (Some(path), _) => vec![(path.display().to_string(), path.clone())],
         (None, Some(name)) => {

@@ -1,7 +1,9 @@
 //! The picture of graphs: levels as bands, suppliers on the left, outputs on the right. What goes from level to level is dashed.
 
-use super::layout::{Extent, Layout, Node, lay_out};
-use planner::{GraphRow, OperatorRow, OutputRow, SourceRow, Study};
+mod layout;
+
+use crate::study::{GraphRow, OperatorRow, OutputRow, SourceRow, Study};
+use layout::{Extent, Layout, Node, lay_out};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

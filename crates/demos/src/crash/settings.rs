@@ -1,6 +1,6 @@
 //! How the demo's brokers are configured.
 
-use crate::commands::workload::Table;
+use crate::workload::Table;
 use clap::ValueEnum;
 use std::fmt::Write;
 use std::net::TcpListener;

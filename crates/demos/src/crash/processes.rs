@@ -1,6 +1,6 @@
 //! The demos' processes, this program again in other roles, and the folder with what they say.
 
-use crate::output::Trouble;
+use console::Trouble;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use std::fmt::Write;

@@ -1,11 +1,11 @@
 //! Four nodes of the store as processes on this host, one of which may be told to lie.
 
 use super::{FAULTS, LIAR, NAMES, REPLICAS, keys};
-use crate::arguments::kv::AtArguments;
-use crate::commands::demo::{Folder, Process, free_ports};
-use crate::commands::kv::talk;
-use crate::output::Trouble;
+use crate::crash::{Folder, Process, free_ports};
+use console::Trouble;
 use contract::Span;
+use node::talk;
+use node::talk::At;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fmt::Write;
@@ -60,7 +60,7 @@ impl<'a> Cluster<'a> {
 
     /// What a node says of itself, if it does.
     pub fn status(&self, place: usize) -> Option<Value> {
-        let at = AtArguments { socket: Some(self.socket(place)), ..AtArguments::default() };
+        let at = At { socket: Some(self.socket(place)), ..At::default() };
         let none = |_: Option<&std::path::Path>| Err(Trouble("no configuration is needed".to_owned()));
         talk::reach(&at, none).ok()?.nodes.first()?.status().ok()
     }

@@ -1,6 +1,6 @@
-//! Tables for people, JSON for programs, and the exit codes.
+#![doc = include_str!("../README.md")]
 
-use crate::arguments::Format;
+use clap::ValueEnum;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -10,6 +10,16 @@ pub use node::{EXIT_TROUBLE as TROUBLE, Trouble, complain};
 
 /// No: not admitted, broken, unprotected.
 pub const NO: u8 = 1;
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
 /// What a command ends with.
 pub type Outcome = Result<ExitCode, Trouble>;
 

@@ -10,9 +10,10 @@ mod usage;
 
 pub use settings::Policy;
 
-use super::worker::{PublishReport, READY, ReceiveReport};
-use crate::arguments::{DemoArguments, Format};
-use crate::output::{Outcome, Trouble, json, yes};
+use crate::worker::{PublishReport, READY, ReceiveReport};
+use clap::Args;
+use console::Format;
+use console::{Outcome, Trouble, json, yes};
 use contract::Span;
 use host::realtime::{Wishes, ask};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,6 +28,32 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use usage::{Reading, Ticks, Used, stolen_share};
 use verge::{Client, NodeReport, Standing};
+
+/// What is typed.
+#[derive(Args, Debug)]
+pub struct DemoArguments {
+    /// A recording to replay beside the workload: CSV, also packed with gzip or zstd, or Parquet [default: a small generated one].
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Topics of the workload (FRAME, table 3.2): 25, and a multiple of 3 more.
+    #[arg(long, default_value_t = 1525, value_name = "N")]
+    pub topics: u32,
+    /// How long it runs.
+    #[arg(long, default_value_t = 16, value_name = "SECONDS")]
+    pub seconds: u32,
+    /// Kill nothing and hand nothing over: measure the calm.
+    #[arg(long)]
+    pub calm: bool,
+    /// Write every message of one topic of each category into this file: CSV with number, creation and latency.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Order and copy messages as one of the configurations of FRAME §3.6.1 does [default: as brokers are shipped].
+    #[arg(long, value_enum, hide = true)]
+    pub policy: Option<Policy>,
+    /// Leave the killed broker dead, as FRAME §3.6 does.
+    #[arg(long, hide = true, conflicts_with = "calm")]
+    pub leave_dead: bool,
+}
 
 /// The pace at which the recording is replayed: one row in this time.
 const ROW_PERIOD: Span = Span::millis(100);

@@ -1,12 +1,12 @@
 //! The demo's clients: one that publishes the workload, and some that receive. They end when their input closes, and
 //! print what they saw as JSON.
 
-use super::connect;
-use super::workload::Category;
-use crate::arguments::{BrokerArguments, WorkerRole};
-use crate::output::{Outcome, Trouble, line, yes};
+use crate::workload::{Category, Table};
+use clap::Subcommand;
 use config::Config;
+use console::{Outcome, Trouble, line, yes};
 use hdrhistogram::Histogram;
+use node::client::{Wanted, connect};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::Read;
@@ -15,12 +15,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use verge::{Client, Delivery, Publisher, Reigning};
 
+/// What it does.
+#[derive(Subcommand, Debug)]
+pub enum WorkerRole {
+    /// Publishes a workload of FRAME or ARREC until its input closes.
+    Publish {
+        /// Topics.
+        #[arg(long)]
+        topics: u32,
+        /// Of which publication.
+        #[arg(long, value_enum, default_value_t)]
+        table: Table,
+        /// Only one in so many of the topics of each category.
+        #[arg(long, default_value_t = 1)]
+        divide: u32,
+    },
+    /// Receives until its input closes.
+    Receive {
+        /// What it subscribes.
+        #[arg(long)]
+        filter: Vec<String>,
+        /// Reports the latency of every message.
+        #[arg(long)]
+        latencies: bool,
+        /// Reports number, creation and latency of every message of topics whose last level is 0.
+        #[arg(long)]
+        trace: bool,
+    },
+}
+
 /// What a worker says when it has begun.
-pub const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 
 /// What the publisher saw.
 #[derive(Serialize, Deserialize, Default)]
-pub struct PublishReport {
+pub(crate) struct PublishReport {
     /// Messages numbered, by topic.
     pub sent: Vec<(String, u64)>,
     /// How long there was no primary, each time after the first.
@@ -33,7 +62,7 @@ pub struct PublishReport {
 
 /// What a receiver saw.
 #[derive(Serialize, Deserialize, Default)]
-pub struct ReceiveReport {
+pub(crate) struct ReceiveReport {
     pub streams: Vec<StreamReport>,
     /// Latencies by the first level of the topic.
     pub latency: BTreeMap<String, LatencyReport>,
@@ -50,7 +79,7 @@ pub struct ReceiveReport {
 
 /// One message of a traced topic.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Traced {
+pub(crate) struct Traced {
     pub seq: u64,
     /// In nanoseconds since the Unix epoch.
     pub created_ns: u64,
@@ -59,7 +88,7 @@ pub struct Traced {
 
 /// One stream as it was received.
 #[derive(Serialize, Deserialize, Clone)]
-pub struct StreamReport {
+pub(crate) struct StreamReport {
     pub topic: String,
     pub received: u64,
     pub duplicates: u64,
@@ -71,7 +100,7 @@ pub struct StreamReport {
 
 /// Latencies in milliseconds.
 #[derive(Serialize, Deserialize, Clone, Default)]
-pub struct LatencyReport {
+pub(crate) struct LatencyReport {
     pub messages: u64,
     pub p50_ms: f64,
     pub p99_ms: f64,
@@ -80,7 +109,7 @@ pub struct LatencyReport {
 }
 
 /// Runs the worker.
-pub fn run(config: &Config, brokers: &BrokerArguments, role: &WorkerRole) -> Outcome {
+pub fn run(config: &Config, brokers: &Wanted, role: &WorkerRole) -> Outcome {
     let over = watch_input()?;
     match role {
         WorkerRole::Publish { topics, table, divide } => {

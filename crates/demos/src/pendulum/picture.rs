@@ -3,10 +3,10 @@
 use super::report::BOUND_DEGREES;
 use super::script::{Part, Phase};
 use super::stand::SAMPLE;
-use trials::picture::palette::colour;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
+use trials::picture::palette::colour;
 
 const SIZE: (u32, u32) = (1280, 640);
 const FONT: &str = "sans-serif";

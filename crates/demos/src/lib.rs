@@ -1,0 +1,6 @@
+#![doc = include_str!("../README.md")]
+
+pub mod crash;
+pub mod pendulum;
+pub mod worker;
+mod workload;
