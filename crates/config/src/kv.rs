@@ -1,14 +1,16 @@
 //! The key-value store: `[kv]`, `[[lane]]`, `[[vote]]` and `[[task]]`.
 
+use super::Row;
 use super::Understanding;
+use super::keys::{self, lane, task, vote};
 use super::layers::Table;
-use super::schema::{LANE_KEYS, TASK_KEYS, VOTE_KEYS};
-use super::value::{Value, VoteName};
+use super::schema;
+use super::value::VoteName;
 use crate::votes::{self, ModuleVote};
 use contract::{Span, TopicFilter};
 use host::Place;
 use kv::admission::{self, Task};
-use kv::{Config, Key, LinkTimes, Mode, NodeSet, ResolveRule, Setup, Vote};
+use kv::{Config, Key, LinkTimes, NodeSet, Setup, Vote};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -126,10 +128,10 @@ impl Understanding {
     /// `None` if no nodes are configured, or something about them is wrong.
     pub(super) fn kv(&mut self) -> Option<KvConfig> {
         let nodes = self.kv_nodes();
-        let (lanes, tasks) = (self.tables("lane"), self.tables("task"));
+        let (lanes, tasks) = (self.tables(&schema::LANE), self.tables(&schema::TASK));
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
         let rules: Vec<Option<Rule>> =
-            self.tables("vote").iter().map(|table| self.vote(table, &names)).collect();
+            self.tables(&schema::VOTE).iter().map(|table| self.vote(table, &names)).collect();
         let tasks: Vec<(usize, Task)> =
             tasks.iter().filter_map(|table| self.task(table, lanes.len())).collect();
         if nodes.is_empty() {
@@ -144,7 +146,7 @@ impl Understanding {
             return None;
         }
         if lanes.is_empty() {
-            let source = self.source(&format!("kv.nodes.{}.address", names[0]));
+            let source = self.source(&keys::KV_NODES_ADDRESS.path_of(&names[0]));
             let message = "there are nodes of the key-value store, and no lanes".to_owned();
             self.problem(&source, message, "add a [[lane]] with `keys`".to_owned());
             return None;
@@ -157,38 +159,27 @@ impl Understanding {
             self.lane(table, number, count, &names, &rules, tasks)
         });
         let lanes = lanes.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
-        let bandwidth = self.size("kv.bandwidth") as u64;
-        Some(KvConfig { nodes, lanes, start_wait: self.span("kv.start_wait"), bandwidth })
+        let bandwidth = self.get(&keys::KV_BANDWIDTH);
+        Some(KvConfig { nodes, lanes, start_wait: self.get(&keys::KV_START_WAIT), bandwidth })
     }
 
     fn kv_nodes(&mut self) -> Vec<KvNode> {
-        let names: Vec<String> = self
-            .values
-            .keys()
-            .filter_map(|path| path.strip_prefix("kv.nodes.")?.strip_suffix(".address").map(str::to_owned))
-            .collect();
+        let names = self.names(&keys::KV_NODES_ADDRESS);
         let mut unknown = Vec::new();
         let node = |name: String| {
-            let path = format!("kv.nodes.{name}.address");
-            let Some(Value::Address(place)) = self.values.get(&path) else {
-                return None;
-            };
+            let place = self.of(&keys::KV_NODES_ADDRESS, &name)??;
+            let path = keys::KV_NODES_ADDRESS.path_of(&name);
             let address = place
                 .resolve_one()
                 .map_err(|reason| unknown.push((path, format!("`{place}` does not resolve ({reason})"))));
-            let socket = match self.values.get(&format!("kv.nodes.{name}.socket")) {
-                Some(Value::Word(path)) if !path.is_empty() => PathBuf::from(path),
-                _ => PathBuf::from(format!("/run/verge/kv-{name}.sock")),
-            };
-            let http = match self.values.get(&format!("kv.nodes.{name}.http")) {
-                Some(Value::Address(place)) => Some(place.clone()),
-                _ => None,
-            };
-            let secrets = match self.values.get(&format!("kv.nodes.{name}.secrets")) {
-                Some(Value::Word(path)) => Some(PathBuf::from(path)),
-                _ => None,
-            };
-            Some(KvNode { address: address.ok()?, http, socket, secrets, name })
+            let usual = || PathBuf::from(format!("/run/verge/kv-{name}.sock"));
+            Some(KvNode {
+                address: address.ok()?,
+                http: self.of(&keys::KV_NODES_HTTP, &name).flatten(),
+                socket: self.of(&keys::KV_NODES_SOCKET, &name).flatten().unwrap_or_else(usual),
+                secrets: self.of(&keys::KV_NODES_SECRETS, &name).flatten(),
+                name,
+            })
         };
         let nodes: Vec<KvNode> = names.into_iter().filter_map(node).collect();
         for (path, message) in unknown {
@@ -219,38 +210,30 @@ impl Understanding {
     }
 
     fn vote(&mut self, table: &Table, names: &[String]) -> Option<Rule> {
-        let mut values = self.table_values(table, VOTE_KEYS, "vote")?;
-        let Some(Value::Filter(filter)) = values.remove("filter") else { return None };
-        let weights: Arc<[f64]> = match values.remove("weights") {
-            Some(Value::Integers(weights)) => weights.iter().map(|weight| *weight as f64).collect(),
-            _ => Arc::default(),
-        };
-        let module = match values.remove("module") {
-            Some(Value::Word(module)) if !module.is_empty() => Some(module),
-            _ => None,
-        };
-        let budget = match values.remove("budget") {
-            Some(Value::Span(budget)) => budget,
-            _ => votes::BUDGET,
-        };
-        let has_vote = values.contains_key("vote");
-        let vote = match values.remove("vote") {
-            Some(Value::Vote(VoteName::Median(format))) => Vote::Median(format),
-            Some(Value::Vote(VoteName::TrimmedMean(format))) => Vote::TrimmedMean(format),
-            Some(Value::Vote(VoteName::WeightedMean(format))) => Vote::WeightedMean(format, weights),
-            Some(Value::Vote(VoteName::Min(format))) => Vote::Min(format),
-            Some(Value::Vote(VoteName::Max(format))) => Vote::Max(format),
-            _ => Vote::Majority,
+        let row = self.row(table, &schema::VOTE)?;
+        let filter = row.get(&vote::FILTER)?;
+        let weights = || row.get(&vote::WEIGHTS).iter().map(|weight| *weight as f64).collect();
+        let module = row.given(&vote::MODULE).flatten().map(|file| file.display().to_string());
+        let budget = row.given(&vote::BUDGET).unwrap_or(votes::BUDGET);
+        let given = row.given(&vote::VOTE).flatten();
+        let has_vote = given.is_some();
+        let vote = match given {
+            Some(VoteName::Median(format)) => Vote::Median(format),
+            Some(VoteName::TrimmedMean(format)) => Vote::TrimmedMean(format),
+            Some(VoteName::WeightedMean(format)) => Vote::WeightedMean(format, weights()),
+            Some(VoteName::Min(format)) => Vote::Min(format),
+            Some(VoteName::Max(format)) => Vote::Max(format),
+            Some(VoteName::Majority) | None => Vote::Majority,
         };
         let vote = match module {
             None => RuleVote::BuiltIn(vote),
             Some(file) => self.module_vote(table, file, budget, has_vote)?,
         };
-        let writers = match values.remove("writers") {
-            Some(Value::Words(writers)) => Some(self.writers(&writers, table, names)?),
-            _ => None,
+        let writers = match row.given(&vote::WRITERS) {
+            Some(writers) => Some(self.writers(&writers, table, names)?),
+            None => None,
         };
-        let single_source = matches!(values.get("single_source"), Some(Value::Switch(true)));
+        let single_source = row.get(&vote::SINGLE_SOURCE);
         Some(Rule { filter, vote, writers, single_source })
     }
 
@@ -302,29 +285,20 @@ impl Understanding {
     }
 
     fn task(&mut self, table: &Table, lanes: usize) -> Option<(usize, Task)> {
-        let mut values = self.table_values(table, TASK_KEYS, "task")?;
-        let lane = match values.get("lane") {
-            Some(Value::Integer(lane)) => usize::try_from(*lane).ok()?,
-            _ => 0,
-        };
+        let row = self.row(table, &schema::TASK)?;
+        let lane = row.get(&task::LANE);
         if lane >= lanes {
             let message = format!("there is no lane {lane}: there are {lanes} of them, from 0");
             self.problem(&table.place_of("lane"), message, "name another one, or add a [[lane]]".to_owned());
             return None;
         }
-        match (values.remove("name"), values.remove("period"), values.remove("cost")) {
-            (Some(Value::Word(name)), Some(Value::Span(period)), Some(Value::Span(cost)))
-                if period > Span::ZERO =>
-            {
-                Some((lane, Task { name, period, cost }))
-            }
-            (_, Some(Value::Span(period)), _) => {
-                let message = format!("a task cannot run every {period}");
-                self.problem(&table.place_of("period"), message, "give it a period above 0".to_owned());
-                None
-            }
-            _ => None,
+        let period = row.get(&task::PERIOD);
+        if period <= Span::ZERO {
+            let message = format!("a task cannot run every {period}");
+            self.problem(&table.place_of("period"), message, "give it a period above 0".to_owned());
+            return None;
         }
+        Some((lane, Task { name: row.get(&task::NAME), period, cost: row.get(&task::COST) }))
     }
 
     fn lane(
@@ -336,13 +310,13 @@ impl Understanding {
         rules: &[Rule],
         tasks: Vec<Task>,
     ) -> Option<KvLane> {
-        let values = self.table_values(table, LANE_KEYS, "lane")?;
-        let Some(Value::Words(keys)) = values.get("keys") else { return None };
+        let row = self.row(table, &schema::LANE)?;
+        let keys = row.get(&lane::KEYS_OF);
         let votes = self.votes(table, rules, names.len())?;
         let budgets: Vec<Span> =
             keys.iter().filter_map(|name| rules[rule_of(name, rules)?].vote.budget()).collect();
         let keys = keys.iter().map(|name| key(name, rules, &votes)).collect();
-        let config = self.lane_config(&values, (number, count), names, keys, &tasks);
+        let config = self.lane_config(&row, (number, count), names, keys, &tasks);
         let setup = match Setup::new(config) {
             Ok(setup) => setup,
             Err(problems) => {
@@ -361,19 +335,9 @@ impl Understanding {
         }
         let shown = format!("{} keys every {}", setup.keys(), setup.period());
         self.effective.push((format!("lane {number}"), shown, self.origin(&table.place)));
-        let processor = match values.get("processor") {
-            Some(Value::Integer(processor)) => usize::try_from(*processor).ok(),
-            _ => None,
-        };
-        let priority = match values.get("priority") {
-            Some(Value::Integer(priority)) => u8::try_from(*priority).ok(),
-            Some(Value::Auto) => None,
-            _ => Some(1),
-        };
-        let vectors = match values.get("vectors") {
-            Some(Value::Integer(vectors)) => usize::try_from(*vectors).unwrap_or(0),
-            _ => 0,
-        };
+        let processor = row.given(&lane::PROCESSOR).flatten();
+        let priority = row.given(&lane::PRIORITY).unwrap_or(Some(1));
+        let vectors = row.get(&lane::VECTORS);
         if let Some((message, remedy)) = refuse_vectors(&setup, vectors) {
             self.problem(&table.place_of("vectors"), message, remedy.to_owned());
             return None;
@@ -383,24 +347,14 @@ impl Understanding {
 
     fn lane_config(
         &self,
-        values: &BTreeMap<&'static str, Value>,
+        row: &Row,
         (number, count): (usize, usize),
         names: &[String],
         keys: Vec<Key>,
         tasks: &[Task],
     ) -> Config {
         let defaults = Config::default();
-        let span = |name: &str| match values.get(name) {
-            Some(Value::Span(span)) => Some(*span),
-            _ => None,
-        };
-        let size = |name: &str| match values.get(name) {
-            Some(Value::Integer(number)) => usize::try_from(*number).ok(),
-            _ => None,
-        };
-        let is =
-            |path: &str, word: &str| matches!(self.values.get(path), Some(Value::Word(said)) if said == word);
-        let period = span("period").unwrap_or(defaults.period);
+        let period = row.given(&lane::PERIOD).unwrap_or(defaults.period);
         let (lane, lanes) = (number as u32, count as u32);
         // Where no tasks are described, some time is left for them.
         let auto = match tasks {
@@ -409,33 +363,29 @@ impl Understanding {
         };
         Config {
             nodes: names.to_vec(),
-            faults: self.size("kv.faults"),
-            mode: if is("kv.mode", "crash") { Mode::Crash } else { Mode::Byzantine },
-            resolve: if is("kv.resolve", "all-but-faulty") {
-                ResolveRule::AllButFaulty
-            } else {
-                ResolveRule::Majority
-            },
+            faults: self.get(&keys::KV_FAULTS),
+            mode: self.get(&keys::KV_MODE),
+            resolve: self.get(&keys::KV_RESOLVE),
             lane: number as u16,
             period,
-            offset: span("offset").unwrap_or(auto),
-            period_max: span("slowest"),
-            round: span("round"),
-            horizon: span("horizon"),
-            batch_tuples_max: size("batch_tuples_max"),
+            offset: row.given(&lane::OFFSET).flatten().unwrap_or(auto),
+            period_max: row.given(&lane::SLOWEST),
+            round: row.given(&lane::ROUND),
+            horizon: row.given(&lane::HORIZON),
+            batch_tuples_max: row.given(&lane::BATCH_TUPLES_MAX),
             key_bytes_max: Config::KEY_BYTES_MAX,
-            value_bytes_max: size("value_bytes_max").unwrap_or(defaults.value_bytes_max),
-            history: size("history").unwrap_or(defaults.history),
+            value_bytes_max: row.given(&lane::VALUE_BYTES_MAX).unwrap_or(defaults.value_bytes_max),
+            history: row.given(&lane::HISTORY).unwrap_or(defaults.history),
             keys,
             votes: Vec::new(),
             link: LinkTimes {
-                delay_max: self.span("kv.delay_max"),
-                clock_error: self.span("kv.clock_error"),
-                send: self.span("kv.send"),
-                receive: self.span("kv.receive"),
+                delay_max: self.get(&keys::KV_DELAY_MAX),
+                clock_error: self.get(&keys::KV_CLOCK_ERROR),
+                send: self.get(&keys::KV_SEND),
+                receive: self.get(&keys::KV_RECEIVE),
             },
-            tree_bytes_max: self.size("kv.tree_memory"),
-            store_bytes_max: self.size("kv.store_memory"),
+            tree_bytes_max: self.get(&keys::KV_TREE_MEMORY),
+            store_bytes_max: self.get(&keys::KV_STORE_MEMORY),
         }
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod changes;
+mod keys;
 mod kinds;
 mod kv;
 pub mod layers;
@@ -12,6 +13,7 @@ pub mod schema;
 mod security;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod typed;
 pub mod value;
 pub mod votes;
 
@@ -21,20 +23,22 @@ use ::processing::SharedFactory;
 use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;
-use contract::{Contract, Delays, Every, Lazy, LinkClass, Links, Loss, Span};
+use contract::{Contract, Delays, Lazy, LinkClass, Links, Loss, Span};
 use host::tls::TlsSettings;
 use host::{DoorLimits, Place};
+use keys::topic;
 pub use kinds::{Kinds, WASM, working_time};
 use layers::{Given, Layers, Table};
 pub use layers::{main_file, read_text, unknown_problem};
 pub use listeners::{Entrance, Listeners};
 pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
-use schema::{KEYS, Key, TOPIC_KEYS};
+use schema::{KEYS, Repeated};
 pub use security::{ClientConfig, SecurityConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use typed::{Copying, Typed};
 use value::{Raw, Value, understand};
 
 /// One broker of the pair.
@@ -378,36 +382,36 @@ impl Understanding {
         self.layers.values.get(path).map_or(Source::Default, |given| given.source.clone())
     }
 
-    fn span(&self, path: &str) -> Span {
-        match self.values.get(path) {
-            Some(Value::Span(span)) => *span,
-            _ => Span::ZERO,
-        }
+    /// What a key holds.
+    fn get<T>(&self, key: &Typed<T>) -> T {
+        self.values.get(key.key.path).and_then(|value| key.read(value)).unwrap_or_else(|| key.default())
     }
 
-    fn optional_span(&self, path: &str) -> Option<Span> {
-        match self.values.get(path) {
-            Some(Value::Span(span)) => Some(*span),
+    /// What a key with a name in it holds; nothing where no such name is given, or its value is bad.
+    fn of<T>(&self, key: &Typed<T>, name: &str) -> Option<T> {
+        self.values.get(&key.path_of(name)).and_then(|value| key.read(value))
+    }
+
+    /// The names with which a key is given.
+    fn names(&self, key: &Typed<impl Sized>) -> Vec<String> {
+        let (before, after) = key.key.path.split_once('*').unwrap_or((key.key.path, ""));
+        let name = |path: &String| path.strip_prefix(before)?.strip_suffix(after).map(str::to_owned);
+        self.values.keys().filter_map(name).collect()
+    }
+
+    /// Where a key is given.
+    fn place_of(&self, key: &Typed<impl Sized>) -> Source {
+        self.source(key.key.path)
+    }
+
+    /// A file that is named. A relative path in a file starts at that file, so that it means the same wherever a command is typed.
+    fn file(&self, key: &Typed<Option<PathBuf>>) -> Option<PathBuf> {
+        let path = self.get(key)?;
+        let folder = match self.place_of(key) {
+            Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
             _ => None,
-        }
-    }
-
-    fn folder(&self, path: &str) -> Option<PathBuf> {
-        match self.values.get(path) {
-            Some(Value::Word(folder)) if !folder.is_empty() => Some(PathBuf::from(folder)),
-            _ => None,
-        }
-    }
-
-    fn integer(&self, path: &str) -> i64 {
-        match self.values.get(path) {
-            Some(Value::Integer(number)) => *number,
-            _ => 0,
-        }
-    }
-
-    fn size(&self, path: &str) -> usize {
-        usize::try_from(self.integer(path)).unwrap_or(0)
+        };
+        Some(folder.unwrap_or(Path::new("")).join(path))
     }
 
     fn config(&mut self, factory: &SharedFactory) -> Option<Config> {
@@ -416,23 +420,19 @@ impl Understanding {
         let config = Config {
             brokers: self.brokers(),
             delays: Delays {
-                failover: self.span("network.failover"),
-                broker_to_broker: self.span("network.broker_to_broker"),
-                publisher_to_broker: self.span("network.publisher_to_broker"),
+                failover: self.get(&keys::NETWORK_FAILOVER),
+                broker_to_broker: self.get(&keys::NETWORK_BROKER_TO_BROKER),
+                publisher_to_broker: self.get(&keys::NETWORK_PUBLISHER_TO_BROKER),
             },
             detection: self.detection(),
-            policy: match self.values.get("scheduling.policy") {
-                Some(Value::Word(word)) if word == "fcfs" => Policy::Fcfs,
-                Some(Value::Word(word)) if word == "fcfs-minus" => Policy::FcfsMinus,
-                _ => Policy::Frame,
-            },
+            policy: self.get(&keys::SCHEDULING_POLICY),
             replication: self.replication(),
             admission: self.admission(),
             realtime: self.realtime(),
             limits: self.limits(),
             log: self.log(),
             door_limits: self.door_limits(),
-            handshakes: self.size("limits.handshakes"),
+            handshakes: self.get(&keys::LIMITS_HANDSHAKES),
             tls: self.tls(),
             mqtt: self.mqtt(),
             store: self.store(),
@@ -450,185 +450,130 @@ impl Understanding {
     }
 
     fn brokers(&mut self) -> Vec<BrokerAddress> {
-        let names: Vec<String> = self
-            .values
-            .keys()
-            .filter_map(|path| path.strip_prefix("brokers.")?.strip_suffix(".clients").map(str::to_owned))
-            .collect();
-        let address = |path: String| match self.values.get(&path) {
-            Some(Value::Address(address)) => Some(address.clone()),
-            _ => None,
-        };
-        let broker = |name: &String| {
-            let role = self.values.get(&format!("brokers.{name}.start_as"));
+        let broker = |name: String| {
             Some(BrokerAddress {
-                clients: address(format!("brokers.{name}.clients"))?,
-                pair: address(format!("brokers.{name}.pair"))?,
-                http: address(format!("brokers.{name}.http")),
-                listeners: self.listeners(name),
-                store: self.folder(&format!("brokers.{name}.store")),
-                starts_as_primary: role == Some(&Value::Word("primary".to_owned())),
-                name: name.clone(),
+                clients: self.of(&keys::BROKERS_CLIENTS, &name)??,
+                pair: self.of(&keys::BROKERS_PAIR, &name)??,
+                http: self.of(&keys::BROKERS_HTTP, &name).flatten(),
+                listeners: self.listeners(&name),
+                store: self.of(&keys::BROKERS_STORE, &name).flatten(),
+                starts_as_primary: self.of(&keys::BROKERS_START_AS, &name) == Some(true),
+                name,
             })
         };
-        names.iter().filter_map(broker).collect()
+        self.names(&keys::BROKERS_CLIENTS).into_iter().filter_map(broker).collect()
     }
 
     fn links(&self) -> Links {
-        let names = self.values.keys().filter_map(|path| {
-            path.strip_prefix("link.")?.strip_suffix(".broker_to_subscriber").map(str::to_owned)
-        });
         let class = |name: String| {
             let class: LinkClass = name.parse().ok()?;
             let delay = LinkDelay {
-                to_subscriber: self.span(&format!("link.{name}.broker_to_subscriber")),
-                confirmation: self.span(&format!("link.{name}.confirmation")),
+                to_subscriber: self.of(&keys::LINK_BROKER_TO_SUBSCRIBER, &name).unwrap_or_default(),
+                confirmation: self.of(&keys::LINK_CONFIRMATION, &name).unwrap_or_default(),
             };
             Some((class, delay))
         };
-        Links::new(names.filter_map(class))
+        Links::new(self.names(&keys::LINK_BROKER_TO_SUBSCRIBER).into_iter().filter_map(class))
     }
 
     fn detection(&self) -> Detection {
         Detection {
-            poll: self.span("detection.poll"),
-            misses: self.integer("detection.misses") as u32,
-            patience_max: self.span("detection.patience_max"),
-            stall: self.span("detection.stall"),
-            connect: self.span("detection.connect"),
-            retry: self.span("detection.retry"),
-            seek_preferred: self.span("detection.seek_primary"),
-            seek_other: self.span("detection.seek_backup"),
+            poll: self.get(&keys::DETECTION_POLL),
+            misses: self.get(&keys::DETECTION_MISSES),
+            patience_max: self.get(&keys::DETECTION_PATIENCE_MAX),
+            stall: self.get(&keys::DETECTION_STALL),
+            connect: self.get(&keys::DETECTION_CONNECT),
+            retry: self.get(&keys::DETECTION_RETRY),
+            seek_preferred: self.get(&keys::DETECTION_SEEK_PRIMARY),
+            seek_other: self.get(&keys::DETECTION_SEEK_BACKUP),
         }
     }
 
     fn replication(&self) -> Replication {
-        let word = |path: &str| match self.values.get(path) {
-            Some(Value::Word(word)) => word.as_str(),
-            _ => "",
-        };
-        match word("replication.policy") {
-            "lazy" => Replication::Lazy(Lazy {
-                every: match word("replication.every") {
-                    "loss" => Every::Loss,
-                    "max" => Every::Max,
-                    _ => Every::All,
-                },
-                window: self.span("replication.window"),
-                budget: self.span("replication.budget"),
+        match self.get(&keys::REPLICATION_POLICY) {
+            Copying::Eager => Replication::Eager,
+            Copying::Lazy => Replication::Lazy(Lazy {
+                every: self.get(&keys::REPLICATION_EVERY),
+                window: self.get(&keys::REPLICATION_WINDOW),
+                budget: self.get(&keys::REPLICATION_BUDGET),
             }),
-            "periodic" => Replication::Periodic {
-                period: self.span("replication.period"),
-                skip_dispatched: self.values.get("replication.skip_dispatched") == Some(&Value::Switch(true)),
+            Copying::Periodic => Replication::Periodic {
+                period: self.get(&keys::REPLICATION_PERIOD),
+                skip_dispatched: self.get(&keys::REPLICATION_SKIP_DISPATCHED),
             },
-            "retransmission-only" => Replication::RetransmissionOnly,
-            _ => Replication::Eager,
+            Copying::RetransmissionOnly => Replication::RetransmissionOnly,
         }
     }
 
     fn admission(&self) -> AdmissionConfig {
         AdmissionConfig {
-            schedulability: self.values.get("admission.schedulability") == Some(&Value::Switch(true)),
-            best_effort_subscriptions: matches!(
-                self.values.get("admission.subscriptions"),
-                Some(Value::Word(word)) if word == "best-effort"
-            ),
-            share: match self.values.get("admission.share") {
-                Some(Value::Share(share)) => *share,
-                _ => 1.0,
-            },
-            arrival: self.optional_span("admission.arrival_cost"),
-            dispatch: self.optional_span("admission.dispatch_cost"),
-            replication: self.optional_span("admission.replication_cost"),
-            turn: self.optional_span("admission.turn_cost"),
-            read: self.optional_span("admission.read_cost"),
-            write: self.optional_span("admission.write_cost"),
-            kib: self.optional_span("admission.kib_cost"),
-            blocking: self.optional_span("admission.blocking"),
-            profile_folder: self.folder("admission.profile_folder"),
+            schedulability: self.get(&keys::ADMISSION_SCHEDULABILITY),
+            best_effort_subscriptions: self.get(&keys::ADMISSION_SUBSCRIPTIONS),
+            share: self.get(&keys::ADMISSION_SHARE),
+            arrival: self.get(&keys::ADMISSION_ARRIVAL_COST),
+            dispatch: self.get(&keys::ADMISSION_DISPATCH_COST),
+            replication: self.get(&keys::ADMISSION_REPLICATION_COST),
+            turn: self.get(&keys::ADMISSION_TURN_COST),
+            read: self.get(&keys::ADMISSION_READ_COST),
+            write: self.get(&keys::ADMISSION_WRITE_COST),
+            kib: self.get(&keys::ADMISSION_KIB_COST),
+            blocking: self.get(&keys::ADMISSION_BLOCKING),
+            profile_folder: self.get(&keys::ADMISSION_PROFILE_FOLDER),
         }
     }
 
     fn realtime(&self) -> RealtimeConfig {
         RealtimeConfig {
-            priority: match self.values.get("realtime.priority") {
-                Some(Value::Integer(priority)) => Some(*priority as u8),
-                _ => None,
-            },
-            processors: match self.values.get("realtime.processors") {
-                Some(Value::Integers(list)) => list.iter().map(|cpu| *cpu as usize).collect(),
-                _ => Vec::new(),
-            },
-            lock_memory: match self.values.get("realtime.lock_memory") {
-                Some(Value::Switch(switch)) => Some(*switch),
-                _ => None,
-            },
-            awake: matches!(self.values.get("realtime.awake"), Some(Value::Switch(true))),
-            spin: self.optional_span("realtime.spin"),
-            gather: self.span("realtime.gather"),
+            priority: self.get(&keys::REALTIME_PRIORITY),
+            processors: self.get(&keys::REALTIME_PROCESSORS),
+            lock_memory: self.get(&keys::REALTIME_LOCK_MEMORY),
+            awake: self.get(&keys::REALTIME_AWAKE),
+            spin: self.get(&keys::REALTIME_SPIN),
+            gather: self.get(&keys::REALTIME_GATHER),
         }
     }
 
     fn store(&self) -> StoreConfig {
-        let folder = self.folder("store.folder");
-        let commit_every = self.span("store.commit_every");
-        StoreConfig { folder, commit_every, queue_bytes_max: self.size("store.queue") }
+        let folder = self.get(&keys::STORE_FOLDER);
+        let commit_every = self.get(&keys::STORE_COMMIT_EVERY);
+        StoreConfig { folder, commit_every, queue_bytes_max: self.get(&keys::STORE_QUEUE) }
     }
 
     fn limits(&self) -> Limits {
         Limits {
-            links: self.size("limits.connections"),
-            relayed: self.size("limits.relayed"),
-            streams: self.size("limits.streams"),
-            sessions: self.size("limits.sessions"),
-            filters_per_session: self.size("limits.filters_per_session"),
-            jobs: self.size("limits.jobs"),
-            ring_slots_min: self.size("limits.ring_slots_min"),
-            ring_slots_max: self.size("limits.ring_slots_max"),
-            backup_slots: self.size("limits.backup_slots"),
-            store_bytes: self.size("limits.store"),
-            memory_bytes: self.memory(),
-            size_assumed: self.size("limits.size_assumed"),
-            subscriber_backlog_bytes: self.size("limits.subscriber_backlog"),
-            subscriber_delay: self.span("limits.subscriber_delay"),
-            deferred_per_subscriber: self.size("limits.deferred_per_subscriber"),
-            sync_backlog_bytes: self.size("limits.sync_backlog"),
-            classes: self.size("metrics.classes_max"),
-            greeting: self.span("limits.greeting"),
-            silence: self.span("limits.silence"),
-            session_linger: self.span("limits.session_linger"),
-            stream_linger: self.span("limits.stream_linger"),
-            drain: self.span("limits.drain"),
-        }
-    }
-
-    /// The memory that a broker may take. What it has by itself is found when it starts; elsewhere there is no bound.
-    fn memory(&self) -> usize {
-        match self.values.get("limits.memory") {
-            Some(Value::Integer(bytes)) => usize::try_from(*bytes).unwrap_or(usize::MAX),
-            _ => usize::MAX,
+            links: self.get(&keys::LIMITS_CONNECTIONS),
+            relayed: self.get(&keys::LIMITS_RELAYED),
+            streams: self.get(&keys::LIMITS_STREAMS),
+            sessions: self.get(&keys::LIMITS_SESSIONS),
+            filters_per_session: self.get(&keys::LIMITS_FILTERS_PER_SESSION),
+            jobs: self.get(&keys::LIMITS_JOBS),
+            ring_slots_min: self.get(&keys::LIMITS_RING_SLOTS_MIN),
+            ring_slots_max: self.get(&keys::LIMITS_RING_SLOTS_MAX),
+            backup_slots: self.get(&keys::LIMITS_BACKUP_SLOTS),
+            store_bytes: self.get(&keys::LIMITS_STORE),
+            // What a broker has by itself is found when it starts; elsewhere there is no bound.
+            memory_bytes: self.get(&keys::LIMITS_MEMORY).unwrap_or(usize::MAX),
+            size_assumed: self.get(&keys::LIMITS_SIZE_ASSUMED),
+            subscriber_backlog_bytes: self.get(&keys::LIMITS_SUBSCRIBER_BACKLOG),
+            subscriber_delay: self.get(&keys::LIMITS_SUBSCRIBER_DELAY),
+            deferred_per_subscriber: self.get(&keys::LIMITS_DEFERRED_PER_SUBSCRIBER),
+            sync_backlog_bytes: self.get(&keys::LIMITS_SYNC_BACKLOG),
+            classes: self.get(&keys::METRICS_CLASSES_MAX),
+            greeting: self.get(&keys::LIMITS_GREETING),
+            silence: self.get(&keys::LIMITS_SILENCE),
+            session_linger: self.get(&keys::LIMITS_SESSION_LINGER),
+            stream_linger: self.get(&keys::LIMITS_STREAM_LINGER),
+            drain: self.get(&keys::LIMITS_DRAIN),
         }
     }
 
     fn log(&self) -> LogConfig {
-        let word = |path: &str| match self.values.get(path) {
-            Some(Value::Word(word)) => word.as_str(),
-            _ => "",
-        };
-        LogConfig {
-            json: word("log.format") == "json",
-            level: match word("log.level") {
-                "error" => Severity::Error,
-                "warn" => Severity::Warning,
-                "debug" => Severity::Debug,
-                _ => Severity::Info,
-            },
-        }
+        LogConfig { json: self.get(&keys::LOG_FORMAT), level: self.get(&keys::LOG_LEVEL) }
     }
 
     fn topics(&mut self, links: &Links) -> Vec<TopicFamily> {
         let mut families: Vec<TopicFamily> = Vec::new();
-        for table in self.tables("topic") {
+        for table in self.tables(&schema::TOPIC) {
             let Some(family) = self.topic(&table, links) else { continue };
             let filter = &family.rule.filter;
             // The first filter that matches a topic governs it.
@@ -638,7 +583,7 @@ impl Understanding {
                     earlier.rule.filter
                 );
                 self.problem(
-                    &table.place_of("filter"),
+                    &table.place_of(topic::FILTER.key.path),
                     message,
                     "put this [[topic]] before that one, or leave it out".to_owned(),
                 );
@@ -649,20 +594,15 @@ impl Understanding {
     }
 
     /// The tables of a section that may be there many times.
-    fn tables(&self, section: &str) -> Vec<Table> {
-        self.layers.tables.get(section).cloned().unwrap_or_default()
+    fn tables(&self, section: &'static Repeated) -> Vec<Table> {
+        self.layers.tables.get(section.name).cloned().unwrap_or_default()
     }
 
     /// The values of a table by key; nothing if one is bad or lacks.
-    fn table_values(
-        &mut self,
-        table: &Table,
-        keys: &'static [Key],
-        what: &str,
-    ) -> Option<BTreeMap<&'static str, Value>> {
+    fn row(&mut self, table: &Table, section: &'static Repeated) -> Option<Row> {
         let mut values = BTreeMap::new();
         let before = self.layers.problems.len();
-        for key in keys {
+        for key in section.keys {
             match table.keys.get(key.path).map(|given| (given, understand(key.kind, &given.raw))) {
                 Some((_, Ok(value))) => {
                     values.insert(key.path, value);
@@ -673,41 +613,30 @@ impl Understanding {
                 None if key.default.is_empty() => {
                     self.problem(
                         &table.place,
-                        format!("this {what} lacks `{}`", key.path),
+                        format!("this {} lacks `{}`", section.name, key.path),
                         key.doc.to_owned(),
                     );
                 }
                 None => {}
             }
         }
-        (self.layers.problems.len() == before).then_some(values)
+        (self.layers.problems.len() == before).then_some(Row(values))
     }
 
     fn topic(&mut self, table: &Table, links: &Links) -> Option<TopicFamily> {
-        let mut values = self.table_values(table, TOPIC_KEYS, "topic")?;
+        let row = self.row(table, &schema::TOPIC)?;
         let place = &table.place;
-        let (Some(Value::Filter(filter)), Some(Value::Span(period))) =
-            (values.remove("filter"), values.remove("period"))
-        else {
-            return None;
-        };
-        let mut contract = Contract::every(period);
-        let (mut streams, mut subscribers) = (1, 1);
-        for (name, value) in values {
-            match (name, value) {
-                ("deadline", Value::Span(deadline)) => contract.deadline = deadline,
-                ("loss", Value::Loss(loss)) => contract.loss = loss,
-                ("retain", Value::Integer(retain)) => contract.retain = retain as u32,
-                ("link", Value::Link(link)) => contract.link = link,
-                ("priority", Value::Integer(priority)) => contract.priority = priority as u8,
-                ("streams", Value::Integer(count)) => streams = count as u32,
-                ("subscribers", Value::Integer(count)) => subscribers = count as u32,
-                ("confirm", Value::Switch(confirm)) => contract.confirm = confirm,
-                ("size", Value::Integer(size)) => contract.size = size as u32,
-                _ => {}
-            }
-        }
-        if contract.loss == Loss::Unbounded && !table.keys.contains_key("retain") {
+        let filter = row.get(&topic::FILTER)?;
+        let mut contract = Contract::every(row.get(&topic::PERIOD));
+        contract.deadline = row.given(&topic::DEADLINE).unwrap_or(contract.deadline);
+        contract.loss = row.given(&topic::LOSS).flatten().unwrap_or(contract.loss);
+        contract.retain = row.given(&topic::RETAIN).unwrap_or(contract.retain);
+        contract.link = row.given(&topic::LINK).flatten().unwrap_or(contract.link);
+        contract.priority = row.given(&topic::PRIORITY).unwrap_or(contract.priority);
+        contract.confirm = row.given(&topic::CONFIRM).unwrap_or(contract.confirm);
+        contract.size = row.given(&topic::SIZE).unwrap_or(contract.size);
+        let (streams, subscribers) = (row.get(&topic::STREAMS), row.get(&topic::SUBSCRIBERS));
+        if contract.loss == Loss::Unbounded && row.given(&topic::RETAIN).is_none() {
             contract.retain = 0;
         }
         if let Err(error) = contract.check() {
@@ -715,7 +644,7 @@ impl Understanding {
             return None;
         }
         if links.delay(contract.link).is_none() {
-            let source = table.place_of("link");
+            let source = table.place_of(topic::LINK.key.path);
             let message = format!("the link class `{}` is not configured", contract.link);
             self.problem(&source, message, format!("add [link.{}] or use edge or cloud", contract.link));
             return None;
@@ -729,18 +658,18 @@ impl Understanding {
         let RealtimeConfig { spin, gather, .. } = *realtime;
         for (key, value, most, why) in [
             (
-                "realtime.spin",
+                keys::REALTIME_SPIN.key,
                 spin.unwrap_or(Span::ZERO),
                 SPIN_MAX,
                 "nothing of less priority runs meanwhile",
             ),
-            ("realtime.gather", gather, GATHER_MAX, "every message may wait for so long"),
+            (keys::REALTIME_GATHER.key, gather, GATHER_MAX, "every message may wait for so long"),
         ] {
             if value > most {
-                let source = self.source(key);
+                let source = self.source(key.path);
                 self.problem(
                     &source,
-                    format!("{key} is {value}, and {why}"),
+                    format!("{} is {value}, and {why}", key.path),
                     format!("give it at most {most}"),
                 );
             }
@@ -758,13 +687,13 @@ impl Understanding {
                  (detection.misses + 1) + detection.connect = {detected}",
                 config.delays.failover
             );
-            let source = [self.source("network.failover"), self.source("detection.poll")];
+            let source = [self.place_of(&keys::NETWORK_FAILOVER), self.place_of(&keys::DETECTION_POLL)];
             let source =
                 source.into_iter().find(|source| *source != Source::Default).unwrap_or(Source::Default);
             self.problem(&source, message, "lengthen network.failover, or poll more often".to_owned());
         }
         if config.replication != Replication::Eager && config.policy != Policy::Frame {
-            let source = self.source("replication.policy");
+            let source = self.place_of(&keys::REPLICATION_POLICY);
             let message =
                 "replication.policy is given, and scheduling.policy is a baseline that copies everything \
                            at once"
@@ -776,24 +705,24 @@ impl Understanding {
             _ => None,
         };
         if round.is_some_and(|period| period < Span::millis(1)) {
-            let source = self.source("replication.period");
+            let source = self.place_of(&keys::REPLICATION_PERIOD);
             let message = "replication.period is below 1ms".to_owned();
             self.problem(&source, message, "copy in rounds at least 1ms apart".to_owned());
         }
         self.check_realtime(&config.realtime);
         let queue = config.store.queue_bytes_max;
         if queue < STORE_QUEUE_MIN {
-            let source = self.source("store.queue");
+            let source = self.place_of(&keys::STORE_QUEUE);
             let message = format!("store.queue is {queue} bytes, and one large record may need more");
             self.problem(&source, message, format!("give it at least {STORE_QUEUE_MIN} bytes"));
         }
         if config.limits.ring_slots_min > config.limits.ring_slots_max {
-            let source = self.source("limits.ring_slots_min");
+            let source = self.place_of(&keys::LIMITS_RING_SLOTS_MIN);
             let message = "limits.ring_slots_min is above limits.ring_slots_max".to_owned();
             self.problem(&source, message, "exchange them".to_owned());
         }
         if config.brokers.len() > 2 {
-            let extra = format!("brokers.{}.clients", config.brokers[2].name);
+            let extra = keys::BROKERS_CLIENTS.path_of(&config.brokers[2].name);
             let source = self.source(&extra);
             let message = format!("{} brokers are configured, and a pair has two", config.brokers.len());
             self.problem(&source, message, "remove one".to_owned());
@@ -814,6 +743,21 @@ impl Understanding {
                 }
             }
         }
+    }
+}
+
+/// One table of a section that may be there many times, understood.
+struct Row(BTreeMap<&'static str, Value>);
+
+impl Row {
+    /// What a key holds, if it is given.
+    fn given<T>(&self, key: &Typed<T>) -> Option<T> {
+        self.0.get(key.key.path).and_then(|value| key.read(value))
+    }
+
+    /// What a key holds, given or by its default.
+    fn get<T>(&self, key: &Typed<T>) -> T {
+        self.given(key).unwrap_or_else(|| key.default())
     }
 }
 

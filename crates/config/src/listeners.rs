@@ -1,15 +1,26 @@
 //! Where a broker listens, how many may come in, and what TLS needs there.
 
-use super::problems::Source;
-use super::value::{Raw, Value};
+use super::keys::{
+    self, BROKERS_CLIENTS, BROKERS_CLIENTS_TLS, BROKERS_MQTT, BROKERS_MQTT_TLS, BROKERS_MQTT_WS,
+    BROKERS_MQTT_WSS, BROKERS_PAIR, BROKERS_PAIR_TLS,
+};
+use super::typed::Typed;
+use super::value::Raw;
 use super::{BrokerAddress, Config, Understanding};
-use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
+use host::tls::{ClientCertificates, TlsSettings};
 use host::{Door, DoorLimits, Guests, Place};
-use std::path::{Path, PathBuf};
 use wire::{Protocol, Transport};
 
 /// Listeners that may name the host by which a broker is reached; those for clients first, since the pair may have a network of its own.
-const REACHED: [&str; 7] = ["clients", "clients_tls", "mqtt", "mqtt_tls", "mqtt_ws", "mqtt_wss", "pair"];
+const REACHED: [Typed<Option<Place>>; 7] = [
+    BROKERS_CLIENTS,
+    BROKERS_CLIENTS_TLS,
+    BROKERS_MQTT,
+    BROKERS_MQTT_TLS,
+    BROKERS_MQTT_WS,
+    BROKERS_MQTT_WSS,
+    BROKERS_PAIR,
+];
 
 /// Where a broker listens besides the two addresses that it always has.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -89,34 +100,28 @@ impl BrokerAddress {
 
 impl Understanding {
     pub(super) fn listeners(&self, broker: &str) -> Listeners {
-        let path = |key: &str| format!("brokers.{broker}.{key}");
-        let address = |key: &str| match self.values.get(&path(key)) {
-            Some(Value::Address(address)) => Some(address.clone()),
-            _ => None,
+        let address = |key: &Typed<Option<Place>>| self.of(key, broker).flatten();
+        let named = |key: &Typed<Option<Place>>| address(key).map(|place| self.named(broker, &place));
+        let reference = |key: &Typed<Option<Place>>| named(key).map(Into::into);
+        let pair = match self.layers.values.get(&BROKERS_PAIR.path_of(broker)).map(|given| &given.raw) {
+            Some(Raw::Text(text)) => text.as_str(),
+            _ => "",
         };
-        let text = |key: &str| match self.layers.values.get(&path(key)).map(|given| &given.raw) {
-            Some(Raw::Text(text)) => text.clone(),
-            _ => String::new(),
-        };
-        let clients_tls = address("clients_tls");
-        let pair = text("pair");
-        let named = |key: &str| address(key).map(|place| self.named(broker, &place));
-        let reference = |key: &str| named(key).map(Into::into);
         Listeners {
-            clients_tls,
-            clients_text: named("clients").unwrap_or_default(),
-            clients_tls_text: named("clients_tls"),
-            pair_tls: self.values.get(&path("pair_tls")) == Some(&Value::Switch(true)),
+            clients_tls: address(&BROKERS_CLIENTS_TLS),
+            clients_text: named(&BROKERS_CLIENTS).unwrap_or_default(),
+            clients_tls_text: named(&BROKERS_CLIENTS_TLS),
+            pair_tls: self.of(&BROKERS_PAIR_TLS, broker) == Some(true),
             pair_host: pair.rsplit_once(':').map_or("", |(host, _)| host).to_owned(),
-            mqtt: address("mqtt"),
-            mqtt_tls: address("mqtt_tls"),
-            mqtt_ws: address("mqtt_ws"),
-            mqtt_wss: address("mqtt_wss"),
+            mqtt: address(&BROKERS_MQTT),
+            mqtt_tls: address(&BROKERS_MQTT_TLS),
+            mqtt_ws: address(&BROKERS_MQTT_WS),
+            mqtt_wss: address(&BROKERS_MQTT_WSS),
             mqtt_references: mqtt::References {
-                plain: reference("mqtt"),
-                tls: reference("mqtt_tls"),
-                web_socket: reference("mqtt_ws"),
-                secure_web_socket: reference("mqtt_wss"),
+                plain: reference(&BROKERS_MQTT),
+                tls: reference(&BROKERS_MQTT_TLS),
+                web_socket: reference(&BROKERS_MQTT_WS),
+                secure_web_socket: reference(&BROKERS_MQTT_WSS),
             },
         }
     }
@@ -128,91 +133,64 @@ impl Understanding {
         if !place.is_unspecified() {
             return place.to_string();
         }
-        let named =
-            REACHED.into_iter().find_map(|key| match self.values.get(&format!("brokers.{broker}.{key}")) {
-                Some(Value::Address(other)) if other.is_of_others() => Some(other.host()),
-                _ => None,
-            });
+        let named = REACHED.iter().filter_map(|key| self.of(key, broker).flatten()).find(Place::is_of_others);
+        let named = named.as_ref().map(|place| place.host());
         format!("{}:{}", named.unwrap_or_default(), place.port())
     }
 
     pub(super) fn mqtt(&self) -> mqtt::Limits {
-        let small = |path: &str| u16::try_from(self.integer(path)).unwrap_or(u16::MAX);
         mqtt::Limits {
-            connections: self.size("limits.connections"),
-            sessions: self.size("mqtt.sessions"),
-            packet_bytes: self.size("mqtt.packet"),
-            topic_bytes: self.size("mqtt.topic_bytes"),
-            topic_levels: self.size("mqtt.topic_levels"),
-            receive_maximum: small("mqtt.receive_maximum"),
-            topic_aliases: small("mqtt.topic_aliases"),
-            topic_aliases_out: small("mqtt.topic_aliases_out"),
-            inflight: small("mqtt.inflight"),
-            queue_messages: self.size("mqtt.queue_messages"),
-            queue_bytes: self.size("mqtt.queue"),
+            connections: self.get(&keys::LIMITS_CONNECTIONS),
+            sessions: self.get(&keys::MQTT_SESSIONS),
+            packet_bytes: self.get(&keys::MQTT_PACKET),
+            topic_bytes: self.get(&keys::MQTT_TOPIC_BYTES),
+            topic_levels: self.get(&keys::MQTT_TOPIC_LEVELS),
+            receive_maximum: self.get(&keys::MQTT_RECEIVE_MAXIMUM),
+            topic_aliases: self.get(&keys::MQTT_TOPIC_ALIASES),
+            topic_aliases_out: self.get(&keys::MQTT_TOPIC_ALIASES_OUT),
+            inflight: self.get(&keys::MQTT_INFLIGHT),
+            queue_messages: self.get(&keys::MQTT_QUEUE_MESSAGES),
+            queue_bytes: self.get(&keys::MQTT_QUEUE),
             // A connection is said to have room again once less than this waits on it.
-            backlog_bytes: self.size("mqtt.backlog").max(engine::driving::DRAINED_BYTES + 1),
-            subscriptions_per_session: self.size("mqtt.subscriptions_per_session"),
-            subscriptions: self.size("mqtt.subscriptions"),
+            backlog_bytes: self.get(&keys::MQTT_BACKLOG).max(engine::driving::DRAINED_BYTES + 1),
+            subscriptions_per_session: self.get(&keys::MQTT_SUBSCRIPTIONS_PER_SESSION),
+            subscriptions: self.get(&keys::MQTT_SUBSCRIPTIONS),
             // A share of the broker's memory, which is known when it starts.
             filters_bytes: usize::MAX,
-            retained_messages: self.size("mqtt.retained_messages"),
-            retained_bytes: self.size("mqtt.retained"),
-            topics_per_session: self.size("mqtt.topics_per_session"),
-            greeting: self.span("mqtt.greeting"),
-            session_expiry: self.span("mqtt.session_expiry"),
-            keep_alive: self.span("mqtt.keep_alive"),
-            standby: match self.values.get("mqtt.standby") {
-                Some(Value::Word(word)) if word == "redirect" => mqtt::Standby::Redirect,
-                Some(Value::Word(word)) if word == "unavailable" => mqtt::Standby::Unavailable,
-                _ => mqtt::Standby::Closed,
-            },
-            repeats: u32::try_from(self.integer("mqtt.repeats")).unwrap_or(u32::MAX),
-            refuses_when_full: matches!(self.values.get("mqtt.when_full"), Some(Value::Word(word)) if word == "refuse"),
-            hold: self.span("mqtt.hold"),
-            grace: self.span("mqtt.grace"),
-            sys_interval: self.span("mqtt.sys_interval"),
+            retained_messages: self.get(&keys::MQTT_RETAINED_MESSAGES),
+            retained_bytes: self.get(&keys::MQTT_RETAINED),
+            topics_per_session: self.get(&keys::MQTT_TOPICS_PER_SESSION),
+            greeting: self.get(&keys::MQTT_GREETING),
+            session_expiry: self.get(&keys::MQTT_SESSION_EXPIRY),
+            keep_alive: self.get(&keys::MQTT_KEEP_ALIVE),
+            standby: self.get(&keys::MQTT_STANDBY),
+            repeats: self.get(&keys::MQTT_REPEATS),
+            refuses_when_full: self.get(&keys::MQTT_WHEN_FULL),
+            hold: self.get(&keys::MQTT_HOLD),
+            grace: self.get(&keys::MQTT_GRACE),
+            sys_interval: self.get(&keys::MQTT_SYS_INTERVAL),
         }
     }
 
     pub(super) fn door_limits(&self) -> DoorLimits {
-        let limit = |path: &str| u32::try_from(self.integer(path)).unwrap_or(u32::MAX);
         DoorLimits {
-            per_second: limit("limits.accepts_per_second"),
-            per_address: limit("limits.connections_per_address"),
-            clients: limit("limits.connections"),
+            per_second: self.get(&keys::LIMITS_ACCEPTS_PER_SECOND),
+            per_address: self.get(&keys::LIMITS_CONNECTIONS_PER_ADDRESS),
+            clients: u32::try_from(self.get(&keys::LIMITS_CONNECTIONS)).unwrap_or(u32::MAX),
         }
     }
 
     pub(super) fn tls(&mut self) -> TlsSettings {
         let brokers = self.brokers();
-        let word = |path: &str| match self.values.get(path) {
-            Some(Value::Word(word)) => word.as_str(),
-            _ => "",
-        };
         TlsSettings {
-            client_certificates: match word("tls.client_certificates") {
-                "optional" => ClientCertificates::Optional,
-                "required" => ClientCertificates::Required,
-                _ => ClientCertificates::None,
-            },
-            minimum: if word("tls.minimum_version") == "1.3" { TlsVersion::V13 } else { TlsVersion::V12 },
-            certificate: self.file("tls.certificate"),
-            key: self.file("tls.key"),
-            ca: self.file("tls.ca"),
-            client_ca: self.file("tls.client_ca"),
+            client_certificates: self.get(&keys::TLS_CLIENT_CERTIFICATES),
+            minimum: self.get(&keys::TLS_MINIMUM_VERSION),
+            certificate: self.file(&keys::TLS_CERTIFICATE),
+            key: self.file(&keys::TLS_KEY),
+            ca: self.file(&keys::TLS_CA),
+            client_ca: self.file(&keys::TLS_CLIENT_CA),
             brokers: brokers.into_iter().map(|broker| broker.listeners.pair_host).collect(),
         }
-    }
-
-    /// A path, as seen from the file that has it.
-    fn file(&self, key: &str) -> Option<PathBuf> {
-        let Some(Value::Word(word)) = self.values.get(key) else { return None };
-        let folder = match self.source(key) {
-            Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
-            _ => None,
-        };
-        Some(folder.unwrap_or(Path::new("")).join(word))
     }
 
     /// What listeners need and is not there.
@@ -224,9 +202,9 @@ impl Understanding {
                 let path = format!("brokers.{}.{key}", broker.name);
                 let needs_ca = transport == Transport::PairTls;
                 let lacks = [
-                    ("tls.certificate", transport.is_secure() && tls.certificate.is_none()),
-                    ("tls.key", transport.is_secure() && tls.key.is_none()),
-                    ("tls.ca", needs_ca && tls.ca.is_none()),
+                    (keys::TLS_CERTIFICATE.key.path, transport.is_secure() && tls.certificate.is_none()),
+                    (keys::TLS_KEY.key.path, transport.is_secure() && tls.key.is_none()),
+                    (keys::TLS_CA.key.path, needs_ca && tls.ca.is_none()),
                 ];
                 for (lacking, _) in lacks.into_iter().filter(|(_, lacks)| *lacks) {
                     let source = self.source(&path);
@@ -236,7 +214,7 @@ impl Understanding {
             }
         }
         if tls.client_certificates != ClientCertificates::None && tls.client_ca.is_none() {
-            let source = self.source("tls.client_certificates");
+            let source = self.place_of(&keys::TLS_CLIENT_CERTIFICATES);
             let message =
                 "tls.client_certificates asks for certificates, and tls.client_ca is not configured";
             let remedy = "give tls.client_ca: who issues certificates of clients";

@@ -1,6 +1,5 @@
 //! Pages made from the table of keys.
 
-use super::changes::APPLIED;
 use super::schema::{KEYS, Key, REPEATED};
 
 /// The commented default configuration.
@@ -17,7 +16,7 @@ pub fn default_text() -> String {
             names(head).iter().for_each(|name| text.push_str(&default_section(head, name)));
         }
     }
-    for section in &REPEATED {
+    for section in REPEATED {
         text.push_str(&format!("\n# [[{}]]\n", section.name));
         for key in section.keys {
             text.push_str(&format!("# {}\n# {} = {}\n", key.doc, key.path, example(key)));
@@ -101,7 +100,8 @@ pub fn reference() -> String {
          are published change while they go on, all of them or none: see [admission](admission.md#changing-contracts).\n\n\
          This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",
     );
-    let applied: Vec<String> = APPLIED.iter().map(|key| format!("`{key}`")).collect();
+    let live = KEYS.iter().filter(|key| key.live);
+    let applied: Vec<String> = live.map(|key| format!("`{}`", key.path)).collect();
     text = text.replace("APPLIED", &applied.join(", "));
     let mut section = "";
     for key in KEYS {
@@ -115,7 +115,7 @@ pub fn reference() -> String {
         }
         text.push_str(&row(name, key));
     }
-    for section in &REPEATED {
+    for section in REPEATED {
         let introduction = match section.name {
             "topic" => "Contracts for families of topics. A publisher may also state its contract itself.",
             "source" => "What is known of a topic that feeds operators.",

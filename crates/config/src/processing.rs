@@ -3,15 +3,17 @@
 //! Whatever an operator names that is no operator is a topic. Its period must be known, from a `[[source]]` or a `[[topic]]`:
 //! the analysis and the room for events need it, and a mistyped name has none.
 
+use super::Row;
+use super::keys::{self, operator, source};
 use super::layers::Table;
-use super::schema::{self, OPERATOR_KEYS, SOURCE_KEYS};
-use super::value::{KEEP_ALL, Value, understand_parameter};
+use super::schema;
+use super::value::{KEEP_ALL, understand_parameter};
 use super::{Source, TopicFamily, Understanding};
 use contract::Span;
 use processing::kinds::KINDS;
 use processing::{
     ConsumerSpec, Factory, Graph, GraphError, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters,
-    PayloadType, SharedFactory, SupplierSpec, Violation,
+    PayloadType, SharedFactory, SupplierSpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,19 +53,19 @@ const ANY_PERIOD: Span = Span::secs(1);
 
 impl Understanding {
     pub(super) fn processing(&mut self, topics: &[TopicFamily], factory: &SharedFactory) -> ProcessingConfig {
-        let levels = u8::try_from(self.integer("processing.levels")).unwrap_or(1);
+        let levels = self.get(&keys::PROCESSING_LEVELS);
         let mut draft =
             Draft { levels, spec: GraphSpec::default(), tables: BTreeMap::new(), broken: BTreeSet::new() };
-        for table in self.tables("operator") {
+        for table in self.tables(&schema::OPERATOR) {
             self.operator(&table, &mut draft);
         }
-        for table in self.tables("source") {
+        for table in self.tables(&schema::SOURCE) {
             self.given_source(&table, topics, &mut draft);
         }
         self.implied_sources(topics, &mut draft);
         self.check_outputs(&draft);
-        let switch = |path: &str| self.values.get(path) != Some(&Value::Switch(false));
-        let (sharing, prioritization) = (switch("processing.sharing"), switch("processing.prioritization"));
+        let sharing = self.get(&keys::PROCESSING_SHARING);
+        let prioritization = self.get(&keys::PROCESSING_PRIORITIZATION);
         let graphs = self.graphs(&draft, factory);
         let compared = |mut graph: GraphSpec| {
             if !prioritization {
@@ -73,13 +75,10 @@ impl Understanding {
         };
         ProcessingConfig {
             levels,
-            workers: match self.values.get("processing.workers") {
-                Some(Value::Integer(workers)) => usize::try_from(*workers).ok(),
-                _ => None,
-            },
-            events: self.size("processing.events"),
-            inbox: self.size("processing.inbox"),
-            snapshots: self.span("processing.snapshots"),
+            workers: self.get(&keys::PROCESSING_WORKERS),
+            events: self.get(&keys::PROCESSING_EVENTS),
+            inbox: self.get(&keys::PROCESSING_INBOX),
+            snapshots: self.get(&keys::PROCESSING_SNAPSHOTS),
             sharing,
             prioritization,
             graphs: graphs.into_iter().map(compared).flat_map(GraphSpec::components).collect(),
@@ -88,7 +87,7 @@ impl Understanding {
 
     fn operator(&mut self, table: &Table, draft: &mut Draft) {
         let before = self.layers.problems.len();
-        let values = self.table_values(table, OPERATOR_KEYS, "operator");
+        let row = self.row(table, &schema::OPERATOR);
         let parameters = self.parameters(table);
         let name = table.keys.get("name").map(|given| given.raw.to_string().trim_matches('"').to_owned());
         let Some(name) = name else { return };
@@ -98,32 +97,29 @@ impl Understanding {
             draft.tables.insert(name, other);
             return;
         }
-        let Some(values) = values.filter(|_| self.layers.problems.len() == before) else {
+        let Some(row) = row.filter(|_| self.layers.problems.len() == before) else {
             draft.broken.insert(name);
             return;
         };
         let levels = draft.levels;
-        let output = values.get("output").and_then(|output| match output {
-            Value::Filter(filter) => Some(filter.to_string()),
-            _ => None,
-        });
+        let output = row.given(&operator::OUTPUT).flatten().map(|filter| filter.to_string());
         if output.is_none() {
             self.without_output(table);
         }
-        let consumer = output.map(|output| consumer(&name, output, &values, levels));
+        let consumer = output.map(|output| consumer(&name, output, &row, levels));
         draft.spec.consumers.extend(consumer);
         self.effective.push((
             format!("operator {name}"),
             format!("{}", table.keys["kind"].raw),
             self.origin(&table.place),
         ));
-        draft.spec.operators.push(operator(name, values, parameters));
+        draft.spec.operators.push(operator_of(name, &row, parameters));
     }
 
     fn parameters(&mut self, table: &Table) -> Parameters {
         let mut parameters = Parameters::new();
         for (name, given) in &table.keys {
-            if OPERATOR_KEYS.iter().any(|key| key.path == name) {
+            if operator::KEYS.iter().any(|key| key.path == name) {
                 continue;
             }
             match understand_parameter(&given.raw) {
@@ -150,8 +146,8 @@ impl Understanding {
     }
 
     fn given_source(&mut self, table: &Table, topics: &[TopicFamily], draft: &mut Draft) {
-        let Some(mut values) = self.table_values(table, SOURCE_KEYS, "source") else { return };
-        let Some(Value::Filter(filter)) = values.remove("topic") else { return };
+        let Some(row) = self.row(table, &schema::SOURCE) else { return };
+        let Some(filter) = row.get(&source::TOPIC) else { return };
         let topic = filter.to_string();
         if let Some(other) = draft.tables.insert(topic.clone(), table.clone()) {
             let message = format!("`{topic}` is described twice");
@@ -168,20 +164,13 @@ impl Understanding {
             self.problem(&table.place_of("topic"), format!("`{topic}` feeds no operator"), remedy);
             return;
         }
-        let span = |key: &str| match values.get(key) {
-            Some(Value::Span(span)) => Some(*span),
-            _ => None,
-        };
-        let period = span("period").or_else(|| period_of(topics, &topic)).unwrap_or_else(|| {
+        let period = row.given(&source::PERIOD).or_else(|| period_of(topics, &topic)).unwrap_or_else(|| {
             let message = format!("nobody says what the period of `{topic}` is");
             self.problem(&table.place, message, "add `period` here, or a [[topic]] for it".to_owned());
             ANY_PERIOD
         });
-        let validity = span("validity").unwrap_or(Span::FOREVER);
-        let payload = match values.remove("type") {
-            Some(Value::Payload(payload)) => payload,
-            _ => PayloadType::Bytes,
-        };
+        let validity = row.get(&source::VALIDITY);
+        let payload = row.get(&source::TYPE);
         draft.spec.suppliers.push(SupplierSpec { name: topic, payload, validity, period });
     }
 
@@ -326,8 +315,8 @@ impl Draft {
         let own = KINDS.iter().filter(|known| known.name == kind).flat_map(|known| known.parameters);
         let own: Vec<&str> = own.map(|parameter| parameter.name).collect();
         let place = if reason.contains("as input") { "inputs" } else { "kind" };
-        if table.keys.contains_key(named) && !OPERATOR_KEYS.iter().any(|key| key.path == named) {
-            let keys = OPERATOR_KEYS.iter().map(|key| key.path).chain(own.iter().copied());
+        if table.keys.contains_key(named) && !operator::KEYS.iter().any(|key| key.path == named) {
+            let keys = operator::KEYS.iter().map(|key| key.path).chain(own.iter().copied());
             let remedy = match schema::nearest(named, keys.filter(|key| *key != named)) {
                 Some(near) if !own.contains(&named) => format!("did you mean `{near}`?"),
                 _ => "change this value, or leave it out".to_owned(),
@@ -364,44 +353,29 @@ fn period_of(topics: &[TopicFamily], topic: &str) -> Option<Span> {
     Some(family.rule.contract.period)
 }
 
-fn operator(name: String, mut values: BTreeMap<&'static str, Value>, parameters: Parameters) -> OperatorSpec {
-    let is = |key: &str, word: &str| matches!(values.get(key), Some(Value::Word(given)) if given == word);
-    let join = if is("join", "any") { Join::Any } else { Join::All };
-    let violation = if is("violation", "shed") { Violation::Shed } else { Violation::Mark };
-    let inputs = match values.remove("inputs") {
-        Some(Value::Words(inputs)) => inputs,
-        _ => Vec::new(),
-    };
-    let keep = match values.remove("keep") {
-        Some(Value::Keep(keep)) => keep,
-        _ if inputs.len() > 1 && join == Join::All => Keep::Latest,
-        _ => KEEP_ALL,
-    };
-    let sets = match values.remove("together") {
-        Some(Value::Sets(sets)) => sets,
-        _ => Vec::new(),
-    };
-    let cost = match values.remove("cost") {
-        Some(Value::Span(cost)) => Some(cost),
-        _ => None,
-    };
-    let kind = match values.remove("kind") {
-        Some(Value::Word(kind)) => kind,
-        _ => String::new(),
-    };
-    OperatorSpec { name, kind, parameters, inputs, join, violation, sets, keep, cost }
+fn operator_of(name: String, row: &Row, parameters: Parameters) -> OperatorSpec {
+    let (join, inputs) = (row.get(&operator::JOIN), row.get(&operator::INPUTS));
+    let usual = if inputs.len() > 1 && join == Join::All { Keep::Latest } else { KEEP_ALL };
+    OperatorSpec {
+        name,
+        kind: row.get(&operator::KIND),
+        parameters,
+        inputs,
+        join,
+        violation: row.get(&operator::VIOLATION),
+        sets: row.given(&operator::TOGETHER).unwrap_or_default(),
+        keep: row.given(&operator::KEEP).flatten().unwrap_or(usual),
+        cost: row.given(&operator::COST),
+    }
 }
 
-fn consumer(from: &str, name: String, values: &BTreeMap<&'static str, Value>, levels: u8) -> ConsumerSpec {
-    let level = match values.get("level") {
-        Some(Value::Integer(level)) => u8::try_from(*level).unwrap_or(u8::MAX),
-        _ => levels.saturating_sub(1),
-    };
-    let deadline = match values.get("deadline") {
-        Some(Value::Span(deadline)) => *deadline,
-        _ => Span::FOREVER,
-    };
-    ConsumerSpec { name, from: from.to_owned(), level: Level(level), deadline }
+fn consumer(from: &str, name: String, row: &Row, levels: u8) -> ConsumerSpec {
+    ConsumerSpec {
+        name,
+        from: from.to_owned(),
+        level: Level(row.given(&operator::LEVEL).unwrap_or(levels.saturating_sub(1))),
+        deadline: row.given(&operator::DEADLINE).unwrap_or(Span::FOREVER),
+    }
 }
 
 #[cfg(test)]

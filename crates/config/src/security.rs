@@ -1,8 +1,7 @@
 //! Who may connect, and how often.
 
-use super::value::Value;
-use super::{Source, Understanding};
-use std::path::{Path, PathBuf};
+use super::{Understanding, keys};
+use std::path::PathBuf;
 
 /// What is configured of users and logins.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,40 +27,23 @@ pub struct ClientConfig {
 
 impl Understanding {
     pub(super) fn client(&self) -> ClientConfig {
-        let user = match self.values.get("client.user") {
-            Some(Value::Word(user)) if !user.is_empty() => Some(user.clone()),
-            _ => None,
-        };
-        ClientConfig { user, password_file: self.path("client.password_file") }
+        let password_file = self.file(&keys::CLIENT_PASSWORD_FILE);
+        ClientConfig { user: self.get(&keys::CLIENT_USER), password_file }
     }
 
     pub(super) fn security(&self) -> SecurityConfig {
         SecurityConfig {
-            users: self.path("security.users"),
-            pair_secret_file: self.path("security.pair_secret_file"),
-            logins_per_minute: self.integer("security.logins_per_minute").max(1).unsigned_abs(),
+            users: self.file(&keys::SECURITY_USERS),
+            pair_secret_file: self.file(&keys::SECURITY_PAIR_SECRET_FILE),
+            logins_per_minute: self.get(&keys::SECURITY_LOGINS_PER_MINUTE).max(1),
             vetting: host::Vetting {
-                threads: self.size("security.password_threads"),
-                pending: self.size("security.passwords_pending"),
-                remembered: self.size("security.passwords_remembered"),
+                threads: self.get(&keys::SECURITY_PASSWORD_THREADS),
+                pending: self.get(&keys::SECURITY_PASSWORDS_PENDING),
+                remembered: self.get(&keys::SECURITY_PASSWORDS_REMEMBERED),
                 lifetime: std::time::Duration::from_nanos(
-                    self.span("security.password_memory").as_nanos_u64(),
+                    self.get(&keys::SECURITY_PASSWORD_MEMORY).as_nanos_u64(),
                 ),
             },
         }
-    }
-
-    /// A file that is named. A relative path in a file starts at that file, so that it means the same wherever a command is
-    /// typed.
-    fn path(&self, key: &str) -> Option<PathBuf> {
-        let Some(Value::Word(text)) = self.values.get(key) else { return None };
-        if text.is_empty() {
-            return None;
-        }
-        let folder = match self.source(key) {
-            Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
-            _ => None,
-        };
-        Some(folder.unwrap_or(Path::new("")).join(text))
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::Scratch;
+use ::processing::Violation;
 use processing::RelativeSet;
 
 const GOOD: &str = "\
