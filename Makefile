@@ -65,7 +65,7 @@ instructions:
 			&& timeout 600 apt-get install -y -q --no-install-recommends valgrind >/dev/null; } \
 		|| echo "no valgrind (apt-get install valgrind)"
 	$(CARGO) build --release -p verge-bench-instructions
-	bench/instructions.py $(if $(ACCEPT),--accept)
+	bench/instructions/gate.py $(if $(ACCEPT),--accept)
 
 ## Measure, and write bench/results/: the simulator, the workloads of FRAME with and without crashes, event processing, MQTT.
 bench:

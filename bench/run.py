@@ -8,7 +8,9 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from common import TARGET, to_repository
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from bench.rooms.common import TARGET, to_repository
 
 
 class Part(NamedTuple):
@@ -24,29 +26,29 @@ PEERS = ["verge", "verge-bench-awake", "verge-bench-peers"]
 
 def beside(kind, about):
     """One kind of load on Verge and other brokers; other kinds stay on the page."""
-    return Part(about, ["peers.py", "--case", kind, "--keep"], PEERS, True)
+    return Part(about, ["peers", "--case", kind, "--keep"], PEERS, True)
 
 
 PARTS = {
-    "sim": Part("how much faster than life the simulator is", ["sim.py"], ["verge"]),
-    "frame": Part("the workload of FRAME, table 3.2, by policy, with and without a crash, up to where it breaks", ["frame.py"], ["verge"]),
-    "cpep": Part("operators by level, from light load to a full host", ["processing.py"], ["verge-bench-awake", "verge-bench-processing"]),
-    "modules": Part("when modules that do not end are stopped", ["modules.py"], ["verge-bench-modules"]),
-    "arrec": Part("copies by policy while a broker processes messages, and crashes", ["replication.py"], ["verge"]),
-    "control": Part("messages while clients subscribe, register, come and go, and graphs change", ["control.py"], ["verge", "verge-bench-awake", "verge-bench-peers"]),
-    "mqtt": Part("the MQTT gateway beside mosquitto", ["mqtt.py"], ["verge", "verge-bench-mqtt"], True),
+    "sim": Part("how much faster than life the simulator is", ["sim"], ["verge"]),
+    "frame": Part("the workload of FRAME, table 3.2, by policy, with and without a crash, up to where it breaks", ["frame"], ["verge"]),
+    "cpep": Part("operators by level, from light load to a full host", ["processing"], ["verge-bench-awake", "verge-bench-processing"]),
+    "modules": Part("when modules that do not end are stopped", ["modules"], ["verge-bench-modules"]),
+    "arrec": Part("copies by policy while a broker processes messages, and crashes", ["replication"], ["verge"]),
+    "control": Part("messages while clients subscribe, register, come and go, and graphs change", ["control"], ["verge", "verge-bench-awake", "verge-bench-peers"]),
+    "mqtt": Part("the MQTT gateway beside mosquitto", ["mqtt"], ["verge", "verge-bench-mqtt"], True),
     "urgent": beside("urgent", "urgent messages while bulk saturates, beside other brokers"),
     "pingpong": beside("pingpong", "round trips beside other brokers"),
     "apart": beside("apart", "round trips with the broker on a processor of its own"),
     "flood": beside("flood", "one publisher to one subscriber, as much as goes, beside other brokers"),
     "fanout": beside("fanout", "one publisher to many subscribers beside other brokers"),
     "table32": beside("frame", "the workload of FRAME, table 3.2, beside other brokers"),
-    "limit": Part("the floor of each load that other brokers get: the bare relay and the keeper alone", ["peers.py", "--only", "relay", "--only", "keeper"], PEERS),
-    "crash": Part("silence and losses when a broker or its host dies, beside other brokers", ["crash.py"], PEERS, True),
-    "edge": Part("made-up workloads near what is admitted, and how late they are", ["edge.py"], ["verge", "verge-bench-awake", "verge-bench-edge"]),
-    "takeovers": Part("take-overs from a primary that lives, beside compilers and on a link that loses", ["takeovers.py"], ["verge"]),
-    "kv": Part("the key-value store beside Redis and etcd", ["kv.py"], ["verge-bench-kv", "verge-bench-awake"], True),
-    "flink": Part("the graph of CPEP, figure 2.6, beside Apache Flink", ["flink.py"], ["verge-bench-awake", "verge-bench-processing"]),
+    "limit": Part("the floor of each load that other brokers get: the bare relay and the keeper alone", ["peers", "--only", "relay", "--only", "keeper"], PEERS),
+    "crash": Part("silence and losses when a broker or its host dies, beside other brokers", ["crash"], PEERS, True),
+    "edge": Part("made-up workloads near what is admitted, and how late they are", ["edge"], ["verge", "verge-bench-awake", "verge-bench-edge"]),
+    "takeovers": Part("take-overs from a primary that lives, beside compilers and on a link that loses", ["takeovers"], ["verge"]),
+    "kv": Part("the key-value store beside Redis and etcd", ["kv"], ["verge-bench-kv", "verge-bench-awake"], True),
+    "flink": Part("the graph of CPEP, figure 2.6, beside Apache Flink", ["flink"], ["verge-bench-awake", "verge-bench-processing"]),
 }
 GROUPS = {
     "own": ["sim", "frame", "cpep", "modules", "arrec", "mqtt"],
@@ -74,7 +76,7 @@ def prepare(parts):
     must(os.environ.get("CARGO", "cargo"), "build", "--release", *[word for name in needed for word in ("--bin", name)])
     if any(part.others for part in parts):
         must("bench/install-peers.sh", f"{TARGET}/peers")
-    if any(part.others and part.runner[0] == "peers.py" for part in parts):
+    if any(part.others and part.runner[0] == "peers" for part in parts):
         built = subprocess.run([os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"], cwd="bench/zenoh")
         if built.returncode != 0:
             print("no Zenoh: it is not measured", file=sys.stderr)
@@ -85,7 +87,7 @@ def run(part, words):
     if "--quick" in words:
         # A look writes a page of its own, on which there is nothing to keep.
         given = [word for word in given if word != "--keep"]
-    must(sys.executable, f"bench/{runner}", *given, *words)
+    must(sys.executable, "-m", f"bench.{runner}.measure", *given, *words)
 
 
 def main():

@@ -1,4 +1,4 @@
-//! One measurement of one broker, reported as a JSON object; `bench/peers.py` starts the brokers, plans the measurements and writes
+//! One measurement of one broker, reported as a JSON object; `bench/peers/measure.py` starts the brokers, plans the measurements and writes
 //! the page.
 //!
 //! Every broker has the same load, behind the two traits of `links`: a connection that publishes writes in the thread that

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 
-from common import QUICK, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
-import frame_page
+from bench.rooms.common import QUICK, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
+from bench.frame import tables as frame_page
 
 OPTIONS = options(__doc__, "quick", "page", "more")
 VERGE = program("VERGE", "verge")

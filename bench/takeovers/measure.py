@@ -15,7 +15,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from common import QUICK, RESULTS, TARGET, command, commit, free_ports, machine, options, program, read_results, scheduled, to_repository, write_results
+from bench.rooms.common import QUICK, RESULTS, TARGET, command, commit, free_ports, machine, options, program, read_results, scheduled, to_repository, write_results
 
 PARTS = ["compilers", "links"]
 OPTIONS = options(__doc__, "quick", "page", only=PARTS)

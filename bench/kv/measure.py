@@ -17,10 +17,10 @@ import sys
 import threading
 import time
 
-import kv_page
-from common import (QUICK, awake, command, commit, machine, options, program, read_results, said, scheduled, share_stolen, stolen, to_repository,
+from bench.kv import tables as kv_page
+from bench.rooms.common import (QUICK, awake, command, commit, machine, options, program, read_results, said, scheduled, share_stolen, stolen, to_repository,
                     undisturbed, write_results)
-from kv_stores import ETCD, REDIS, VERGE, WIRE_FAULTS, Store, faulty, is_liar
+from bench.kv.stores import ETCD, REDIS, VERGE, WIRE_FAULTS, Store, faulty, is_liar
 
 OPTIONS = options(__doc__, "quick", "page", part=["control", "single", "faults", "network", "automotive", "keys", "lanes", "reads", "links"])
 KV = program("KV", "verge-bench-kv")

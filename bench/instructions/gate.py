@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-from common import commit, program, said
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from bench.rooms.common import commit, program, said
 
 PROGRAM = program("BENCH", "verge-bench-instructions")
 BASELINE = os.environ.get("BASELINE", "bench/results/instructions.json")

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from common import QUICK, awake, command, commit, machine, options, origin, program, realtime_limit, share_stolen, spread, stolen, throttle, to_repository, write_results
+from bench.rooms.common import QUICK, awake, command, commit, machine, options, origin, program, realtime_limit, share_stolen, spread, stolen, throttle, to_repository, write_results
 
 options(__doc__, "quick")
 PROGRAM = program("BENCH", "verge-bench-processing")

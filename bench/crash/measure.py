@@ -19,8 +19,8 @@ import sys
 import tempfile
 import time
 
-import pictures
-from common import QUICK, TARGET, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
+from bench.rooms import pictures
+from bench.rooms.common import QUICK, TARGET, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
 
 SHOWN = {"verge": "verge pair", "verge-silent": "verge pair, silent", "jetstream": "JetStream R3", "jetstream-silent": "JetStream R3, silent",
          "mosquitto": "mosquitto, started again"}
@@ -49,8 +49,8 @@ AFTER_SECONDS = {"verge": 2.5, "jetstream": 8, "mosquitto": 4}
 SETTLE_SECONDS = {"jetstream": 10, "mosquitto": 3}
 START_SECONDS = 15
 REPORT_SECONDS = 60
-CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "config")
-CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "clients", "crash.py")
+CONFIG = "bench/peers/config"
+CLIENT = "bench/peers/clients/crash.py"
 
 
 class Scene:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much faster than life a pair with 100 topics (bench/sim.toml) is simulated, on one processor. Writes
+"""How much faster than life a pair with 100 topics (bench/sim/pair.toml) is simulated, on one processor. Writes
 bench/results/sim.md and sim.json. RUNS is how often, `--quick` once and with few seeds."""
 
 import json
@@ -7,11 +7,11 @@ import os
 import statistics
 import subprocess
 
-from common import QUICK, command, commit, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
+from bench.rooms.common import QUICK, command, commit, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
 
 options(__doc__, "quick")
 RUNS = int(os.environ.get("RUNS", "1" if QUICK else "9"))
-COMMAND = [program("VERGE", "verge"), "sim", "bench/sim.toml", "--seeds", "8" if QUICK else "40", "--jobs", "1", "--for", "60s"]
+COMMAND = [program("VERGE", "verge"), "sim", "bench/sim/pair.toml", "--seeds", "8" if QUICK else "40", "--jobs", "1", "--for", "60s"]
 
 
 def once():

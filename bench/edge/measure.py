@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from common import KEPT_AWAKE, QUICK, STOLEN_MOST, TARGET, awake, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
+from bench.rooms.common import KEPT_AWAKE, QUICK, STOLEN_MOST, TARGET, awake, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
 
 OPTIONS = options(__doc__, "quick", "page")
 VERGE, EDGE = program("VERGE", "verge"), program("EDGE", "verge-bench-edge")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from common import QUICK, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
+from bench.rooms.common import QUICK, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
 
 OPTIONS = options(__doc__, "quick", only=["verge", "mosquitto"])
 VERGE = program("VERGE", "verge")
@@ -60,7 +60,7 @@ class Broker:
     def __init__(self, name):
         self.folder = tempfile.mkdtemp(prefix="verge-bench-")
         self.port, clients, pair = free_ports(3)
-        here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mqtt")
+        here = os.path.dirname(os.path.abspath(__file__))
         path = lambda file: os.path.join(self.folder, file)
         if name == "verge":
             shutil.copy(os.path.join(here, "verge.toml"), self.folder)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from common import QUICK, command, commit, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
+from bench.rooms.common import QUICK, command, commit, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
 
 options(__doc__, "quick")
 PROGRAM = program("BENCH", "verge-bench-modules")

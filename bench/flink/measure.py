@@ -15,9 +15,9 @@ import statistics
 import subprocess
 import sys
 
-import ideal
-import pictures
-from common import (KEPT_AWAKE, QUICK, awake, command, commit, disturbances, machine, options, origin, program, read_results, realtime_limit, said,
+from bench.flink import ideal
+from bench.rooms import pictures
+from bench.rooms.common import (KEPT_AWAKE, QUICK, awake, command, commit, disturbances, machine, options, origin, program, read_results, realtime_limit, said,
                     share_stolen, spread, stolen, throttle, to_repository, undisturbed, write_results)
 
 OPTIONS = options(__doc__, "quick", "page")
@@ -352,7 +352,7 @@ def page(data):
         "## Latency, ms",
         "",
         f"Target: Flink's p99 at least {FASTER} times Verge's, at every load and level; by the median of the rounds' ratios. *Schedule alone* is p99 if "
-        f"nothing but operators took time, of the schedule by which Verge runs them (calculated by `bench/ideal.py`: the more urgent level always "
+        f"nothing but operators took time, of the schedule by which Verge runs them (calculated by `bench/flink/ideal.py`: the more urgent level always "
         f"first, within a level the oldest reading, processors change at once; median over 30 ways in which streams may begin), with operators that take what they took in Verge's program: "
         f"the median of their runs is {' … '.join(f'{edge(slower(runs, streams) for streams in STREAMS):.3f}' for edge in (min, max))} times the stated "
         f"cost, since a processor is not always as fast as at its best. Where Flink's p99 over that is less than {FASTER}, no implementation of that "

@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.request
 
-from common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
+from bench.rooms.common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
 
 options(__doc__, "quick")
 PROGRAM = program("VERGE", "verge")

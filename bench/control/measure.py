@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from common import (QUICK, command, commit, disturbances, free_ports, machine, options, origin, program, read_results, realtime_limit,
+from bench.rooms.common import (QUICK, command, commit, disturbances, free_ports, machine, options, origin, program, read_results, realtime_limit,
                     scheduled, share_stolen, spread, stolen, throttle, to_repository, undisturbed, write_results)
 
 VERGE = program("VERGE", "verge")

@@ -47,12 +47,13 @@ def options(about, *switches, **several):
 def command(*variables):
     """The command as it may be given again, with those of these variables that were set."""
     told = [f"{name}={shlex.quote(os.environ[name])}" for name in variables if name in os.environ]
-    return " ".join([*told, f"bench/{os.path.basename(sys.argv[0])}", *sys.argv[1:]])
+    name = os.path.basename(os.path.dirname(os.path.abspath(sys.argv[0])))
+    return " ".join([*told, f"bench/run.py {name}", *sys.argv[1:]])
 
 
 def to_repository():
     """All paths are from there."""
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 
 
 def write_results(files):

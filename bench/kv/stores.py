@@ -1,4 +1,4 @@
-"""The stores that bench/kv.py measures: four or seven nodes each, as processes on this host."""
+"""The stores that bench/kv/measure.py measures: four or seven nodes each, as processes on this host."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from common import free_ports, program, scheduled
+from bench.rooms.common import free_ports, program, scheduled
 
 VERGE = program("VERGE", "verge")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
@@ -119,7 +119,7 @@ class Wire:
     def __init__(self, plan):
         self.prefix = f"vb{os.getpid() % 10000}-"
         fault = ["--fault", plan["fault"]] if plan["fault"] in WIRE_FAULTS else []
-        words = ["bench/wire.py", "--prefix", self.prefix, "--hosts", str(plan["nodes"]), *fault]
+        words = ["bench/kv/wire.py", "--prefix", self.prefix, "--hosts", str(plan["nodes"]), *fault]
         self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.child.stdout.readline() != "ready\n":
             raise RuntimeError("the wire does not start")

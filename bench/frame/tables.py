@@ -1,10 +1,10 @@
-"""What bench/frame.py writes of its runs: the tables beside FRAME's own, where it breaks, and a picture of the crash."""
+"""What bench/frame/measure.py writes of its runs: the tables beside FRAME's own, where it breaks, and a picture of the crash."""
 
 import math
 import statistics
 
-import pictures
-from common import confidence, spread
+from bench.rooms import pictures
+from bench.rooms.common import confidence, spread
 
 # Deadline in milliseconds and losses tolerated, as FRAME, table 3.2, has them.
 CATEGORIES = {"c0": "50, 0", "c1": "50, 3", "c2": "100, 0", "c3": "100, 3", "c4": "100, ∞", "c5": "500, 0"}

@@ -17,8 +17,8 @@ import sys
 import tempfile
 import time
 
-import pictures
-from common import (KEPT_AWAKE, QUICK, awake, command, commit, disturbances, free_ports, machine, options, origin, program, read_results,
+from bench.rooms import pictures
+from bench.rooms.common import (KEPT_AWAKE, QUICK, awake, command, commit, disturbances, free_ports, machine, options, origin, program, read_results,
                     realtime_limit, said, scheduled, share_stolen, spread, stolen, throttle, to_repository, undisturbed, write_results)
 
 VERGE = program("VERGE", "verge")
@@ -57,7 +57,7 @@ SIZES = {"16 B": 16, "512 B": 512, "16 KiB": 16384}
 FAN_OUT = 10
 RATES = {"16 B": 1000, "512 B": 1000, "16 KiB": 200}
 TOPICS = [int(word) for word in os.environ.get("TOPICS", "1525 7525 13525").split()]
-CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "config")
+CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "config")
 
 
 def cases():

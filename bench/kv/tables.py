@@ -1,9 +1,9 @@
-"""The page of bench/kv.py: tables, pictures, targets, and the figures of In-ConcReTeS beside ours."""
+"""The page of bench/kv/measure.py: tables, pictures, targets, and the figures of In-ConcReTeS beside ours."""
 
 import statistics
 
-import pictures
-from common import disturbances, spread, write_results
+from bench.rooms import pictures
+from bench.rooms.common import disturbances, spread, write_results
 
 # Of the raw data that In-ConcReTeS published: iterations whose reads succeeded, in percent, by tasks, lanes and period.
 SOURCE_CONTROL = {
@@ -284,7 +284,7 @@ def text(page, drawn):
         "a node of the store tells every other one something else, an instance of Redis is given wrong values. Two faulty nodes are more than "
         "f = 1; *alarms* are jobs after which a correct node has found so.", "", *faults(page),
         "## On links of their own", "", "Each node and its tasks in a network namespace of its own, with a link of 100 Mbit/s to a switch in user "
-        "space (`bench/wire.py`), and 0.2 to 0.5 ms from one to the other. Faults begin after a third of the time; figures are of the nodes "
+        "space (`bench/kv/wire.py`), and 0.2 to 0.5 ms from one to the other. Faults begin after a third of the time; figures are of the nodes "
         "without one. What is corrupted passes the checksums of TCP. *Late* and *lossy* befall the frames of the network, which TCP sends again.", "",
         *network(page),
         "## Automotive workload", "", "Four tasks of 50, 100, 200 and 1000 ms, values of 1 to 16 bytes as in engine controllers. Every task writes "

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, spread, stolen, to_repository, write_results
+from bench.rooms.common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, spread, stolen, to_repository, write_results
 
 options(__doc__, "quick")
 PROGRAM = program("VERGE", "verge")
