@@ -77,6 +77,13 @@ def checked(found, path):
     return found
 
 
-def earlier(name):
-    """What was measured before, where a measurement adds to it; nothing if there is none."""
-    return load(path_of(name)) if os.path.exists(path_of(name)) else None
+def kept_runs(name):
+    """Runs that were measured before, where a measurement adds to them; none if there are none. Each says by which commit."""
+    path = path_of(name)
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        found = json.load(file)
+    # Before documents had a schema, those of some measurements said so already.
+    told = isinstance(found, dict) and "schema" not in found and found.get("runs") and all("commit" in run for run in found["runs"])
+    return found["runs"] if told else checked(found, path)["figures"]["runs"]

@@ -31,6 +31,14 @@ def exact(counts, holds):
     return MET if all(map(holds, counts)) else MISSED
 
 
+def together(outcomes):
+    """Of what must be met in several cases: the worst of them. Cases are no rounds; that one holds says nothing of another."""
+    for one in (MISSED, NOISE, NOT_MEASURED):
+        if one in outcomes:
+            return one
+    return MET if outcomes else NOT_MEASURED
+
+
 def is_disturbed(report):
     """Whether what stands in a report of `undisturbed` was disturbed all the same."""
     return report.get("stolen_share", 0) > STOLEN_MOST

@@ -17,8 +17,8 @@ class Unknown(Exception):
 
 
 def page(template, document, values, verdicts, age=""):
-    """The page of a document."""
-    common = {"head": head(document, age), "verdicts": judged(verdicts), "kept_awake": KEPT_AWAKE,
+    """The page of a document. What a person has to say of a measurement may stand in it as `remark`."""
+    common = {"head": head(document, age), "remark": document.get("remark"), "verdicts": judged(verdicts), "kept_awake": KEPT_AWAKE,
               "realtime_limit": realtime_limit(document["realtime_limit_us"])}
     return fill(template, document, common | values)
 
