@@ -1,20 +1,26 @@
-#!/usr/bin/env python3
 """What copying the memory of operators to the backup costs: for some operators, fed 100 messages a second each for SECONDS, how large a copy
-is, how often one goes, bytes per second, and the processor time of the primary against the same operators without a backup. ROUNDS times each,
-medians. Writes bench/results/memories.md and memories.json, or where RESULTS says. `--quick`: a look."""
+is, how often one goes, bytes per second, and the processor time of the primary against the same operators without a backup. ROUNDS times each.
+`--quick`: a look."""
 
-import json
 import os
 import signal
-import statistics
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
-from bench.rooms.common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, stolen, to_repository, write_results
+from bench.rooms.code import BROKER, OPERATORS as CODE_OF_OPERATORS
+from bench.rooms.options import QUICK, program
+from bench.rooms.processes import free_ports
 
-options(__doc__, "quick")
+ABOUT = "what it costs that operators remember"
+PROGRAMS = ["verge"]
+CODE = (*BROKER, *CODE_OF_OPERATORS)
+VARIABLES = ("ROUNDS", "SECONDS")
+SWITCHES, SEVERAL = (), {}
+OTHERS = UNTHROTTLED = False
+
 PROGRAM = program("VERGE", "verge")
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
 SECONDS = 2 if QUICK else int(os.environ.get("SECONDS", "10"))
@@ -64,7 +70,7 @@ def wait_for(port, name, value):
         time.sleep(0.05)
 
 
-def measure(operator, protected):
+def once(operator, protected):
     """Copies, their bytes, and processor time of the primary, each for a second."""
     with tempfile.TemporaryDirectory() as folder:
         ports = free_ports(6)
@@ -101,44 +107,12 @@ def measure(operator, protected):
             "cpu_ms": 1e3 * per_second("verge_process_cpu_seconds_total")}
 
 
-def medians(rows):
-    """Of each number."""
-    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
-
-
-def page(measured, taken):
-    """The page."""
-    lines = [
-        "# What it costs that operators remember", "",
-        f"Command: `{command('ROUNDS', 'SECONDS')}`. {origin(commit(), machine(), taken)}", "",
-        f"A pair on one host. One topic with a message every {PERIOD_MS} ms feeds one operator. What it remembers is copied to the backup every "
-        f"100 ms (`processing.snapshots`). Counted for {SECONDS} s, {ROUNDS} times, medians. The processor time is that of the primary's process with "
-        "its metrics read twice, beside that of a broker without a partner, which copies nothing, neither messages nor memories.", "",
-        "| operator | messages/s | copies/s | bytes each | kB/s | CPU ms/s | alone |", "|---|---|---|---|---|---|---|",
-    ]
-    for name, (protected, alone) in measured.items():
-        each = protected["bytes"] / protected["copies"] if protected["copies"] else 0
-        lines.append(f"| {name} | {protected['runs']:.0f} | {protected['copies']:.1f} | {each:.0f} | {protected['bytes'] / 1e3:.1f} | "
-                     f"{protected['cpu_ms']:.1f} | {alone['cpu_ms']:.1f} |")
-    lines += ["", "What is left out: operators whose memory is above a megabyte are not copied at all; several instances cost as many copies. "
-              "Where nothing comes, nothing is copied. Processor times differ by some 20 ms/s between alike runs: with fewer than five "
-              "rounds only copies and bytes can be compared.", ""]
-    return "\n".join(lines)
-
-
-def main():
+def measure(_chosen):
     """Measures all, in turn, so that the host's moods meet all alike."""
-    to_repository()
-    rows, before = {name: ([], []) for name in OPERATORS}, stolen()
+    rows = {name: {"protected": [], "alone": []} for name in OPERATORS}
     for _ in range(ROUNDS):
         for name, operator in OPERATORS.items():
-            for place, protected in enumerate([True, False]):
-                rows[name][place].append(measure(operator, protected))
-                print(name, "protected" if protected else "alone", rows[name][place][-1], flush=True)
-    measured = {name: (medians(protected), medians(alone)) for name, (protected, alone) in rows.items()}
-    taken = share_stolen(before, stolen())
-    write_results({"memories.md": page(measured, taken), "memories.json": json.dumps(measured, indent=1) + "\n"})
-
-
-if __name__ == "__main__":
-    main()
+            for kind in ("protected", "alone"):
+                rows[name][kind].append(once(operator, kind == "protected"))
+                print(name, kind, rows[name][kind][-1], file=sys.stderr, flush=True)
+    return {"settings": {"rounds": ROUNDS, "seconds": SECONDS, "period_ms": PERIOD_MS}, "figures": {"operators": rows}}
