@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """`verge broker` beside Debian's mosquitto, in turn: messages per processor second, latency, urgent messages beside bulk, and memory
-of idle connections. Writes bench/results/mqtt.md and mqtt.json, or where RESULTS says. ROUNDS is how often everything is measured, `--quick` once and
-shortly, `--only NAME` one broker. PRIORITY=0 runs all processes with ordinary scheduling. VERGE, LOAD and MOSQUITTO are the programs."""
+of idle connections. ROUNDS is how often everything is measured, `--quick` once and shortly, `--only NAME` one broker. PRIORITY=0 runs all
+processes with ordinary scheduling. VERGE, LOAD and MOSQUITTO are the programs."""
 
 import json
 import os
@@ -13,13 +12,20 @@ import sys
 import tempfile
 import time
 
-from bench.rooms.common import QUICK, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
+from bench.rooms.code import BROKER
+from bench.rooms.options import QUICK, program
+from bench.rooms.processes import free_ports, said, scheduled
 
-OPTIONS = options(__doc__, "quick", only=["verge", "mosquitto"])
+ABOUT = "the MQTT gateway beside mosquitto"
+PROGRAMS = ["verge", "verge-bench-mqtt"]
+CODE = (*BROKER, "crates/mqtt")
+VARIABLES = ("ROUNDS", "PRIORITY")
+SWITCHES, SEVERAL = (), {"only": ["verge", "mosquitto"]}
+OTHERS, UNTHROTTLED = True, False
+
 VERGE = program("VERGE", "verge")
 LOAD = program("LOAD", "verge-bench-mqtt")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
-BROKERS = OPTIONS.only or ["verge", "mosquitto"]
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "5"))
 # Of the brokers, where the host allows it; the load has five more.
 PRIORITY = int(os.environ.get("PRIORITY", "50"))
@@ -84,9 +90,9 @@ class Broker:
                 break
             except OSError:
                 if self.child.poll() is not None or time.monotonic() > until:
-                    said = open(path("log")).read()[-2000:]
+                    told = open(path("log")).read()[-2000:]
                     self.end()
-                    sys.exit(f"{name} does not listen: {said}")
+                    sys.exit(f"{name} does not listen: {told}")
                 time.sleep(0.02)
 
     def end(self):
@@ -97,7 +103,7 @@ class Broker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def measure(name, order):
+def once(name, order):
     """One case with a broker that has just started."""
     broker = Broker(name)
     try:
@@ -112,86 +118,19 @@ def measure(name, order):
         broker.end()
 
 
-def table(results, kind, columns):
-    """Rows of a case and a broker; columns: title, what of a run, digits."""
-    lines = ["| case | broker | " + " | ".join(title for title, _, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
-    for case in dict.fromkeys(row["case"] for row in results if row["kind"] == kind):
-        for name in BROKERS:
-            runs = [row["report"] for row in results if row["kind"] == kind and row["case"] == case and row["broker"] == name]
-            cells = [spread([of(run) for run in runs], digits) for _, of, digits in columns]
-            lines.append(f"| {case} | {name} | {' | '.join(cells)} |")
-    return lines + [""]
-
-
-def page(results, by_commit, taken):
-    version = said([MOSQUITTO, "-h"]).splitlines()[0]
-    us = lambda key: lambda report: report["latency"][key]
-    scheduling = f"Brokers have SCHED_FIFO priority {PRIORITY}, the load {PRIORITY + 5}" if PRIORITY else "All have ordinary scheduling"
-    lines = [
-        "# MQTT beside mosquitto",
-        "",
-        f"Command: `{command('ROUNDS', 'PRIORITY')}`. {origin(by_commit, machine(), taken)}",
-        "",
-        f"{version} with `bench/mqtt/mosquitto.conf`, `verge broker` without a partner with `bench/mqtt/verge.toml`. {scheduling}. Every "
-        f"measurement starts a broker anew, both in turn. Payloads of {PAYLOAD_BYTES} bytes, MQTT 3.1.1, TCP on loopback. Median (smallest … "
-        "largest) of the rounds.",
-        "",
-        "## Messages per processor second",
-        "",
-        "10 publishers with one subscriber each, or one with 100. A publisher sends when fewer of its messages than the window have "
-        "not yet come or, with QoS 1, have not been answered. Figure: messages delivered per second of processor time of the broker's process.",
-        "",
-        *table(results, "throughput", [("delivered per broker second", lambda r: r["delivered_per_broker_s"], 0),
-                                       ("delivered per second", lambda r: r["delivered_per_s"], 0),
-                                       ("broker, % of a processor", lambda r: 100 * r["broker_s"] / r["seconds"], 0),
-                                       ("load, %", lambda r: 100 * r["load_s"] / r["seconds"], 0),
-                                       ("missing", lambda r: r["missing"], 0)]),
-        "## Latency at a moderate rate, us",
-        "",
-        "From the moment at which a message is due until the subscriber has read it. The rate is that of publishing.",
-        "",
-        *table(results, "latency", [("p50", us("p50_us"), 0), ("p99", us("p99_us"), 0), ("max", us("max_us"), 0),
-                                    ("delivered per broker second", lambda r: r["delivered_per_broker_s"], 0),
-                                    ("missing", lambda r: r["missing"], 0)]),
-        "## Urgent beside bulk, us",
-        "",
-        "10 urgent messages per second, while one publisher sends QoS 0 as fast as its socket takes it, to one subscriber.",
-        "",
-        *table(results, "urgent", [("p50", us("p50_us"), 0), ("p99", us("p99_us"), 0), ("max", us("max_us"), 0),
-                                   ("lost", lambda r: r["urgent_published"] - r["urgent_delivered"], 0),
-                                   ("bulk delivered per second", lambda r: r["bulk_delivered_per_s"], 0),
-                                   ("broker, % of a processor", lambda r: 100 * r["broker_share"], 0)]),
-        f"## Memory of {CONNECTIONS} idle connections, MB",
-        "",
-        *table(results, "idle", [("resident", lambda r: r["after_bytes"] / 1e6, 1), ("before", lambda r: r["before_bytes"] / 1e6, 1),
-                                 ("bytes per connection", lambda r: r["bytes_per_connection"], 0),
-                                 ("seconds to connect", lambda r: r["connecting_s"], 1)]),
-    ]
-    while not lines[-1]:
-        lines.pop()
-    text = "\n".join(lines) + "\n"
-    write_results({"mqtt.md": text, "mqtt.json": json.dumps(results, indent=1)})
-    print(text)
-
-
-def main():
-    to_repository()
+def measure(chosen):
+    brokers = chosen.only or ["verge", "mosquitto"]
     for name, path in (("verge", VERGE), ("verge-bench-mqtt", LOAD)):
         if not shutil.which(path):
             sys.exit(f"there is no {path}: cargo build --release --bin {name}, or make bench")
-    if "mosquitto" in BROKERS and not os.path.exists(MOSQUITTO):
+    if "mosquitto" in brokers and not os.path.exists(MOSQUITTO):
         sys.exit(f"there is no {MOSQUITTO}: apt-get install mosquitto, or --only verge")
-    results = []
-    before, by_commit = stolen(), commit()
-    plan = list(cases())
+    runs, plan = [], list(cases())
     for number in range(ROUNDS):
         for kind, case, order in plan:
-            for name in BROKERS if number % 2 == 0 else BROKERS[::-1]:
-                results.append({"round": number, "kind": kind, "case": case, "broker": name, "report": measure(name, order)})
+            for name in brokers if number % 2 == 0 else brokers[::-1]:
+                runs.append({"round": number, "kind": kind, "case": case, "broker": name, "report": once(name, order)})
             print(f"round {number + 1} of {ROUNDS}: {kind}, {case}", file=sys.stderr, flush=True)
-    after = stolen()
-    page(results, by_commit, share_stolen(before, after))
-
-
-if __name__ == "__main__":
-    main()
+    settings = {"rounds": ROUNDS, "priority": PRIORITY, "brokers": brokers, "payload_bytes": PAYLOAD_BYTES, "connections": CONNECTIONS,
+                "version": said([MOSQUITTO, "-h"]).partition("\n")[0]}
+    return {"settings": settings, "figures": {"runs": runs}}
