@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """How often a backup takes the reign of a primary that lives: beside compilers on every processor, with and without real-time rights, and on
 two hosts (guests with a kernel each; crates/cli/tests/hosts) whose link loses and delays packets. Nobody dies, so every take-over is false. One
-publisher for each of ten topics sends ten messages a second, and one subscriber counts what is missing and late. Writes bench/results/takeovers.md and
-takeovers.json, or where RESULTS says. MINUTES is how long it compiles (default 10), SECONDS how long each link is tried (default 40);
-`--quick` takes little of both. `--only NAME` (several times: several) does only these. Links need root, and what the tests on hosts need."""
+publisher for each of ten topics sends ten messages a second, and one subscriber counts what is missing and late. MINUTES is how long it
+compiles (default 10), SECONDS how long each link is tried (default 40); `--quick` takes little of both. `--only NAME` (several times: several)
+does only these, and keeps the others as they were. Links need root, and what the tests on hosts need."""
 
 import json
 import os
@@ -15,13 +14,22 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from bench.rooms.common import QUICK, RESULTS, TARGET, command, commit, free_ports, machine, options, program, read_results, scheduled, to_repository, write_results
+from bench.rooms import document
+from bench.rooms.code import BROKER
+from bench.rooms.options import QUICK, program
+from bench.rooms.processes import free_ports, scheduled
 
+ABOUT = "take-overs from a primary that lives, beside compilers and on a link that loses"
+PROGRAMS = ["verge"]
+CODE = BROKER
+VARIABLES = ("MINUTES", "SECONDS")
 PARTS = ["compilers", "links"]
-OPTIONS = options(__doc__, "quick", "page", only=PARTS)
+SWITCHES, SEVERAL = (), {"only": PARTS}
+OTHERS = UNTHROTTLED = False
+
 VERGE = program("VERGE", "verge")
-MINUTES = 0.3 if QUICK else float(os.environ.get("MINUTES", "10"))
-SECONDS = 8 if QUICK else float(os.environ.get("SECONDS", "40"))
+MINUTES = float(os.environ.get("MINUTES", "0.3" if QUICK else "10"))
+SECONDS = float(os.environ.get("SECONDS", "8" if QUICK else "40"))
 TOPICS = 10
 PERIOD_MS = 100
 SETTLE_SECONDS = 3
@@ -163,43 +171,12 @@ def links():
             return [json.loads(line) for line in lines]
 
 
-def page(results):
-    lines = ["# Take-overs from a primary that lives", "",
-             f"Machine: {results['machine']}.", "",
-             f"Nobody dies, so every take-over is false. {TOPICS} topics with a message every {PERIOD_MS} ms, no loss tolerated, deadline 500 ms, from "
-             "one publisher for each to one subscriber, both beside broker `a`. Defaults, but for `network.failover` of 100 ms. *Patience* is how long silence "
-             "was borne in the end.", ""]
-    made = lambda name: f"Command: `{results['by'][name]['command']}`. Commit {results['by'][name]['commit']}."
-    if results.get("compilers"):
-        lines += ["## Compilers on every processor", "", made("compilers") + " Two pairs on one host at once, one with and one without rights, each with its clients and with two compilers for each processor.", "",
-                  "| real-time rights | minutes | false take-overs | messages | missing | late | patience ms |", "|---|---|---|---|---|---|---|"]
-        lines += [f"| {'yes' if row['rights'] else 'no'} | {row['minutes']:g} | {row['takeovers']} | {row['sent']:,} | {row['missing']} | {row['late']} | "
-                  f"{row['patience_ms']:.0f} |" for row in results["compilers"]]
-        lines += ["", "Target: 0 with rights, at most 1 without, in 10 minutes."]
-    if results.get("links"):
-        lines += ["", "## A link that loses and delays", "", made("links") + " The brokers on two guests with a kernel each, a publisher and a subscriber on two others; `netem` on all that brokers send, to clients as "
-                  "well. One topic with a message every 40 ms, deadline 500 ms, no loss tolerated, unoptimized build, ordinary scheduling, defaults but for "
-                  "`network.failover` of 100 ms.", "",
-                  "| loss % | delay ms | seconds | false take-overs | messages | missing | late |", "|---|---|---|---|---|---|---|"]
-        lines += [f"| {row['loss']:g} | {row['delay']} ± {row['off']} | {row['seconds']:g} | {row['takeovers']} | {row['sent']:,} | {row['missing']} | {row['late']} |"
-                  for row in results["links"]]
-        lines += ["", "Target: 0 up to 1 % of loss."]
-    return "\n".join(lines) + "\n"
-
-
-def main():
-    to_repository()
-    # What is not measured now stays as it was, with the command and the commit by which it was.
-    known = os.path.exists(os.path.join(RESULTS, "takeovers.json"))
-    results = read_results("takeovers.json") if known or OPTIONS.page else {"by": {}}
-    if not OPTIONS.page:
-        for name, measure in [("compilers", compilers), ("links", links)]:
-            if not OPTIONS.only or name in OPTIONS.only:
-                results[name] = measure()
-                results["by"][name] = {"command": command("MINUTES", "SECONDS"), "commit": commit()}
-        results["machine"] = machine()
-    write_results({"takeovers.json": json.dumps(results, indent=1) + "\n", "takeovers.md": page(results)})
-
-
-if __name__ == "__main__":
-    main()
+def measure(chosen):
+    by, parts = document.commit(), chosen.only or PARTS
+    # What is not measured now stays as it was, with the commit by which it was.
+    kept = document.kept_runs("takeovers") if set(parts) != set(PARTS) else []
+    runs = [row for row in kept if row["part"] not in parts]
+    for part in parts:
+        act = {"compilers": compilers, "links": links}[part]
+        runs += [{"part": part, "commit": by, "report": report} for report in act()]
+    return {"settings": {"topics": TOPICS, "period_ms": PERIOD_MS}, "figures": {"runs": runs}}
