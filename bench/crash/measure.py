@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """What the death of a broker is to the most urgent category: ten topics with a message every 50 ms, of which none may be lost, through a
 Verge pair whose primary dies, three nats-servers with JetStream R3 whose stream leader dies, and mosquitto that is started again at
 once. Processes are killed, so that their host ends the connections, or (`-silent`) stopped, as if their host had died, so that nobody
-hears from them again. Writes bench/results/crash.md, crash.json and a picture, or where RESULTS says. RUNS is how often each dies (default
-10), PEER_RUNS how often all but Verge (default RUNS), `--quick` once, `--only NAME` (several times: several) only these. PRIORITY=0 runs
-all processes with ordinary scheduling. CLIENTS is a Python with nats-py and paho."""
+hears from them again. RUNS is how often each dies (default 10, 100 for the page), PEER_RUNS how often all but Verge (default RUNS), `--quick`
+once, `--only NAME` (several times: several) only these. PRIORITY=0 runs all processes with ordinary scheduling. CLIENTS is a Python with nats-py
+and paho."""
 
 import json
 import os
@@ -13,24 +12,30 @@ import select
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from bench.rooms import pictures
-from bench.rooms.common import QUICK, TARGET, command, commit, free_ports, machine, options, origin, program, said, scheduled, share_stolen, spread, stolen, to_repository, write_results
+from bench.rooms.code import BROKER
+from bench.rooms.options import QUICK, TARGET, program
+from bench.rooms.processes import free_ports, said, scheduled
 
+ABOUT = "silence and losses when a broker or its host dies, beside other brokers"
+PROGRAMS = ["verge", "verge-bench-peers"]
+CODE = BROKER
+VARIABLES = ("RUNS", "PEER_RUNS", "PRIORITY")
+# What each system is called on the page.
 SHOWN = {"verge": "verge pair", "verge-silent": "verge pair, silent", "jetstream": "JetStream R3", "jetstream-silent": "JetStream R3, silent",
          "mosquitto": "mosquitto, started again"}
-OPTIONS = options(__doc__, "quick", only=list(SHOWN))
+SWITCHES, SEVERAL = (), {"only": list(SHOWN)}
+OTHERS, UNTHROTTLED = True, False
+
 VERGE = program("VERGE", "verge")
 PEERS = program("PEERS", "verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 CLIENTS = os.environ.get("CLIENTS", f"{TARGET}/peers/bin/python")
-SYSTEMS = OPTIONS.only or list(SHOWN)
 # How it dies.
 SILENT = "-silent"
 SIGNALS = {False: signal.SIGKILL, True: signal.SIGSTOP}
@@ -205,7 +210,7 @@ def mosquitto(scene, _):
     return at, finished(load, scene)
 
 
-def judge(at, report):
+def seen_of(at, report):
     """What a subscriber has seen of it."""
     arrivals = [[] for _ in report["sent"]]
     seen = [set() for _ in report["sent"]]
@@ -243,81 +248,26 @@ def once(name):
     scene = Scene()
     try:
         act = {"verge": verge, "jetstream": jetstream, "mosquitto": mosquitto}[kind_of(name)]
-        return judge(*act(scene, name.endswith(SILENT)))
+        return seen_of(*act(scene, name.endswith(SILENT)))
     finally:
         scene.end()
 
 
-def draw(by):
-    groups = []
-    for title, key in (("Longest silence", "silence_ms"), ("Peak latency", "peak_ms")):
-        rows = []
-        for name, runs in by.items():
-            values = [run[key] for run in runs if run[key]]
-            if values:
-                rows.append((name, statistics.median(values), min(values), max(values)))
-        groups.append((title, rows))
-    return pictures.bars("The death of a broker: ten topics with a message every 50 ms", "Median of all deaths, line: smallest to largest.",
-                         "ms", groups)
-
-
-def page(by, by_commit, taken, absent):
-    nats, moved = said([NATS, "--version"]), said([MOSQUITTO, "-h"]).splitlines()[:1]
-    lines = [
-        "# The death of a broker",
-        "",
-        f"Command: `{command('RUNS', 'PEER_RUNS', 'PRIORITY')}`. {origin(by_commit, machine(), taken)}",
-        "",
-        f"{TOPICS} topics with a message every {PERIOD_MS} ms each, one topic after the other, from one publisher to one subscriber. After "
-        f"{BEFORE_SECONDS} to {BEFORE_SECONDS + 0.5} s one process is killed (SIGKILL: its host lives on and ends its connections) or falls *silent* (SIGSTOP: "
-        "as when its host dies, nobody hears from it again, and only those who wait for its answers notice); all systems in turn. *verge*: a pair, contract of category 0 (period "
-        f"and deadline {PERIOD_MS} ms, no loss, two messages retained), a poll every 5 ms, `network.failover` 30 ms; the primary dies. *jetstream*: three servers ({nats}), a stream and a "
-        "durable consumer with three replicas on file; the leader of the stream dies, publishers repeat what is not answered within "
-        f"250 ms. *mosquitto* ({' '.join(moved)}): QoS 1, sessions kept on disk, started again at once. Settings are in `bench/peers/config/`, the "
-        "clients are the Rust client, nats-py and paho. Median (smallest … largest) of the runs.",
-        "",
-        *[f"Left out: {line}." for line in absent], *([""] if absent else []),
-        "*Silence* is the longest time without a message of one topic that ends after the crash (the period is part of it), *peak* the longest "
-        "from due to arrival after it.",
-        "",
-        "![silence and latency](crash.svg)",
-        "",
-        "| broker | deaths | silence ms | peak ms | largest before ms | runs with losses | lost messages | longest run of losses | came again |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, runs in by.items():
-        column = lambda key, digits=1: spread([run[key] for run in runs], digits)
-        lines.append(f"| {SHOWN[name]} | {len(runs)} | {column('silence_ms')} | {column('peak_ms')} | {column('calm_max_ms')} | "
-                     f"{sum(run['lost'] > 0 for run in runs)} | {column('lost', 0)} | {max(run['longest_run'] for run in runs)} | "
-                     f"{column('repeated', 0)} |")
-    never = [f"{SHOWN[name]}: {sum(not run['back'] for run in runs)}" for name, runs in by.items() if not all(run["back"] for run in runs)]
-    if never:
-        lines += ["", f"Runs after which a topic never came back: {', '.join(never)}."]
-    return "\n".join(lines) + "\n"
-
-
-def main():
-    to_repository()
-    missing = {name: [path for path in NEEDS[kind_of(name)] if not shutil.which(path)] for name in SYSTEMS}
+def measure(chosen):
+    systems = chosen.only or list(SHOWN)
+    missing = {name: [path for path in NEEDS[kind_of(name)] if not shutil.which(path)] for name in systems}
     absent = [f"{SHOWN[name]}, since there is no {programs[0]} (bench/install-peers.sh)" for name, programs in missing.items() if programs]
     for line in absent:
         print(f"left out: {line}", file=sys.stderr)
-    by = {name: [] for name in SYSTEMS if not missing[name]}
+    by = {name: [] for name in systems if not missing[name]}
     if not by:
         sys.exit("nothing is there to be measured")
-    before, by_commit = stolen(), commit()
     for number in range(RUNS):
         for name in (name for name in by if kind_of(name) == "verge" or number < PEER_RUNS):
             by[name].append(once(name))
             run = by[name][-1]
             print(f"run {number + 1} of {RUNS}: {name}: silence {run['silence_ms'] or 0:.1f} ms, {run['lost']} of {run['sent']} lost",
                   file=sys.stderr, flush=True)
-    after = stolen()
-    text, picture = page(by, by_commit, share_stolen(before, after), absent), draw(by)
-    found = json.dumps({"commit": by_commit, "machine": machine(), "runs": by}, indent=1)
-    write_results({"crash.md": text, "crash.json": found} | ({"crash.svg": picture} if picture else {}))
-    print(text)
-
-
-if __name__ == "__main__":
-    main()
+    settings = {"topics": TOPICS, "period_ms": PERIOD_MS, "before_s": BEFORE_SECONDS, "priority": PRIORITY, "shown": {name: SHOWN[name] for name in by},
+                "absent": absent, "versions": {"nats": said([NATS, "--version"]), "mosquitto": said([MOSQUITTO, "-h"]).partition("\n")[0]}}
+    return {"settings": settings, "figures": {"systems": by}}
