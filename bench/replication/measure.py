@@ -1,24 +1,29 @@
-#!/usr/bin/env python3
 """Copies to the backup under load, by policy, and what a SIGKILL of the primary does to results: the workload of ARREC,
-table 4.1, each message processed by an operator in the broker. Writes bench/results/replication.md and replication.json, or where RESULTS says.
-CRASHES is how often the primary dies under lazy copies of all messages; under periodic ones at 25 ms a third as often, under the others
-a tenth. `--quick`: once each."""
+table 4.1, each message processed by an operator in the broker. CRASHES is how often the primary dies under lazy copies of all messages; under
+periodic ones at 25 ms a third as often, under the others a tenth. DIVIDE: one in so many of the topics. `--quick`: once each."""
 
 import json
-import math
 import os
 import random
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from bench.rooms.common import QUICK, command, commit, free_ports, machine, options, origin, program, share_stolen, spread, stolen, to_repository, write_results
+from bench.rooms.code import BROKER, OPERATORS
+from bench.rooms.host import share_stolen, stolen
+from bench.rooms.options import QUICK, program
+from bench.rooms.processes import free_ports
 
-options(__doc__, "quick")
+ABOUT = "copies by policy while a broker processes messages, and crashes"
+PROGRAMS = ["verge"]
+CODE = (*BROKER, *OPERATORS)
+VARIABLES = ("CRASHES", "DIVIDE")
+SWITCHES, SEVERAL = (), {}
+OTHERS = UNTHROTTLED = False
+
 PROGRAM = program("VERGE", "verge")
 CRASHES = 1 if QUICK else int(os.environ.get("CRASHES", "20"))
 DIVIDE = int(os.environ.get("DIVIDE", "2"))
@@ -300,7 +305,7 @@ def figures(sent, received, calm_from, killed_at):
             [latency / 1e3 for at, latency in rows if killed_at - (back + 1) * stretch <= at < killed_at - back * stretch]
             for back in range(int((killed_at - calm_from) / stretch))) if part]
         after = [latency / 1e3 for at, latency in rows if killed_at <= at < killed_at + AFTER_SECONDS * 1e9]
-        categories[number] = {
+        categories[str(number)] = {
             "topics": len(wanted), "kept": kept, "worst_run": worst, "broken": broken[:5],
             "calm_p50_ms": quantile(calm, 0.5), "calm_p99_ms": quantile(calm, 0.99), "calm_max_ms": max(calm, default=None),
             "quiet_peaks_ms": quiet, "peak_ms": max(after, default=None), "after_p99_ms": quantile(after, 0.99),
@@ -327,8 +332,7 @@ def calibrate(folder):
     return rounds, path
 
 
-def main():
-    to_repository()
+def measure(_chosen):
     urgent()
     folder = tempfile.mkdtemp(prefix="verge-bench-")
     rounds, module_path = calibrate(folder)
@@ -338,100 +342,13 @@ def main():
             every = SELDOM.get(policy, 10)
             if turn % every == 0:
                 plan.append((policy, TOPICS[turn // every % len(TOPICS)]))
-    runs, before, by_commit = [], stolen(), commit()
+    runs = []
     for number, (policy, topics) in enumerate(plan):
         runs.append(once(policy, topics, module_path))
         kept = all(row["kept"] == row["topics"] for row in runs[-1]["categories"].values())
         print(f"run {number + 1} of {len(plan)}: {policy}, {topics}: {'kept' if kept else 'broken'}, "
               f"{runs[-1]['bytes_per_s'] / 1e3:.0f} kB/s", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    page(runs, rounds, by_commit, share_stolen(before, stolen()))
-
-
-def page(runs, rounds, by_commit, taken):
-    by = {policy: [run for run in runs if run["policy"] == policy] for policy in POLICIES}
-    median = lambda policy, topics, key: statistics.median(
-        [run[key] for run in by[policy] if run["topics"] == topics and not run["swapped"]] or [math.nan])
-    ratios = [1 - median("lazy (all)", topics, "bytes_per_s") / median("periodic 25 ms", topics, "bytes_per_s")
-              for topics in TOPICS]
-    ratios = [ratio for ratio in ratios if not math.isnan(ratio)]
-    contracts = sum(row["topics"] for run in by["lazy (all)"] for row in run["categories"].values())
-    kept = sum(row["kept"] for run in by["lazy (all)"] for row in run["categories"].values())
-    lines = [
-        "# Copies at the last safe moment",
-        "",
-        f"Command: `{command('CRASHES', 'DIVIDE')}`. {origin(by_commit, machine(), taken)}",
-        "",
-        f"ARREC, table 4.1, with one in {DIVIDE} of its topics: {', '.join(str(t // DIVIDE) for t in TOPICS)} topics for its 1200, 1400 and",
-        f"1600, since both brokers, the publisher and the subscriber share the processors. Payloads of {PAYLOAD_BYTES} bytes, all of",
-        "category 5 published at once (ARREC's large group), the others ten at a time. Every message is processed in the",
-        f"broker by a WebAssembly module that divides {rounds} times, about {WORK_US} us on an idle processor, and gives its input back; subscribers",
-        "take the results. Clients have priority over brokers, as if they had hosts of their own. The log of category 1 has a deadline of 1 s, where ARREC has none. `network.failover` is 30 ms, `detection.poll` 5 ms. Every run: 1 s to warm up, 2 s in which copies are counted, 2.5 to 3 s calm, SIGKILL of",
-        "the primary, 1 s on the other broker. Median (smallest … largest) of the runs.",
-        "",
-        f"Lazy copies of all messages send {100 * min(ratios):.1f} to {100 * max(ratios):.1f} % fewer bytes than periodic ones at 25 ms "
-        f"(by size, medians), and kept {kept} of {contracts} loss bounds over {len(by['lazy (all)'])} crashes." if ratios else "",
-        "",
-        "## Copies, while it is calm",
-        "",
-        "Bytes are payloads copied to the backup. Processor shares are of one processor.",
-        "",
-        "| policy | topics | runs | copied kB/s | of what arrived % | copies/s | late copies | data thread % | operators % | backup % |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for policy, all_runs in by.items():
-        for topics in TOPICS:
-            some = [run for run in all_runs if run["topics"] == topics and not run["swapped"]]
-            if some:
-                share = [100 * run["bytes_per_s"] / max(run["arrived_per_s"] * PAYLOAD_BYTES, 1) for run in some]
-                column = lambda key, factor=100, digits=1: spread([factor * run[key] for run in some], digits)
-                lines.append(f"| {policy} | {topics // DIVIDE} | {len(some)} | {column('bytes_per_s', 1e-3)} | {spread(share, 1)} | "
-                             f"{column('copies_per_s', 1, 0)} | {sum(run['late_copies'] for run in some)} | {column('data_thread')} | "
-                             f"{column('workers')} | {column('backup')} |")
-    lines += [
-        "",
-        "## Loss bounds after SIGKILL",
-        "",
-        "Streams of results whose longest run of losses was within L, of all streams of all runs; in brackets the longest run.",
-        "",
-        "| policy | crashes | 1 (L=0) | 2 (L=0) | 3 (L=0) | 4 (L=3) | 5 (L=3) |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for policy, some in by.items():
-        cells = []
-        for number in CATEGORIES:
-            rows = [run["categories"][number] for run in some]
-            kept, topics = sum(row["kept"] for row in rows), sum(row["topics"] for row in rows)
-            cells.append(f"{100 * kept / topics:.2f} % ({max(row['worst_run'] for row in rows)})")
-        lines.append(f"| {policy} | {len(some)} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "## Latency of results, ms",
-        "",
-        "From creation of the message to the subscriber's application. *Calm p99* before the crash, *peak* the largest in the second after it,",
-        f"*within* the share of runs whose peak is at most the run's calm p99 and one polling period of {POLL_MS} ms. *Quiet within* is the",
-        "same share of the seconds before the crash: what is missing there, the load does, and not the crash.",
-        "",
-        "| policy | category | calm p50 | calm p99 | calm max | peak | within | quiet within |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for policy, some in by.items():
-        for number in (1, 2, 4, 5):
-            rows = [run["categories"][number] for run in some]
-            column = lambda key: spread([row[key] for row in rows], 1)
-            within = sum(row["peak_ms"] <= row["calm_p99_ms"] + POLL_MS for row in rows if row["peak_ms"] and row["calm_p99_ms"])
-            quiet = [peak <= row["calm_p99_ms"] + POLL_MS for row in rows for peak in row["quiet_peaks_ms"]]
-            lines.append(f"| {policy} | {number} | {column('calm_p50_ms')} | {column('calm_p99_ms')} | {column('calm_max_ms')} | "
-                         f"{column('peak_ms')} | {within}/{len(rows)} | {sum(quiet)}/{len(quiet)} |")
-    lines += ["", f"Publishers had no primary for {spread([run['outage_ms'] for run in runs], 2)} ms, by their own account. In "
-              f"{sum(not run['protected'] for run in runs)} runs the pair was not protected when the primary was killed, in "
-              f"{sum(run['promotions_before'] > 1 for run in runs)} the backup had taken over before, and in "
-              f"{sum(run['swapped'] for run in runs)} while copies were counted, which are left out. Of the processors, "
-              f"{spread([100 * run['stolen'] for run in runs], 1)} % were taken by the hypervisor during the runs."]
-    text = "\n".join(lines) + "\n"
-    write_results({"replication.md": text, "replication.json": json.dumps(runs, indent=1)})
-    print(text)
-
-
-if __name__ == "__main__":
-    main()
+    settings = {"divide": DIVIDE, "sizes": TOPICS, "divisions": rounds, "work_us": WORK_US, "payload_bytes": PAYLOAD_BYTES, "poll_ms": POLL_MS,
+                "policies": list(POLICIES)}
+    return {"settings": settings, "figures": {"runs": runs}}
