@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
 """The workload of FRAME, table 3.2, under its four configurations, calm and with SIGKILL of the primary, at the sizes of FRAME §3.6 and
-then upwards until it breaks. Writes bench/results/frame.md, frame.json and frame-crash.svg.
-RUNS is how often each of these sizes is measured, SECONDS_PER_RUN how long, TOPICS are the sizes, UPWARD the larger ones, POLICIES
-the configurations. `--quick`: a look. `--page`: the page again, from frame.json. `--more`: only the sizes in UPWARD, beside what is in
-frame.json. VERGE is the program."""
+then upwards until it breaks. RUNS is how often each of these sizes is measured, SECONDS_PER_RUN how long, TOPICS are the sizes, UPWARD the larger
+ones, POLICIES the configurations. `--quick`: a look. `--more`: only the sizes in UPWARD, beside what was measured before. VERGE is the program."""
 
 import csv
 import json
@@ -15,11 +12,22 @@ import sys
 import tempfile
 import time
 
-from bench.rooms.common import QUICK, command, commit, machine, options, program, read_results, share_stolen, stolen, to_repository, write_results
-from bench.frame import tables as frame_page
+from bench.frame.judge import faults
+from bench.rooms import document
+from bench.rooms.code import BROKER
+from bench.rooms.host import machine
+from bench.rooms.options import QUICK, program
 
-OPTIONS = options(__doc__, "quick", "page", "more")
+ABOUT = "the workload of FRAME, table 3.2, by policy, with and without a crash, up to where it breaks"
+PROGRAMS = ["verge"]
+CODE = BROKER
+VARIABLES = ("RUNS", "SECONDS_PER_RUN", "TOPICS", "UPWARD", "POLICIES")
+SWITCHES, SEVERAL = ("more",), {}
+OTHERS = UNTHROTTLED = False
+
 VERGE = program("VERGE", "verge")
+# Of the workload; a demo may have others.
+CATEGORIES = ("c0", "c1", "c2", "c3", "c4", "c5")
 words = lambda name, given, quick: os.environ.get(name, quick if QUICK else given).split()
 RUNS = int(words("RUNS", "3", "1")[0])
 SECONDS = int(words("SECONDS_PER_RUN", "5", "4")[0])
@@ -80,7 +88,7 @@ def traced(path):
 
 def figures(report, messages):
     """What is compared, from one report."""
-    rows = {row["category"]: row for row in report["categories"] if row["category"] in frame_page.CATEGORIES}
+    rows = {row["category"]: row for row in report["categories"] if row["category"] in CATEGORIES}
     local = [row for name, row in rows.items() if name != "c5"]
     total = lambda key: sum(row[key] for row in rows.values())
     # Without a fault, what did not come at all was not in time either. Upon a crash contracts say what may be lost.
@@ -110,37 +118,24 @@ def figures(report, messages):
 
 
 class Measuring:
-    """The runs so far, written down as they come."""
+    """The runs so far."""
 
-    def __init__(self, earlier=None):
-        self.began, self.before, self.commit, self.earlier = time.monotonic(), stolen(), commit(), earlier
-        self.runs = list(earlier["runs"]) if earlier else []
+    def __init__(self, runs):
+        self.began, self.commit, self.runs = time.monotonic(), document.commit(), runs
 
     def take(self, topics, policy, crash, upward=False):
         taken = perform(topics, policy, crash)
-        self.runs.append({"topics": topics, "policy": policy, "crash": crash, "upward": upward, "figures": taken})
-        self.save()
+        self.runs.append({"topics": topics, "policy": policy, "crash": crash, "upward": upward, "commit": self.commit, "figures": taken})
         told = taken.get("failed") or f"in time {taken['in_time']:.3f} %, losses kept: {taken['losses_kept']}"
         print(f"{time.monotonic() - self.began:6.0f} s: {topics} {policy} {'crash' if crash else 'calm'}: {told}", file=sys.stderr, flush=True)
         return taken
-
-    def save(self):
-        after = stolen()
-        share = share_stolen(self.before, after)
-        mine = {"command": command("RUNS", "SECONDS_PER_RUN", "TOPICS", "UPWARD", "POLICIES"), "commit": self.commit, "stolen": 100 * share,
-                "took_s": time.monotonic() - self.began}
-        if self.earlier:
-            head = self.earlier | {"more": [*self.earlier.get("more", []), mine]}
-        else:
-            head = mine | {"runs_each": RUNS, "seconds": SECONDS, "topics": TOPICS, "policies": POLICIES, "machine": machine(), "processors": os.cpu_count()}
-        write_results({"frame.json": json.dumps(head | {"runs": self.runs}, separators=(",", ":"))})
 
     def climb(self, topics, policy):
         """Whether a larger size holds: what one run says, unless it breaks, and then what most say."""
         broken = held = 0
         while broken < AGREEING and held < AGREEING:
             calm, crash = (self.take(topics, policy, crash, True) for crash in (False, True))
-            if not frame_page.faults(calm) and not frame_page.faults(crash):
+            if not faults(calm) and not faults(crash):
                 held += 1
                 if not broken:
                     return True
@@ -148,32 +143,33 @@ class Measuring:
                 broken += 1
         return held > broken
 
-
-def main():
-    to_repository()
-    if not OPTIONS.page:
-        if not shutil.which(VERGE):
-            sys.exit(f"there is no {VERGE}: cargo build --release --bin verge, or make bench")
-        earlier = read_results("frame.json") if OPTIONS.more else None
-        if earlier and earlier["machine"] != machine():
-            sys.exit(f"frame.json is from another machine ({earlier['machine']}): measure all of it here, without --more")
-        measuring = Measuring(earlier)
-        for number in range(0 if OPTIONS.more else RUNS):
-            # Interleaved, so that a slow spell of the machine hits all alike; and another one begins each time.
+    def usual(self):
+        """The sizes of FRAME, interleaved, so that a slow spell of the machine hits all alike; and another one begins each time."""
+        for number in range(RUNS):
             for topics in TOPICS:
                 turn = number % len(POLICIES)
                 for policy in POLICIES[turn:] + POLICIES[:turn]:
                     for crash in (False, True):
-                        measuring.take(topics, policy, crash)
+                        self.take(topics, policy, crash)
+
+    def upward(self):
         climbing = list(POLICIES)
         for topics in UPWARD:
-            climbing = [policy for policy in climbing if measuring.climb(topics, policy)]
-    results = read_results("frame.json")
-    picture = frame_page.draw(results)
-    text = frame_page.page(results, bool(picture))
-    write_results({"frame.md": text} | ({"frame-crash.svg": picture} if picture else {}))
-    print(text)
+            climbing = [policy for policy in climbing if self.climb(topics, policy)]
 
 
-if __name__ == "__main__":
-    main()
+def measure(chosen):
+    if not shutil.which(VERGE):
+        sys.exit(f"there is no {VERGE}: cargo build --release --bin verge, or make bench")
+    settings = {"runs_each": RUNS, "seconds": SECONDS, "topics": TOPICS, "policies": POLICIES, "processors": os.cpu_count(), "kept": []}
+    known = document.load(document.path_of("frame")) if chosen.more else None
+    if known and known["machine"] != machine():
+        sys.exit("what was measured before is from another machine: measure all of it here, without --more")
+    if known:
+        mine = {key: known[key] for key in ("command", "commit", "date", "stolen_share")} | {"minutes": known["figures"]["minutes"]}
+        settings = known["settings"] | {"kept": [*known["settings"]["kept"], mine]}
+    measuring = Measuring(known["figures"]["runs"] if known else [])
+    if not known:
+        measuring.usual()
+    measuring.upward()
+    return {"settings": settings, "figures": {"runs": measuring.runs, "minutes": (time.monotonic() - measuring.began) / 60}}

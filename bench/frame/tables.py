@@ -1,17 +1,15 @@
-"""What bench/frame/measure.py writes of its runs: the tables beside FRAME's own, where it breaks, and a picture of the crash."""
+"""What the page of the workload says: the tables beside FRAME's own, where it breaks, and a picture of the crash."""
 
-import math
 import statistics
 
-from bench.rooms import pictures
-from bench.rooms.common import confidence, spread
+from bench.frame.judge import IN_TIME, PUBLISHED, faults, mostly, percent
+from bench.rooms import pictures as drawing
+from bench.rooms.figures import confidence, spread
 
 # Deadline in milliseconds and losses tolerated, as FRAME, table 3.2, has them.
 CATEGORIES = {"c0": "50, 0", "c1": "50, 3", "c2": "100, 0", "c3": "100, 3", "c4": "100, ∞", "c5": "500, 0"}
 NAMES = {"frame+": "FRAME+", "frame": "FRAME", "fcfs": "FCFS", "fcfs-": "FCFS−", "shipped": "as shipped"}
 ORDER = ["frame+", "frame", "fcfs", "fcfs-"]
-# Upwards, less than this in time has broken, and so has a publisher that sends less than this of its schedule.
-IN_TIME, PUBLISHED = 99.9, 99.0
 # A processor that is used more than this is full: a broker's thread rests for 6 % of the time, and Linux keeps 5 % from real time.
 FULL = 0.92
 
@@ -48,15 +46,6 @@ def source_in_time(topics, policy, category):
     return cells[ORDER.index(policy)].replace("±", " ± ")
 
 
-def percent(value):
-    """Never rounded up to 100."""
-    if value >= 100:
-        return "100"
-    if value > 99:
-        return f"{math.floor(value * 1000) / 1000:.3f}"
-    return f"{value:.1f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
-
-
 def interval(values):
     """The mean, and half of its 95 % confidence interval where the runs differ."""
     middle, half = confidence(values)
@@ -81,26 +70,6 @@ class Runs:
     def policies(self, topics):
         return [policy for policy in self.results["policies"] if any(
             run["topics"] == topics and run["policy"] == policy for run in self.runs)]
-
-
-def faults(run):
-    """What has broken in one run; nothing if it holds."""
-    if "failed" in run:
-        return [run["failed"]]
-    found = []
-    if run["published"] < PUBLISHED:
-        found.append(f"the publisher sent {run['published']:.1f} % of its schedule")
-    if run["in_time"] < IN_TIME:
-        found.append(f"{percent(run['in_time'])} % in time")
-    broken = [name for name, row in run["categories"].items() if row["kept"] < 100]
-    if broken:
-        found.append(f"loss contracts broken in {', '.join(broken)}")
-    return found
-
-
-def mostly(runs):
-    """Whether most runs have broken: one may be the host's."""
-    return 2 * sum(1 for run in runs if faults(run)) > len(runs)
 
 
 def full(run, processors):
@@ -248,7 +217,7 @@ def draw(results):
                      and run["policy"] == policy and run["figures"].get("messages")]
             cells.append((found[0], missing(found[0])) if found else None)
         rows.append((NAMES[policy], cells))
-    return pictures.messages("Upon the crash: every message of one urgent topic",
+    return drawing.messages("Upon the crash: every message of one urgent topic",
                              "Category 0: a message every 50 ms, none may be lost. Of one run each. Red marks are losses.",
                              [f"{topics} topics" for topics in sizes], rows, 50) if sizes else None
 
@@ -294,72 +263,31 @@ def overload(results):
             "ones below.")
 
 
-def later(results):
-    """Says what was measured afterwards, on the same machine."""
-    return "".join(f" Afterwards: `{more['command']}`, {more['took_s'] / 60:.0f} minutes, commit {more['commit']}, {more['stolen']:.1f} % taken."
-                   for more in results.get("more", []))
+def kept(settings):
+    """Says what was measured before, on the same machine."""
+    return " ".join(f"Before: `{one['command']}`, {one['minutes']:.0f} minutes, commit {one['commit']}, {100 * one['stolen_share']:.1f} % taken."
+                    for one in settings["kept"])
 
 
-def page(results, drawn):
-    usual, larger = Runs(results, False), Runs(results, True)
-    processors = results["processors"]
-    lines = [
-        "# The workload of FRAME, table 3.2",
-        "",
-        f"Command: `{results['command']}`, {results['took_s'] / 60:.0f} minutes. "
-        f"Commit {results['commit']}. Machine: {results['machine']}, a shared virtual machine; the hypervisor took {results['stolen']:.1f} % of "
-        f"its processors meanwhile.{later(results)}",
-        "",
-        "Every run starts a pair of brokers, a publisher, a subscriber at the edge and one 20 ms away, all with `verge demo` on this host: brokers "
-        "with SCHED_FIFO 50, clients with 10. FRAME §3.6 had seven hosts, one for each broker; here all of it shares "
-        f"{processors} processors. FRAME copies as soon as nothing more urgent waits, and only what needs it; FRAME+ retains two messages in "
-        "categories 2 and 5, so that nothing needs a copy; FCFS serves in order of arrival and copies everything first, and prunes copies; "
-        "FCFS− does not prune. Brokers as shipped order as FRAME does and copy later ([replication](replication.md)).",
-        "",
-        f"{overload(results)} A publisher that is held up does not catch up; *published* is how much of its schedule it sent. A broker that "
-        "does not keep up slows its publishers down by their connections, so an overload here may show as messages not sent, where in FRAME §3.6 they "
-        "come seconds late.",
-        "",
-        ("One run, so there are no confidence intervals of ours; FRAME §3.6 has 10 runs. " if results["runs_each"] < 2 else
-         f"Mean ± half of the 95 % confidence interval of {results['runs_each']} runs (none where all were equal), beside those of FRAME §3.6 of 10 (*source*). ")
-        + "The first second counts as well, where FRAME §3.6 leaves out 35.",
-        "",
-        "## Loss tolerance, SIGKILL of the primary (FRAME, table 3.4)",
-        "",
-        "Topics whose loss contract was kept, in per cent. The broker dies after half of the time and stays dead.",
-        "",
-        *comparison(usual, True, lambda row: row["kept"], source_kept),
-        "## In time, without a fault (FRAME, table 3.5)",
-        "",
-        "Messages that came within their deadline, in per cent of those that were sent.",
-        "",
-        *comparison(usual, False, lambda row: row["in_time"], source_in_time),
-        "## Processors, without a fault",
-        "",
-        "1 is one processor. Of brokers, publisher and subscribers as processes; *host* is everything on it, by the "
-        "kernel's ticks, which miss what is done between two of them. Median (smallest … largest). *Urgent* is "
-        "the worse of the two 50 ms categories, *local* the worst of the five at the edge.",
-        "",
-        *costs(usual),
-        *saving(usual),
-        "## Upon the crash",
-        "",
-        *(["![latency of one urgent topic around the crash](frame-crash.svg)", ""] if drawn else []),
-        "*Silence* is the longest time without a message of a category 0 topic, whose period is 50 ms; *outage* is how long publishers had no primary.",
-        "",
-        *crashes(usual),
-    ]
-    if larger.sizes:
-        lines += [
-            "## Upwards until it breaks",
-            "",
-            f"A size holds if the publisher keeps {PUBLISHED:g} % of its schedule, {IN_TIME:g} % of what was sent is in time, and every loss contract is "
-            "kept, calm and with the crash. What breaks is tried again, and most runs decide. A policy that has broken is not tried at larger "
-            "sizes. Per cent are the lowest of the runs, with the crash of what came; processors are read without a fault.",
-            "",
-            *moves(larger),
-            *upwards(larger, usual, processors),
-        ]
-    while not lines[-1]:
-        lines.pop()
-    return "\n".join(lines) + "\n"
+def results(document):
+    return document["settings"] | document["figures"]
+
+
+def pictures(document):
+    return {"frame-crash.svg": draw(results(document))}
+
+
+def values(document):
+    found = results(document)
+    usual, larger = Runs(found, False), Runs(found, True)
+    return {
+        "minutes": f"{found['minutes']:.0f}", "kept": kept(found), "overload": overload(found),
+        "intervals": "One run, so there are no confidence intervals of ours; FRAME §3.6 has 10 runs." if found["runs_each"] < 2 else
+                     f"Mean ± half of the 95 % confidence interval of {found['runs_each']} runs (none where all were equal), beside those of FRAME "
+                     "§3.6 of 10 (*source*).",
+        "losses": comparison(usual, True, lambda row: row["kept"], source_kept),
+        "in_time": comparison(usual, False, lambda row: row["in_time"], source_in_time),
+        "costs": costs(usual), "saving": saving(usual), "crashes": crashes(usual), "larger": bool(larger.sizes),
+        "published_least": f"{PUBLISHED:g}", "in_time_least": f"{IN_TIME:g}", "moves": moves(larger) if larger.sizes else [],
+        "upwards": upwards(larger, usual, found["processors"]) if larger.sizes else [],
+    }
