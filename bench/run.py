@@ -23,9 +23,9 @@ sys.path[0] = ROOT
 
 from bench.rooms import age, document, options, render, verdicts
 
-MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash")
+MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv")
 # Those that still measure, judge and render at once: the programs that they need.
-AT_ONCE = {"flink": ["verge-bench-awake", "verge-bench-processing"], "kv": ["verge-bench-kv", "verge-bench-awake"]}
+AT_ONCE = {"flink": ["verge-bench-awake", "verge-bench-processing"]}
 # Measurements, and single kinds of load of them, which leave others on the page: measurement, words, what it is.
 NAMES = {
     "cpep": ("processing", [], None),

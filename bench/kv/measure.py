@@ -1,11 +1,9 @@
-#!/usr/bin/env python3
 """Control tasks on the key-value store, on Redis and on etcd, with all nodes on this host: iterations that succeed, what reads and writes
 take, and how long the store's nodes coordinate; with a dead and with a lying node, by number of keys, nodes and lanes; the workload of an
 engine controller, and more keys until it fails; all of them on hosts with links of their own (wire.py), with a host that is late, loses or
-corrupts what it sends; reads from shared memory; and the core on links of a stated speed. Writes bench/results/kv.md, kv.json and pictures.
-SECONDS is how long iterations count (30; the engine controller's at least 100), ROUNDS how often everything is measured (1), `--quick` takes few cells and little time,
-`--part NAME` (several times: several) only these, `--page` writes the page again from results/kv.json. VERGE, KV, REDIS and ETCD are the
-programs; stores that are missing are left out."""
+corrupts what it sends; reads from shared memory; and the core on links of a stated speed. SECONDS is how long iterations count (30; the engine
+controller's at least 100), ROUNDS how often everything is measured (1), `--quick` takes few cells and little time, `--part NAME` (several times:
+several) only these. VERGE, KV, REDIS and ETCD are the programs; stores that are missing are left out."""
 
 import json
 import os
@@ -17,14 +15,22 @@ import sys
 import threading
 import time
 
-from bench.kv import tables as kv_page
-from bench.rooms.common import (QUICK, awake, command, commit, machine, options, program, read_results, said, scheduled, share_stolen, stolen, to_repository,
-                    undisturbed, write_results)
+from bench.kv.judge import brief, fails, title
 from bench.kv.stores import ETCD, REDIS, VERGE, WIRE_FAULTS, Store, faulty, is_liar
+from bench.rooms.host import awake
+from bench.rooms.noise import undisturbed
+from bench.rooms.options import QUICK, program
+from bench.rooms.processes import said, scheduled
 
-OPTIONS = options(__doc__, "quick", "page", part=["control", "single", "faults", "network", "automotive", "keys", "lanes", "reads", "links"])
+ABOUT = "the key-value store beside Redis and etcd"
+PROGRAMS = ["verge", "verge-bench-kv", "verge-bench-awake"]
+CODE = ("crates/contract", "crates/kv", "crates/kv-client", "crates/kv-host", "crates/kv-shared")
+VARIABLES = ("SECONDS", "ROUNDS")
+PARTS = ["control", "single", "faults", "network", "automotive", "keys", "lanes", "reads", "links"]
+SWITCHES, SEVERAL = (), {"part": PARTS}
+OTHERS, UNTHROTTLED = True, False
+
 KV = program("KV", "verge-bench-kv")
-PARTS = OPTIONS.part
 SECONDS = float(os.environ.get("SECONDS", "3" if QUICK else "30"))
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "1"))
 # What In-ConcReTeS ignores.
@@ -42,10 +48,6 @@ SOURCE_KEYS = (270, 573, 905)
 # Beyond those of In-ConcReTeS, until a node fails.
 MORE_KEYS = (2000, 4000, 8000, 16000, 32000)
 SCALE_KEYS = (100, 300, 905, 2000, 5000)
-# A size that fails: fewer of a node's reads or writes succeed.
-FAILS_BELOW = 0.999
-
-
 def cell(part, store, load, period, **more):
     basis = {"nodes": 4, "faults": 1, "lanes": 1, "tasks": 1, "keys": 0, "fault": None, "single": False, "network": False, "grows": False,
              "seconds": AUTOMOTIVE_SECONDS if load == "automotive" else SECONDS}
@@ -155,7 +157,7 @@ def lies(plan, node):
     return plan["store"] != "verge" and is_liar(plan, node)
 
 
-def measure(plan):
+def once(plan):
     """What came of a cell, or why nothing did."""
     store, tasks = None, []
     try:
@@ -261,46 +263,33 @@ def links():
     return rows
 
 
-def fails(report):
-    """Whether a node of a cell has failed too often."""
-    return "failed" in report or any(min(node["read_share"], node["write_share"]) < FAILS_BELOW for node in report["nodes"])
-
-
 def missing():
     """Programs that are not there, by store."""
     programs = {"verge": VERGE, "redis": REDIS, "etcd": ETCD}
     return {store: path for store, path in programs.items() if not shutil.which(path)}
 
 
-def main():
-    to_repository()
-    if OPTIONS.page:
-        return kv_page.write(read_results("kv.json"))
+def runs_of(plan):
+    runs = []
+    for turn in range(ROUNDS):
+        for number, one in enumerate(plan):
+            if one["grows"] and any(run["grows"] and fails(run["report"]) for run in runs):
+                continue
+            report = undisturbed(lambda: once(one))
+            runs.append({**one, "round": turn, "report": report})
+            print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {title(one)}: {brief(report)}, "
+                  f"{100 * report['stolen_share']:.1f} % stolen", file=sys.stderr, flush=True)
+    return runs
+
+
+def measure(chosen):
     if not shutil.which(KV) or not shutil.which(VERGE):
         sys.exit(f"there is no {KV} or no {VERGE}: cargo build --release --bin verge --bin verge-bench-kv")
-    absent = missing()
+    absent, parts = missing(), chosen.part or PARTS
     for store, path in absent.items():
         print(f"left out: {store}, since there is no {path} (bench/install-peers.sh)", file=sys.stderr)
-    plan = [one for one in cells() if one["store"] not in absent and (not PARTS or one["part"] in PARTS)]
-    results, before = [], stolen()
     with awake():
-        for turn in range(ROUNDS):
-            for number, one in enumerate(plan):
-                if one["grows"] and any(run["grows"] and fails(run["report"]) for run in results):
-                    continue
-                report = undisturbed(lambda: measure(one))
-                results.append({**one, "round": turn, "report": report})
-                print(f"round {turn + 1} of {ROUNDS}, {number + 1} of {len(plan)}: {kv_page.title(one)}: {kv_page.brief(report)}, "
-                      f"{100 * report['stolen_share']:.1f} % stolen", file=sys.stderr, flush=True)
-    found = {
-        "command": command("SECONDS", "ROUNDS"), "commit": commit(), "machine": machine(), "rounds": ROUNDS,
-        "stolen": share_stolen(before, stolen()), "absent": absent,
-        "versions": {"redis": said([REDIS, "--version"]), "etcd": said([ETCD, "--version"]).splitlines()[:1]},
-        "runs": results, "links": links() if not PARTS or "links" in PARTS else [],
-    }
-    write_results({"kv.json": json.dumps(found, indent=1)})
-    kv_page.write(found)
-
-
-if __name__ == "__main__":
-    main()
+        runs = runs_of([one for one in cells() if one["store"] not in absent and one["part"] in parts])
+    versions = {"redis": said([REDIS, "--version"]), "etcd": said([ETCD, "--version"]).partition("\n")[0]}
+    return {"settings": {"rounds": ROUNDS, "absent": absent, "versions": versions},
+            "figures": {"runs": runs, "links": links() if "links" in parts else []}}

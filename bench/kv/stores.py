@@ -1,4 +1,4 @@
-"""The stores that bench/kv/measure.py measures: four or seven nodes each, as processes on this host."""
+"""The stores that are measured: four or seven nodes each, as processes on this host."""
 
 import json
 import os
@@ -11,7 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
-from bench.rooms.common import free_ports, program, scheduled
+from bench.rooms.options import program
+from bench.rooms.processes import free_ports, scheduled
 
 VERGE = program("VERGE", "verge")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
