@@ -23,9 +23,9 @@ sys.path[0] = ROOT
 
 from bench.rooms import age, document, options, render, verdicts
 
-MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv")
+MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv", "flink")
 # Those that still measure, judge and render at once: the programs that they need.
-AT_ONCE = {"flink": ["verge-bench-awake", "verge-bench-processing"]}
+AT_ONCE = {}
 # Measurements, and single kinds of load of them, which leave others on the page: measurement, words, what it is.
 NAMES = {
     "cpep": ("processing", [], None),
