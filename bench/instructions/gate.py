@@ -13,17 +13,17 @@ import tempfile
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from bench.rooms.common import commit, program, said
+from bench.instructions.judge import ACCEPT, compare, judge
+from bench.rooms.document import commit
+from bench.rooms.options import program
+from bench.rooms.processes import said
 
 PROGRAM = program("BENCH", "verge-bench-instructions")
 BASELINE = os.environ.get("BASELINE", "bench/results/instructions.json")
 # A multiple of the program's batches of 16.
 MESSAGES = 20000
-# Other versions of the C library copy and allocate a little differently.
-TOLERATED_PERCENT = 3.0
 # The function that is counted, with all that it calls.
 COUNTED = "verge_bench_instructions::measured*"
-ACCEPT = "make instructions ACCEPT=1"
 
 
 class Trouble(Exception):
@@ -65,32 +65,6 @@ def read_baseline():
         raise Trouble(f"{BASELINE} is no baseline ({error!r}); write it anew with `{ACCEPT}`") from None
 
 
-def compare(counted, known):
-    """A row for each scenario: name, count, baseline, difference in percent; the latter two may be missing."""
-    rows = []
-    for name, value in counted.items():
-        before = known.get(name)
-        rows.append((name, value, before, (value / before - 1) * 100 if before else None))
-    return rows
-
-
-def judge(rows, known):
-    """What is wrong, and what else is worth saying."""
-    wrong, remarks = [], []
-    for name, value, before, percent in rows:
-        if percent is None:
-            wrong.append(f"{name} has no baseline; accept {value:,.1f} with `{ACCEPT}`")
-        elif percent > TOLERATED_PERCENT:
-            wrong.append(f"{name} takes {percent:.1f} % more instructions per message than its baseline ({value:,.1f} instead of "
-                         f"{before:,.1f}; {TOLERATED_PERCENT:.0f} % are tolerated). Find out why: callgrind_annotate names functions. "
-                         f"If it is worth it, accept it with `{ACCEPT}` and say in the commit what it buys")
-        elif percent < -TOLERATED_PERCENT:
-            remarks.append(f"{name} takes {-percent:.1f} % fewer instructions than its baseline: keep it with `{ACCEPT}`")
-    gone = sorted(known.keys() - {row[0] for row in rows})
-    wrong += [f"{name} is in the baseline and no scenario any more; say so with `{ACCEPT}`" for name in gone]
-    return wrong, remarks
-
-
 def show(rows):
     print(f"{'scenario':<14}{'instructions per message':>26}{'baseline':>12}{'difference':>12}")
     for name, value, before, percent in rows:
@@ -99,7 +73,8 @@ def show(rows):
 
 
 def write(counted):
-    found = {"commit": commit(), "rustc": said(["rustc", "--version"]), "valgrind": said(["valgrind", "--version"]),
+    changed = "+" if said(["git", "status", "--porcelain", "--untracked-files=no"]) else ""
+    found = {"commit": commit() + changed, "rustc": said(["rustc", "--version"]), "valgrind": said(["valgrind", "--version"]),
              "messages": MESSAGES, "instructions_per_message": counted}
     with open(BASELINE, "w") as file:
         json.dump(found, file, indent=2)
