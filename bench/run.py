@@ -24,8 +24,6 @@ sys.path[0] = ROOT
 from bench.rooms import age, document, options, render, verdicts
 
 MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv", "flink")
-# Those that still measure, judge and render at once: the programs that they need.
-AT_ONCE = {}
 # Measurements, and single kinds of load of them, which leave others on the page: measurement, words, what it is.
 NAMES = {
     "cpep": ("processing", [], None),
@@ -56,7 +54,7 @@ def measurements():
 def resolved(name):
     """The measurement by a name, and the words that the name stands for."""
     folder, words, _ = NAMES.get(name, (name, [], None))
-    if folder not in MEASUREMENTS and folder not in AT_ONCE:
+    if folder not in MEASUREMENTS:
         sys.exit(f"there is no measurement {name}; `bench/run.py --help` lists them")
     if "--quick" in sys.argv:
         # A look writes a page of its own, on which there is nothing to keep.
@@ -132,20 +130,13 @@ def status(only_stale, as_json):
 def everything(name, words):
     """Measures, judges and renders one thing or a group, each in a process of its own."""
     if name in GROUPS:
-        prepare(sorted({resolved(one)[0] for one in GROUPS[name]} & set(MEASUREMENTS)))
+        prepare(dict.fromkeys(resolved(one)[0] for one in GROUPS[name]))
         for one in GROUPS[name]:
             must(sys.executable, "bench/run.py", one, *words)
         return
     if name == "limit" and "RESULTS" not in os.environ:
         # No page of its own: both are rows of the page beside other brokers.
         must(sys.executable, "bench/run.py", name, *words, env=os.environ | {"RESULTS": f"{options.TARGET}/bench"})
-        return
-    if resolved(name)[0] in AT_ONCE:
-        folder, own = resolved(name)
-        must(CARGO, "build", "--release", *[word for program in AT_ONCE[folder] for word in ("--bin", program)])
-        if folder in ("mqtt", "crash", "peers", "kv"):
-            must("bench/install-peers.sh", f"{options.TARGET}/peers")
-        must(sys.executable, "-m", f"bench.{folder}.measure", *own, *words)
         return
     path = measure(name, words)
     if path:
@@ -182,7 +173,7 @@ def main():
             rendered(asked.file)
         else:
             status(first == "stale", asked.json)
-    elif first in ("measure", *GROUPS, *NAMES, *MEASUREMENTS, *AT_ONCE):
+    elif first in ("measure", *GROUPS, *NAMES, *MEASUREMENTS):
         if first == "measure":
             print(f"{__doc__}\n\n{listing()}")
         else:
