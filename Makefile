@@ -54,7 +54,7 @@ sim:
 ## What CI checks besides the tests: formatting, lints, warnings, documentation.
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt --manifest-path bench/zenoh/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/peers/zenoh/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 

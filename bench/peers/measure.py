@@ -29,7 +29,7 @@ PEERS = program("PEERS", "verge-bench-peers")
 MOSQUITTO = os.environ.get("MOSQUITTO", "/usr/sbin/mosquitto")
 NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 # The load and the router in one; it has dependencies of its own.
-ZENOH = os.environ.get("ZENOH", f"{os.environ.get('CARGO_TARGET_DIR', 'bench/zenoh/target')}/release/verge-bench-zenoh")
+ZENOH = os.environ.get("ZENOH", f"{os.environ.get('CARGO_TARGET_DIR', 'bench/peers/zenoh/target')}/release/verge-bench-zenoh")
 REDIS = os.environ.get("REDIS", "/usr/bin/redis-server")
 PROGRAMS = {"verge": VERGE, "verge+sleep": VERGE, "mosquitto": MOSQUITTO, "nats": NATS, "zenoh": ZENOH, "redis": REDIS, "relay": PEERS, "keeper": PEERS}
 PROTOCOLS = {"verge": "verge", "verge+sleep": "verge", "mosquitto": "mqtt", "nats": "nats", "zenoh": "zenoh", "redis": "redis", "relay": "relay", "keeper": "relay"}
@@ -41,7 +41,7 @@ COMMANDS = {"apart": "pingpong"}
 PROCESSORS = sorted(os.sched_getaffinity(0))
 PLACES = {"apart": (PROCESSORS[-1:], PROCESSORS[:1])}
 LOADS = {"zenoh": ZENOH}
-INSTALLERS = {"zenoh": "cargo build --release in bench/zenoh"}
+INSTALLERS = {"zenoh": "cargo build --release in bench/peers/zenoh"}
 SWITCHES, SEVERAL = ("keep",), {"only": list(PROGRAMS), "case": ["pingpong", "apart", "flood", "fanout", "urgent", "frame"]}
 OTHERS = UNTHROTTLED = True
 ROUNDS = 1 if QUICK else int(os.environ.get("ROUNDS", "3"))
@@ -189,14 +189,14 @@ def once(name, kind, words):
 
 
 def zenoh_version():
-    with open("bench/zenoh/Cargo.lock") as file:
+    with open("bench/peers/zenoh/Cargo.lock") as file:
         lines = file.read().splitlines()
     return "zenoh " + lines[lines.index('name = "zenoh"') + 1].split('"')[1]
 
 
 def prepare(cargo):
     """Zenoh's router and load are a crate of their own."""
-    if subprocess.run([cargo, "build", "--release", "--locked"], cwd="bench/zenoh").returncode:
+    if subprocess.run([cargo, "build", "--release", "--locked"], cwd="bench/peers/zenoh").returncode:
         print("no Zenoh: it is not measured", file=sys.stderr)
 
 

@@ -5,7 +5,7 @@
 //! publishes, a connection that subscribes reads in a thread of its own. Latency counts from the time at which a message was to be
 //! sent, so a load or a broker that is held up shows in it. Every message has a number, so what is missing is counted.
 //!
-//! A library, so that a program with dependencies of its own (`bench/zenoh`) loads its broker in the same way.
+//! A library, so that a program with dependencies of its own (`bench/peers/zenoh`) loads its broker in the same way.
 
 mod account;
 pub mod arguments;
