@@ -1,11 +1,11 @@
 """Whether a pair loses nothing when a broker dies, and its subscribers are served in time all the same."""
 
-from bench.rooms.noise import STOLEN_MOST
+from bench.rooms.noise import is_disturbed
 from bench.rooms.verdicts import bound, exact
 
 
 def judge(document):
-    disturbed, deadline = document["stolen_share"] > STOLEN_MOST, document["settings"]["period_ms"]
+    disturbed, deadline = is_disturbed(document), document["settings"]["period_ms"]
     verdicts = []
     for name in ("verge", "verge-silent"):
         runs, shown = document["figures"]["systems"].get(name), document["settings"]["shown"].get(name)

@@ -1,6 +1,6 @@
 """Whether what is admitted is in time."""
 
-from bench.rooms.noise import STOLEN_MOST
+from bench.rooms.noise import is_disturbed
 from bench.rooms.verdicts import bound, exact
 
 
@@ -20,7 +20,7 @@ def judge(document):
     # Workloads are the rounds: where each that was late was disturbed in all its tries, nothing is decided.
     share = f"{len(admitted) - len(late)} of {len(admitted)} did"
     in_time = bound("every admitted workload keeps every deadline", [one["late"] for one in late or admitted], lambda count: count == 0, 0, "late",
-                    [one["stolen_share"] > STOLEN_MOST for one in late or admitted], share)
+                    map(is_disturbed, late or admitted), share)
     return [in_time,
             exact("no message of them is missing", [sum(one["expected"] - one["received"] for one in admitted)], lambda count: count == 0),
             exact("none is refused that was expected to be admitted", [len(refused(document))], lambda count: count == 0)]

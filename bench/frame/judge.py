@@ -2,11 +2,11 @@
 
 import math
 
+from bench.rooms.noise import is_disturbed
 from bench.rooms.verdicts import bound
 
 # Upwards, less than this in time has broken, and so has a publisher that sends less than this of its schedule.
 IN_TIME, PUBLISHED = 99.9, 99.0
-STOLEN_MOST_PERCENT = 1.0
 PROMISING = {"frame+": "FRAME+", "frame": "FRAME"}
 
 
@@ -47,7 +47,7 @@ def judge(document):
         for crash in (True, False):
             runs = [run["figures"] for run in usual if (run["topics"], run["policy"], run["crash"]) == (largest, policy, crash)]
             good = [run for run in runs if "failed" not in run]
-            disturbed = [run["stolen"] > STOLEN_MOST_PERCENT for run in good]
+            disturbed = list(map(is_disturbed, good))
             failed = f"{len(runs) - len(good)} failed" if len(good) < len(runs) else ""
             if crash:
                 kept = [min(row["kept"] for row in run["categories"].values()) for run in good]

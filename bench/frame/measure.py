@@ -112,7 +112,7 @@ def figures(report, messages):
         "copied": 100 * report["replicated_share"],
         "silence_ms": report["silence_ms"],
         "outages_ms": report["outages_ms"],
-        "stolen": 100 * report["stolen_share"],
+        "stolen_share": report["stolen_share"],
         "messages": messages,
     }
 

@@ -1,7 +1,7 @@
 """Whether the store does what it should: every iteration without a fault and with up to f, coordination in time, reads that are cheap and alike."""
 
 from bench.rooms import noise
-from bench.rooms.verdicts import Verdict, bound, exact
+from bench.rooms.verdicts import Verdict, bound
 
 READ_NS = 200
 LARGE = {"keys": 905, "share": 0.999, "mean_ms": 5, "worst_ms": 15}

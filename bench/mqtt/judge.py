@@ -1,6 +1,6 @@
 """Whether the gateway loses nothing and costs less than mosquitto."""
 
-from bench.rooms.noise import STOLEN_MOST
+from bench.rooms.noise import is_disturbed
 from bench.rooms.verdicts import bound, exact
 
 
@@ -23,5 +23,5 @@ def judge(document):
         pairs = zip(reports(document, "throughput", case, "verge"), reports(document, "throughput", case, "mosquitto"))
         ratios = [verge["delivered_per_broker_s"] / other["delivered_per_broker_s"] for verge, other in pairs]
         verdicts.append(bound(f"{case}: more messages per processor second than mosquitto", ratios, lambda ratio: ratio > 1, 2, "times",
-                              [document["stolen_share"] > STOLEN_MOST] * len(ratios)))
+                              [is_disturbed(document)] * len(ratios)))
     return verdicts

@@ -1,6 +1,6 @@
 """Whether the most urgent operators are served first, however much the others want."""
 
-from bench.rooms.noise import STOLEN_MOST
+from bench.rooms.noise import is_disturbed
 from bench.rooms.verdicts import bound
 
 # Of the results that are expected; one may be on its way when a run ends.
@@ -19,7 +19,7 @@ def by_size(levels, way):
 def judge(document):
     on, off = (by_size(document["figures"]["levels"], way) for way in ("on", "off"))
     full = max(on)
-    disturbed = [report["stolen_share"] > STOLEN_MOST for report in on[full]]
+    disturbed = list(map(is_disturbed, on[full]))
     came = [100 * report["levels"]["high"]["results"] / report["levels"]["high"]["expected"] for report in on[full]]
     verdicts = [bound(f"{full} middle streams: all of the most urgent results come", came, lambda share: share >= 100 * ALL, 1, "%", disturbed)]
     if full in off:

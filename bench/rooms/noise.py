@@ -40,7 +40,7 @@ def together(outcomes):
 
 
 def is_disturbed(report):
-    """Whether what stands in a report of `undisturbed` was disturbed all the same."""
+    """Whether what a report or a document tells was disturbed all the same: `stolen_share` is what the hypervisor took meanwhile."""
     return report.get("stolen_share", 0) > STOLEN_MOST
 
 
