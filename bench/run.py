@@ -55,7 +55,7 @@ def resolved(name):
     """The measurement by a name, and the words that the name stands for."""
     folder, words, _ = NAMES.get(name, (name, [], None))
     if folder not in MEASUREMENTS:
-        sys.exit(f"there is no measurement {name}; `bench/run.py --help` lists them")
+        raise document.Trouble(f"there is no measurement {name}; `bench/run.py --help` lists them")
     if "--quick" in sys.argv:
         # A look writes a page of its own, on which there is nothing to keep.
         words = [word for word in words if word != "--keep"]
@@ -144,10 +144,10 @@ def everything(name, words):
 
 
 def listing():
-    names = [(name, part.ABOUT) for name, part in measurements().items()]
-    names += [(name, about or f"the same as {folder}") for name, (folder, _, about) in NAMES.items()]
-    names += [(name, ", ".join(parts)) for name, parts in GROUPS.items()]
-    return "\n".join(["names:", *(f"  {name:13}{about}" for name, about in names)])
+    parts = {"measurements": [(name, part.ABOUT) for name, part in measurements().items()],
+             "other names": [(name, about or f"the same as {folder}") for name, (folder, _, about) in NAMES.items()],
+             "groups, which NAME means first": [(name, ", ".join(names)) for name, names in GROUPS.items()]}
+    return "\n".join(line for title, names in parts.items() for line in [f"{title}:", *(f"  {name:13}{about}" for name, about in names)])
 
 
 def main():
