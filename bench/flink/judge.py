@@ -28,23 +28,28 @@ def good(document, system, streams):
 
 
 def pairs(document, streams, of, others=("verge",)):
-    """Flink's value over that of Verge, or over the least of the others, round by round; and whether one of them was disturbed."""
+    """Flink's value over that of Verge, or over the least of the others, round by round, or nothing where those failed and Flink did not; and
+    whether one of them was disturbed."""
     ratios, disturbed = [], []
     for number in range(document["settings"]["rounds"]):
         reports = {run["system"]: run["report"] for run in document["figures"]["runs"] if (run["round"], run["streams"]) == (number, streams)}
         some = [reports.get(system, {"failed": "not measured"}) for system in ("flink", *others)]
-        if not any("failed" in report for report in some):
-            flinks, least = of(some[0]), min(map(of, some[1:]))
-            # Where the other has no value, nothing is won, whatever Flink has.
-            ratios.append(0.0 if least == math.inf else flinks / least)
-            disturbed.append(any(map(noise.is_disturbed, some)))
+        if "failed" in some[0]:
+            continue
+        disturbed.append(any(map(noise.is_disturbed, some)))
+        if any("failed" in report for report in some[1:]):
+            ratios.append(None)
+            continue
+        flinks, least = of(some[0]), min(map(of, some[1:]))
+        # Where the other has no value, nothing is won, whatever Flink has.
+        ratios.append(0.0 if least == math.inf else flinks / least)
     return ratios, disturbed
 
 
 def latency(document, streams, level):
     of = lambda report: p99(report, level)
     ratios, disturbed = pairs(document, streams, of)
-    floors, _ = pairs(document, streams, of, FLOORS)
+    floors = [ratio for ratio in pairs(document, streams, of, FLOORS)[0] if ratio is not None]
     verdict = bound(f"{streams} middle streams, {level}: Flink's p99 at least {FASTER} times Verge's", ratios, lambda ratio: ratio >= FASTER, 1, "times",
                     disturbed)
     by_floor = verdict.outcome != noise.MET and floors and statistics.median(floors) < FASTER

@@ -46,14 +46,12 @@ def judge(document):
     for policy, shown in PROMISING.items():
         for crash in (True, False):
             runs = [run["figures"] for run in usual if (run["topics"], run["policy"], run["crash"]) == (largest, policy, crash)]
-            good = [run for run in runs if "failed" not in run]
-            disturbed = list(map(is_disturbed, good))
-            failed = f"{len(runs) - len(good)} failed" if len(good) < len(runs) else ""
+            disturbed = list(map(is_disturbed, runs))
             if crash:
-                kept = [min(row["kept"] for row in run["categories"].values()) for run in good]
+                kept = [None if "failed" in run else min(row["kept"] for row in run["categories"].values()) for run in runs]
                 verdicts.append(bound(f"{shown}, {largest} topics, SIGKILL: every loss contract kept in each category", kept, lambda share: share >= 100, 1,
-                                      "%", disturbed, failed))
+                                      "%", disturbed))
             else:
-                verdicts.append(bound(f"{shown}, {largest} topics, without a fault: {IN_TIME} % in time", [run["in_time"] for run in good],
-                                      lambda share: share >= IN_TIME, 3, "%", disturbed, failed))
+                verdicts.append(bound(f"{shown}, {largest} topics, without a fault: {IN_TIME} % in time", [run.get("in_time") for run in runs],
+                                      lambda share: share >= IN_TIME, 3, "%", disturbed))
     return verdicts

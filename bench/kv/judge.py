@@ -41,9 +41,8 @@ def nodes(reports, key):
 
 
 def worst(runs, key, of=max):
-    """By round, the worst of the correct nodes; and whether that round was disturbed."""
-    found = [(nodes([run["report"]], key), noise.is_disturbed(run["report"])) for run in runs]
-    return [of(values) for values, _ in found if values], [was for values, was in found if values]
+    """By round, the worst of the correct nodes, or nothing where it failed; and whether that round was disturbed."""
+    return [of(nodes([run["report"]], key), default=None) for run in runs], [noise.is_disturbed(run["report"]) for run in runs]
 
 
 def whole(words, runs):
@@ -84,7 +83,7 @@ def coordination(of):
     weakest, disturbed = worst(large, "read_share", min)
     if not weakest:
         return
-    yield bound(f"{LARGE['keys']} keys, {PERIOD_MS} ms: every node at {LARGE['share']:.1%} or above (source: 44.8 %)", [100 * share for share in weakest],
+    yield bound(f"{LARGE['keys']} keys, {PERIOD_MS} ms: every node at {LARGE['share']:.1%} or above (source: 44.8 %)", [share and 100 * share for share in weakest],
                 lambda share: share >= 100 * LARGE["share"], 2, "%", disturbed)
     for words, key in (("mean", "mean_ms"), ("worst", "worst_ms")):
         values, disturbed = worst(large, f"coordination_{key}")
@@ -97,16 +96,17 @@ def beyond(runs):
     for run in runs:
         if run["fault"] in ("two dead", "two liars"):
             alarms, wrong = (sum(nodes([run["report"]], key)) for key in ("alarms", "wrong"))
-            told = alarms or all(node["read_share"] < 1 for node in run["report"].get("nodes", []))
+            told = "failed" not in run["report"] and (alarms or all(node["read_share"] < 1 for node in run["report"]["nodes"]))
             yield Verdict(f"{FAULTS[run['fault']]}, more than f: not in silence",
                           f"{int(alarms)} alarms, {int(wrong)} values were wrong before; {brief(run['report'])}", noise.exact([told], bool))
 
 
 def reads(runs):
-    good = [run["report"] for run in runs if "failed" not in run["report"]]
-    if good:
-        yield bound(f"reads from shared memory under {READ_NS} ns at the median", [report["shared_memory"]["p50_ns"] for report in good],
-                    lambda ns: ns < READ_NS, 0, "ns", map(noise.is_disturbed, good))
+    reports = [run["report"] for run in runs]
+    if reports:
+        yield bound(f"reads from shared memory under {READ_NS} ns at the median",
+                    [None if "failed" in report else report["shared_memory"]["p50_ns"] for report in reports], lambda ns: ns < READ_NS, 0, "ns",
+                    map(noise.is_disturbed, reports))
 
 
 def alike(runs):

@@ -11,10 +11,10 @@ ROUND_TRIP_TIMES = 1.1
 
 
 def rounds(document, kind, case):
-    """By round, then by broker; those that failed are left out."""
+    """By round, then by broker."""
     found = {}
     for run in document["figures"]["runs"]:
-        if (run["kind"], run["case"]) == (kind, case) and "failed" not in run["report"]:
+        if (run["kind"], run["case"]) == (kind, case):
             found.setdefault(run["round"], {})[run["broker"]] = run["report"]
     return [found[number] for number in sorted(found)]
 
@@ -24,12 +24,12 @@ def cases(document, kind):
 
 
 def beside(document, kind, case, others, of):
-    """By round, Verge's figure over the least of the others', and whether one of them was disturbed."""
+    """By round, Verge's figure over the least of the others' that did not fail, and whether one of them was disturbed."""
     ratios, disturbed = [], []
     for reports in rounds(document, kind, case):
-        some = [reports[name] for name in others if name in reports]
+        some = [reports[name] for name in others if name in reports and "failed" not in reports[name]]
         if "verge" in reports and some:
-            ratios.append(of(reports["verge"]) / min(map(of, some)))
+            ratios.append(None if "failed" in reports["verge"] else of(reports["verge"]) / min(map(of, some)))
             disturbed.append(any(map(is_disturbed, [reports["verge"], *some])))
     return ratios, disturbed
 
@@ -43,7 +43,7 @@ def judge(document):
     verdicts = []
     for case in cases(document, "urgent"):
         reports = [row["verge"] for row in rounds(document, "urgent", case) if "verge" in row]
-        verdicts.append(bound(f"urgent messages beside {case}: p99 below {URGENT_US / 1000:g} ms", [report["latency"]["p99_us"] / 1000 for report in reports],
+        verdicts.append(bound(f"urgent messages beside {case}: p99 below {URGENT_US / 1000:g} ms", [None if "failed" in report else report["latency"]["p99_us"] / 1000 for report in reports],
                               lambda ms: ms < URGENT_US / 1000, 2, "ms", map(is_disturbed, reports)))
     for case in cases(document, "pingpong"):
         for shown, key in (("p50", "p50_us"), ("p99.9", "p999_us")):

@@ -13,12 +13,12 @@ MET, MISSED, NOISE, NOT_MEASURED = "met", "missed", "within noise", "not measure
 def outcome(rounds, holds, disturbed=()):
     """Whether a bound holds, of one value for each round: met if it holds in every round, missed if not. Within noise if it holds in some
     rounds and not in others, so that the bound lies within what rounds differ by; and if every round that misses it was `disturbed`
-    (one truth for each round)."""
+    (one truth for each round). A round without a value has failed, and misses every bound."""
     if not rounds:
         return NOT_MEASURED
     disturbed = list(disturbed) or [False] * len(rounds)
     assert len(disturbed) == len(rounds), "one truth for each round"
-    misses = [was for value, was in zip(rounds, disturbed) if not holds(value)]
+    misses = [was for value, was in zip(rounds, disturbed) if value is None or not holds(value)]
     if not misses:
         return MET
     return NOISE if len(misses) < len(rounds) or all(misses) else MISSED

@@ -26,8 +26,10 @@ def exact(target, counts, holds, digits=0, unit="", remark=""):
 
 
 def shown(values, digits, unit):
-    """Without a figure there is no unit either."""
-    return f"{spread(values, digits)} {unit}".rstrip() if values else "-"
+    """Without a figure there is no unit either. Rounds that failed have none."""
+    there = [value for value in values if value is not None]
+    figure = f"{spread(there, digits)} {unit}".rstrip() if there else "-"
+    return f"{figure}, {len(values) - len(there)} of {len(values)} failed" if len(there) < len(values) else figure
 
 
 def has_missed(verdicts):

@@ -21,6 +21,12 @@ class Rounds(unittest.TestCase):
     def test_a_single_round_decides(self):
         self.assertEqual(noise.outcome([11], BELOW_TEN), noise.MISSED)
 
+    def test_a_round_that_failed_is_a_miss(self):
+        self.assertEqual(noise.outcome([None], BELOW_TEN), noise.MISSED)
+        self.assertEqual(noise.outcome([None, 9], BELOW_TEN), noise.NOISE)
+        self.assertEqual(bound("t", [None, 9], BELOW_TEN, 0, "ms").figure, "9 ms, 1 of 2 failed")
+        self.assertEqual(bound("t", [None], BELOW_TEN, 0, "ms").figure, "-, 1 of 1 failed")
+
     def test_a_miss_that_was_disturbed_decides_nothing(self):
         self.assertEqual(noise.outcome([11, 12], BELOW_TEN, [True, True]), noise.NOISE)
         self.assertEqual(noise.outcome([11, 12], BELOW_TEN, [True, False]), noise.MISSED)
