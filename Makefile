@@ -54,7 +54,7 @@ sim:
 ## What CI checks besides the tests: formatting, lints, warnings, documentation.
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt --manifest-path bench/zenoh/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/peers/zenoh/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
@@ -65,7 +65,7 @@ instructions:
 			&& timeout 600 apt-get install -y -q --no-install-recommends valgrind >/dev/null; } \
 		|| echo "no valgrind (apt-get install valgrind)"
 	$(CARGO) build --release -p verge-bench-instructions
-	bench/instructions.py $(if $(ACCEPT),--accept)
+	bench/instructions/gate.py $(if $(ACCEPT),--accept)
 
 ## Measure, and write bench/results/: the simulator, the workloads of FRAME with and without crashes, event processing, MQTT.
 bench:

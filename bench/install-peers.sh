@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what bench/peers.py, bench/crash.py and bench/kv.py measure beside Verge: mosquitto, nats-server, redis-server and etcd-server
+# Installs what bench/peers/measure.py, bench/crash/measure.py and bench/kv/measure.py measure beside Verge: mosquitto, nats-server, redis-server and etcd-server
 # from Debian where that is allowed, and Python clients below the folder that is given, if one is. What cannot be had is said, and is left
 # out of the pages.
 folder=$1

@@ -1,4 +1,4 @@
-//! One fixed scenario of the shipped code, in memory: no socket, no clock, no chance. `bench/instructions.py` runs it under
+//! One fixed scenario of the shipped code, in memory: no socket, no clock, no chance. `bench/instructions/gate.py` runs it under
 //! callgrind, which counts the instructions of [`measured`] and nothing else.
 //!
 //! What arrives is encoded before that, and the first messages, while buffers still grow, are not counted. What is counted is
@@ -123,7 +123,7 @@ fn order(words: &[&str]) -> Result<(&'static Kind, u64), String> {
     }
 }
 
-/// What is counted. Its name is known to `bench/instructions.py`.
+/// What is counted. Its name is known to `bench/instructions/gate.py`.
 #[inline(never)]
 fn measured(scenario: &mut dyn Scenario, batches: u64) {
     for _ in 0..batches {

@@ -1,4 +1,4 @@
-//! Control tasks on a store, reported as JSON; `bench/kv.py` starts nodes and servers, one process of this program for each node, and
+//! Control tasks on a store, reported as JSON; `bench/kv/measure.py` starts nodes and servers, one process of this program for each node, and
 //! writes the page.
 //!
 //! Tasks are the same on every store, behind the trait of `stores`: released at multiples of their period on the system's clock, they

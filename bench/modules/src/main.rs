@@ -1,5 +1,5 @@
 //! Modules that do not end: what fuel they burn in a microsecond, and when they are stopped. And what asking the clock costs
-//! those that do. Prints JSON; `bench/modules.py` makes a page of it.
+//! those that do. Prints JSON; `bench/modules/measure.py` makes a page of it.
 //!
 //! Usage: `verge-bench-modules RUNS`.
 

@@ -1,4 +1,4 @@
-//! One measurement of an MQTT broker, given as JSON and reported as JSON; `bench/mqtt.py` starts the brokers, plans the
+//! One measurement of an MQTT broker, given as JSON and reported as JSON; `bench/mqtt/measure.py` starts the brokers, plans the
 //! measurements and writes the page.
 //!
 //! The load must cost far less than the broker: one thread, sockets that do not wait, many packets in one system call, and packets
@@ -29,7 +29,7 @@ fn main() {
         Ok(Order::Urgent(plan)) => urgent::run(&plan).map(|report| print(&report)),
         Ok(Order::Idle(plan)) => idle::run(&plan).map(|report| print(&report)),
         Err(error) => {
-            eprintln!("the order is no JSON that is understood ({error}); see bench/mqtt.py");
+            eprintln!("the order is no JSON that is understood ({error}); see bench/mqtt/measure.py");
             std::process::exit(2);
         }
     };

@@ -54,7 +54,7 @@ pub enum Protocol {
     Nats,
     /// Streams of Redis: XADD, XREAD.
     Redis,
-    /// The protocol of Zenoh, by its Rust client; see `bench/zenoh`.
+    /// The protocol of Zenoh, by its Rust client; see `bench/peers/zenoh`.
     Zenoh,
     /// Lengths and bytes.
     Relay,

@@ -1,11 +1,11 @@
-//! One measurement of one broker, reported as a JSON object; `bench/peers.py` starts the brokers, plans the measurements and writes
+//! One measurement of one broker, reported as a JSON object; `bench/peers/measure.py` starts the brokers, plans the measurements and writes
 //! the page.
 //!
 //! Every broker has the same load, behind the two traits of `links`: a connection that publishes writes in the thread that
 //! publishes, a connection that subscribes reads in a thread of its own. Latency counts from the time at which a message was to be
 //! sent, so a load or a broker that is held up shows in it. Every message has a number, so what is missing is counted.
 //!
-//! A library, so that a program with dependencies of its own (`bench/zenoh`) loads its broker in the same way.
+//! A library, so that a program with dependencies of its own (`bench/peers/zenoh`) loads its broker in the same way.
 
 mod account;
 pub mod arguments;

@@ -1,4 +1,4 @@
-//! One measurement of event processing, given as JSON and reported as JSON; `bench/processing.py` plans them and writes the
+//! One measurement of event processing, given as JSON and reported as JSON; `bench/processing/measure.py` plans them and writes the
 //! page.
 //!
 //! Everything is in one process as it is in a broker, without the broker: a data thread supplies readings on time and takes
@@ -39,7 +39,7 @@ fn main() {
         Ok(Order::Floor(plan)) => print(&floor::run(&plan)),
         Ok(Order::HandOver(plan)) => print(&hand_over::run(&plan)),
         Err(error) => {
-            eprintln!("the order is no JSON that is understood ({error}); see bench/processing.py");
+            eprintln!("the order is no JSON that is understood ({error}); see bench/processing/measure.py");
             std::process::exit(2);
         }
     }

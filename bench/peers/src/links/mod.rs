@@ -75,7 +75,7 @@ pub fn peer(common: &Common) -> io::Result<Box<dyn Peer>> {
         Protocol::Nats => Box::new(nats::Server(address()?)),
         Protocol::Redis => Box::new(redis::Server(address()?)),
         Protocol::Zenoh => {
-            return Err(io::Error::other("Zenoh is spoken by verge-bench-zenoh (bench/zenoh)"));
+            return Err(io::Error::other("Zenoh is spoken by verge-bench-zenoh (bench/peers/zenoh)"));
         }
         Protocol::Relay => Box::new(relay::Floor(address()?)),
     })

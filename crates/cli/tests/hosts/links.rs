@@ -139,7 +139,7 @@ const LINKS: [(f64, u32, u32); 12] = [
     (3.0, 10, 5),
 ];
 
-/// `bench/takeovers.py` runs this with `VERGE_RESULTS`, a file into which a line of JSON is written for each link, and `SECONDS`.
+/// `bench/takeovers/measure.py` runs this with `VERGE_RESULTS`, a file into which a line of JSON is written for each link, and `SECONDS`.
 #[test]
 #[ignore = "a measurement of ten minutes"]
 fn how_often_links_move_the_reign() {

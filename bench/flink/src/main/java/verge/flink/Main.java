@@ -16,7 +16,7 @@ import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.ParameterTool;
 
-/** One measurement of Flink's runtime in this process, reported as JSON; {@code bench/flink.py} plans them. */
+/** One measurement of Flink's runtime in this process, reported as JSON; {@code bench/flink/measure.py} plans them. */
 public final class Main {
     private static final long PATIENCE_MS = 60_000;
 

@@ -1,0 +1,1 @@
+"""Judges and pages, from fixtures: nothing is measured here."""
