@@ -1,30 +1,30 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
-use crate::crowd::CrowdLook;
-use crate::departures::Departures;
-use crate::events::Event;
-use crate::finished::Finished;
-use crate::guests::CLIENT_ROWS;
-use crate::last::Last;
-use crate::lazy::LazyCopies;
-use crate::links::{Link, Links, Party};
-use crate::memory::Memory;
-use crate::needs::{Other, OtherNeeds};
-use crate::pair::{Copies, Decision, News, Pair};
-use crate::partner::PartnerLink;
-use crate::posting::{Route, Routed};
-use crate::process::{Processed, Processing};
-use crate::queue::Queue;
-use crate::reign::{Beginning, Leaving};
-use crate::rules;
-use crate::sessions::{Deferred, Session, Sessions};
+use crate::commands::crowd::CrowdLook;
+use crate::commands::guests::CLIENT_ROWS;
+use crate::commands::needs::{Other, OtherNeeds};
+use crate::commands::rules;
+use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::membership::finished::Finished;
+use crate::membership::pair::{Copies, Decision, News, Pair};
+use crate::membership::partner::PartnerLink;
+use crate::membership::reign::{Beginning, Leaving};
+use crate::membership::standby::Telling;
 use crate::settings::{Limits, Policy, Replication, Settings};
-use crate::share::Part;
-use crate::silence::Silences;
-use crate::standby::Telling;
-use crate::status::{Stats, Survey};
-use crate::table::{Stream, Table};
-use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::steps::departures::Departures;
+use crate::steps::last::Last;
+use crate::steps::lazy::LazyCopies;
+use crate::steps::posting::{Route, Routed};
+use crate::steps::process::{Processed, Processing};
+use crate::steps::share::Part;
+use crate::store::links::{Link, Links, Party};
+use crate::store::memory::Memory;
+use crate::store::queue::Queue;
+use crate::store::sessions::{Deferred, Session, Sessions};
+use crate::store::table::{Stream, Table};
+use crate::watch::events::Event;
+use crate::watch::silence::Silences;
+use crate::watch::status::{Stats, Survey};
 use contract::{Admission, Filters, Reign, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -881,7 +881,7 @@ impl Broker {
     pub(crate) fn announce(&mut self, link: LinkId, index: u32, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.table.pair(index) else { return };
         let Some(state) = self.links.get_mut(link) else { return };
-        crate::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
+        crate::commands::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }
 

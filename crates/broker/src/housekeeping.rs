@@ -1,11 +1,11 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
 use crate::broker::{Broker, Outputs};
-use crate::events::Event;
-use crate::links::Party;
-use crate::sessions::Session;
-use crate::table::Stream;
-use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::store::links::Party;
+use crate::store::sessions::Session;
+use crate::store::table::Stream;
+use crate::watch::events::Event;
 use contract::{Mutant, Span, Time};
 use wire::{FarewellReason, Frame, LinkId};
 
