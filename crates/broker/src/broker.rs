@@ -17,6 +17,7 @@ use crate::steps::lazy::LazyCopies;
 use crate::steps::posting::{Route, Routed};
 use crate::steps::process::{Processed, Processing};
 use crate::steps::share::Part;
+use crate::store::ids::SessionId;
 use crate::store::links::{Link, Links, Party};
 use crate::store::memory::Memory;
 use crate::store::queue::Queue;
@@ -25,7 +26,7 @@ use crate::store::table::{Stream, Table};
 use crate::watch::events::Event;
 use crate::watch::silence::Silences;
 use crate::watch::status::{Stats, Survey};
-use contract::{Admission, Filters, Reign, Span, Time};
+use contract::{Admission, Filters, Reign, Span, StreamId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
@@ -112,12 +113,12 @@ pub trait Outputs: Effects {
     }
 
     /// A message is covered whose publisher waits for word of it.
-    fn covered(&mut self, stream: u32, seq: u64) {
+    fn covered(&mut self, stream: StreamId, seq: u64) {
         let _ = (stream, seq);
     }
 
     /// A message whose publisher waits for word is lost for want of memory.
-    fn given_up(&mut self, stream: u32, seq: u64) {
+    fn given_up(&mut self, stream: StreamId, seq: u64) {
         let _ = (stream, seq);
     }
 
@@ -127,7 +128,7 @@ pub trait Outputs: Effects {
     }
 
     /// The primary tells what an instance of operators remembers. `ours`: our numbers for its streams.
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
         let _ = (now, instance, picture, ours);
     }
 
@@ -263,7 +264,7 @@ pub struct Broker {
     /// How far the backup has been told of sessions.
     pub(crate) telling: Telling,
     /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
-    pub(crate) dropped: Vec<(u32, Deferred)>,
+    pub(crate) dropped: Vec<(SessionId, Deferred)>,
     /// Whose turn it is among those who are served last.
     pub(crate) last: Last,
     /// What the partner knows this broker by; empty where it need not.
@@ -526,7 +527,7 @@ impl Broker {
         let Some(link) = self.links.get_mut(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
-        let ended: Vec<u32> = match reason {
+        let ended: Vec<StreamId> = match reason {
             FarewellReason::Leaving => link.numbers.streams().collect(),
             _ => Vec::new(),
         };
@@ -825,7 +826,7 @@ impl Broker {
                 self.carry_out(now, decision, out);
             }
             Party::Client { session } => {
-                let streams: Vec<u32> = gone.numbers.streams().collect();
+                let streams: Vec<StreamId> = gone.numbers.streams().collect();
                 if !streams.is_empty() {
                     self.begin(now, Task::Orphan { link, streams, since: now }, out);
                 }
@@ -844,7 +845,7 @@ impl Broker {
     }
 
     /// The publisher of a stream has lost its connection. Another one may have the same number by now, and be the publisher's.
-    pub(crate) fn orphan(&mut self, link: LinkId, stream: u32, since: Time) {
+    pub(crate) fn orphan(&mut self, link: LinkId, stream: StreamId, since: Time) {
         let came_back = self.links.get(link).is_some_and(|link| link.numbers.knows(stream));
         let orphaned = self.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
         if let Some(stream) = orphaned.filter(|_| !came_back) {
@@ -878,7 +879,7 @@ impl Broker {
     }
 
     /// Names a stream on a link, unless that has been done.
-    pub(crate) fn announce(&mut self, link: LinkId, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.table.pair(index) else { return };
         let Some(state) = self.links.get_mut(link) else { return };
         crate::commands::register::announce(state, link, index, stream, topic, Stream::next_seq, out);

@@ -2,11 +2,12 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::store::ids::SessionId;
 use crate::store::links::Party;
 use crate::store::sessions::Session;
 use crate::store::table::Stream;
 use crate::watch::events::Event;
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, StreamId, Time};
 use wire::{FarewellReason, Frame, LinkId};
 
 /// The time between two looks.
@@ -81,14 +82,14 @@ impl Broker {
     /// Subscribers whose messages wait although their connection has room: a limit below what a driver reports as
     /// drained, or a connection that was never full.
     fn resume_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
-        let waiting = |(index, session): (u32, &Session)| {
+        let waiting = |(index, session): (SessionId, &Session)| {
             (session.link.is_some() && !session.deferred.is_empty()).then_some(index)
         };
         if Mutant::LeaveDeferred.is_on() {
             return;
         }
         self.sessions.iter_mut().for_each(|(_, session)| session.trim());
-        let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
+        let waiting: Vec<SessionId> = self.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }
 
@@ -119,7 +120,7 @@ impl Broker {
     /// A backup keeps the sessions of its primary for as long as that does, and its own as long as a primary would.
     fn end_left_sessions(&mut self, now: Time, out: &mut impl Outputs) {
         let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.session_linger);
-        let left: Vec<u32> = self
+        let left: Vec<SessionId> = self
             .sessions
             .iter()
             .filter(|(_, session)| reigns || !session.shared)
@@ -136,7 +137,7 @@ impl Broker {
             return;
         }
         let streams = self.table.streams_from(self.next_look, STREAMS_PER_LOOK);
-        let left: Vec<u32> =
+        let left: Vec<StreamId> =
             streams.filter(|(_, stream)| self.is_left(now, stream)).map(|(index, _)| index).collect();
         let next = self.next_look + STREAMS_PER_LOOK;
         self.next_look = if next < self.table.streams.len() { next } else { 0 };
@@ -154,7 +155,7 @@ impl Broker {
     }
 
     /// Retires a stream, unless somebody has come back to it meanwhile. Returns how many units of work that was.
-    pub(crate) fn retire_left(&mut self, now: Time, index: u32, out: &mut impl Outputs) -> usize {
+    pub(crate) fn retire_left(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) -> usize {
         if self.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
             self.retire(now, index, out);
         }

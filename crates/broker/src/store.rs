@@ -2,6 +2,7 @@
 
 pub(crate) mod bitset;
 pub(crate) mod far;
+pub(crate) mod ids;
 pub(crate) mod links;
 pub(crate) mod memory;
 pub(crate) mod numbers;

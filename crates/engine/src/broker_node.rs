@@ -11,7 +11,7 @@ use broker::{
     Broker, Changed, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot,
     Survey, TopicRule,
 };
-use contract::{Span, Time};
+use contract::{Span, StreamId, Time};
 use mqtt::gateway::Dispatched;
 use mqtt::{Gateway, Rules};
 use processing::{Change, Crew, GraphError, GraphSpec};
@@ -686,19 +686,19 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         gateway.deliver(now, route, &message, self.net);
     }
 
-    fn covered(&mut self, stream: u32, seq: u64) {
+    fn covered(&mut self, stream: StreamId, seq: u64) {
         if let Some(gateway) = &mut self.gateway {
             gateway.covered(stream, seq, self.net);
         }
     }
 
-    fn given_up(&mut self, stream: u32, seq: u64) {
+    fn given_up(&mut self, stream: StreamId, seq: u64) {
         if let Some(gateway) = &mut self.gateway {
             gateway.given_up(stream, seq, self.net);
         }
     }
 
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
         self.operators.recall(now, instance, picture, ours);
     }
 

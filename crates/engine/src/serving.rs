@@ -7,7 +7,7 @@ use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
 use broker::{Beginning, Broker, Event, Other, Posted, Posting, Unkept, Unposted};
 use contract::admission::Carriers;
-use contract::{Time, TopicError};
+use contract::{StreamId, Time, TopicError};
 use mqtt::packet::{Qos, Reason};
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
@@ -53,7 +53,7 @@ impl Load for Judge<'_> {
         self.commands.have_room() && !self.broker.has_tasks()
     }
 
-    fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+    fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
         self.broker.was_dispatched(stream, seq)
     }
 

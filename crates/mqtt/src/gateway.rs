@@ -43,7 +43,7 @@ use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::tree::{Matches, Subscriptions, parse_filter};
 use contract::admission::Carriers;
-use contract::{Needs, Span, Time};
+use contract::{Needs, Span, StreamId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use timers::Timer;
@@ -74,7 +74,7 @@ pub trait Load {
     }
 
     /// Whether a message that was posted has been given to all who wanted its topic.
-    fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+    fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
         let _ = (stream, seq);
         true
     }
@@ -395,7 +395,7 @@ pub struct Gateway<R = Open> {
     /// Messages that are refused again and again.
     repeated: repeats::Repeats,
     /// Messages, by stream and number, for which a session has no room and whose publishers are to hear so.
-    unheld: BTreeSet<(u32, u64)>,
+    unheld: BTreeSet<(StreamId, u64)>,
     /// How often the broker has dispatched everything that it had.
     dispatched: u64,
     /// What was for members of groups that are gone.

@@ -1,7 +1,7 @@
 //! A backup that joins is told in pieces, between which things change. In the end it knows the same.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use contract::{Contract, Loss, Span, Time};
+use contract::{Contract, Loss, Span, StreamId, Time};
 use mqtt::gateway::Dispatched;
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, subscribe, v5};
@@ -77,7 +77,7 @@ fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
 
 fn deliver_payload(gateway: &mut Gateway, route: u32, seq: u64, payload: &[u8]) {
     let message = Dispatched {
-        stream: 0,
+        stream: StreamId(0),
         publisher: "p",
         incarnation: 1,
         seq,

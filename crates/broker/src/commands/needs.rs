@@ -2,9 +2,10 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::steps::process::Processing;
+use crate::store::ids::{SessionId, TopicId};
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::{Contract, Needs, Receivers, TopicFilter};
+use contract::{Contract, Needs, Receivers, StreamId, TopicFilter};
 use std::collections::BTreeMap;
 use wire::{Frame, LinkId};
 
@@ -74,7 +75,7 @@ impl OtherNeeds {
 
 impl Broker {
     /// The contract by which a topic of this name and these subscribers is planned.
-    pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[u32]) -> Contract {
+    pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[SessionId]) -> Contract {
         let sessions = subscribers.iter().filter_map(|index| self.sessions.get(*index));
         let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
         let needs = needs.chain(self.other_needs.of(name).map(|(_, needs)| needs));
@@ -83,7 +84,7 @@ impl Broker {
     }
 
     /// A subscriber has come, or needs something else: a topic is planned by the strictest. `Err`: that cannot be kept, whatever the load.
-    pub(crate) fn plan_for_subscribers(&mut self, index: u32, session: u32) -> Result<(), String> {
+    pub(crate) fn plan_for_subscribers(&mut self, index: TopicId, session: SessionId) -> Result<(), String> {
         if !self.sessions.get(session).is_some_and(|session| session.needy) {
             return Ok(());
         }
@@ -91,7 +92,7 @@ impl Broker {
     }
 
     /// A topic is planned by what all its subscribers need. `Err`: that cannot be kept, whatever the load.
-    pub(crate) fn plan_for_everybody(&mut self, index: u32) -> Result<(), String> {
+    pub(crate) fn plan_for_everybody(&mut self, index: TopicId) -> Result<(), String> {
         let Some(topic) = self.table.topic(index) else { return Ok(()) };
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
         self.plan_strictly(index, strict).map_err(|refusal| {
@@ -101,7 +102,7 @@ impl Broker {
     }
 
     /// A subscriber has gone: what only it needed is not needed any more.
-    pub(crate) fn plan_for_those_left(&mut self, index: u32) {
+    pub(crate) fn plan_for_those_left(&mut self, index: TopicId) {
         let Some(topic) = self.table.topic(index).filter(|topic| topic.stricter.is_some()) else {
             return;
         };
@@ -110,7 +111,7 @@ impl Broker {
         let _ = self.plan_strictly(index, strict);
     }
 
-    fn plan_strictly(&mut self, index: u32, strict: Contract) -> Result<(), contract::Refusal> {
+    fn plan_strictly(&mut self, index: TopicId, strict: Contract) -> Result<(), contract::Refusal> {
         let Some(topic) = self.table.topic(index).filter(|topic| *topic.strict() != strict) else {
             return Ok(());
         };
@@ -125,7 +126,7 @@ impl Broker {
     }
 
     /// What had to be copied in another way, or not at all, is. What waited to be copied lazily is copied soon.
-    pub(crate) fn copy_as_planned(&mut self, index: u32) {
+    pub(crate) fn copy_as_planned(&mut self, index: TopicId) {
         let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
         for stream in streams {
             if let Some(stream) = self.table.stream_mut(stream) {
@@ -142,7 +143,7 @@ impl Broker {
     pub(crate) fn drop_needs_of(
         &mut self,
         name: &str,
-        subscribers: &[u32],
+        subscribers: &[SessionId],
         reason: &str,
         out: &mut impl Outputs,
     ) {
@@ -191,12 +192,12 @@ impl Broker {
     }
 
     /// The contract by which the topic of a stream is planned, and who needs it so, in words.
-    pub fn planned_for(&self, stream: u32) -> Option<(Contract, String)> {
+    pub fn planned_for(&self, stream: StreamId) -> Option<(Contract, String)> {
         self.table.pair(stream).map(|(_, topic)| (*topic.strict(), self.needs_in_words(topic)))
     }
 
     /// Whom the messages of a stream are dispatched to.
-    pub fn receivers_of(&self, stream: u32) -> Option<Receivers> {
+    pub fn receivers_of(&self, stream: StreamId) -> Option<Receivers> {
         self.table.pair(stream).map(|(_, topic)| topic.receivers())
     }
 

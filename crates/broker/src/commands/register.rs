@@ -5,6 +5,7 @@ use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::commands::tasks::{LINKS_PER_UNIT, TEST_UNITS};
 use crate::settings::Replication;
 use crate::steps::process::Processing;
+use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::{Link, Party};
 use crate::store::memory::name_bytes;
 use crate::store::numbers::NO_STREAM;
@@ -12,7 +13,9 @@ use crate::store::queue::JobKind;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::{BestEffort, Record, Stream, Times, Topic};
 use crate::watch::events::Event;
-use contract::{Contract, Plan, Refusal, Remedies, Span, TOPIC_BYTES_SHOWN, Time, TopicName, shortened};
+use contract::{
+    Contract, Plan, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName, shortened,
+};
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
@@ -20,7 +23,7 @@ use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 pub(crate) fn announce(
     state: &mut Link,
     link: LinkId,
-    index: u32,
+    index: StreamId,
     stream: &Stream,
     topic: &Topic,
     next_seq: impl FnOnce(&Stream) -> u64,
@@ -31,7 +34,7 @@ pub(crate) fn announce(
         out.send(
             link,
             &Frame::Announce(Announce {
-                stream: index,
+                stream: index.0,
                 incarnation: stream.record.incarnation,
                 next_seq,
                 contract: topic.contract,
@@ -198,7 +201,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         admitted: bool,
         out: &mut impl Outputs,
-    ) -> Result<u32, Denial> {
+    ) -> Result<StreamId, Denial> {
         let known = self.table.find_topic(topic);
         if let Some(there) = known.and_then(|index| self.table.topic(index))
             && there.contract != contract
@@ -235,7 +238,7 @@ impl Broker {
     fn return_to_stream(
         &mut self,
         now: Time,
-        index: u32,
+        index: StreamId,
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
@@ -267,7 +270,7 @@ impl Broker {
         for (id, link) in self.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
-                out.send(id, &Frame::Retire { stream: index });
+                out.send(id, &Frame::Retire { stream: index.0 });
             }
             // What others still send under their number for the life before is not of this one.
             link.numbers.unbind(index);
@@ -288,7 +291,7 @@ impl Broker {
         contract: Contract,
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
-    ) -> Result<u32, Denial> {
+    ) -> Result<StreamId, Denial> {
         let known = self.table.find_topic(topic);
         // What operators make is not given to operators again.
         let bound = if known.is_some() || publisher.made.is_some() { None } else { out.bind(topic) };
@@ -310,11 +313,11 @@ impl Broker {
     fn make_stream_of(
         &mut self,
         now: Time,
-        topic: Result<u32, (&str, Option<Processing>)>,
+        topic: Result<TopicId, (&str, Option<Processing>)>,
         contract: Contract,
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
-    ) -> Result<u32, Denial> {
+    ) -> Result<StreamId, Denial> {
         let limits = self.settings.limits;
         if self.table.len() >= limits.streams {
             return Err(Denial::full(format!(
@@ -346,7 +349,7 @@ impl Broker {
         let need = self.need(&contract, slots, processing.is_some() || publisher.made.is_some());
         let names = topic.as_ref().err().map_or(0, |(name, _)| name_bytes(name));
         self.take_memory(now, (need, names), out).map_err(Denial::full)?;
-        let ring = need.ring().continuing(self.table.next_ticket().into());
+        let ring = need.ring().continuing(self.table.next_ticket().0.into());
         let topic = match topic {
             Ok(topic) => Ok(topic),
             Err((name, processing)) => self.make_topic(name, contract, (plan, strict), processing, publisher),
@@ -380,7 +383,7 @@ impl Broker {
         (plan, strict): (Plan, Contract),
         processing: Option<Processing>,
         publisher: &Publisher<'_>,
-    ) -> Result<u32, Denial> {
+    ) -> Result<TopicId, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
         let subscribers = self.sessions.wanting(topic);
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
@@ -394,8 +397,8 @@ impl Broker {
         let class = self.stats.classes.class_of(self.rule_of(topic));
         let streams = Vec::new();
         let (route, others) = (None, 0);
-        let last = |index: &&u32| self.sessions.get(**index).is_some_and(|session| session.best_effort);
-        let sessions: Vec<u32> = subscribers.iter().filter(last).copied().collect();
+        let last = |index: &&SessionId| self.sessions.get(**index).is_some_and(|session| session.best_effort);
+        let sessions: Vec<SessionId> = subscribers.iter().filter(last).copied().collect();
         let best_effort = (!sessions.is_empty()).then(|| Box::new(BestEffort { sessions, others: 0 }));
         Ok(self.table.insert_topic(Topic {
             name,
@@ -440,7 +443,7 @@ impl Broker {
     }
 
     /// Counts the stream's jobs, if they fit.
-    pub(crate) fn admit_stream(&mut self, index: u32, out: &mut impl Outputs) -> Result<(), Denial> {
+    pub(crate) fn admit_stream(&mut self, index: StreamId, out: &mut impl Outputs) -> Result<(), Denial> {
         let trusting = self.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let thin = self.thin_link();
@@ -468,7 +471,7 @@ impl Broker {
     /// A stream of which there is no time for what subscribers need beyond its contract is carried by that alone, if there is time for that.
     fn admit_by_contract(
         &mut self,
-        index: u32,
+        index: StreamId,
         refusal: Refusal,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
@@ -530,7 +533,7 @@ impl Broker {
         &self,
         to: LinkId,
         number: u32,
-        index: u32,
+        index: StreamId,
         contract: Contract,
         out: &mut impl Outputs,
     ) {
@@ -590,7 +593,7 @@ impl Broker {
 
     /// After a promotion: streams that this broker only took note of are admitted now, or refused.
     pub(crate) fn judge_provisional_streams(&mut self, out: &mut impl Outputs) {
-        let waiting: Vec<u32> = self
+        let waiting: Vec<StreamId> = self
             .table
             .streams()
             .filter(|(_, stream)| !stream.record.admitted)
@@ -618,7 +621,7 @@ impl Broker {
     }
 
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
-    pub(crate) fn retire(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn retire(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) {
         self.end_silence(index);
         let Some(stream) = self.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
@@ -641,7 +644,7 @@ impl Broker {
     }
 
     /// Forgets a stream at once.
-    pub(crate) fn drop_stream(&mut self, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn drop_stream(&mut self, index: StreamId, out: &mut impl Outputs) {
         self.end_silence(index);
         let Some((stream, topic)) = self.table.pair(index) else { return };
         if stream.record.admitted {
@@ -651,7 +654,7 @@ impl Broker {
         for (id, link) in self.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
-                out.send(id, &Frame::Retire { stream: index });
+                out.send(id, &Frame::Retire { stream: index.0 });
             }
             for stream in link.numbers.unbind(index) {
                 if matches!(link.party, Party::Client { .. }) {
@@ -672,7 +675,7 @@ impl Broker {
 
     /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it. If it
     /// is one of results, its place may be taken by another of the same messages.
-    fn forget_results(&mut self, index: u32, out: &mut impl Outputs) {
+    fn forget_results(&mut self, index: StreamId, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream_mut(index) else { return };
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
         let results = std::mem::take(&mut stream.record.results);
@@ -691,7 +694,7 @@ impl Broker {
     /// A topic is published by operators or by publishers, never by both: they are covered in different ways.
     fn keep_results_apart(
         &mut self,
-        index: u32,
+        index: TopicId,
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
@@ -701,7 +704,7 @@ impl Broker {
             return if refused { Err(Denial::made(topic.name.as_str())) } else { Ok(()) };
         }
         let published =
-            |index: &u32| self.table.stream(*index).is_some_and(|stream| stream.record.source.is_some());
+            |index: &StreamId| self.table.stream(*index).is_some_and(|stream| stream.record.source.is_some());
         if topic.streams.iter().any(published) {
             return Err(Denial::from(format!(
                 "`{}` has publishers of its own: give the operator another output",
@@ -790,7 +793,7 @@ impl Broker {
 
     /// A life of a stream that nobody has admitted gives way to the one that the primary carries, be it the later one by
     /// its publisher's clock.
-    fn drop_other_life(&mut self, publisher: &Publisher<'_>, topic: Option<u32>, out: &mut impl Outputs) {
+    fn drop_other_life(&mut self, publisher: &Publisher<'_>, topic: Option<TopicId>, out: &mut impl Outputs) {
         let stream = topic.and_then(|topic| self.table.find_stream(topic, publisher.name));
         let other =
             |stream: &Stream| !stream.record.admitted && stream.record.incarnation > publisher.incarnation;
@@ -812,16 +815,16 @@ impl Broker {
 
     /// The messages of a stream that a new backup must have: all that have not been dispatched.
     /// Returns how many slots were looked at.
-    pub(crate) fn copy_again(&mut self, index: u32) -> usize {
+    pub(crate) fn copy_again(&mut self, index: StreamId) -> usize {
         self.copy_undispatched(index, true)
     }
 
     /// The same of those that the backup does not have yet.
-    pub(crate) fn copy_rest(&mut self, index: u32) -> usize {
+    pub(crate) fn copy_rest(&mut self, index: StreamId) -> usize {
         self.copy_undispatched(index, false)
     }
 
-    fn copy_undispatched(&mut self, index: u32, anew: bool) -> usize {
+    fn copy_undispatched(&mut self, index: StreamId, anew: bool) -> usize {
         let everything = self.copies_everything();
         let Some((stream, topic)) = self.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;

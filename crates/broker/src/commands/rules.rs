@@ -11,9 +11,10 @@ use crate::broker::{Broker, Outputs};
 use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::settings::TopicRule;
 use crate::steps::process::Processing;
+use crate::store::ids::TopicId;
 use crate::store::memory::Need;
 use crate::store::table::Topic;
-use contract::{Contract, Filters, Loss, Plan, Time};
+use contract::{Contract, Filters, Loss, Plan, StreamId, Time};
 use std::fmt;
 
 /// A topic that is carried, and gets another contract.
@@ -35,7 +36,7 @@ impl fmt::Display for Changed {
 
 /// The same with all that follows from it.
 struct Change {
-    topic: u32,
+    topic: TopicId,
     after: Contract,
     strict: Contract,
     plan: Plan,
@@ -80,7 +81,7 @@ impl Broker {
         self.rules = by_filter(&rules);
         self.stats.classes.change(&rules);
         self.settings.topics = rules;
-        let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
+        let topics: Vec<TopicId> = self.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let class = self
                 .table
@@ -169,7 +170,7 @@ impl Broker {
         Ok(())
     }
 
-    fn change_of(&self, index: u32, topic: &Topic, after: Contract) -> Result<Change, String> {
+    fn change_of(&self, index: TopicId, topic: &Topic, after: Contract) -> Result<Change, String> {
         let strict = self.strictest(topic.name.as_str(), &after, &topic.subscribers);
         let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.admission.plan_processed(&planned, Processing::of(topic.processing));
@@ -249,7 +250,7 @@ impl Broker {
     }
 
     fn admitted_streams(&self, topic: &Topic) -> usize {
-        let is_admitted = |index: &&u32| self.table.stream(**index).is_some_and(|it| it.record.admitted);
+        let is_admitted = |index: &&StreamId| self.table.stream(**index).is_some_and(|it| it.record.admitted);
         topic.streams.iter().filter(is_admitted).count()
     }
 
@@ -290,7 +291,7 @@ impl Broker {
     pub(crate) fn follow_contract(
         &mut self,
         now: Time,
-        index: u32,
+        index: TopicId,
         after: Contract,
         out: &mut impl Outputs,
     ) -> bool {

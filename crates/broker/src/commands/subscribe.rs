@@ -2,6 +2,7 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::commands::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
+use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
 use crate::store::pace::Pace;
 use crate::store::sessions::{Deferred, Session};
@@ -24,7 +25,7 @@ pub(crate) struct Subscribing {
     /// Who is answered, and its number for the filter; `None` where the primary has told of it.
     pub(crate) link: Option<LinkId>,
     number: u32,
-    session: u32,
+    session: SessionId,
     filter: TopicFilter,
     needs: Needs,
     place: String,
@@ -151,7 +152,7 @@ impl Broker {
     fn enter(
         &mut self,
         now: Time,
-        index: u32,
+        index: SessionId,
         link: Option<LinkId>,
         number: u32,
         (filter, needs): (TopicFilter, Needs),
@@ -266,7 +267,7 @@ impl Broker {
     }
 
     /// What is for a session leaves in the turn in which it was made, or after everything else.
-    pub(crate) fn serve_in_turn(&mut self, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn serve_in_turn(&mut self, index: SessionId, out: &mut impl Outputs) {
         let Broker { sessions, links, settings, admission, .. } = self;
         let Some(session) = sessions.get(index) else { return };
         let Some(link) = session.link else { return };
@@ -281,7 +282,12 @@ impl Broker {
     }
 
     /// Topics get a subscriber. `Err`: one cannot have any more.
-    fn join_topics(&mut self, index: u32, topics: &[u32], joined: &mut usize) -> Result<(), String> {
+    fn join_topics(
+        &mut self,
+        index: SessionId,
+        topics: &[TopicId],
+        joined: &mut usize,
+    ) -> Result<(), String> {
         let best_effort = self.sessions.get(index).is_some_and(|session| session.best_effort);
         for topic in topics {
             let Some(entry) = self.table.topic(*topic) else { continue };
@@ -365,7 +371,7 @@ impl Broker {
         incarnation: u64,
         link: Option<LinkId>,
         out: &mut impl Outputs,
-    ) -> Result<u32, String> {
+    ) -> Result<SessionId, String> {
         let known = self.sessions.find(client);
         let outlived =
             known.filter(|index| self.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation));
@@ -415,7 +421,7 @@ impl Broker {
     }
 
     /// Changes who subscribes a topic, and the load with it.
-    pub(crate) fn change_subscribers(&mut self, topic: u32, change: impl FnOnce(&mut Topic)) {
+    pub(crate) fn change_subscribers(&mut self, topic: TopicId, change: impl FnOnce(&mut Topic)) {
         let Some(entry) = self.table.topic(topic) else { return };
         let (plan, contract, before) = (entry.plan, entry.contract, entry.receivers());
         let admitted = entry
@@ -433,13 +439,13 @@ impl Broker {
         }
     }
 
-    fn remove_filter(&mut self, now: Time, index: u32, filter: TopicFilter, out: &mut impl Outputs) {
+    fn remove_filter(&mut self, now: Time, index: SessionId, filter: TopicFilter, out: &mut impl Outputs) {
         self.forget_filter(index, &filter, out);
         self.begin(now, Task::Leave { session: index, filter, place: String::new() }, out);
     }
 
     /// A session does not have a filter any more; its topics do not know that yet.
-    fn forget_filter(&mut self, index: u32, filter: &TopicFilter, out: &mut impl Outputs) {
+    fn forget_filter(&mut self, index: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
         let Some(session) = self.sessions.get_mut(index) else { return };
         session.forget(filter);
         session.sum_up();
@@ -448,7 +454,12 @@ impl Broker {
     }
 
     /// Takes a session out of a topic. Messages that only it has not confirmed are settled. Returns how many units of work that was.
-    pub(crate) fn remove_subscriber(&mut self, topic: u32, session: u32, out: &mut impl Outputs) -> usize {
+    pub(crate) fn remove_subscriber(
+        &mut self,
+        topic: TopicId,
+        session: SessionId,
+        out: &mut impl Outputs,
+    ) -> usize {
         let Some(entry) = self.table.topic(topic) else { return 0 };
         let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return 0 };
         let streams = entry.streams.clone();
@@ -476,19 +487,19 @@ impl Broker {
     }
 
     /// Forgets a session.
-    pub(crate) fn end_session(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn end_session(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
         self.tell_backup_of_end(index, "", out);
         self.remove_session(now, index, out);
     }
 
     /// The same where the backup need not be told, since the client begins anew.
-    fn remove_session(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+    fn remove_session(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
         let Some(session) = self.sessions.remove(index) else { return };
         let filters = session.filters.into_keys().collect();
         self.begin(now, Task::End { session: index, filters, place: String::new() }, out);
     }
 
-    fn tell_backup_of_end(&self, index: u32, filter: &str, out: &mut impl Outputs) {
+    fn tell_backup_of_end(&self, index: SessionId, filter: &str, out: &mut impl Outputs) {
         let Some(session) = self.sessions.get(index) else { return };
         if let Some(partner) = self.pair.backup() {
             let (incarnation, client) = (session.incarnation, &*session.client);
@@ -545,8 +556,8 @@ impl Broker {
 
     /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again. Until all of it has been found,
     /// what is new waits behind it.
-    fn offer_again(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
-        let topics: Vec<u32> = self.table.confirmed().rev().collect();
+    fn offer_again(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
+        let topics: Vec<TopicId> = self.table.confirmed().rev().collect();
         if topics.is_empty() || Mutant::OfferOnce.is_on() {
             return self.send_deferred(now, index, out);
         }
@@ -557,7 +568,7 @@ impl Broker {
     }
 
     /// The same for one topic. Returns how many units of work that was.
-    pub(crate) fn offer_topic_again(&mut self, now: Time, index: u32, topic: u32) -> usize {
+    pub(crate) fn offer_topic_again(&mut self, now: Time, index: SessionId, topic: TopicId) -> usize {
         let Broker { table, sessions, settings, .. } = self;
         let (Some(session), Some(topic)) = (sessions.get_mut(index), table.topic(topic)) else { return 1 };
         let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { return 1 };
@@ -579,7 +590,7 @@ impl Broker {
     }
 
     /// Everything has been found that a subscriber had not confirmed.
-    pub(crate) fn end_offering(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn end_offering(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
         if let Some(session) = self.sessions.get_mut(index) {
             session.resuming = false;
         }

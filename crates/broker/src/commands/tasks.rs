@@ -12,7 +12,8 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::commands::subscribe::Subscribing;
-use contract::{Time, TopicFilter};
+use crate::store::ids::{SessionId, TopicId};
+use contract::{StreamId, Time, TopicFilter};
 use wire::LinkId;
 
 /// Units of work that commands may take in one turn: so many topics, filters or streams are looked at or changed. One takes about a
@@ -36,17 +37,17 @@ pub(crate) enum Task {
     /// Topics get a subscriber.
     Subscribe(Subscribing),
     /// A session no longer wants the topics of a filter.
-    Leave { session: u32, filter: TopicFilter, place: String },
+    Leave { session: SessionId, filter: TopicFilter, place: String },
     /// A session has ended, which had these filters.
-    End { session: u32, filters: Vec<TopicFilter>, place: String },
+    End { session: SessionId, filters: Vec<TopicFilter>, place: String },
     /// What its subscriber had not confirmed of these topics is sent again.
-    Offer { session: u32, topics: Vec<u32> },
+    Offer { session: SessionId, topics: Vec<TopicId> },
     /// What waits for a subscriber is sent.
-    Send { session: u32 },
+    Send { session: SessionId },
     /// A publisher of these streams has lost its connection.
-    Orphan { link: LinkId, streams: Vec<u32>, since: Time },
+    Orphan { link: LinkId, streams: Vec<StreamId>, since: Time },
     /// Streams to which nobody has come back end.
-    Retire { streams: Vec<u32> },
+    Retire { streams: Vec<StreamId> },
     /// Other graphs of operators: topics from here on are bound anew, then results are looked at of streams from here on.
     Rebind { topic: usize, stream: usize },
     /// A subscriber of another protocol comes or goes.
@@ -159,7 +160,7 @@ impl Broker {
     /// A session has ended: filters and topics forget it.
     fn go_on_ending(
         &mut self,
-        session: u32,
+        session: SessionId,
         filters: &mut Vec<TopicFilter>,
         place: &mut String,
         units: usize,
@@ -189,7 +190,7 @@ impl Broker {
     /// there are more.
     pub(crate) fn clear_topics(
         &mut self,
-        session: u32,
+        session: SessionId,
         filter: &TopicFilter,
         place: &mut String,
         units: usize,
@@ -212,7 +213,11 @@ impl Broker {
     }
 
     /// The next few topics that a filter means, how many units it took to find them, and whether there are more.
-    pub(crate) fn next_topics(&self, filter: &TopicFilter, place: &mut String) -> (Vec<u32>, usize, bool) {
+    pub(crate) fn next_topics(
+        &self,
+        filter: &TopicFilter,
+        place: &mut String,
+    ) -> (Vec<TopicId>, usize, bool) {
         let mut topics = Vec::new();
         let more = self.table.meant(filter.as_str(), place, LOOKS, |topic| topics.push(topic));
         let looks = if more { LOOKS } else { topics.len() + 1 };

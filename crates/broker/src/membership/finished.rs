@@ -18,7 +18,7 @@ use crate::broker::{Broker, Outputs};
 use crate::commands::register;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
-use contract::{Mutant, Time};
+use contract::{Mutant, StreamId, Ticket, Time};
 use std::collections::BTreeSet;
 use wire::{Mark, MarkKind, MessageFlags};
 
@@ -29,9 +29,9 @@ const NEWS_MAX: usize = 4_096;
 #[derive(Clone, Default)]
 pub(crate) struct Finished {
     /// Those of which the backup has not heard: streams and tickets.
-    news: Vec<(u32, u32)>,
+    news: Vec<(StreamId, Ticket)>,
     /// On a backup: the streams that may have messages that are [`UNTOLD`](SlotFlags::UNTOLD).
-    pub(crate) untold: BTreeSet<u32>,
+    pub(crate) untold: BTreeSet<StreamId>,
 }
 
 impl Finished {
@@ -41,7 +41,7 @@ impl Finished {
     }
 
     /// Operators are done with this message.
-    pub(crate) fn add(&mut self, stream: u32, ticket: u32) {
+    pub(crate) fn add(&mut self, stream: StreamId, ticket: Ticket) {
         if self.news.len() < NEWS_MAX {
             self.news.push((stream, ticket));
         }
@@ -67,7 +67,7 @@ impl Broker {
                 continue;
             }
             register::announce(state, partner, index, stream, topic, Stream::next_seq, out);
-            out.send_mark(partner, MarkKind::Prune, Mark { stream: index, seq });
+            out.send_mark(partner, MarkKind::Prune, Mark { stream: index.0, seq });
             if let Some(slot) = stream.ring.slot_mut(ticket) {
                 slot.set(SlotFlags::PRUNED);
             }
@@ -76,7 +76,7 @@ impl Broker {
 
     /// The primary says that it is done with a message of which there is no copy here. If its publisher may send it again,
     /// and nothing that is needed would have to give way, the number is kept.
-    pub(crate) fn remember_finished(&mut self, index: u32, seq: u64) {
+    pub(crate) fn remember_finished(&mut self, index: StreamId, seq: u64) {
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
         let needed = |slot: &Slot| {
             slot.is_kept() && (!slot.flags.has(SlotFlags::DISPATCHED) || slot.flags.has(SlotFlags::UNTOLD))

@@ -21,7 +21,7 @@
 
 use crate::settings::Detection;
 use crate::watch::events::{Loneliness, PromotionCause};
-use contract::{Mutant, NodeId, Reign, Span, Time};
+use contract::{Mutant, NodeId, Reign, Span, StreamId, Time};
 use std::cmp::Ordering;
 use wire::{Evidence, Knowledge, LinkId, Standing};
 
@@ -41,7 +41,7 @@ pub(crate) enum Role {
 pub(crate) struct Partner {
     pub(crate) link: LinkId,
     /// The first stream that it has not been told of.
-    pub(crate) next_stream: u32,
+    pub(crate) next_stream: StreamId,
     /// Whether it has been told of every stream that was there when it came; it hears of others as they come.
     pub(crate) knows_streams: bool,
     /// The same for what is remembered of other protocols.
@@ -62,7 +62,7 @@ pub(crate) struct Partner {
 impl Partner {
     /// Whether it has been told of this stream, so that it understands what is said of its messages.
     #[inline]
-    pub(crate) fn knows(&self, stream: u32) -> bool {
+    pub(crate) fn knows(&self, stream: StreamId) -> bool {
         self.told || stream < self.next_stream
     }
 }
@@ -675,7 +675,7 @@ impl Pair {
                 *backup = Some(Partner {
                     look_at,
                     link,
-                    next_stream: 0,
+                    next_stream: StreamId(0),
                     knows_streams: false,
                     next_record: Some(0),
                     told,

@@ -8,7 +8,7 @@ use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
 use crate::store::table::Topic;
 use crate::watch::events::{Event, PromotionCause};
-use contract::{Mutant, Time};
+use contract::{Mutant, StreamId, Time};
 use wire::{Companion, Farewell, FarewellReason, Frame, Knowledge, Knows, LinkId, Standing, StoreState};
 
 /// How far this broker is on its way out.
@@ -122,7 +122,7 @@ impl Broker {
             return recovered;
         }
         finished.untold.clear();
-        let streams: Vec<u32> = table.streams().map(|(index, _)| index).collect();
+        let streams: Vec<StreamId> = table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
             stream.guess_next_seq(true);
@@ -275,11 +275,11 @@ impl Broker {
     /// What has been offered and does not count as dispatched. Where copies are eager, the backup has those that
     /// wait for a slow subscriber, and only confirmed topics matter; lazily, it may have none of them.
     fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
-        let confirmed = |(index, _): (u32, &crate::store::table::Stream)| {
+        let confirmed = |(index, _): (StreamId, &crate::store::table::Stream)| {
             let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
             self.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
         };
-        let streams: Vec<u32> = self.table.streams().filter_map(confirmed).collect();
+        let streams: Vec<StreamId> = self.table.streams().filter_map(confirmed).collect();
         for index in streams {
             let Some(stream) = self.table.stream(index) else { continue };
             for ticket in stream.ring.tickets() {

@@ -10,9 +10,10 @@
 use crate::broker::{Broker, Outputs};
 use crate::commands::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
 use crate::membership::pair::Copies;
+use crate::store::ids::SessionId;
 use crate::store::ring::SlotFlags;
 use crate::watch::events::Event;
-use contract::{Mutant, Time, TopicFilter};
+use contract::{Mutant, StreamId, Time, TopicFilter};
 use std::ops::Bound;
 use wire::{Frame, LinkId, Marks, Message, MessageFlags, Messages};
 
@@ -26,7 +27,7 @@ const RECORDS_UNITS: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Telling {
     /// The next session; `None` after the last.
-    session: Option<u32>,
+    session: Option<SessionId>,
     /// Its filter that was told last.
     filter: Option<TopicFilter>,
     /// There is room for more, and the next turn goes on.
@@ -49,7 +50,7 @@ impl Broker {
         }
         self.listen_for(from, out);
         self.forget_lazy_copies(now);
-        self.telling = Telling { session: Some(0), ..Telling::default() };
+        self.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
         self.continue_sync(UNITS_PER_SLICE, out);
     }
 
@@ -57,16 +58,16 @@ impl Broker {
     pub(crate) fn continue_sync(&mut self, units: usize, out: &mut impl Outputs) {
         self.telling.goes_on = false;
         let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
-        let (streams, link) = (self.table.streams.len() as u32, partner.link);
+        let (streams, link) = (StreamId(self.table.streams.len() as u32), partner.link);
         let (mut next, mut next_record, mut used) = (partner.next_stream, partner.next_record, 0);
         // What waits may be this turn's own data, turn after turn, so a little is told in any case.
-        let least = next.saturating_add(STREAMS_TOLD_MIN);
+        let least = StreamId(next.0.saturating_add(STREAMS_TOLD_MIN));
         let limit = self.settings.limits.sync_backlog_bytes;
         while next < streams && used < units && (next < least || out.backlog(link) < limit) {
             self.announce(link, next, out);
             used += self.prune_again(next, link, out);
             used += 1 + self.copy_again(next) / SLOTS_PER_UNIT;
-            next += 1;
+            next.0 += 1;
         }
         let mut told_some = false;
         if partner.knows_more && next >= streams && next_record == Some(0) && out.tell_changes(link) {
@@ -109,7 +110,7 @@ impl Broker {
                 None => Bound::Unbounded,
             };
             let Some((filter, wanted)) = session.filters.range((begin, Bound::Unbounded)).next() else {
-                self.telling.session = Some(index + 1);
+                self.telling.session = Some(SessionId(index.0 + 1));
                 continue;
             };
             let (incarnation, client) = (session.incarnation, &*session.client);
@@ -167,7 +168,13 @@ impl Broker {
         }
     }
 
-    pub(crate) fn keep_copy(&mut self, now: Time, index: u32, message: &Message<'_>, out: &mut impl Outputs) {
+    pub(crate) fn keep_copy(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        message: &Message<'_>,
+        out: &mut impl Outputs,
+    ) {
         let Some(stream) = self.table.stream_mut(index) else { return };
         if message.seq == u64::MAX {
             return;
@@ -210,7 +217,7 @@ impl Broker {
     }
 
     /// The primary is done with a message.
-    pub(crate) fn be_done_with(&mut self, index: u32, seq: u64) {
+    pub(crate) fn be_done_with(&mut self, index: StreamId, seq: u64) {
         let Some((stream, topic)) = self.table.pair_mut(index) else { return };
         // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
         // overwritten it.

@@ -10,7 +10,7 @@ use crate::watch::clocks::CLOCKS_APART_MIN;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
 use arrayvec::ArrayVec;
-use contract::{Delays, Span, Time};
+use contract::{Delays, Span, StreamId, Ticket, Time};
 use wire::{Concern, LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
@@ -113,7 +113,7 @@ impl Broker {
     ///
     /// What is forwarded overtakes what publishers send again after a take-over. Where operators remember, they would see messages in another
     /// order than without a crash. A reign that was given has what was before already.
-    fn comes_in_order_later(&self, index: u32, message: &Message<'_>) -> bool {
+    fn comes_in_order_later(&self, index: StreamId, message: &Message<'_>) -> bool {
         if !self.beginning.taken || !self.pair.is_primary() {
             return false;
         }
@@ -129,7 +129,7 @@ impl Broker {
 
     /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
     #[inline]
-    pub(crate) fn is_crowded(&self, index: u32) -> bool {
+    pub(crate) fn is_crowded(&self, index: StreamId) -> bool {
         let Some(stream) = self.table.stream(index) else { return false };
         stream.ring.overwrites_unsent() && !self.queue.is_empty()
     }
@@ -141,11 +141,11 @@ impl Broker {
         &mut self,
         now: Time,
         from: Option<LinkId>,
-        index: u32,
+        index: StreamId,
         message: &Message<'_>,
         waits: bool,
         out: &mut impl Outputs,
-    ) -> Result<u32, Unstored> {
+    ) -> Result<Ticket, Unstored> {
         let Some(stream) = self.table.stream(index) else { return Err(Unstored::NotTaken) };
         let expected = stream.next_seq;
         if !stream.takes(message.seq, &mut self.stats) {
@@ -223,7 +223,7 @@ impl Broker {
     fn find_place(
         &mut self,
         now: Time,
-        index: u32,
+        index: StreamId,
         message: &Message<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Unstored> {
@@ -248,12 +248,12 @@ impl Broker {
 
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
-    pub(crate) fn prune_overwritten(&mut self, index: u32, old: &Overwritten, out: &mut impl Outputs) {
+    pub(crate) fn prune_overwritten(&mut self, index: StreamId, old: &Overwritten, out: &mut impl Outputs) {
         let Some(partner) = self.pair.backup() else { return };
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
         if given && self.settings.policy.coordinates() {
             self.stats.pruned += 1;
-            out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index, seq: old.seq });
+            out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index.0, seq: old.seq });
         }
     }
 
@@ -262,7 +262,7 @@ impl Broker {
         &mut self,
         now: Time,
         from: Option<LinkId>,
-        index: u32,
+        index: StreamId,
         ahead: Span,
         step: Option<Span>,
         out: &mut impl Outputs,
@@ -302,7 +302,7 @@ pub(crate) enum Unstored {
 }
 
 /// Messages that have been taken up, with our numbers of their streams.
-type Few<'a> = ArrayVec<(u32, Message<'a>), LOOK_AHEAD>;
+type Few<'a> = ArrayVec<(StreamId, Message<'a>), LOOK_AHEAD>;
 
 /// From when a message's deadlines are counted.
 struct Release {

@@ -10,7 +10,7 @@ use crate::store::queue::Job;
 use crate::store::table::{Stream, Topic};
 use crate::watch::status::Stats;
 use contract::rounds::JOBS_PER_TURN;
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, StreamId, Ticket, Time};
 use wire::Concern;
 
 /// What was dispatched in this turn.
@@ -22,13 +22,13 @@ pub(crate) struct Departures {
     lag: Span,
     close: Vec<Departure>,
     /// Messages that were dispatched for the first time, by stream and ticket.
-    all: Vec<(u32, u32)>,
+    all: Vec<(StreamId, Ticket)>,
 }
 
 /// A message or copy with little time left.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Departure {
-    stream: u32,
+    stream: StreamId,
     created: Time,
     copy: bool,
 }
@@ -79,7 +79,7 @@ impl Departures {
     /// A message, or a copy, has so much time left. Where it may leave late it is remembered. Returns whether it has to be judged at once,
     /// for want of room.
     #[inline]
-    pub(crate) fn overflow(&mut self, stream: u32, created: Time, copy: bool, spare: Span) -> bool {
+    pub(crate) fn overflow(&mut self, stream: StreamId, created: Time, copy: bool, spare: Span) -> bool {
         Mutant::JudgeBeforeLeaving.is_on()
             || (self.is_close(spare) && self.remember(Departure { stream, created, copy }))
     }

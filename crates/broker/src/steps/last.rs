@@ -8,6 +8,7 @@
 //! for.
 
 use crate::broker::{Broker, Outputs};
+use crate::store::ids::SessionId;
 use crate::store::sessions::Session;
 use contract::Time;
 use contract::rounds::{LAST_BYTES_BEGUN, LAST_MESSAGES};
@@ -15,11 +16,11 @@ use std::collections::VecDeque;
 
 /// Those for whom something waits, and who may have room.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Last(VecDeque<u32>);
+pub(crate) struct Last(VecDeque<SessionId>);
 
 impl Last {
     /// Something waits for a subscriber: its turn comes.
-    pub(crate) fn call(&mut self, index: u32, session: &mut Session) {
+    pub(crate) fn call(&mut self, index: SessionId, session: &mut Session) {
         if !std::mem::replace(&mut session.has_turn, true) {
             self.0.push_back(index);
         }

@@ -35,15 +35,15 @@ use crate::settings::Replication;
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
-use contract::{Lazy, Mutant, Span, Time};
+use contract::{Lazy, Mutant, Span, StreamId, Ticket, Time};
 use hdrhistogram::Histogram;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A message that has just been stored.
 pub(crate) struct Arrival {
-    pub(crate) index: u32,
-    pub(crate) ticket: u32,
+    pub(crate) index: StreamId,
+    pub(crate) ticket: Ticket,
     pub(crate) seq: u64,
     /// The number that would have come next.
     pub(crate) expected: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Copying {
     /// The latest time that any of its marks is due, while it is in the heap.
     latest: Time,
     /// Rounds go on from this ticket.
-    looked: u32,
+    looked: Ticket,
 }
 
 /// No ticket.
@@ -67,7 +67,7 @@ const UNARMED: u64 = u64::MAX;
 
 impl Default for Copying {
     fn default() -> Copying {
-        Copying { armed: UNARMED, latest: Time::ZERO, looked: 0 }
+        Copying { armed: UNARMED, latest: Time::ZERO, looked: Ticket(0) }
     }
 }
 
@@ -75,8 +75,8 @@ impl Default for Copying {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     due: Time,
-    stream: u32,
-    ticket: u32,
+    stream: StreamId,
+    ticket: Ticket,
 }
 
 /// The next copies of all streams.
@@ -194,7 +194,7 @@ impl LazyCopies {
         slot.marked = true;
         copying.latest = due;
         if copying.armed == UNARMED {
-            copying.armed = arrival.ticket.into();
+            copying.armed = arrival.ticket.0.into();
             self.heap.push(Reverse(Entry { due, stream: arrival.index, ticket: arrival.ticket }));
         }
         true
@@ -254,7 +254,7 @@ impl Broker {
             let Some(entry) = self.lazy.pop(now) else { return done };
             let Some(stream) = self.table.stream(entry.stream) else { continue };
             // Another stream, or another life of it, may have taken its place.
-            if stream.copying.armed != u64::from(entry.ticket) {
+            if stream.copying.armed != u64::from(entry.ticket.0) {
                 continue;
             }
             let copies = !Mutant::GiveCopiesUp.is_on();
@@ -276,14 +276,14 @@ impl Broker {
         let Some((stream, topic)) = table.pair_mut(last.stream) else { return };
         let Stream { copying, ring, .. } = stream;
         let done = SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED);
-        let mut later = ring.tickets_from(last.ticket.wrapping_add(1));
+        let mut later = ring.tickets_from(last.ticket.after(1));
         let next = later.find_map(|ticket| {
             let slot = ring.slot(ticket).filter(|slot| slot.marked && !slot.flags.has(done))?;
             Some((ticket, slot.created + Span::micros(slot.released_after.into())))
         });
         copying.armed = UNARMED;
         if let Some(((ticket, released), plan)) = next.zip(topic.plan.lazy) {
-            copying.armed = ticket.into();
+            copying.armed = ticket.0.into();
             // It has arrived, so it cannot be counted from later than now, whatever its publisher's clock says.
             let due = released.min(now) + plan.start;
             lazy.heap.push(Reverse(Entry { due, stream: last.stream, ticket }));
@@ -312,9 +312,9 @@ impl Broker {
             0
         });
         let mut done = 0;
-        for index in first..self.table.streams.len() as u32 {
+        for index in (first..self.table.streams.len() as u32).map(StreamId) {
             if done >= budget {
-                self.lazy.round = Some(index);
+                self.lazy.round = Some(index.0);
                 break;
             }
             let Some(stream) = self.table.stream_mut(index) else { continue };

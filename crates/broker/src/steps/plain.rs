@@ -7,10 +7,11 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::steps::lazy::Arrival;
+use crate::store::ids::SessionId;
 use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::{Table, Topic};
-use contract::{Span, Time};
+use contract::{Span, StreamId, Time};
 use wire::{Message, MessageFlags, MessageKind};
 
 /// What a topic says about its plain messages. Each stream of the topic has it, in few bytes, and without the rarest: where one of its
@@ -23,7 +24,7 @@ pub(crate) struct PlainTerms {
     /// How long after its creation a message is to be dispatched, in microseconds; zero where that cannot be said.
     within: u32,
     /// The session to which messages go, and nowhere else.
-    receiver: u32,
+    receiver: SessionId,
     /// The class of contract that it is counted in.
     class: u16,
     /// Which of two equal deadlines goes first.
@@ -37,7 +38,7 @@ const NEVER: u32 = u32::MAX;
 /// However late it is, it is in time.
 const FOREVER: u32 = u32::MAX;
 /// Messages go to several, to nobody, to somebody who has to confirm them, or not only to sessions.
-const OTHERS: u32 = u32::MAX;
+const OTHERS: SessionId = SessionId(u32::MAX);
 
 impl PlainTerms {
     /// Of a topic that is not known yet.
@@ -84,10 +85,16 @@ impl Broker {
     /// Stores a message and plans its jobs, if it is plain. `copied`: whether contracts that need copies have them made. `false`:
     /// nothing was done.
     #[inline]
-    pub(crate) fn store_plain(&mut self, now: Time, index: u32, message: &Message<'_>, copied: bool) -> bool {
+    pub(crate) fn store_plain(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        message: &Message<'_>,
+        copied: bool,
+    ) -> bool {
         let Broker { table, queue, lazy, stats, admission, .. } = self;
         let Table { streams, topics, .. } = table;
-        let Some(Some(stream)) = streams.get_mut(index as usize) else { return false };
+        let Some(Some(stream)) = streams.get_mut(index.place()) else { return false };
         let terms = stream.plain;
         let Message { flags, seq, created, payload, .. } = *message;
         let (Some(age), Some(step)) =
@@ -110,7 +117,7 @@ impl Broker {
         queue.push(JobKind::Dispatch, created + within, terms.priority, index, ticket);
         if copied
             && terms.replicate
-            && let Some(Some(topic)) = topics.get(stream.topic as usize)
+            && let Some(Some(topic)) = topics.get(stream.topic.place())
         {
             let due = created + topic.plan.pseudo.replication;
             let arrival = Arrival { index, ticket, expected: seq, seq, released: created };
@@ -126,10 +133,10 @@ impl Broker {
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
         let Broker { table, sessions, links, part, stats, departures, .. } = self;
         let Table { streams, topics, .. } = table;
-        let Some(Some(stream)) = streams.get_mut(job.stream as usize) else { return false };
+        let Some(Some(stream)) = streams.get_mut(job.stream.place()) else { return false };
         let PlainTerms { receiver, class, .. } = stream.plain;
         debug_assert_eq!(
-            topics[stream.topic as usize].as_ref().map(PlainTerms::of),
+            topics[stream.topic.place()].as_ref().map(PlainTerms::of),
             Some(stream.plain),
             "what follows from a topic's terms is up to date"
         );
@@ -140,7 +147,7 @@ impl Broker {
         }
         let Some((slot, payload)) = stream.ring.plain(job.ticket) else { return false };
         let Slot { seq, created, .. } = *slot;
-        let message = Message { stream: job.stream, flags: MessageFlags::NONE, seq, created, payload };
+        let message = Message { stream: job.stream.0, flags: MessageFlags::NONE, seq, created, payload };
         if !out.offer_message(link, MessageKind::Deliver, &message, session.pace.window.min(part.backlog)) {
             return false;
         }
@@ -150,7 +157,7 @@ impl Broker {
         departures.note(job);
         // The terms may say less than the truth.
         if departures.is_close(stream.plain.within() - took)
-            && let Some(Some(topic)) = topics.get(stream.topic as usize)
+            && let Some(Some(topic)) = topics.get(stream.topic.place())
             && departures.overflow(job.stream, created, false, topic.plan.pseudo.dispatch - took)
         {
             stream.judge_departure(now, created, topic, links, stats, out);

@@ -10,8 +10,9 @@ use crate::commands::needs::{Other, OtherNeeds};
 use crate::commands::register::{Denial, Publisher};
 use crate::commands::tasks::{TEST_UNITS, Task, UNITS_PER_SLICE};
 use crate::steps::arrive::Unstored;
+use crate::store::ids::TopicId;
 use crate::store::ring::SlotFlags;
-use contract::{Contract, Loss, Span, Time, TopicFilter};
+use contract::{Contract, Loss, Span, StreamId, Time, TopicFilter};
 use wire::{LinkId, Message, MessageFlags};
 
 /// How messages of a topic are given to other protocols.
@@ -38,7 +39,7 @@ pub struct Origin<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Routed<'a> {
     /// Its stream.
-    pub stream: u32,
+    pub stream: StreamId,
     /// Where it comes from.
     pub origin: Origin<'a>,
     /// When it was created.
@@ -69,7 +70,7 @@ pub struct Posting<'a> {
     /// The contract where none is asked for or configured.
     pub fallback: &'a Contract,
     /// The stream that the last message of this client and topic had.
-    pub hint: Option<u32>,
+    pub hint: Option<StreamId>,
     /// What it carries, with its trailer.
     pub payload: &'a [u8],
     /// How it came: [`MessageFlags::TRUTHS`].
@@ -82,7 +83,7 @@ pub struct Posting<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Posted {
     /// Its stream.
-    pub stream: u32,
+    pub stream: StreamId,
     /// Its number there.
     pub seq: u64,
 }
@@ -192,7 +193,7 @@ impl Broker {
         // A jump to the numbers of this reign is no loss.
         stream.next_seq = seq;
         let message =
-            Message { stream: index, flags: posting.truths, seq, created: now, payload: posting.payload };
+            Message { stream: index.0, flags: posting.truths, seq, created: now, payload: posting.payload };
         let stored = self.store(now, None, index, &message, false, out);
         let ticket = stored.map_err(|unstored| match unstored {
             Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
@@ -206,13 +207,13 @@ impl Broker {
     }
 
     /// Whether a message that was posted has been given to all who wanted its topic, or is gone.
-    pub fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+    pub fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
         let ring = self.table.stream(stream).map(|stream| &stream.ring);
         let slot = ring.and_then(|ring| ring.slot(ring.find(seq)?));
         slot.is_none_or(|slot| slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)))
     }
 
-    fn is_stream_of(&self, index: u32, posting: &Posting<'_>) -> bool {
+    fn is_stream_of(&self, index: StreamId, posting: &Posting<'_>) -> bool {
         self.table.pair(index).is_some_and(|(stream, topic)| {
             &*stream.record.publisher == posting.publisher
                 && topic.name.as_str() == posting.topic
@@ -226,7 +227,7 @@ impl Broker {
         now: Time,
         posting: &Posting<'_>,
         out: &mut impl Outputs,
-    ) -> Result<u32, Denial> {
+    ) -> Result<StreamId, Denial> {
         let Posting { publisher: name, topic, .. } = *posting;
         let known = self.table.find_topic(topic);
         let carried = known.and_then(|index| self.table.topic(index));
@@ -384,7 +385,7 @@ impl Broker {
                 unkept.push(Unkept { client: other.client, filter: other.filter, reason });
             }
         }
-        let topics: Vec<u32> = self.table.topics().map(|(index, _)| index).collect();
+        let topics: Vec<TopicId> = self.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let Some(topic) = self.table.topic(index).filter(|topic| topic.route.is_some()) else { continue };
             let others = receivers(topic.name.as_str());
@@ -427,7 +428,7 @@ impl Broker {
     }
 
     /// A topic that has just come is given to other protocols.
-    pub(crate) fn set_route(&mut self, stream: u32, route: Option<Route>) {
+    pub(crate) fn set_route(&mut self, stream: StreamId, route: Option<Route>) {
         let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else { return };
         let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
         let last = self.other_needs.best_effort(name);

@@ -12,11 +12,12 @@ use crate::broker::{Broker, Outputs};
 use crate::commands::register::{Denial, Publisher};
 use crate::commands::tasks::{SLOTS_PER_UNIT, Task};
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
+use crate::store::ids::TopicId;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
-use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, Time};
+use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, StreamId, Time};
 use wire::limits::NAME_BYTES_MAX;
 use wire::{Concern, LinkId, Message, MessageFlags};
 
@@ -67,7 +68,7 @@ pub struct Outcome<'a> {
     /// Why some messages have no result, in words; `None` if every message has one, so that a missing number is a loss.
     pub gaps: Option<&'a str>,
     /// The stream of the message that it stands for, its incarnation, and the message's number.
-    pub stream: u32,
+    pub stream: StreamId,
     /// See `processing`.
     pub incarnation: u64,
     /// See `processing`.
@@ -87,7 +88,7 @@ pub struct Outcome<'a> {
 pub(crate) struct ResultStream {
     pub(crate) output: u32,
     /// `None`: it was refused.
-    pub(crate) stream: Option<u32>,
+    pub(crate) stream: Option<StreamId>,
     /// Ask again then.
     pub(crate) ask_again: Time,
 }
@@ -155,7 +156,7 @@ impl Broker {
     }
 
     /// The flag of a result of this message.
-    fn is_again(&self, stream: u32, seq: u64) -> SlotFlags {
+    fn is_again(&self, stream: StreamId, seq: u64) -> SlotFlags {
         let slot = self.table.stream(stream).and_then(|stream| stream.ring.slot(stream.ring.find(seq)?));
         let again = slot.is_some_and(|slot| slot.flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)));
         if again { SlotFlags::RESENT } else { SlotFlags::NONE }
@@ -175,7 +176,7 @@ impl Broker {
     }
 
     /// A copy of what operators remember, made of messages of these streams in these lives, has been sent to the backup on this link.
-    pub fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(u32, u64)]) {
+    pub fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(StreamId, u64)]) {
         debug_assert!(
             streams.iter().all(|(stream, incarnation)| {
                 let there = self.table.stream(*stream);
@@ -229,12 +230,12 @@ impl Broker {
     ) -> (usize, bool) {
         let mut used = 0;
         while used < units && *topic < self.table.topics.len() {
-            used += 1 + self.bind_again(now, *topic as u32, out) / SLOTS_PER_UNIT;
+            used += 1 + self.bind_again(now, TopicId(*topic as u32), out) / SLOTS_PER_UNIT;
             *topic += 1;
         }
         while used < units && *stream < self.table.streams.len() {
             used += 1;
-            self.retire_lost_results(now, *stream as u32, out);
+            self.retire_lost_results(now, StreamId(*stream as u32), out);
             *stream += 1;
         }
         let all = *topic >= self.table.topics.len() && *stream >= self.table.streams.len();
@@ -245,7 +246,7 @@ impl Broker {
     }
 
     /// Binds a topic anew. Returns how many slots its streams have.
-    fn bind_again(&mut self, now: Time, index: u32, out: &mut impl Outputs) -> usize {
+    fn bind_again(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) -> usize {
         let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
         let bound = out.bind(topic.name.as_str());
         let before = std::mem::replace(&mut topic.processing, bound);
@@ -263,7 +264,7 @@ impl Broker {
     }
 
     /// Results made of this stream whose outputs are gone end, so that others may publish on their topics.
-    fn retire_lost_results(&mut self, now: Time, origin: u32, out: &mut impl Outputs) {
+    fn retire_lost_results(&mut self, now: Time, origin: StreamId, out: &mut impl Outputs) {
         let Some(stream) = self.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
         else {
             return;
@@ -284,7 +285,7 @@ impl Broker {
     }
 
     /// A topic's plan where its messages are processed, or are not any more.
-    fn plan_again(&mut self, index: u32) {
+    fn plan_again(&mut self, index: TopicId) {
         let Some(topic) = self.table.topic(index) else { return };
         let Ok(new) = self.admission.plan_processed(topic.strict(), Processing::of(topic.processing)) else {
             return;
@@ -295,7 +296,7 @@ impl Broker {
 
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
     /// become smaller: what is in them may still be wanted.
-    fn fit_rings(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+    fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
         let Some(topic) = self.table.topic(index) else { return };
         let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
         let slots = needed.min(self.settings.limits.ring_slots_max);
@@ -319,7 +320,7 @@ impl Broker {
     }
 
     /// Gives a topic another plan, and counts its streams anew. Whoever does not ask whether that fits is told soon.
-    pub(crate) fn set_plan(&mut self, index: u32, new: Plan) {
+    pub(crate) fn set_plan(&mut self, index: TopicId, new: Plan) {
         self.crowd.planned_anew();
         let Some(topic) = self.table.topic(index) else { return };
         let old = topic.plan;
@@ -338,7 +339,7 @@ impl Broker {
     }
 
     /// The stream of these results, made if need be.
-    fn result_stream(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> Option<u32> {
+    fn result_stream(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> Option<StreamId> {
         let (origin, topic) = self.table.pair(result.stream)?;
         if origin.record.incarnation != result.incarnation {
             return None;
@@ -398,7 +399,7 @@ impl Broker {
     /// they still make of it is not published.
     pub(crate) fn take_back_unprocessed(&mut self, out: &mut impl Outputs) {
         self.round = self.round.wrapping_add(1);
-        let streams: Vec<u32> = self.table.streams().map(|(index, _)| index).collect();
+        let streams: Vec<StreamId> = self.table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Broker { table, queue, .. } = self;
             let Some((stream, topic)) = table.pair_mut(index) else { continue };

@@ -6,12 +6,13 @@ use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::pair::Partner;
 use crate::steps::last::Last;
 use crate::steps::posting::{Origin, Routed};
+use crate::store::ids::SessionId;
 use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::sessions::{Deferred, Session};
 use crate::store::table::{Record, Stream, Table, Topic};
 use crate::watch::status::Stats;
-use contract::{Mutant, Receipt, Span, Time};
+use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
 /// Whoever is served last gets nothing that has waited for so long where something newer of its stream has come.
@@ -69,7 +70,7 @@ impl Broker {
         let again = status.has(SlotFlags::RESENT.or(SlotFlags::COPY));
         let flags = heard(marks).with(asking(topic.contract.confirm)).with(sent_again(status));
         let message =
-            Message { stream: job.stream, flags, seq, created, payload: wire::trailer(marks, stored).0 };
+            Message { stream: job.stream.0, flags, seq, created, payload: wire::trailer(marks, stored).0 };
         let (mut owed, mut waits) = (0_u64, false);
         for (position, index) in topic.subscribers.iter().enumerate() {
             let Some(session) = sessions.get_mut(*index) else { continue };
@@ -157,7 +158,7 @@ impl Broker {
     }
 
     /// A subscriber will not get a message that it was owed.
-    fn write_off(&mut self, session: u32, message: Deferred, out: &mut impl Outputs) {
+    fn write_off(&mut self, session: SessionId, message: Deferred, out: &mut impl Outputs) {
         let Some((_, topic)) = self.table.pair(message.stream) else { return };
         let confirm = topic.contract.confirm;
         if let Some(position) =
@@ -169,7 +170,7 @@ impl Broker {
 
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     #[inline]
-    pub(crate) fn settle(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
+    pub(crate) fn settle(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
         let Broker { table, pair, settings, stats, .. } = self;
         let coordinates = settings.policy.coordinates();
         let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
@@ -180,7 +181,13 @@ impl Broker {
     }
 
     /// Copies a message to the backup, unless that is needless by now. Returns whether a copy was written.
-    pub(crate) fn replicate(&mut self, now: Time, index: u32, ticket: u32, out: &mut impl Outputs) -> bool {
+    pub(crate) fn replicate(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        ticket: Ticket,
+        out: &mut impl Outputs,
+    ) -> bool {
         let Some(partner) = self.pair.backup() else { return false };
         let Broker { table, links, settings, stats, departures, .. } = self;
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
@@ -195,7 +202,7 @@ impl Broker {
         register::announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
         let (seq, created) = (slot.seq, slot.created);
         let flags = slot.marks.only(MessageFlags::TRUTHS);
-        let copy = Message { stream: index, flags, seq, created, payload };
+        let copy = Message { stream: index.0, flags, seq, created, payload };
         out.send_message(partner.link, MessageKind::Replicate, &copy);
         stats.replicated += 1;
         stats.replicated_bytes += payload.len() as u64;
@@ -211,7 +218,7 @@ impl Broker {
     }
 
     /// Tells the publisher of a message that it is covered, if it waits for word.
-    fn answer(&mut self, index: u32, ticket: u32, out: &mut impl Outputs) {
+    fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
         let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot
             && slot.take(SlotFlags::ASKED)
@@ -226,7 +233,13 @@ impl Broker {
     }
 
     /// The same for one that was offered to its subscribers but is not settled.
-    pub(crate) fn forward_slot(&mut self, link: LinkId, index: u32, ticket: u32, out: &mut impl Outputs) {
+    pub(crate) fn forward_slot(
+        &mut self,
+        link: LinkId,
+        index: StreamId,
+        ticket: Ticket,
+        out: &mut impl Outputs,
+    ) {
         let Some(stream) = self.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
         // A result is made again where the messages go that it is made of.
@@ -242,7 +255,7 @@ impl Broker {
         let Some((slot, payload)) = stream.ring.message(ticket) else { return };
         let (seq, created) = (slot.seq, slot.created);
         let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
-        let message = Message { stream: index, flags, seq, created, payload };
+        let message = Message { stream: index.0, flags, seq, created, payload };
         out.send_message(link, MessageKind::Forward, &message);
         self.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
@@ -260,18 +273,20 @@ impl Broker {
     pub(crate) fn confirm(&mut self, from: LinkId, marks: Marks<'_>, out: &mut impl Outputs) {
         let Some(session) = self.links.get(from).and_then(|link| link.session()) else { return };
         for mark in marks {
-            let Some((stream, topic)) = self.table.pair_mut(mark.stream) else { continue };
+            // The only numbers of ours that come back: this one was announced on the link.
+            let index = StreamId(mark.stream);
+            let Some((stream, topic)) = self.table.pair_mut(index) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == session) else {
                 continue;
             };
             let Some(ticket) = stream.ring.find(mark.seq) else { continue };
-            self.hand_over(mark.stream, ticket, position, out);
+            self.hand_over(index, ticket, position, out);
         }
     }
 
     /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
     /// slow gets nothing that has waited too long.
-    pub(crate) fn send_deferred(&mut self, now: Time, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn send_deferred(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
         if let Some(session) = self.sessions.get_mut(index).filter(|session| session.best_effort) {
             return self.last.call(index, session);
         }
@@ -285,7 +300,7 @@ impl Broker {
     pub(crate) fn send_some_deferred(
         &mut self,
         now: Time,
-        index: u32,
+        index: SessionId,
         most: usize,
         out: &mut impl Outputs,
     ) -> bool {
@@ -324,7 +339,7 @@ impl Broker {
             let flags = heard(slot.marks).with(asking(topic.contract.confirm)).with(sent_again(slot.flags));
             let (payload, _) = wire::trailer(slot.marks, payload);
             let message =
-                Message { stream: waiting.stream, flags, seq: slot.seq, created: slot.created, payload };
+                Message { stream: waiting.stream.0, flags, seq: slot.seq, created: slot.created, payload };
             out.send_message(link, MessageKind::Deliver, &message);
             if !topic.contract.confirm {
                 handed.push((waiting, position));
@@ -338,7 +353,7 @@ impl Broker {
     }
 
     /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
-    fn hand_over(&mut self, stream: u32, ticket: u32, position: usize, out: &mut impl Outputs) {
+    fn hand_over(&mut self, stream: StreamId, ticket: Ticket, position: usize, out: &mut impl Outputs) {
         let Some(entry) = self.table.stream_mut(stream) else { return };
         let Some(slot) = entry.ring.slot_mut(ticket) else { return };
         slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
@@ -353,7 +368,7 @@ impl Slot {
     #[inline]
     fn settle(
         &mut self,
-        stream: u32,
+        stream: StreamId,
         backup: impl FnOnce() -> Option<Partner>,
         stats: &mut Stats,
         out: &mut impl Outputs,
@@ -369,7 +384,7 @@ impl Slot {
         if copied && let Some(backup) = backup() {
             self.set(SlotFlags::PRUNED);
             stats.pruned += 1;
-            out.send_mark(backup.link, MarkKind::Prune, Mark { stream, seq: self.seq });
+            out.send_mark(backup.link, MarkKind::Prune, Mark { stream: stream.0, seq: self.seq });
         }
     }
 }
@@ -377,7 +392,7 @@ impl Slot {
 impl Broker {
     /// A backup has just been told of this stream. Copies of its messages that were dispatched while it was away, or before it understood
     /// a word of them, may still be there. Returns how many units that took.
-    pub(crate) fn prune_again(&mut self, index: u32, link: LinkId, out: &mut impl Outputs) -> usize {
+    pub(crate) fn prune_again(&mut self, index: StreamId, link: LinkId, out: &mut impl Outputs) -> usize {
         if !self.settings.policy.coordinates() {
             return 0;
         }
@@ -388,7 +403,7 @@ impl Broker {
             if slot.flags.has(SlotFlags::DISPATCHED) && kept {
                 slot.set(SlotFlags::PRUNED);
                 self.stats.pruned += 1;
-                out.send_mark(link, MarkKind::Prune, Mark { stream: index, seq: slot.seq });
+                out.send_mark(link, MarkKind::Prune, Mark { stream: index.0, seq: slot.seq });
             }
         }
         stream.ring.slots() / SLOTS_PER_UNIT
@@ -440,7 +455,7 @@ impl Topic {
     /// The bits of those who are served as best effort.
     fn excused(&self) -> u64 {
         let bit = |position: usize| 1_u64.checked_shl(position as u32).unwrap_or(0);
-        let last = |(_, session): &(usize, &u32)| self.is_best_effort(**session);
+        let last = |(_, session): &(usize, &SessionId)| self.is_best_effort(**session);
         self.best_effort.as_ref().map_or(0, |_| {
             self.subscribers.iter().enumerate().filter(last).fold(0, |bits, (at, _)| bits | bit(at))
         })
@@ -470,7 +485,7 @@ impl Topic {
             let origin = Origin { publisher, incarnation: *incarnation, seq };
             let contract = &self.contract;
             let marks = marks.only(MessageFlags::OUT_OF_DATE.with(MessageFlags::APART));
-            let stream = message.stream;
+            let stream = receipt.stream;
             let routed = Routed { stream, origin, created, again, contract, truths, marks, trailer, payload };
             out.deliver(now, route, &routed);
         }
@@ -523,7 +538,7 @@ impl Session {
     fn keep_back(
         &mut self,
         now: Time,
-        index: u32,
+        index: SessionId,
         message: Deferred,
         limit: usize,
         last: &mut Last,

@@ -4,6 +4,8 @@
 //! be was said when the stream was admitted, and the piece never takes more than was reserved for it then. Those of best effort each
 //! take what they are long, in a piece of their own, since nothing is reserved for them.
 
+use contract::Ticket;
+
 /// The payloads of one ring.
 #[derive(Clone, Debug)]
 pub(crate) enum Far {
@@ -35,7 +37,7 @@ pub(crate) struct Loose {
 
 #[derive(Clone, Debug, Default)]
 struct Piece {
-    ticket: u32,
+    ticket: Ticket,
     /// Its room is what counts; a payload that is hardly shorter than the one before takes its place.
     bytes: Vec<u8>,
 }
@@ -102,7 +104,7 @@ impl Far {
     }
 
     /// Makes room for a payload of this length at a slot of a ring that has so many.
-    pub(crate) fn make_room(&mut self, index: usize, ticket: u32, length: usize, slots: usize) {
+    pub(crate) fn make_room(&mut self, index: usize, ticket: Ticket, length: usize, slots: usize) {
         match self {
             Far::Reserved(reserved) => reserved.widen(length, slots),
             Far::Loose(loose) => loose.prepare(index, ticket, length, slots),
@@ -122,7 +124,7 @@ impl Far {
 
     /// Whether a payload of this length can be written at a slot as it is.
     #[inline]
-    pub(crate) fn fits(&self, index: usize, ticket: u32, length: usize) -> bool {
+    pub(crate) fn fits(&self, index: usize, ticket: Ticket, length: usize) -> bool {
         match self {
             Far::Reserved(reserved) => length <= reserved.room as usize,
             Far::Loose(loose) => loose
@@ -158,7 +160,7 @@ impl Far {
     }
 
     /// Forgets the payload of this ticket. Returns what it took; nothing if it is not there any more.
-    pub(crate) fn evict(&mut self, index: usize, ticket: u32) -> usize {
+    pub(crate) fn evict(&mut self, index: usize, ticket: Ticket) -> usize {
         let Far::Loose(loose) = self else { return 0 };
         let Some(piece) = loose.pieces.get_mut(index).filter(|piece| piece.ticket == ticket) else {
             return 0;
@@ -169,7 +171,7 @@ impl Far {
     }
 
     /// Whether the payload of this ticket is there.
-    pub(crate) fn holds(&self, index: usize, ticket: u32) -> bool {
+    pub(crate) fn holds(&self, index: usize, ticket: Ticket) -> bool {
         let Far::Loose(loose) = self else { return false };
         loose.pieces.get(index).is_some_and(|piece| piece.ticket == ticket && !piece.bytes.is_empty())
     }
@@ -203,7 +205,7 @@ impl Reserved {
 }
 
 impl Loose {
-    fn prepare(&mut self, index: usize, ticket: u32, length: usize, slots: usize) {
+    fn prepare(&mut self, index: usize, ticket: Ticket, length: usize, slots: usize) {
         if self.pieces.len() != slots {
             self.pieces = vec![Piece::default(); slots].into_boxed_slice();
         }

@@ -1,9 +1,10 @@
 //! The connections of a broker: who is at the other end, and which numbers mean which streams there.
 
 use crate::store::bitset::BitSet;
+use crate::store::ids::SessionId;
 use crate::store::numbers::Numbers;
 use contract::rounds::Io;
-use contract::{Reign, Time};
+use contract::{Reign, StreamId, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::{ClockDifference, Knowledge, LinkId, LinkMap, Nonce, Standing, Transport};
@@ -13,7 +14,7 @@ pub(crate) enum Party {
     /// Has not said who it is.
     Unknown,
     /// A publisher, a subscriber, or both; its session if it subscribes.
-    Client { session: Option<u32> },
+    Client { session: Option<SessionId> },
     /// The other broker.
     Peer,
 }
@@ -96,7 +97,7 @@ impl Link {
         matches!(self.party, Party::Client { .. })
     }
 
-    pub(crate) fn session(&self) -> Option<u32> {
+    pub(crate) fn session(&self) -> Option<SessionId> {
         match self.party {
             Party::Client { session } => session,
             _ => None,
@@ -105,12 +106,12 @@ impl Link {
 
     /// Our stream for the peer's number.
     #[inline]
-    pub(crate) fn stream(&self, number: u32) -> Option<u32> {
+    pub(crate) fn stream(&self, number: u32) -> Option<StreamId> {
         self.numbers.stream(number)
     }
 
     /// Binds the peer's number to our stream. The caller has checked the number against the limit of streams.
-    pub(crate) fn bind(&mut self, number: u32, stream: u32) {
+    pub(crate) fn bind(&mut self, number: u32, stream: StreamId) {
         self.numbers.bind(number, stream);
     }
 }

@@ -14,7 +14,7 @@
 use crate::broker::{Broker, Outputs};
 use crate::settings::Bound;
 use crate::store::ring::{Overwritten, Ring, SlotFlags};
-use contract::{Contract, Loss, Time};
+use contract::{Contract, Loss, StreamId, Ticket, Time};
 use std::collections::VecDeque;
 use std::fmt;
 use wire::Frame;
@@ -50,11 +50,11 @@ pub(crate) struct Memory {
     /// What long names of topics take.
     pub(crate) names: usize,
     /// Messages of best effort that take memory of their own, by stream and ticket, the oldest first. Some are not there any more.
-    order: VecDeque<(u32, u32)>,
+    order: VecDeque<(StreamId, Ticket)>,
     /// How many places there are when those of messages that have gone are forgotten.
     tidy_at: usize,
     /// Streams whose publishers have to be told.
-    untold: Vec<u32>,
+    untold: Vec<StreamId>,
     /// Messages under a loss bound for which there was no room.
     pub(crate) unstored: u64,
     /// Messages of best effort for which there was none, and those that had to go for newer ones.
@@ -188,7 +188,7 @@ impl Broker {
     pub(crate) fn refit(
         &mut self,
         now: Time,
-        index: u32,
+        index: StreamId,
         (before, need): (Need, Need),
         out: &mut impl Outputs,
     ) {
@@ -288,7 +288,7 @@ impl Broker {
     pub(crate) fn find_room(
         &mut self,
         now: Time,
-        index: u32,
+        index: StreamId,
         length: usize,
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
@@ -320,7 +320,7 @@ impl Broker {
     fn find_loose_room(
         &mut self,
         now: Time,
-        index: u32,
+        index: StreamId,
         length: usize,
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
@@ -345,7 +345,7 @@ impl Broker {
     /// Forgets the places of messages that are not there any more.
     fn forget_gone(&mut self) {
         let table = &self.table;
-        let there = |(index, ticket): &(u32, u32)| {
+        let there = |(index, ticket): &(StreamId, Ticket)| {
             table.stream(*index).is_some_and(|stream| stream.ring.holds(*ticket))
         };
         self.memory.order.retain(there);
@@ -382,7 +382,7 @@ impl Broker {
     /// Rings of best effort become as small as they may be.
     fn shrink_rings(&mut self, now: Time, out: &mut impl Outputs) {
         let grown = |ring: &Ring| ring.slots() > ring.bounds().0;
-        let rings: Vec<u32> =
+        let rings: Vec<StreamId> =
             self.table.streams().filter(|(_, it)| grown(&it.ring)).map(|(index, _)| index).collect();
         for index in rings {
             let Some(stream) = self.table.stream_mut(index) else { continue };
@@ -396,7 +396,7 @@ impl Broker {
     }
 
     /// The ring of a stream of best effort is too small for those who have not read yet: it grows, if there is memory.
-    pub(crate) fn grow_loose(&mut self, index: u32) {
+    pub(crate) fn grow_loose(&mut self, index: StreamId) {
         let left = self.memory.left_for_messages(&self.settings.limits.messages());
         let Some(stream) = self.table.stream_mut(index) else { return };
         let slots = (2 * stream.ring.slots()).min(stream.ring.bounds().1);
@@ -411,7 +411,7 @@ impl Broker {
     }
 
     /// A message of best effort has gone for want of memory.
-    fn write_off_squeezed(&mut self, now: Time, index: u32, old: &Overwritten, out: &mut impl Outputs) {
+    fn write_off_squeezed(&mut self, now: Time, index: StreamId, old: &Overwritten, out: &mut impl Outputs) {
         if let Some(lineage) = old.lineage() {
             out.release(lineage);
         }
@@ -433,7 +433,7 @@ impl Broker {
     pub(crate) fn lose_for_memory(
         &mut self,
         now: Time,
-        index: u32,
+        index: StreamId,
         shortage: Shortage,
         out: &mut impl Outputs,
     ) {

@@ -1,24 +1,25 @@
 //! Which streams the numbers of a peer mean.
 
+use contract::StreamId;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// No stream behind this number.
-pub(crate) const NO_STREAM: u32 = u32::MAX;
+pub(crate) const NO_STREAM: StreamId = StreamId(u32::MAX);
 
 /// Both ways: messages come with the peer's numbers, and a stream that ends must be found among tens of thousands, many times in a row
 /// where a publisher leaves.
 #[derive(Clone, Default)]
 pub(crate) struct Numbers {
     /// Our stream for each number.
-    streams: Vec<u32>,
+    streams: Vec<StreamId>,
     /// Streams with their numbers; rarely more than one each.
-    bound: BTreeSet<(u32, u32)>,
+    bound: BTreeSet<(StreamId, u32)>,
 }
 
 impl Numbers {
     #[inline]
-    pub(crate) fn stream(&self, number: u32) -> Option<u32> {
+    pub(crate) fn stream(&self, number: u32) -> Option<StreamId> {
         self.streams.get(number as usize).copied().filter(|stream| *stream != NO_STREAM)
     }
 
@@ -33,7 +34,7 @@ impl Numbers {
     }
 
     /// Binds a number to a stream, or to none.
-    pub(crate) fn bind(&mut self, number: u32, stream: u32) {
+    pub(crate) fn bind(&mut self, number: u32, stream: StreamId) {
         let place = number as usize;
         if place >= self.streams.len() {
             self.streams.resize(place + 1, NO_STREAM);
@@ -48,12 +49,12 @@ impl Numbers {
     }
 
     /// Whether the stream has a number.
-    pub(crate) fn knows(&self, stream: u32) -> bool {
+    pub(crate) fn knows(&self, stream: StreamId) -> bool {
         self.bound.range((stream, 0)..=(stream, u32::MAX)).next().is_some()
     }
 
     /// The stream has no number any more. Returns those that it had.
-    pub(crate) fn unbind(&mut self, stream: u32) -> SmallVec<[u32; 2]> {
+    pub(crate) fn unbind(&mut self, stream: StreamId) -> SmallVec<[u32; 2]> {
         let numbers: SmallVec<[u32; 2]> =
             self.bound.range((stream, 0)..=(stream, u32::MAX)).map(|(_, number)| *number).collect();
         for number in &numbers {
@@ -64,7 +65,7 @@ impl Numbers {
     }
 
     /// Streams that have a number.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn streams(&self) -> impl Iterator<Item = StreamId> {
         self.streams.iter().copied().filter(|stream| *stream != NO_STREAM)
     }
 }
@@ -76,16 +77,16 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Change {
-        Bind(u32, u32),
+        Bind(u32, StreamId),
         Free(u32),
-        Unbind(u32),
+        Unbind(StreamId),
     }
 
     fn changes() -> impl Strategy<Value = Vec<Change>> {
         let change = prop_oneof![
-            4 => (0_u32..6, 0_u32..4).prop_map(|(number, stream)| Change::Bind(number, stream)),
+            4 => (0_u32..6, 0_u32..4).prop_map(|(number, stream)| Change::Bind(number, StreamId(stream))),
             1 => (0_u32..6).prop_map(Change::Free),
-            2 => (0_u32..4).prop_map(Change::Unbind),
+            2 => (0_u32..4).prop_map(|stream| Change::Unbind(StreamId(stream))),
         ];
         prop::collection::vec(change, 0..40)
     }
@@ -116,7 +117,7 @@ mod tests {
                     prop_assert_eq!(numbers.stream(number as u32), Some(*stream).filter(|it| *it != NO_STREAM));
                 }
                 let bound = plain.iter().copied().filter(|stream| *stream != NO_STREAM);
-                prop_assert_eq!(numbers.streams().collect::<Vec<u32>>(), bound.collect::<Vec<u32>>());
+                prop_assert_eq!(numbers.streams().collect::<Vec<_>>(), bound.collect::<Vec<_>>());
             }
         }
     }

@@ -8,7 +8,7 @@
 //! contract. So jobs that come in order are a *run*, and only the foremost of a few runs are compared. What comes in no order is
 //! sorted when the first of it is asked for, and is one run then. What has no room among the runs goes to a heap beside them.
 
-use contract::{Mutant, Time};
+use contract::{Mutant, StreamId, Ticket, Time};
 use smallvec::SmallVec;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -29,8 +29,8 @@ pub(crate) struct Job {
     pub(crate) deadline: Time,
     /// Inverted priority (8 bits), order of insertion (55 bits), kind (1 bit).
     rank: u64,
-    pub(crate) stream: u32,
-    pub(crate) ticket: u32,
+    pub(crate) stream: StreamId,
+    pub(crate) ticket: Ticket,
 }
 
 impl Job {
@@ -125,7 +125,14 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, kind: JobKind, deadline: Time, priority: u8, stream: u32, ticket: u32) {
+    pub(crate) fn push(
+        &mut self,
+        kind: JobKind,
+        deadline: Time,
+        priority: u8,
+        stream: StreamId,
+        ticket: Ticket,
+    ) {
         let order = self.inserted & ((1 << ORDER_BITS) - 1);
         let kind_bit = u64::from(kind == JobKind::Dispatch);
         let rank = u64::from(u8::MAX - priority) << (ORDER_BITS + 1) | order << 1 | kind_bit;
@@ -238,12 +245,13 @@ mod tests {
         use JobKind::{Dispatch, Replicate};
         let mut queue = Queue::new(100);
         let us = |value: u64| Time(value * 1_000);
-        queue.push(Dispatch, us(480_000), 0, 5, 0);
-        queue.push(Replicate, us(449_950), 0, 5, 0);
-        queue.push(Dispatch, us(99_000), 0, 2, 0);
-        queue.push(Replicate, us(49_950), 0, 2, 0);
-        queue.push(Dispatch, us(49_000), 0, 0, 0);
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|job| (job.kind(), job.stream)).collect();
+        queue.push(Dispatch, us(480_000), 0, StreamId(5), Ticket(0));
+        queue.push(Replicate, us(449_950), 0, StreamId(5), Ticket(0));
+        queue.push(Dispatch, us(99_000), 0, StreamId(2), Ticket(0));
+        queue.push(Replicate, us(49_950), 0, StreamId(2), Ticket(0));
+        queue.push(Dispatch, us(49_000), 0, StreamId(0), Ticket(0));
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.pop()).map(|job| (job.kind(), job.stream.0)).collect();
         assert_eq!(order, [(Dispatch, 0), (Replicate, 2), (Dispatch, 2), (Replicate, 5), (Dispatch, 5)]);
     }
 
@@ -256,11 +264,11 @@ mod tests {
             for (number, act) in acts.into_iter().enumerate() {
                 match act {
                     Some(deadline) => {
-                        queue.push(JobKind::Dispatch, Time(deadline), 0, number as u32, 0);
+                        queue.push(JobKind::Dispatch, Time(deadline), 0, StreamId(number as u32), Ticket(0));
                         model.insert((deadline, number as u32));
                     }
                     None => {
-                        let job = queue.pop().map(|job| (job.deadline.0, job.stream));
+                        let job = queue.pop().map(|job| (job.deadline.0, job.stream.0));
                         prop_assert_eq!(job, model.pop_first());
                     }
                 }
@@ -280,19 +288,19 @@ mod tests {
                 for _ in 0..20 {
                     let deadline =
                         wave * 7 + frame * 7_919 % 1_009 + u64::from(number.is_multiple_of(13)) * 50;
-                    queue.push(JobKind::Dispatch, Time(deadline), 0, number, 0);
+                    queue.push(JobKind::Dispatch, Time(deadline), 0, StreamId(number), Ticket(0));
                     model.insert((deadline, number));
                     number += 1;
                 }
             }
             for _ in 0..90 {
-                assert_eq!(queue.pop().map(|job| (job.deadline.0, job.stream)), model.pop_first());
+                assert_eq!(queue.pop().map(|job| (job.deadline.0, job.stream.0)), model.pop_first());
             }
             assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
         }
         assert!(model.len() > LINED_UP_MAX && !queue.heap.is_empty(), "{}", model.len());
         while let Some(job) = queue.pop() {
-            assert_eq!(Some((job.deadline.0, job.stream)), model.pop_first());
+            assert_eq!(Some((job.deadline.0, job.stream.0)), model.pop_first());
         }
         assert!(model.is_empty() && queue.is_empty() && queue.lined_up.is_empty());
     }
@@ -301,9 +309,9 @@ mod tests {
     fn equal_deadlines_go_by_priority_and_then_by_arrival() {
         let mut queue = Queue::new(100);
         for (stream, priority) in [(1, 0), (2, 9), (3, 9), (4, 255)] {
-            queue.push(JobKind::Dispatch, Time(7), priority, stream, 0);
+            queue.push(JobKind::Dispatch, Time(7), priority, StreamId(stream), Ticket(0));
         }
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|job| job.stream).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|job| job.stream.0).collect();
         assert_eq!(order, [4, 2, 3, 1]);
         assert_eq!(size_of::<Job>(), 24);
     }

@@ -6,7 +6,7 @@
 
 use crate::store::far::{Far, room_for};
 use crate::store::prefetch::fetch;
-use contract::{Mutant, Time};
+use contract::{Mutant, Ticket, Time};
 use wire::MessageFlags;
 
 /// What has happened to a message.
@@ -64,7 +64,7 @@ impl SlotFlags {
 pub(crate) struct Slot {
     pub(crate) seq: u64,
     pub(crate) created: Time,
-    ticket: u32,
+    ticket: Ticket,
     length: u32,
     /// One bit per subscriber of the topic that has not confirmed.
     pub(crate) unconfirmed: u64,
@@ -87,7 +87,7 @@ impl Slot {
     const EMPTY: Slot = Slot {
         seq: 0,
         created: Time::ZERO,
-        ticket: 0,
+        ticket: Ticket(0),
         length: 0,
         unconfirmed: 0,
         flags: SlotFlags::NONE,
@@ -313,7 +313,7 @@ impl Ring {
     pub(crate) fn moved_into(&self, mut other: Ring) -> Ring {
         for ticket in self.tickets() {
             let Some((slot, payload)) = self.message(ticket) else { continue };
-            other.pushed = self.pushed - u64::from(self.next_ticket().wrapping_sub(ticket));
+            other.pushed = self.pushed - u64::from(self.next_ticket().since(ticket));
             if !other.has_room(payload.len()) {
                 other.make_room(payload.len());
             }
@@ -350,14 +350,14 @@ impl Ring {
     }
 
     /// Tickets of messages that would not stay if it had so many slots, the oldest first.
-    pub(crate) fn tickets_beyond(&self, slots: usize) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn tickets_beyond(&self, slots: usize) -> impl Iterator<Item = Ticket> + use<> {
         self.tickets().take(self.cells.len().saturating_sub(places(slots)))
     }
 
     /// The next ticket.
     #[inline]
-    pub(crate) fn next_ticket(&self) -> u32 {
-        self.pushed as u32
+    pub(crate) fn next_ticket(&self) -> Ticket {
+        Ticket(self.pushed as u32)
     }
 
     /// How many messages have been pushed, here and where it continues.
@@ -392,21 +392,21 @@ impl Ring {
 
     /// Forgets a message of best effort whose payload does not lie beside its slot. Returns the bytes that this frees, and what is left
     /// to know of it, if it was still there.
-    pub(crate) fn evict(&mut self, ticket: u32) -> (usize, Option<Overwritten>) {
+    pub(crate) fn evict(&mut self, ticket: Ticket) -> (usize, Option<Overwritten>) {
         let index = self.index(ticket);
         let freed = self.far.evict(index, ticket);
         (freed, if freed > 0 { self.forget(ticket) } else { None })
     }
 
     /// Forgets a message. Returns what is left to know of it, if it was still there.
-    pub(crate) fn forget(&mut self, ticket: u32) -> Option<Overwritten> {
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> Option<Overwritten> {
         let slot = self.slot_mut(ticket)?;
         slot.used = false;
         Some(Overwritten::of(slot))
     }
 
     /// Whether [`Ring::evict`] would free something.
-    pub(crate) fn holds(&self, ticket: u32) -> bool {
+    pub(crate) fn holds(&self, ticket: Ticket) -> bool {
         self.far.holds(self.index(ticket), ticket)
     }
 
@@ -419,7 +419,7 @@ impl Ring {
         payload: &[u8],
         flags: SlotFlags,
         marks: MessageFlags,
-    ) -> (u32, Overwritten) {
+    ) -> (Ticket, Overwritten) {
         let ticket = self.next_ticket();
         self.pushed += 1;
         let index = self.index(ticket);
@@ -439,7 +439,7 @@ impl Ring {
     /// Stores a message that is short and overwrites none that anybody still needs, and returns its ticket. `None`: it is not so, and
     /// nothing was done.
     #[inline]
-    pub(crate) fn push_plain(&mut self, seq: u64, created: Time, payload: &[u8]) -> Option<u32> {
+    pub(crate) fn push_plain(&mut self, seq: u64, created: Time, payload: &[u8]) -> Option<Ticket> {
         let ticket = self.next_ticket();
         let index = self.index(ticket);
         let at = if Mutant::MixPayloads.is_on() { 0 } else { index };
@@ -456,7 +456,7 @@ impl Ring {
 
     /// A short message to which nothing has happened and of which nothing is special, with its payload.
     #[inline(always)]
-    pub(crate) fn plain(&mut self, ticket: u32) -> Option<(&mut Slot, &[u8])> {
+    pub(crate) fn plain(&mut self, ticket: Ticket) -> Option<(&mut Slot, &[u8])> {
         let index = self.index(ticket);
         let Cell { slot, near } = self.cells.get_mut(index)?;
         let plain = slot.used && slot.ticket == ticket && slot.flags == SlotFlags::NONE;
@@ -469,13 +469,13 @@ impl Ring {
 
     /// The slot of a ticket, unless it has been overwritten.
     #[inline]
-    pub(crate) fn slot(&self, ticket: u32) -> Option<&Slot> {
+    pub(crate) fn slot(&self, ticket: Ticket) -> Option<&Slot> {
         Some(&self.cell(ticket)?.slot)
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(crate) fn slot_mut(&mut self, ticket: u32) -> Option<&mut Slot> {
+    pub(crate) fn slot_mut(&mut self, ticket: Ticket) -> Option<&mut Slot> {
         let index = self.index(ticket);
         let slot = &mut self.cells.get_mut(index)?.slot;
         (slot.used && slot.ticket == ticket).then_some(slot)
@@ -483,7 +483,7 @@ impl Ring {
 
     /// The slot of a ticket with its payload.
     #[inline]
-    pub(crate) fn message(&self, ticket: u32) -> Option<(&Slot, &[u8])> {
+    pub(crate) fn message(&self, ticket: Ticket) -> Option<(&Slot, &[u8])> {
         let Cell { slot, near } = self.cell(ticket)?;
         let length = slot.length as usize;
         let payload = near.get(..length);
@@ -491,21 +491,21 @@ impl Ring {
     }
 
     /// The ticket of a message by its number, the newest first.
-    pub(crate) fn find(&self, seq: u64) -> Option<u32> {
+    pub(crate) fn find(&self, seq: u64) -> Option<Ticket> {
         self.tickets().rev().find(|&ticket| self.slot(ticket).is_some_and(|slot| slot.seq == seq))
     }
 
     /// All tickets that may still be there, the oldest first.
-    pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub(crate) fn tickets(&self) -> impl DoubleEndedIterator<Item = Ticket> + use<> {
         let (count, next) = (self.cells.len() as u32, self.next_ticket());
-        (1..=count).rev().map(move |back| next.wrapping_sub(back))
+        (1..=count).rev().map(move |back| next.before(back))
     }
 
     /// The tickets from this one on that may still be there, the oldest first.
-    pub(crate) fn tickets_from(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn tickets_from(&self, first: Ticket) -> impl Iterator<Item = Ticket> + use<> {
         let next = self.next_ticket();
-        let count = next.wrapping_sub(first).min(self.cells.len() as u32);
-        (1..=count).rev().map(move |back| next.wrapping_sub(back))
+        let count = next.since(first).min(self.cells.len() as u32);
+        (1..=count).rev().map(move |back| next.before(back))
     }
 
     /// The message that the next one overwrites.
@@ -541,18 +541,18 @@ impl Ring {
     }
 
     #[inline]
-    fn cell(&self, ticket: u32) -> Option<&Cell> {
+    fn cell(&self, ticket: Ticket) -> Option<&Cell> {
         let found = self.cells.get(self.index(ticket));
         found.filter(|Cell { slot, .. }| slot.used && slot.ticket == ticket)
     }
 
     #[inline]
-    fn index(&self, ticket: u32) -> usize {
-        ticket as usize & (self.cells.len() - 1)
+    fn index(&self, ticket: Ticket) -> usize {
+        ticket.0 as usize & (self.cells.len() - 1)
     }
 
     /// Writes a payload that does not fit beside its slot. Whoever stores it has made room; where that has been left out, it is made.
-    fn write_far(&mut self, index: usize, ticket: u32, payload: &[u8]) {
+    fn write_far(&mut self, index: usize, ticket: Ticket, payload: &[u8]) {
         if !self.far.fits(index, ticket, payload.len()) {
             self.far.make_room(index, ticket, payload.len(), self.cells.len());
         }
@@ -591,7 +591,7 @@ mod tests {
         ring.pushed = u64::from(u32::MAX) - 1;
         let tickets: Vec<_> =
             (0..4).map(|seq| ring.push(seq, Time(seq), &[], SlotFlags::NONE, MessageFlags::NONE).0).collect();
-        assert_eq!(tickets, [u32::MAX - 1, u32::MAX, 0, 1]);
+        assert_eq!(tickets, [u32::MAX - 1, u32::MAX, 0, 1].map(Ticket));
         let seen: Vec<_> = ring.tickets().filter_map(|t| ring.slot(t)).map(|slot| slot.seq).collect();
         assert_eq!(seen, [0, 1, 2, 3], "oldest first, across the wrap");
     }
@@ -607,7 +607,7 @@ mod tests {
             for seq in 0..9 {
                 ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE, MessageFlags::NONE);
             }
-            let before: Vec<u32> = ring.tickets().collect();
+            let before: Vec<Ticket> = ring.tickets().collect();
             let expected = ring.grown_bytes(9);
             ring.grow(9);
             assert_eq!((ring.slots(), ring.bytes()), (16, expected));
@@ -652,7 +652,7 @@ mod tests {
         let push = |ring: &mut Ring, seq: u64, length: usize| {
             ring.push(seq, Time(seq), &vec![seq as u8; length], SlotFlags::NONE, MessageFlags::NONE).0
         };
-        let tickets: Vec<u32> =
+        let tickets: Vec<Ticket> =
             [500, 20, 1_000].iter().zip(0..).map(|(length, seq)| push(&mut ring, seq, *length)).collect();
         assert_eq!(ring.loose_bytes(), 1_500);
         assert_eq!([ring.evict(tickets[1]).0, ring.evict(tickets[0]).0], [0, 500]);
@@ -660,7 +660,7 @@ mod tests {
         assert_eq!(ring.message(tickets[2]).unwrap().1, [2; 1_000]);
         ring.grow(16);
         assert_eq!(ring.loose_bytes(), 1_000 + 12 * 128);
-        let newer: Vec<u32> = (3..7).map(|seq| push(&mut ring, seq, 100)).collect();
+        let newer: Vec<Ticket> = (3..7).map(|seq| push(&mut ring, seq, 100)).collect();
         assert_eq!(ring.tickets_beyond(4).filter(|ticket| ring.slot(*ticket).is_some()).count(), 2);
         ring.resize(4);
         assert_eq!(ring.loose_bytes(), 400);

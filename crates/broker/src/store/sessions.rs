@@ -1,11 +1,12 @@
 //! Subscribers. A session outlives its connection for a while, and a backup has the sessions of its primary, so that a
 //! subscriber which is just changing brokers or reconnecting misses nothing that is still there.
 
+use crate::store::ids::SessionId;
 use crate::store::pace::Pace;
 use crate::store::table::Subscribers;
 use crate::watch::status::Stats;
 use contract::rounds::LAST_BACKLOG;
-use contract::{Filters, Mutant, Needs, Time, TopicFilter};
+use contract::{Filters, Mutant, Needs, StreamId, Ticket, Time, TopicFilter};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use wire::LinkId;
@@ -13,8 +14,8 @@ use wire::LinkId;
 /// A message that waits for a subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Deferred {
-    pub(crate) stream: u32,
-    pub(crate) ticket: u32,
+    pub(crate) stream: StreamId,
+    pub(crate) ticket: Ticket,
     /// Since when it waits.
     pub(crate) since: Time,
 }
@@ -169,56 +170,56 @@ impl Session {
 pub(crate) struct Sessions {
     slots: Vec<Option<Session>>,
     /// Numbers that may be given again, the lowest first.
-    free: BinaryHeap<Reverse<u32>>,
-    by_client: BTreeMap<Box<str>, u32>,
+    free: BinaryHeap<Reverse<SessionId>>,
+    by_client: BTreeMap<Box<str>, SessionId>,
     /// Sessions by filter, to find those that want a topic. It may still have some that have ended.
-    by_filter: Filters<BTreeSet<u32>>,
+    by_filter: Filters<BTreeSet<SessionId>>,
 }
 
 impl Sessions {
-    pub(crate) fn find(&self, client: &str) -> Option<u32> {
+    pub(crate) fn find(&self, client: &str) -> Option<SessionId> {
         self.by_client.get(client).copied()
     }
 
-    pub(crate) fn insert(&mut self, session: Session) -> u32 {
-        let index = self.free.pop().map_or(self.slots.len(), |Reverse(index)| index as usize);
+    pub(crate) fn insert(&mut self, session: Session) -> SessionId {
+        let index = self.free.pop().map_or(self.slots.len(), |Reverse(index)| index.place());
         if index == self.slots.len() {
             self.slots.push(None);
         }
-        self.by_client.insert(session.client.clone(), index as u32);
+        self.by_client.insert(session.client.clone(), SessionId(index as u32));
         self.slots[index] = Some(session);
-        index as u32
+        SessionId(index as u32)
     }
 
     /// Ends a session. Its filters still lead to its number, and topics still have it, so the number must not be given again
     /// before both have been cleared of it; see [`Sessions::release`].
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
-        let session = self.slots.get_mut(index as usize)?.take()?;
+    pub(crate) fn remove(&mut self, index: SessionId) -> Option<Session> {
+        let session = self.slots.get_mut(index.place())?.take()?;
         self.by_client.remove(&session.client);
         Some(session)
     }
 
     /// Nothing leads to the number of an ended session any more.
-    pub(crate) fn release(&mut self, index: u32) {
+    pub(crate) fn release(&mut self, index: SessionId) {
         self.free.push(Reverse(index));
     }
 
-    pub(crate) fn get(&self, index: u32) -> Option<&Session> {
-        self.slots.get(index as usize)?.as_ref()
+    pub(crate) fn get(&self, index: SessionId) -> Option<&Session> {
+        self.slots.get(index.place())?.as_ref()
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Session> {
-        self.slots.get_mut(index as usize)?.as_mut()
+    pub(crate) fn get_mut(&mut self, index: SessionId) -> Option<&mut Session> {
+        self.slots.get_mut(index.place())?.as_mut()
     }
 
     /// From now on a session is found by this filter.
-    pub(crate) fn index(&mut self, index: u32, filter: &TopicFilter) {
+    pub(crate) fn index(&mut self, index: SessionId, filter: &TopicFilter) {
         self.by_filter.change(filter.as_str(), |sessions| sessions.insert(index));
     }
 
     /// The filter does not lead to the session any more.
-    pub(crate) fn unindex(&mut self, index: u32, filter: &TopicFilter) {
+    pub(crate) fn unindex(&mut self, index: SessionId, filter: &TopicFilter) {
         self.by_filter.change(filter.as_str(), |sessions| sessions.remove(&index));
     }
 
@@ -233,7 +234,7 @@ impl Sessions {
     }
 
     /// Whether one of a session's filters means a topic.
-    pub(crate) fn wants(&self, index: u32, topic: &str) -> bool {
+    pub(crate) fn wants(&self, index: SessionId, topic: &str) -> bool {
         self.by_filter.find(topic, &mut |sessions, _| sessions.contains(&index))
     }
 
@@ -246,18 +247,18 @@ impl Sessions {
         self.by_filter.bytes()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {
-        self.iter_from(0)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.iter_from(SessionId(0))
     }
 
     /// Those from this number on.
-    pub(crate) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &Session)> {
-        let slots = self.slots.iter().enumerate().skip(first as usize);
-        slots.filter_map(|(index, slot)| slot.as_ref().map(|session| (index as u32, session)))
+    pub(crate) fn iter_from(&self, first: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
+        let slots = self.slots.iter().enumerate().skip(first.place());
+        slots.filter_map(|(index, slot)| slot.as_ref().map(|session| (SessionId(index as u32), session)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Session)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (SessionId, &mut Session)> {
         let slots = self.slots.iter_mut().enumerate();
-        slots.filter_map(|(index, slot)| slot.as_mut().map(|session| (index as u32, session)))
+        slots.filter_map(|(index, slot)| slot.as_mut().map(|session| (SessionId(index as u32), session)))
     }
 }

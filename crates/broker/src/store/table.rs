@@ -3,11 +3,12 @@
 use crate::steps::lazy::Copying;
 use crate::steps::plain::PlainTerms;
 use crate::steps::process::{Processing, ResultStream};
+use crate::store::ids::{SessionId, TopicId};
 use crate::store::memory::Shortage;
 use crate::store::prefetch::fetch;
 use crate::store::ring::{Ring, Slot, SlotFlags};
 use crate::watch::silence::Quiet;
-use contract::{Contract, Plan, Receivers, Time, TopicName, names};
+use contract::{Contract, Plan, Receivers, StreamId, Ticket, Time, TopicName, names};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -29,7 +30,7 @@ pub(crate) struct Topic {
     /// How operators take its messages, if they do.
     pub(crate) processing: Option<Processing>,
     pub(crate) name: TopicName,
-    pub(crate) streams: Vec<u32>,
+    pub(crate) streams: Vec<StreamId>,
     /// How many subscribers of other protocols it has.
     pub(crate) others: u32,
     /// Whether its messages are results of an operator.
@@ -44,13 +45,13 @@ pub(crate) struct Topic {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BestEffort {
     /// Sessions, which are among the topic's subscribers.
-    pub(crate) sessions: Vec<u32>,
+    pub(crate) sessions: Vec<SessionId>,
     /// How many of other protocols.
     pub(crate) others: u32,
 }
 
 /// The first of them lie in the topic itself.
-pub(crate) type Subscribers = SmallVec<[u32; 4]>;
+pub(crate) type Subscribers = SmallVec<[SessionId; 4]>;
 
 impl Topic {
     /// The contract that it is planned by: the strictest of its own and of what its subscribers need.
@@ -72,12 +73,12 @@ impl Topic {
     }
 
     /// Whether a session is served as best effort.
-    pub(crate) fn is_best_effort(&self, session: u32) -> bool {
+    pub(crate) fn is_best_effort(&self, session: SessionId) -> bool {
         self.best_effort.as_ref().is_some_and(|those| those.sessions.contains(&session))
     }
 
     /// Says whether it is.
-    pub(crate) fn serve_as_best_effort(&mut self, session: u32, best_effort: bool) {
+    pub(crate) fn serve_as_best_effort(&mut self, session: SessionId, best_effort: bool) {
         self.change_best_effort(|those| {
             those.sessions.retain(|other| *other != session);
             if best_effort {
@@ -118,7 +119,7 @@ impl Drop for TopicMut<'_> {
     fn drop(&mut self) {
         let terms = PlainTerms::of(self.topic);
         for index in &self.topic.streams {
-            if let Some(Some(stream)) = self.streams.get_mut(*index as usize) {
+            if let Some(Some(stream)) = self.streams.get_mut(index.place()) {
                 stream.plain = terms;
             }
         }
@@ -145,7 +146,7 @@ pub(crate) struct Stream {
     pub(crate) ring: Ring,
     pub(crate) copying: Copying,
     pub(crate) record: Box<Record>,
-    pub(crate) topic: u32,
+    pub(crate) topic: TopicId,
 }
 
 /// Who publishes a stream, and what became of it.
@@ -171,7 +172,7 @@ pub(crate) struct Record {
     /// The streams of results that stand for its messages.
     pub(crate) results: Vec<ResultStream>,
     /// For results: the stream of the messages that they stand for.
-    pub(crate) made_of: Option<u32>,
+    pub(crate) made_of: Option<StreamId>,
     pub(crate) troubles: Troubles,
     /// Whether it still says something.
     pub(crate) quiet: Quiet,
@@ -230,7 +231,7 @@ impl Record {
 
 impl Stream {
     /// A stream of this topic, of which nothing has come.
-    pub(crate) fn new(topic: u32, ring: Ring, record: Record) -> Stream {
+    pub(crate) fn new(topic: TopicId, ring: Ring, record: Record) -> Stream {
         let record = Box::new(Record { uncounted: ring.pushed(), ..record });
         Stream {
             next_seq: 0,
@@ -356,54 +357,54 @@ impl Troubles {
 pub(crate) struct Table {
     pub(crate) topics: Vec<Option<Topic>>,
     pub(crate) streams: Vec<Option<Stream>>,
-    free_streams: Vec<u32>,
+    free_streams: Vec<StreamId>,
     /// Where the rings of ended streams stopped counting, by their place.
-    tickets: Vec<u32>,
-    free_topics: Vec<u32>,
-    by_name: BTreeMap<Box<str>, u32>,
+    tickets: Vec<Ticket>,
+    free_topics: Vec<TopicId>,
+    by_name: BTreeMap<Box<str>, TopicId>,
     /// Topics whose subscribers confirm.
-    confirmed: BTreeSet<u32>,
+    confirmed: BTreeSet<TopicId>,
 }
 
 impl Table {
     #[inline]
-    pub(crate) fn topic(&self, index: u32) -> Option<&Topic> {
-        self.topics.get(index as usize)?.as_ref()
+    pub(crate) fn topic(&self, index: TopicId) -> Option<&Topic> {
+        self.topics.get(index.place())?.as_ref()
     }
 
     /// A topic to be changed. What follows from its terms is renewed afterwards.
-    pub(crate) fn topic_mut(&mut self, index: u32) -> Option<TopicMut<'_>> {
-        let topic = self.topics.get_mut(index as usize)?.as_mut()?;
+    pub(crate) fn topic_mut(&mut self, index: TopicId) -> Option<TopicMut<'_>> {
+        let topic = self.topics.get_mut(index.place())?.as_mut()?;
         Some(TopicMut { topic, streams: &mut self.streams })
     }
 
     #[inline]
-    pub(crate) fn stream(&self, index: u32) -> Option<&Stream> {
-        self.streams.get(index as usize)?.as_ref()
+    pub(crate) fn stream(&self, index: StreamId) -> Option<&Stream> {
+        self.streams.get(index.place())?.as_ref()
     }
 
-    pub(crate) fn stream_mut(&mut self, index: u32) -> Option<&mut Stream> {
-        self.streams.get_mut(index as usize)?.as_mut()
+    pub(crate) fn stream_mut(&mut self, index: StreamId) -> Option<&mut Stream> {
+        self.streams.get_mut(index.place())?.as_mut()
     }
 
     /// A stream with its topic.
-    pub(crate) fn pair(&self, stream: u32) -> Option<(&Stream, &Topic)> {
+    pub(crate) fn pair(&self, stream: StreamId) -> Option<(&Stream, &Topic)> {
         let stream = self.stream(stream)?;
         Some((stream, self.topic(stream.topic)?))
     }
 
     /// A stream to be changed, with its topic.
     #[inline]
-    pub(crate) fn pair_mut(&mut self, stream: u32) -> Option<(&mut Stream, &Topic)> {
-        let stream = self.streams.get_mut(stream as usize)?.as_mut()?;
-        let topic = self.topics.get(stream.topic as usize)?.as_ref()?;
+    pub(crate) fn pair_mut(&mut self, stream: StreamId) -> Option<(&mut Stream, &Topic)> {
+        let stream = self.streams.get_mut(stream.place())?.as_mut()?;
+        let topic = self.topics.get(stream.topic.place())?.as_ref()?;
         Some((stream, topic))
     }
 
     /// Fetches what a message needs of a stream itself: one line where it is `near`, plain and not copied, else both.
     #[inline]
-    pub(crate) fn prefetch(&self, stream: u32, near: bool) {
-        match self.streams.get(stream as usize) {
+    pub(crate) fn prefetch(&self, stream: StreamId, near: bool) {
+        match self.streams.get(stream.place()) {
             Some(stream) if near => fetch::<1, _>(stream),
             Some(stream) => fetch::<2, _>(stream),
             None => {}
@@ -413,10 +414,10 @@ impl Table {
     /// Fetches what the next message, of this length, needs besides: its slot, and the topic unless it is `near`. The stream should have
     /// come by now.
     #[inline]
-    pub(crate) fn prefetch_rest(&self, stream: u32, length: usize, near: bool) {
+    pub(crate) fn prefetch_rest(&self, stream: StreamId, length: usize, near: bool) {
         let Some(stream) = self.stream(stream) else { return };
         stream.ring.prefetch(length);
-        if !near && let Some(topic) = self.topics.get(stream.topic as usize) {
+        if !near && let Some(topic) = self.topics.get(stream.topic.place()) {
             fetch::<3, _>(topic);
         }
     }
@@ -427,7 +428,7 @@ impl Table {
         results.filter(|result| result.stream.is_none()).count() as u64
     }
 
-    pub(crate) fn find_topic(&self, name: &str) -> Option<u32> {
+    pub(crate) fn find_topic(&self, name: &str) -> Option<TopicId> {
         self.by_name.get(name).copied()
     }
 
@@ -437,17 +438,17 @@ impl Table {
         filter: &str,
         place: &mut String,
         looks_max: usize,
-        mut each: impl FnMut(u32),
+        mut each: impl FnMut(TopicId),
     ) -> bool {
         names::walk(&self.by_name, filter, place, looks_max, &mut |_, topic| each(*topic))
     }
 
     /// Topics whose subscribers confirm.
-    pub(crate) fn confirmed(&self) -> impl DoubleEndedIterator<Item = u32> {
+    pub(crate) fn confirmed(&self) -> impl DoubleEndedIterator<Item = TopicId> {
         self.confirmed.iter().copied()
     }
 
-    pub(crate) fn find_stream(&self, topic: u32, publisher: &str) -> Option<u32> {
+    pub(crate) fn find_stream(&self, topic: TopicId, publisher: &str) -> Option<StreamId> {
         let topic = self.topic(topic)?;
         match topic.streams.as_slice() {
             // Nearly every topic has one publisher.
@@ -460,36 +461,40 @@ impl Table {
         }
     }
 
-    pub(crate) fn insert_topic(&mut self, topic: Topic) -> u32 {
+    pub(crate) fn insert_topic(&mut self, topic: Topic) -> TopicId {
         let name = Box::from(topic.name.as_str());
-        let index = self.free_topics.pop().unwrap_or(self.topics.len() as u32);
-        if index as usize == self.topics.len() {
+        let index = self.free_topics.pop().unwrap_or(TopicId(self.topics.len() as u32));
+        if index.place() == self.topics.len() {
             self.topics.push(None);
         }
         self.by_name.insert(name, index);
         if topic.contract.confirm {
             self.confirmed.insert(index);
         }
-        self.topics[index as usize] = Some(topic);
+        self.topics[index.place()] = Some(topic);
         index
     }
 
-    pub(crate) fn insert_stream(&mut self, mut stream: Stream) -> u32 {
-        let index = self.free_streams.pop().unwrap_or(self.streams.len() as u32);
-        if index as usize == self.streams.len() {
+    pub(crate) fn insert_stream(&mut self, mut stream: Stream) -> StreamId {
+        let index = self.free_streams.pop().unwrap_or(StreamId(self.streams.len() as u32));
+        if index.place() == self.streams.len() {
             self.streams.push(None);
         }
-        if let Some(Some(topic)) = self.topics.get_mut(stream.topic as usize) {
+        if let Some(Some(topic)) = self.topics.get_mut(stream.topic.place()) {
             topic.streams.push(index);
             stream.plain = PlainTerms::of(topic);
         }
-        self.streams[index as usize] = Some(stream);
+        self.streams[index.place()] = Some(stream);
         index
     }
 
     /// The next ticket of the ring at the place that the next stream will take.
-    pub(crate) fn next_ticket(&self) -> u32 {
-        self.free_streams.last().and_then(|index| self.tickets.get(*index as usize)).copied().unwrap_or(0)
+    pub(crate) fn next_ticket(&self) -> Ticket {
+        self.free_streams
+            .last()
+            .and_then(|index| self.tickets.get(index.place()))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The primary has what was forwarded to it. What it is done with is kept until it has told what operators remember of it.
@@ -502,14 +507,14 @@ impl Table {
     }
 
     /// Takes a stream out, and its topic if that has no other.
-    pub(crate) fn remove_stream(&mut self, index: u32) -> Option<(Stream, Option<Topic>)> {
-        let stream = self.streams.get_mut(index as usize)?.take()?;
+    pub(crate) fn remove_stream(&mut self, index: StreamId) -> Option<(Stream, Option<Topic>)> {
+        let stream = self.streams.get_mut(index.place())?.take()?;
         self.free_streams.push(index);
-        if self.tickets.len() <= index as usize {
-            self.tickets.resize(index as usize + 1, 0);
+        if self.tickets.len() <= index.place() {
+            self.tickets.resize(index.place() + 1, Ticket::default());
         }
-        self.tickets[index as usize] = stream.ring.next_ticket();
-        let place = self.topics.get_mut(stream.topic as usize)?;
+        self.tickets[index.place()] = stream.ring.next_ticket();
+        let place = self.topics.get_mut(stream.topic.place())?;
         let topic = place.as_mut()?;
         topic.streams.retain(|other| *other != index);
         if !topic.streams.is_empty() {
@@ -527,20 +532,24 @@ impl Table {
         self.streams.len() - self.free_streams.len()
     }
 
-    pub(crate) fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
         let streams = self.streams.iter().enumerate();
-        streams.filter_map(|(index, stream)| stream.as_ref().map(|stream| (index as u32, stream)))
+        streams.filter_map(|(index, stream)| stream.as_ref().map(|stream| (StreamId(index as u32), stream)))
     }
 
     /// Those at so many places from this one on.
-    pub(crate) fn streams_from(&self, first: usize, count: usize) -> impl Iterator<Item = (u32, &Stream)> {
+    pub(crate) fn streams_from(
+        &self,
+        first: usize,
+        count: usize,
+    ) -> impl Iterator<Item = (StreamId, &Stream)> {
         let places = self.streams.iter().enumerate().skip(first).take(count);
-        places.filter_map(|(index, stream)| stream.as_ref().map(|stream| (index as u32, stream)))
+        places.filter_map(|(index, stream)| stream.as_ref().map(|stream| (StreamId(index as u32), stream)))
     }
 
-    pub(crate) fn topics(&self) -> impl Iterator<Item = (u32, &Topic)> {
+    pub(crate) fn topics(&self) -> impl Iterator<Item = (TopicId, &Topic)> {
         let topics = self.topics.iter().enumerate();
-        topics.filter_map(|(index, topic)| topic.as_ref().map(|topic| (index as u32, topic)))
+        topics.filter_map(|(index, topic)| topic.as_ref().map(|topic| (TopicId(index as u32), topic)))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::store::table::{Stream, Took, Topic};
 use crate::watch::clocks::cause_of_lateness;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
-use contract::{Loss, Span, Time};
+use contract::{Loss, Span, StreamId, Time};
 use wire::{ClockDifference, Concern, LinkId, Trouble};
 
 /// The same trouble of one stream is told at most this often.
@@ -143,7 +143,7 @@ impl Broker {
     ) {
         let Broker { table, links, sessions, stats, .. } = self;
         let Some(link) = links.get(from) else { return };
-        let Some((stream, topic)) = table.pair_mut(trouble.stream) else { return };
+        let Some((stream, topic)) = table.pair_mut(StreamId(trouble.stream)) else { return };
         let session = link.session().filter(|session| topic.subscribers.contains(session));
         // To whom nothing was promised has nothing to complain of.
         let promised = |session: &&Session| !session.best_effort;

@@ -6,6 +6,7 @@
 
 use crate::broker::{Broker, Outputs};
 use crate::steps::arrive::COMPLAINT_INTERVAL;
+use crate::store::ids::SessionId;
 use crate::store::links::{Link, Links};
 use crate::store::table::Topic;
 use crate::watch::events::{Event, LateCause};
@@ -71,7 +72,7 @@ impl Broker {
     }
 
     /// The class of the way to a subscriber of a topic: its own, if it has said so.
-    fn class_of_way(&self, topic: &Topic, session: u32) -> LinkClass {
+    fn class_of_way(&self, topic: &Topic, session: SessionId) -> LinkClass {
         let session = self.sessions.get(session);
         let own =
             session.and_then(|session| session.needs_of(topic.name.as_str()).find_map(|needs| needs.link));
@@ -79,7 +80,7 @@ impl Broker {
     }
 
     /// The way to a subscriber that a topic is planned with, where this one is longer.
-    fn is_too_far(&self, topic: &Topic, session: u32, way: Span) -> Option<Span> {
+    fn is_too_far(&self, topic: &Topic, session: SessionId, way: Span) -> Option<Span> {
         let planned = self.settings.links.delay(self.class_of_way(topic, session))?.to_subscriber;
         (way > planned && !topic.strict().deadline.is_forever()).then_some(planned)
     }

@@ -17,7 +17,7 @@ use crate::broker::{Broker, Outputs};
 use crate::housekeeping::STREAMS_PER_LOOK;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
-use contract::{Contract, Loss, Span, Time};
+use contract::{Contract, Loss, Span, StreamId, Time};
 
 /// For looks that come late, clocks that differ, and failovers.
 const TOLERANCE: Span = Span::secs(1);
@@ -105,7 +105,7 @@ impl Broker {
     }
 
     /// A stream is forgotten, or its publisher has ended it.
-    pub(crate) fn end_silence(&mut self, index: u32) {
+    pub(crate) fn end_silence(&mut self, index: StreamId) {
         let from = self.silences.from;
         if let Some(stream) = self.table.stream_mut(index) {
             let quiet = &mut stream.record.quiet;
@@ -126,7 +126,7 @@ impl Broker {
         }
         let places = self.next_look..(self.next_look + STREAMS_PER_LOOK).min(self.table.streams.len());
         for index in places {
-            let Some((stream, topic)) = self.table.pair_mut(index as u32) else { continue };
+            let Some((stream, topic)) = self.table.pair_mut(StreamId(index as u32)) else { continue };
             if !is_judged(stream, topic) {
                 continue;
             }

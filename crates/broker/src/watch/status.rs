@@ -6,7 +6,7 @@ use crate::store::table::{Stream, Topic};
 use crate::watch::accounts::Telling;
 use crate::watch::classes::Classes;
 use crate::watch::latencies::Latencies;
-use contract::{Span, Time};
+use contract::{Span, StreamId, Time};
 use wire::limits::ROWS_BYTES_TARGET;
 use wire::{
     Concern, FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses,
@@ -152,12 +152,12 @@ impl Broker {
     }
 
     /// The number of a stream, by its topic and its publisher.
-    pub fn stream_of(&self, topic: &str, publisher: &str) -> Option<u32> {
+    pub fn stream_of(&self, topic: &str, publisher: &str) -> Option<StreamId> {
         self.table.find_stream(self.table.find_topic(topic)?, publisher)
     }
 
     /// How many messages of a stream left this broker after their deadline.
-    pub fn late_of(&self, stream: u32) -> Option<u64> {
+    pub fn late_of(&self, stream: StreamId) -> Option<u64> {
         self.table.stream(stream).map(|stream| stream.record.troubles.late)
     }
 
@@ -195,7 +195,7 @@ impl Broker {
             out.send(to, &Frame::OperatorStatuses(OperatorStatuses::of(&survey.rows)));
         }
         let mut bytes = Vec::new();
-        for index in wanted {
+        for index in wanted.map(StreamId) {
             if bytes.len() >= ROWS_BYTES_TARGET {
                 break;
             }
@@ -305,21 +305,22 @@ impl Broker {
     /// Whether its publisher or a subscriber passes through the backup: should that fail, it is cut off.
     fn hangs_by_the_backup(&self, stream: &Stream, topic: &Topic) -> bool {
         let relayed = |link: Option<LinkId>| link.is_some_and(|link| link.channel().is_some());
-        let session = |index: &u32| self.sessions.get(*index).and_then(|session| session.link);
+        let session =
+            |index: &crate::store::ids::SessionId| self.sessions.get(*index).and_then(|session| session.link);
         relayed(stream.record.source) || topic.subscribers.iter().any(|index| relayed(session(index)))
     }
 
     fn row<'a>(
         &self,
         now: Time,
-        index: u32,
+        index: StreamId,
         (stream, topic): (&'a Stream, &'a Topic),
         needs: &'a str,
     ) -> StreamStatus<'a> {
         let (took, troubles) = (stream.took, &stream.record.troubles);
         let (state, concern) = self.state_and_why(now, stream, topic);
         StreamStatus {
-            stream: index,
+            stream: index.0,
             topic: topic.name.as_str(),
             publisher: &stream.record.publisher,
             contract: topic.contract,

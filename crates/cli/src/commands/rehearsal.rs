@@ -105,7 +105,7 @@ struct Stage {
     /// The next number of a registration.
     next: u32,
     /// The streams to whose messages results belong, by the number of the output.
-    outputs: Vec<(u32, u32)>,
+    outputs: Vec<(u32, contract::StreamId)>,
     /// The first number of an output that has not been seen.
     seen: u32,
 }

@@ -10,7 +10,7 @@ use crate::retained;
 use crate::session::{Sessions, Walk};
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches, Subscriptions};
-use contract::{Loss, Mutant, Time};
+use contract::{Loss, Mutant, StreamId, Time};
 use wire::{Effects, MessageFlags};
 
 /// What gives a message to sessions. It borrows all of the gateway but the sessions, and what finds them.
@@ -38,7 +38,7 @@ macro_rules! giving {
 #[derive(Clone, Copy, Debug)]
 pub struct Dispatched<'a> {
     /// Its stream.
-    pub stream: u32,
+    pub stream: StreamId,
     /// Who published it, by the name of its stream.
     pub publisher: &'a str,
     /// In which life.
@@ -181,7 +181,7 @@ impl<R: Rules> Gateway<R> {
         }
         giving.let_go();
         if giving.refused {
-            let owner = self.owners.get(message.stream as usize);
+            let owner = self.owners.get(message.stream.place());
             let session = owner.and_then(|owner| self.sessions.get(*owner));
             if session.is_some_and(|session| session.pending.contains(message.stream, message.seq)) {
                 self.unheld.insert((message.stream, message.seq));
@@ -395,7 +395,7 @@ mod tests {
         let marked = |marks: MessageFlags| {
             let (truths, loss) = (MessageFlags::NONE, Loss::Unbounded);
             let message = Dispatched {
-                stream: 0,
+                stream: StreamId(0),
                 publisher: "p",
                 incarnation: 1,
                 seq: 0,

@@ -8,7 +8,7 @@ use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, ac
 use crate::records::Key;
 use crate::session::{Outlet, Session, Told};
 use crate::unanswered::Pending;
-use contract::{Contract, Mutant, Span, Time};
+use contract::{Contract, Mutant, Span, StreamId, Time};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::{Effects, LinkId, MessageFlags, Order};
 
@@ -27,7 +27,7 @@ pub struct Post<'a> {
     /// The contract that it asks for.
     pub asked: Option<Contract>,
     /// The stream of the last message of this client and topic.
-    pub hint: Option<u32>,
+    pub hint: Option<StreamId>,
     /// How it came.
     pub truths: MessageFlags,
     /// What it carries; with a trailer it is in [`Lent::body`] instead.
@@ -398,7 +398,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// The broker has taken a message, as this number of this stream. With QoS 1 and 2 [`Gateway::covered`] will be called.
-    pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: u32, seq: u64) {
+    pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: StreamId, seq: u64) {
         let most = self.settings.limits.topics_per_session;
         let Some(session) = self.sessions.get_mut(post.session) else { return };
         if post.hint != Some(stream) {
@@ -416,10 +416,10 @@ impl<R: Rules> Gateway<R> {
             session.take_incoming(post.id);
         }
         session.pending.push(Pending { stream, seq, id: post.id, qos: post.qos });
-        if self.owners.len() <= stream as usize {
-            self.owners.resize(stream as usize + 1, u32::MAX);
+        if self.owners.len() <= stream.place() {
+            self.owners.resize(stream.place() + 1, u32::MAX);
         }
-        if let Some(owner) = self.owners.get_mut(stream as usize) {
+        if let Some(owner) = self.owners.get_mut(stream.place()) {
             *owner = post.session;
         }
     }
@@ -458,11 +458,11 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A message whose publisher waits for word is covered.
-    pub fn covered(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+    pub fn covered(&mut self, stream: StreamId, seq: u64, net: &mut impl Effects) {
         if !self.unheld.is_empty() && self.unheld.remove(&(stream, seq)) {
             return self.give_up(stream, seq, QUEUE_FULL, net);
         }
-        let Some(&index) = self.owners.get(stream as usize) else { return };
+        let Some(&index) = self.owners.get(stream.place()) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
         let is_new = pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id);
@@ -474,13 +474,13 @@ impl<R: Rules> Gateway<R> {
 
     /// A message whose publisher waits for word is lost, since there was no memory for it. A client of MQTT 3.1.1 cannot be told: its
     /// connection ends, so that it sends again what was not answered.
-    pub fn given_up(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+    pub fn given_up(&mut self, stream: StreamId, seq: u64, net: &mut impl Effects) {
         self.unheld.remove(&(stream, seq));
         self.give_up(stream, seq, NO_MEMORY, net);
     }
 
-    fn give_up(&mut self, stream: u32, seq: u64, text: &str, net: &mut impl Effects) {
-        let Some(&index) = self.owners.get(stream as usize) else { return };
+    fn give_up(&mut self, stream: StreamId, seq: u64, text: &str, net: &mut impl Effects) {
+        let Some(&index) = self.owners.get(stream.place()) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
         let (version, link) = (session.version, session.link);

@@ -3,7 +3,7 @@ use crate::commands::register::Publisher;
 use crate::steps::process::tests::{Alone, NOW, broker};
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
-use contract::Span;
+use contract::{Span, StreamId};
 use wire::{LinkId, Message, MessageFlags};
 
 fn rule(filter: &str, contract: Contract) -> TopicRule {
@@ -27,8 +27,8 @@ fn carrying(topics: &[&str], contract: Contract) -> (Broker, Alone) {
     (broker, out)
 }
 
-fn store(broker: &mut Broker, out: &mut Alone, stream: u32, seq: u64, payload: &[u8]) {
-    let message = Message { stream, flags: MessageFlags::NONE, seq, created: NOW, payload };
+fn store(broker: &mut Broker, out: &mut Alone, stream: StreamId, seq: u64, payload: &[u8]) {
+    let message = Message { stream: stream.0, flags: MessageFlags::NONE, seq, created: NOW, payload };
     broker.store(NOW, None, stream, &message, false, out).unwrap_or_else(|_| panic!("it is stored"));
 }
 
@@ -38,12 +38,12 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
         let (mut broker, mut out) = carrying(&["a/1", "b"], before);
         let payloads: Vec<Vec<u8>> = (0..5_u8).map(|n| vec![n; 30 * usize::from(n)]).collect();
         for (seq, payload) in payloads.iter().enumerate() {
-            store(&mut broker, &mut out, 0, seq as u64, payload);
+            store(&mut broker, &mut out, StreamId(0), seq as u64, payload);
         }
         let after = fast().retain(9).deadline(Span::millis(20)).size(300);
         let changed = broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap();
         assert_eq!(changed, [Changed { topic: "a/1".into(), before, after }]);
-        let (stream, topic) = broker.table.pair(0).unwrap();
+        let (stream, topic) = broker.table.pair(StreamId(0)).unwrap();
         assert_eq!((topic.contract, topic.plan), (after, broker.admission.plan(&after).unwrap()));
         assert!(stream.ring.is_reserved() && stream.ring.slots() >= 11 && stream.ring.payload_max() >= 300);
         let there: Vec<&[u8]> = stream
@@ -53,11 +53,11 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
             .map(|(_, it)| it)
             .collect();
         assert_eq!(there, payloads);
-        assert_eq!(broker.table.pair(1).unwrap().1.contract, before, "nobody meant this one");
+        assert_eq!(broker.table.pair(StreamId(1)).unwrap().1.contract, before, "nobody meant this one");
         assert!(broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap().is_empty());
         assert!(broker.change_topics(NOW, vec![], &mut out).unwrap().is_empty(), "it keeps what it has");
         assert!(broker.find_contract("a/2", None).is_err());
-        (0..2).for_each(|index| broker.drop_stream(index, &mut out));
+        (0..2).for_each(|index| broker.drop_stream(StreamId(index), &mut out));
         assert_eq!(broker.memory.used(), 0, "all memory is given back");
         assert_eq!(broker.admission.utilisation(), 0.0, "and all time");
     }
@@ -115,10 +115,10 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
     refused(&mut broker, fast().retain(1_000), "limits.ring_slots_max = 64");
     refused(&mut broker, fast().size(4_000_000_000), "bytes more would have to be reserved");
     refused(&mut broker, fast().confirmed(), "confirm = false");
-    broker.table.stream_mut(0).unwrap().record.asked = true;
-    broker.table.stream_mut(0).unwrap().record.source = Some(LinkId(1));
+    broker.table.stream_mut(StreamId(0)).unwrap().record.asked = true;
+    broker.table.stream_mut(StreamId(0)).unwrap().record.source = Some(LinkId(1));
     refused(&mut broker, fast().deadline(Span::millis(9)), "states a contract itself");
-    broker.table.stream_mut(0).unwrap().record.source = None;
+    broker.table.stream_mut(StreamId(0)).unwrap().record.source = None;
     let changed = broker.change_topics(NOW, vec![harmless()], &mut out).unwrap();
     assert_eq!(changed.len(), 1);
 }
@@ -135,12 +135,12 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let impossible = vec![rule("a", fast().retain(0).tolerate(0))];
     assert!(broker.would_change(&impossible).is_err(), "it would be, too");
     let copy = Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
-    broker.keep_copy(NOW, 0, &copy, &mut out);
+    broker.keep_copy(NOW, StreamId(0), &copy, &mut out);
     assert!(broker.follow_contract(NOW, index, fast().retain(8), &mut out));
-    let (stream, topic) = broker.table.pair(0).unwrap();
+    let (stream, topic) = broker.table.pair(StreamId(0)).unwrap();
     assert_eq!(topic.contract.retain, 8);
     assert!(stream.ring.find(0).is_some());
-    broker.table.stream_mut(0).unwrap().record.admitted = false;
+    broker.table.stream_mut(StreamId(0)).unwrap().record.admitted = false;
     assert!(!broker.follow_contract(NOW, index, fast().retain(9), &mut out), "a client only asked for it");
 }
 
@@ -149,19 +149,19 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
 fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more_from_now_on() {
     let copied = fast().retain(5).deadline(Span::millis(20));
     let (mut broker, mut out) = carrying(&["a"], copied);
-    let before = broker.table.pair(0).unwrap().1.plan;
+    let before = broker.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(before.replicate);
     let after = copied.retain(9).deadline(Span::millis(30));
     assert!(!broker.admission.plan(&after).unwrap().replicate);
     broker.change_topics(NOW, vec![rule("a", after)], &mut out).unwrap();
-    let plan = broker.table.pair(0).unwrap().1.plan;
+    let plan = broker.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(
         plan.replicate
             && plan.pseudo.replication == before.pseudo.replication
             && plan.dispatch > before.dispatch
     );
     // Its next life has heard of it from the beginning.
-    broker.drop_stream(0, &mut out);
+    broker.drop_stream(StreamId(0), &mut out);
     assert_eq!(broker.admission.utilisation(), 0.0);
     let publisher = Publisher { name: "p", incarnation: 2, link: None, made: None, gapless: true };
     let contract = broker.find_contract("a", None).unwrap_or_else(|denial| panic!("{}", denial.text));
@@ -175,10 +175,10 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
 fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
     let contract = fast().retain(5).deadline(Span::millis(20));
     let (mut broker, mut out) = carrying(&["a"], contract);
-    assert!(broker.table.pair(0).unwrap().1.plan.replicate);
+    assert!(broker.table.pair(StreamId(0)).unwrap().1.plan.replicate);
     broker.pair.accept_backup(NOW, LinkId(1), false);
     for seq in 0..3 {
-        store(&mut broker, &mut out, 0, seq, b"x");
+        store(&mut broker, &mut out, StreamId(0), seq, b"x");
     }
     let jobs = |broker: &mut Broker| {
         let mut jobs = 0;
@@ -189,8 +189,8 @@ fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
     };
     // As if they had been planned lazily, but for one that has been copied.
     assert_eq!(jobs(&mut broker), 3);
-    let ticket = broker.table.stream(0).unwrap().ring.find(1).unwrap();
-    broker.table.stream_mut(0).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    let ticket = broker.table.stream(StreamId(0)).unwrap().ring.find(1).unwrap();
+    broker.table.stream_mut(StreamId(0)).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
     broker.change_topics(NOW, vec![rule("a", contract.deadline(Span::millis(19)))], &mut out).unwrap();
     assert_eq!(jobs(&mut broker), 2);
 }
@@ -199,12 +199,12 @@ fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
 #[test]
 fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
-    assert!(!broker.table.pair(0).unwrap().1.plan.replicate);
-    store(&mut broker, &mut out, 0, 0, b"x");
-    let ticket = broker.table.stream(0).unwrap().ring.find(0).unwrap();
-    broker.table.stream_mut(0).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
-    broker.copy_again(0);
-    let slot = broker.table.stream(0).unwrap().ring.slot(ticket).unwrap();
+    assert!(!broker.table.pair(StreamId(0)).unwrap().1.plan.replicate);
+    store(&mut broker, &mut out, StreamId(0), 0, b"x");
+    let ticket = broker.table.stream(StreamId(0)).unwrap().ring.find(0).unwrap();
+    broker.table.stream_mut(StreamId(0)).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    broker.copy_again(StreamId(0));
+    let slot = broker.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
     assert!(slot.flags.has(SlotFlags::REPLICATED));
 }
 
@@ -212,7 +212,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
 #[test]
 fn a_change_that_needs_no_more_room_is_taken_although_there_was_too_little_before() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
-    let (stream, topic) = broker.table.pair(0).unwrap();
+    let (stream, topic) = broker.table.pair(StreamId(0)).unwrap();
     let slots = broker.ring_slots(&topic.contract, &topic.plan, topic.processing);
     assert!(slots > 4 && stream.ring.slots() >= slots);
     broker.settings.limits.ring_slots_max = slots - 2;

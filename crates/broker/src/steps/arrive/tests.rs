@@ -15,7 +15,7 @@ fn too_fast(messages: impl IntoIterator<Item = (u64, Span, Span)>) -> u64 {
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));
     for (seq, came, created) in messages {
         let (flags, created) = (MessageFlags::NONE, NOW + created);
-        let message = Message { stream: index, flags, seq, created, payload: b"x" };
+        let message = Message { stream: index.0, flags, seq, created, payload: b"x" };
         broker.store(NOW + came, None, index, &message, false, &mut out).unwrap();
     }
     broker.stats.rate_violations

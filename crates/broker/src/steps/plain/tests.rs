@@ -7,7 +7,7 @@ use crate::watch::events::Event;
 use crate::watch::snapshot::Snapshot;
 use crate::watch::status::Survey;
 use contract::admission::Costs;
-use contract::{Contract, Delays, Lazy, NodeId, Receipt, Span, Time};
+use contract::{Contract, Delays, Lazy, NodeId, Receipt, Span, StreamId, Time};
 use proptest::prelude::*;
 use proptest::sample::select;
 use wire::{
@@ -60,8 +60,8 @@ impl Outputs for Heard {
     fn release(&mut self, lineage: u32) {
         self.said.push(format!("release {lineage}"));
     }
-    fn covered(&mut self, stream: u32, seq: u64) {
-        self.said.push(format!("covered {stream} {seq}"));
+    fn covered(&mut self, stream: StreamId, seq: u64) {
+        self.said.push(format!("covered {} {seq}", stream.0));
     }
 }
 
@@ -292,12 +292,14 @@ impl Tried {
                 let seq = self.number(*stream, 0);
                 let (flags, created) = (MessageFlags(*marks), self.now);
                 let message = Message { stream: *stream, flags, seq, created, payload: b"posted\0\0" };
-                let _ = self.broker.store(self.now, None, *stream, &message, false, &mut self.out);
+                let _ = self.broker.store(self.now, None, StreamId(*stream), &message, false, &mut self.out);
             }
-            Act::Forget(stream) => self.broker.table.stream_mut(*stream).unwrap().guess_next_seq(true),
+            Act::Forget(stream) => {
+                self.broker.table.stream_mut(StreamId(*stream)).unwrap().guess_next_seq(true);
+            }
             Act::Tie(stream) => {
-                let ring = &mut self.broker.table.stream_mut(*stream).unwrap().ring;
-                let newest = ring.next_ticket().wrapping_sub(1);
+                let ring = &mut self.broker.table.stream_mut(StreamId(*stream)).unwrap().ring;
+                let newest = ring.next_ticket().before(1);
                 ring.slot_mut(newest).into_iter().for_each(|slot| slot.lineage = 5);
             }
             Act::Exhaust => self.next[UNHEARD] = self.next[UNHEARD].max(u64::MAX - 3),
@@ -363,7 +365,8 @@ impl Tried {
             let slots: Vec<_> = ring.tickets().map(|ticket| ring.message(ticket)).collect();
             let (next, unknown) = (stream.next_seq, stream.next_seq_is_guess());
             format!(
-                "{index} {next} {unknown} {:?} {:?} {:?} {} {:?} {slots:?}",
+                "{} {next} {unknown} {:?} {:?} {:?} {} {:?} {slots:?}",
+                index.0,
                 stream.times(),
                 stream.copying,
                 stream.took,

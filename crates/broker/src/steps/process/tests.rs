@@ -96,18 +96,18 @@ fn broker_of(topics: Vec<TopicRule>, tune: impl FnOnce(&mut Limits)) -> Broker {
 }
 
 /// A stream that operators may have for longer than anybody else: what it may lose spans a hundred periods.
-fn stream(broker: &mut Broker, out: &mut Alone) -> u32 {
+fn stream(broker: &mut Broker, out: &mut Alone) -> StreamId {
     stream_of(broker, out, "t")
 }
 
-fn stream_of(broker: &mut Broker, out: &mut Alone, topic: &str) -> u32 {
+fn stream_of(broker: &mut Broker, out: &mut Alone, topic: &str) -> StreamId {
     let contract = Contract::every(Span::millis(1)).deadline(Span::millis(10)).retain(1).tolerate(100);
     let publisher = Publisher { name: "p", incarnation: 1, link: None, made: None, gapless: true };
     let taken = broker.take_stream(NOW, topic, contract, &publisher, true, out);
     taken.unwrap_or_else(|denial| panic!("{}", denial.text))
 }
 
-fn ring(broker: &mut Broker, index: u32) -> &mut crate::store::ring::Ring {
+fn ring(broker: &mut Broker, index: StreamId) -> &mut crate::store::ring::Ring {
     &mut broker.table.stream_mut(index).unwrap().ring
 }
 
@@ -231,7 +231,7 @@ fn a_loss_number_for_results_with_gaps_of_their_own_is_refused() {
 }
 
 /// A result of the stream's message, under the number and the topic of its output.
-fn result(of: u32, output: u32, topic: &str) -> Outcome<'_> {
+fn result(of: StreamId, output: u32, topic: &str) -> Outcome<'_> {
     Outcome {
         output,
         topic,
@@ -319,7 +319,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     assert_eq!(arrived(&broker), 0, "nothing came");
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
-            Message { stream: index, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
+            Message { stream: index.0, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
         broker.store(NOW, None, index, &message, false, out).is_ok()
     };
     assert!(!again(&mut broker, &mut out, 7));
@@ -359,7 +359,7 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
     let topic = broker.table.stream(index).unwrap().topic;
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
-            Message { stream: index, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
+            Message { stream: index.0, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
         broker.store(NOW, None, index, &message, false, out).is_ok()
     };
     for (remembers, told, comes_again) in
@@ -395,7 +395,7 @@ fn what_a_new_primary_copies_it_is_not_done_with() {
     broker.table.topic_mut(topic).unwrap().processing = Some(processing);
     broker.pair.join(NOW, LinkId(1));
     broker.be_done_with(index, 0);
-    let copy = Message { stream: index, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
+    let copy = Message { stream: index.0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
     broker.keep_copy(NOW, index, &copy, &mut out);
     broker.know_everything(LinkId(1), &mut out);
     let before = broker.queue.len();
