@@ -1,7 +1,8 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::links::Party;
 use crate::store::sessions::Session;

@@ -4,17 +4,22 @@ mod broker;
 mod commands;
 mod housekeeping;
 mod membership;
+mod outputs;
 mod settings;
 mod steps;
 mod store;
 mod watch;
 
-pub use broker::{Broker, Occupancy, Outputs};
+pub use broker::{Broker, Occupancy};
 pub use commands::needs::Other;
 pub use commands::rules::Changed;
 pub use commands::tasks::UNITS_PER_SLICE;
 pub use membership::liveness::{Hearing, Liveness};
 pub use membership::reign::Beginning;
+pub use outputs::{
+    Outputs, Processes, ProcessesNothing, Relays, RelaysNothing, Remembers, RemembersNothing, Reports,
+    Routes, RoutesNowhere,
+};
 pub use settings::{Bound, Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use steps::posting::{Origin, Posted, Posting, Route, Routed, Unkept, Unposted, without_contract};
 pub use steps::process::{Outcome, Processed, Processing};

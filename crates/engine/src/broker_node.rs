@@ -8,8 +8,8 @@ use crate::processing::{NoOperators, Operators, Processor};
 use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
-    Broker, Changed, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot,
-    Survey, TopicRule,
+    Broker, Changed, Event, Origin, Processed, Processes, Processing, Relays, Remembers, Reports, Route,
+    Routed, Routes, Settings, Snapshot, Survey, TopicRule,
 };
 use contract::{Span, StreamId, Time};
 use mqtt::gateway::Dispatched;
@@ -603,11 +603,17 @@ pub(crate) struct Wired<'a, N, R, O, G> {
     gateway: Option<&'a mut Gateway<G>>,
 }
 
-impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R, O, G> {
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Reports for Wired<'_, N, R, O, G> {
     fn report(&mut self, event: &Event<'_>) {
         self.reporter.report(event);
     }
 
+    fn survey(&mut self, wanted: Range<u32>) -> Survey {
+        survey_of(self.operators, self.relay, self.gateway.as_deref(), wanted)
+    }
+}
+
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Processes for Wired<'_, N, R, O, G> {
     fn bind(&mut self, topic: &str) -> Option<Processing> {
         self.operators.bind(topic)
     }
@@ -624,20 +630,6 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.operators.has_output(output)
     }
 
-    fn list_clients(
-        &mut self,
-        after: &str,
-        most: usize,
-        hear: &mut dyn FnMut(&ClientRow<'_>),
-    ) -> Option<String> {
-        self.gateway.as_ref()?.list(after, most, hear)
-    }
-
-    fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
-        let Some(gateway) = &mut self.gateway else { return false };
-        gateway.drop_client(now, client, ends, self.net)
-    }
-
     fn release(&mut self, lineage: u32) {
         self.operators.release(lineage);
     }
@@ -645,15 +637,9 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
     fn offered(&mut self, lineage: u32) {
         self.operators.offered(lineage);
     }
+}
 
-    fn survey(&mut self, wanted: Range<u32>) -> Survey {
-        survey_of(self.operators, self.relay, self.gateway.as_deref(), wanted)
-    }
-
-    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
-        self.relay.hear(now, from, frame, most);
-    }
-
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Routes for Wired<'_, N, R, O, G> {
     fn route(&mut self, topic: &str) -> Option<Route> {
         let (number, receivers) = self.gateway.as_mut()?.route(topic);
         Some(Route { number, receivers })
@@ -698,16 +684,22 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
-        self.operators.recall(now, instance, picture, ours);
+    fn list_clients(
+        &mut self,
+        after: &str,
+        most: usize,
+        hear: &mut dyn FnMut(&ClientRow<'_>),
+    ) -> Option<String> {
+        self.gateway.as_ref()?.list(after, most, hear)
     }
 
-    fn has_told_memories(&self, backup: LinkId) -> bool {
-        // Of a backup that has come in this turn, operators have not heard yet.
-        let is_told = self.kept_for == Some(backup) && self.operators.is_kept();
-        is_told || !self.operators.remembers()
+    fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
+        let Some(gateway) = &mut self.gateway else { return false };
+        gateway.drop_client(now, client, ends, self.net)
     }
+}
 
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Remembers for Wired<'_, N, R, O, G> {
     fn learn(&mut self, _now: Time, records: &[u8]) {
         if let Some(gateway) = &mut self.gateway {
             gateway.learn(records);
@@ -726,6 +718,26 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
+    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
+        // What has changed comes before what is there, which may refer to it.
+        self.tell_rest(link);
+        let gateway = self.gateway.as_mut()?;
+        let mut records = Vec::new();
+        let next = gateway.tell(from, &mut records);
+        if !records.is_empty() {
+            send_records(self.net, link, &records);
+        }
+        next
+    }
+
+    fn tell_rest(&mut self, link: LinkId) {
+        let Some(gateway) = self.gateway.as_mut().filter(|gateway| gateway.has_records()) else { return };
+        let records = gateway.take_records();
+        send_records(self.net, link, &records);
+        self.reporter.keep(&records, gateway.knowledge().total());
+        gateway.give_back(records);
+    }
+
     fn tell_changes(&mut self, link: LinkId) -> bool {
         self.tell_rest(link);
         let Some(changes) = self.gateway.as_mut().and_then(|gateway| gateway.logged()) else { return false };
@@ -737,32 +749,28 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.gateway.as_ref().map(|gateway| gateway.knowledge())
     }
 
-    fn store(&self) -> (StoreState, &str) {
-        self.reporter.store()
-    }
-
     fn set_aside(&mut self) -> Option<String> {
         self.reporter.set_aside()
     }
 
-    fn tell_rest(&mut self, link: LinkId) {
-        let Some(gateway) = self.gateway.as_mut().filter(|gateway| gateway.has_records()) else { return };
-        let records = gateway.take_records();
-        send_records(self.net, link, &records);
-        self.reporter.keep(&records, gateway.knowledge().total());
-        gateway.give_back(records);
+    fn store(&self) -> (StoreState, &str) {
+        self.reporter.store()
     }
 
-    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
-        // What has changed comes before what is there, which may refer to it.
-        self.tell_rest(link);
-        let gateway = self.gateway.as_mut()?;
-        let mut records = Vec::new();
-        let next = gateway.tell(from, &mut records);
-        if !records.is_empty() {
-            send_records(self.net, link, &records);
-        }
-        next
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
+        self.operators.recall(now, instance, picture, ours);
+    }
+
+    fn has_told_memories(&self, backup: LinkId) -> bool {
+        // Of a backup that has come in this turn, operators have not heard yet.
+        let is_told = self.kept_for == Some(backup) && self.operators.is_kept();
+        is_told || !self.operators.remembers()
+    }
+}
+
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Relays for Wired<'_, N, R, O, G> {
+    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
+        self.relay.hear(now, from, frame, most);
     }
 }
 

@@ -5,7 +5,8 @@
 //! running broker is given: a topic that they process needs copies that it did not need before. Then the contracts concerned are at
 //! risk, and the operator hears of it.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
 use contract::{BudgetShort, Span, Time};

@@ -2,7 +2,8 @@
 //!
 //! Clients of the native protocol come first, by name, and then those of others.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::watch::facts::{Fact, JsonObject};
 use contract::Time;
 use std::net::IpAddr;

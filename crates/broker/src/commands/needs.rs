@@ -1,6 +1,7 @@
 //! Topics are planned by the strictest of their contract and of what their subscribers need; see [`contract::Needs`].
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::steps::process::Processing;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::table::Topic;

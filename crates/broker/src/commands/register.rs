@@ -1,8 +1,9 @@
 //! Streams come and go: registration by publishers with admission, and naming to subscribers and to the other broker.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::commands::tasks::{LINKS_PER_UNIT, TEST_UNITS};
+use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::steps::process::Processing;
 use crate::store::ids::{SessionId, TopicId};

@@ -7,8 +7,9 @@
 //!
 //! A backup takes over rules for what will come; what it keeps copies of has the contract that its primary says.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::subscribe::CONFIRMING_MAX;
+use crate::outputs::Outputs;
 use crate::settings::TopicRule;
 use crate::steps::process::Processing;
 use crate::store::ids::TopicId;

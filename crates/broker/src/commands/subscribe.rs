@@ -1,7 +1,8 @@
 //! Subscribers come and go.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
+use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
 use crate::store::pace::Pace;

@@ -10,8 +10,9 @@
 //! every topic that is there; a topic that comes meanwhile finds it by its filter. The number of a session that has ended is given
 //! again when no topic knows it any more.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::subscribe::Subscribing;
+use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
 use contract::{StreamId, Time, TopicFilter};
 use wire::LinkId;

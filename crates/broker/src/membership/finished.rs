@@ -14,8 +14,9 @@
 //!
 //! Source: the delivered numbers that ride on batches (ARREC §4.5.2).
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::register;
+use crate::outputs::Outputs;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
 use contract::{Mutant, StreamId, Ticket, Time};

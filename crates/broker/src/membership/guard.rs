@@ -1,7 +1,8 @@
 //! For whoever decides, in front of a broker, who may do what: how the broker proves itself to its partner, and how it says no.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::register::Denial;
+use crate::outputs::Outputs;
 use crate::store::links::Party;
 use crate::watch::events::Event;
 use contract::Time;

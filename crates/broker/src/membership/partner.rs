@@ -7,7 +7,8 @@
 //! How much the link carries is seen only while more waits than it takes: then it is what has left. A topic whose messages would have to be
 //! copied is not admitted on top of that.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
 use contract::{Span, Time};

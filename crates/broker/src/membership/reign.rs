@@ -1,8 +1,9 @@
 //! Taking, giving and losing the reign.
 
-use crate::broker::{Broker, Outputs, PARTNER};
+use crate::broker::{Broker, PARTNER};
 use crate::commands::tasks::UNITS_PER_SLICE;
 use crate::membership::pair::{Copies, Decision, Role};
+use crate::outputs::Outputs;
 use crate::store::links::Party;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;

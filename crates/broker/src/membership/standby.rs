@@ -7,9 +7,10 @@
 //! A stream's messages are copied as soon as the stream has been named, and all that are still undispatched are copied
 //! then, so nothing falls between.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
 use crate::membership::pair::Copies;
+use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::ring::SlotFlags;
 use crate::watch::events::Event;

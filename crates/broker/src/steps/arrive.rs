@@ -1,6 +1,7 @@
 //! Step one of a message's way through the broker: it arrives, is stored, and its jobs are planned.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::steps::lazy::Arrival;
 use crate::store::memory::Shortage;
 use crate::store::queue::JobKind;

@@ -4,7 +4,8 @@
 //! be written to. Looking at every message again then would cost every message. The idea: only those are looked at that had little time
 //! left, less than it took of late until everything was written; mostly none has. Where writing took longer than that, all are.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::store::links::Links;
 use crate::store::queue::Job;
 use crate::store::table::{Stream, Topic};

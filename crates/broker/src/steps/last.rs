@@ -7,7 +7,8 @@
 //! for long where something newer has come is passed over, and what has been overwritten is gone, so that they get the newest there is time
 //! for.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::sessions::Session;
 use contract::Time;

@@ -29,8 +29,9 @@
 //! Left to others: the deadlines and `M` (`contract::Lazy`), that all copies fit the budget at once (`contract::Admission`),
 //! and pruning what is settled after its copy has left (`run.rs`).
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::membership::partner::TELL_EVERY;
+use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};

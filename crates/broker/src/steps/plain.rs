@@ -5,7 +5,8 @@
 //! Whatever is not plain is left as it is, for [`Broker::store`] and [`Broker::run`]. **The invariant**: a plain message does to the
 //! broker what it would do there, and nothing else (`plain/tests.rs` compares them, whatever comes).
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::steps::lazy::Arrival;
 use crate::store::ids::SessionId;
 use crate::store::queue::{Job, JobKind};

@@ -5,10 +5,11 @@
 //! waits for word of a message gets it when the message is covered: when it has been dispatched to all, or copied to the backup
 //! where it has to wait for somebody.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::needs::{Other, OtherNeeds};
 use crate::commands::register::{Denial, Publisher};
 use crate::commands::tasks::{TEST_UNITS, Task, UNITS_PER_SLICE};
+use crate::outputs::Outputs;
 use crate::steps::arrive::Unstored;
 use crate::store::ids::TopicId;
 use crate::store::ring::SlotFlags;

@@ -8,9 +8,10 @@
 //!
 //! A result has the number of the message that it stands for, so a subscriber recognises one that is made again.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::register::{Denial, Publisher};
 use crate::commands::tasks::{SLOTS_PER_UNIT, Task};
+use crate::outputs::Outputs;
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
 use crate::store::ids::TopicId;
 use crate::store::queue::JobKind;

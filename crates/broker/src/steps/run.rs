@@ -1,9 +1,10 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::commands::register;
 use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::pair::Partner;
+use crate::outputs::Outputs;
 use crate::steps::last::Last;
 use crate::steps::posting::{Origin, Routed};
 use crate::store::ids::SessionId;

@@ -8,7 +8,8 @@
 //! **The invariant**: between two looks of housekeeping, what waits is no more than what was for subscribers at the last one, and a
 //! part of it for each who came since.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::store::sessions::Session;
 use contract::admission::Carriers;
 use wire::Transport;

@@ -11,7 +11,8 @@
 //!
 //! Left to others: the memory of subscribers (`share.rs` of sessions), and what the driver itself needs.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::settings::Bound;
 use crate::store::ring::{Overwritten, Ring, SlotFlags};
 use contract::{Contract, Loss, StreamId, Ticket, Time};

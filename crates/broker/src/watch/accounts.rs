@@ -1,7 +1,8 @@
 //! The accounts of a stream: how long its messages take, which are late, which are missing. What breaks the contract is told, though
 //! never so often that telling becomes work of its own.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::store::memory::Shortage;
 use crate::store::sessions::Session;
 use crate::store::table::{Stream, Took, Topic};

@@ -4,7 +4,8 @@
 //! no further from the middle than half of that (`endpoint/clock.rs`). Whatever the load and the way, the difference is thus known with
 //! its error, and what it explains is not said of deadlines or load.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::steps::arrive::COMPLAINT_INTERVAL;
 use crate::store::ids::SessionId;
 use crate::store::links::{Link, Links};

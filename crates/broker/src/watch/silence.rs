@@ -13,8 +13,9 @@
 //! Not judged: best effort, topics without a period, streams that have never said anything, results of operators, and streams whose
 //! publisher has ended them or said farewell.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
 use crate::housekeeping::STREAMS_PER_LOOK;
+use crate::outputs::Outputs;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
 use contract::{Contract, Loss, Span, StreamId, Time};

@@ -1,6 +1,7 @@
 //! Counters, and the snapshots made of them.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::Outputs;
 use crate::settings::Settings;
 use crate::store::table::{Stream, Topic};
 use crate::watch::accounts::Telling;

@@ -1,7 +1,9 @@
 //! A broker whose every message takes the general way beside one as it is shipped: whatever comes, they say and hold the same.
 
-use crate::broker::{Broker, Outputs};
+use crate::broker::Broker;
+use crate::outputs::{Processes, RelaysNothing, RemembersNothing, Reports, Routes};
 use crate::settings::{Limits, Replication, Settings, TopicRule};
+use crate::steps::posting::{Route, Routed};
 use crate::steps::process::{Processed, Processing};
 use crate::watch::events::Event;
 use crate::watch::snapshot::Snapshot;
@@ -10,9 +12,10 @@ use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, NodeId, Receipt, Span, StreamId, Time};
 use proptest::prelude::*;
 use proptest::sample::select;
+use std::ops::Range;
 use wire::{
-    Decoded, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
+    ClientRow, Decoded, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind,
+    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
 };
 
 const START: Time = Time(1_000_000_000_000);
@@ -45,10 +48,19 @@ struct Heard {
     given: Vec<Receipt>,
 }
 
-impl Outputs for Heard {
+impl RemembersNothing for Heard {}
+impl RelaysNothing for Heard {}
+
+impl Reports for Heard {
     fn report(&mut self, event: &Event<'_>) {
         self.said.push(format!("report {event}"));
     }
+    fn survey(&mut self, _wanted: Range<u32>) -> Survey {
+        Survey::default()
+    }
+}
+
+impl Processes for Heard {
     fn bind(&mut self, topic: &str) -> Option<Processing> {
         (topic == "made").then_some(Processing { handle: 9, within: Span::millis(5), remembers: false })
     }
@@ -60,8 +72,33 @@ impl Outputs for Heard {
     fn release(&mut self, lineage: u32) {
         self.said.push(format!("release {lineage}"));
     }
+    fn unbind(&mut self, _handle: u32) {}
+    fn has_output(&mut self, _output: u32) -> bool {
+        false
+    }
+    fn offered(&mut self, _lineage: u32) {}
+}
+
+impl Routes for Heard {
     fn covered(&mut self, stream: StreamId, seq: u64) {
         self.said.push(format!("covered {} {seq}", stream.0));
+    }
+    fn given_up(&mut self, _stream: StreamId, _seq: u64) {}
+    fn route(&mut self, _topic: &str) -> Option<Route> {
+        None
+    }
+    fn unroute(&mut self, _route: u32) {}
+    fn deliver(&mut self, _now: Time, _route: u32, _message: &Routed<'_>) {}
+    fn list_clients(
+        &mut self,
+        _after: &str,
+        _most: usize,
+        _hear: &mut dyn FnMut(&ClientRow<'_>),
+    ) -> Option<String> {
+        None
+    }
+    fn drop_client(&mut self, _now: Time, _client: &str, _ends: bool) -> bool {
+        false
     }
 }
 

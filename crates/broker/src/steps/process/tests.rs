@@ -1,11 +1,14 @@
 use super::*;
 use crate::commands::tasks::UNITS_PER_SLICE;
 use crate::membership::pair::Decision;
+use crate::outputs::{Processes, RelaysNothing, RemembersNothing, Reports, RoutesNowhere};
 use crate::settings::{Limits, Settings, TopicRule};
 use crate::store::memory::STREAM_BYTES;
 use crate::watch::events::PromotionCause;
+use crate::watch::status::Survey;
 use contract::NodeId;
 use contract::admission::Costs;
+use std::ops::Range;
 use wire::{
     Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, MessageKind, Order, PeerIndex,
     Protocol, Secret, Standing,
@@ -30,14 +33,33 @@ pub(crate) struct Alone {
     bound: usize,
 }
 
-impl Outputs for Alone {
+impl RoutesNowhere for Alone {}
+impl RemembersNothing for Alone {}
+impl RelaysNothing for Alone {}
+
+impl Reports for Alone {
     fn report(&mut self, event: &Event<'_>) {
         self.said.push(event.to_string());
     }
+    fn survey(&mut self, _wanted: Range<u32>) -> Survey {
+        Survey::default()
+    }
+}
+
+impl Processes for Alone {
     fn bind(&mut self, _topic: &str) -> Option<Processing> {
         self.bound += 1;
         Some(Processing { handle: 0, within: self.within?, remembers: false })
     }
+    fn unbind(&mut self, _handle: u32) {}
+    fn process(&mut self, _handle: u32, _message: &Processed<'_>) -> bool {
+        false
+    }
+    fn has_output(&mut self, _output: u32) -> bool {
+        false
+    }
+    fn release(&mut self, _lineage: u32) {}
+    fn offered(&mut self, _lineage: u32) {}
 }
 
 impl Effects for Alone {
