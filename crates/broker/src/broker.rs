@@ -25,7 +25,7 @@ use crate::store::table::{Stream, Table};
 use crate::watch::events::Event;
 use crate::watch::silence::Silences;
 use crate::watch::status::Stats;
-use contract::{Admission, Filters, Reign, Span, StreamId, Time};
+use contract::{Admission, Filters, Reign, Span, StreamId, Time, invariant};
 use std::collections::{BTreeMap, VecDeque};
 use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
 use wire::{
@@ -117,6 +117,8 @@ pub struct Broker {
     pub(crate) last: Last,
     /// What the partner knows this broker by; empty where it need not.
     pub(crate) secret: Box<str>,
+    /// When the operator was last told of broken promises, and of how many.
+    pub(crate) promises_told: (Time, u64),
     /// Every message takes the way of those that are not plain.
     #[cfg(test)]
     pub(crate) nothing_is_plain: bool,
@@ -175,6 +177,7 @@ impl Broker {
             dropped: Vec::new(),
             last: Last::default(),
             secret: Box::from(""),
+            promises_told: (Time::ZERO, 0),
             #[cfg(test)]
             nothing_is_plain: false,
             settings,
@@ -522,7 +525,7 @@ impl Broker {
 
     /// The first frame of a link.
     fn welcome(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
-        let Some(link) = self.links.get(from) else { return };
+        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
         if !matches!(link.party, Party::Unknown) {
             self.expel(from, FarewellReason::Misbehaved, "a connection has one greeting only", out);
         } else if self.crowds_out(from, hello) {
@@ -613,7 +616,7 @@ impl Broker {
 
     /// Sends our greeting, once per link.
     fn greet(&mut self, link: LinkId, out: &mut impl Outputs) {
-        let Some(state) = self.links.get_mut(link) else { return };
+        let Some(state) = self.links.get_mut(link) else { return invariant!("who sends a frame has a link") };
         if std::mem::replace(&mut state.greeted, true) {
             return;
         }

@@ -3,12 +3,13 @@
 use crate::broker::Broker;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::outputs::Outputs;
+use crate::steps::arrive::COMPLAINT_INTERVAL;
 use crate::store::ids::SessionId;
 use crate::store::links::Party;
 use crate::store::sessions::Session;
 use crate::store::table::Stream;
 use crate::watch::events::Event;
-use contract::{Mutant, Span, StreamId, Time};
+use contract::{Mutant, Span, StreamId, Time, invariants};
 use wire::{FarewellReason, Frame, LinkId};
 
 /// The time between two looks.
@@ -30,6 +31,7 @@ impl Broker {
         }
         self.housekeeping_at = now + INTERVAL;
         self.look_at_partner(now, out);
+        self.tell_broken_promises(now, out);
         self.divide(out);
         self.look_at_crowd(now, out);
         self.look_at_paces(now, out);
@@ -40,6 +42,23 @@ impl Broker {
         self.end_left_sessions(now, out);
         self.listen_to_streams(now, out);
         self.retire_left_streams(now, out);
+    }
+
+    /// Tells of promises that the program has broken, all places at once and then for a while none.
+    fn tell_broken_promises(&mut self, now: Time, out: &mut impl Outputs) {
+        let (at, told) = self.promises_told;
+        let broken = invariants::broken();
+        let recent = at <= now && now < at + COMPLAINT_INTERVAL;
+        if broken == told || recent {
+            return;
+        }
+        self.promises_told = (now, broken);
+        for place in invariants::places() {
+            let times = place.take_untold();
+            if times > 0 {
+                out.report(&Event::PromiseBroken { place: &place.to_string(), times });
+            }
+        }
     }
 
     /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.

@@ -5,6 +5,7 @@ mod demand;
 mod explain;
 mod filters;
 mod ids;
+pub mod invariants;
 mod lazy;
 mod looks;
 mod mutant;

@@ -6,7 +6,7 @@ use crate::steps::process::Processing;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::{Contract, Needs, Receivers, StreamId, TopicFilter};
+use contract::{Contract, Needs, Receivers, StreamId, TopicFilter, invariant};
 use std::collections::BTreeMap;
 use wire::{Frame, LinkId};
 
@@ -94,7 +94,9 @@ impl Broker {
 
     /// A topic is planned by what all its subscribers need. `Err`: that cannot be kept, whatever the load.
     pub(crate) fn plan_for_everybody(&mut self, index: TopicId) -> Result<(), String> {
-        let Some(topic) = self.table.topic(index) else { return Ok(()) };
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("a topic that is planned is there", Ok(()));
+        };
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
         self.plan_strictly(index, strict).map_err(|refusal| {
             let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());

@@ -15,7 +15,8 @@ use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::{BestEffort, Record, Stream, Times, Topic};
 use crate::watch::events::Event;
 use contract::{
-    Contract, Plan, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName, shortened,
+    Contract, Plan, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName, invariant,
+    shortened,
 };
 use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -123,7 +124,7 @@ impl Broker {
                 "topics that begin with `$SYS` are the broker's own: publish on another one".to_owned();
             return self.deny(from, register, &Denial::from(text), out);
         }
-        let Some(link) = self.links.get(from) else { return };
+        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
         let name = link.name.clone();
         self.spend(TEST_UNITS);
         let publisher = Publisher {
@@ -163,7 +164,7 @@ impl Broker {
 
     /// The publisher will send no more of this stream.
     pub(crate) fn unregister(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = self.links.get_mut(from) else { return invariant!("who sends a frame has a link") };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
         self.spend(self.links.len() / LINKS_PER_UNIT);
@@ -243,7 +244,9 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a stream that was found is there", Ok(()));
+        };
         if publisher.incarnation < stream.record.incarnation {
             return Err(Denial::from(format!(
                 "another publisher of the name {} has started later: give every publisher a name of its own",
@@ -448,7 +451,9 @@ impl Broker {
         let trusting = self.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let thin = self.thin_link();
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return Ok(()) };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a stream that is admitted is there", Ok(()));
+        };
         if stream.record.admitted {
             return Ok(());
         }
@@ -476,7 +481,9 @@ impl Broker {
         refusal: Refusal,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some((stream, topic)) = self.table.pair(index) else { return Ok(()) };
+        let Some((stream, topic)) = self.table.pair(index) else {
+            return invariant!("a stream that is admitted is there", Ok(()));
+        };
         let (number, contract) = (stream.topic, topic.contract);
         // Other publishers of the topic were admitted with what subscribers need.
         if topic.stricter.is_none() || topic.streams.len() > 1 {
@@ -538,7 +545,9 @@ impl Broker {
         contract: Contract,
         out: &mut impl Outputs,
     ) {
-        let Some((_, topic)) = self.table.pair(index) else { return };
+        let Some((_, topic)) = self.table.pair(index) else {
+            return invariant!("a stream that has a verdict is there");
+        };
         out.send(
             to,
             &Frame::Verdict(Verdict {
@@ -665,7 +674,9 @@ impl Broker {
             }
         }
         self.forget_results(index, out);
-        let Some((stream, topic)) = self.table.remove_stream(index) else { return };
+        let Some((stream, topic)) = self.table.remove_stream(index) else {
+            return invariant!("a stream that was found is there");
+        };
         self.give_memory_back(&stream.ring);
         if let Some(topic) = topic {
             self.memory.names -= name_bytes(topic.name.as_str());
@@ -677,7 +688,9 @@ impl Broker {
     /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it. If it
     /// is one of results, its place may be taken by another of the same messages.
     fn forget_results(&mut self, index: StreamId, out: &mut impl Outputs) {
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a stream that ends is there");
+        };
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
         let results = std::mem::take(&mut stream.record.results);
         if let Some(origin) = stream.record.made_of.and_then(|origin| self.table.stream_mut(origin)) {
@@ -699,7 +712,9 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some(topic) = self.table.topic(index) else { return Ok(()) };
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("a topic that was found is there", Ok(()));
+        };
         if publisher.made.is_none() {
             let refused = topic.made && publisher.link.is_some();
             return if refused { Err(Denial::made(topic.name.as_str())) } else { Ok(()) };
@@ -782,7 +797,9 @@ impl Broker {
         if let Some(link) = self.links.get_mut(from) {
             link.bind(announce.stream, index);
         }
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a stream that was found or made is there");
+        };
         stream.next_seq = stream.next_seq.max(announce.next_seq);
         if from_primary && !stream.record.admitted {
             // Subscribers are told the true first number; that this broker has just heard of the stream means nothing.
@@ -806,7 +823,7 @@ impl Broker {
     /// The other broker forgets a stream.
     pub(crate) fn forget_peer_stream(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
         let from_primary = self.pair.primary_link() == Some(from);
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = self.links.get_mut(from) else { return invariant!("who sends a frame has a link") };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
         if from_primary {

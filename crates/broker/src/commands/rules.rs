@@ -15,7 +15,7 @@ use crate::steps::process::Processing;
 use crate::store::ids::TopicId;
 use crate::store::memory::Need;
 use crate::store::table::Topic;
-use contract::{Contract, Filters, Loss, Plan, StreamId, Time};
+use contract::{Contract, Filters, Loss, Plan, StreamId, Time, invariant};
 use std::fmt;
 
 /// A topic that is carried, and gets another contract.
@@ -205,7 +205,10 @@ impl Broker {
         let mut trial = self.admission.clone();
         let mut copied = None;
         for change in changes {
-            let Some(topic) = self.table.topic(change.topic) else { continue };
+            let Some(topic) = self.table.topic(change.topic) else {
+                invariant!("a topic that was looked at is there");
+                continue;
+            };
             for _ in 0..self.admitted_streams(topic) {
                 trial.uncount(&topic.plan, &topic.contract, topic.receivers());
                 trial.count(&change.plan, &change.after, topic.receivers());
@@ -257,7 +260,9 @@ impl Broker {
 
     fn give_contract(&mut self, now: Time, change: &Change, out: &mut impl Outputs) {
         let Change { topic: number, after, strict, plan, need, before: needed } = change;
-        let Some(topic) = self.table.topic(*number) else { return };
+        let Some(topic) = self.table.topic(*number) else {
+            return invariant!("a topic that was looked at is there");
+        };
         let (before, contract, receivers) = (topic.plan, topic.contract, topic.receivers());
         let streams = topic.streams.clone();
         for _ in 0..self.admitted_streams(topic) {

@@ -9,7 +9,7 @@ use crate::store::pace::Pace;
 use crate::store::sessions::{Deferred, Session};
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::{Mutant, Needs, Time, TopicFilter};
+use contract::{Mutant, Needs, Time, TopicFilter, invariant};
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Frame, LinkId};
 
@@ -93,7 +93,9 @@ impl Broker {
             return Err(String::new());
         }
         let parsed: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
-        let Some(link) = self.links.get(from) else { return Ok(()) };
+        let Some(link) = self.links.get(from) else {
+            return invariant!("who sends a frame has a link", Ok(()));
+        };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
         let limit = self.settings.limits.filters_per_session;
@@ -103,7 +105,9 @@ impl Broker {
         if before.is_some_and(|before| *before != parsed) {
             self.unsubscribe(now, from, number, out);
         }
-        let Some(session) = self.sessions.get_mut(index) else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session that was found or made is there", Ok(()));
+        };
         session.unbind(number);
         if session.numbers.len() >= limit {
             return Err(format!(
@@ -273,7 +277,7 @@ impl Broker {
         let Some(session) = sessions.get(index) else { return };
         let Some(link) = session.link else { return };
         out.put_last(link, session.best_effort);
-        let Some(state) = links.get_mut(link) else { return };
+        let Some(state) = links.get_mut(link) else { return invariant!("a session's link is there") };
         if let Some(before) = state.counted {
             let io = state.transport.of(&settings.costs.io).served(session.best_effort);
             admission.crowd_mut().remove(before, 1);
@@ -291,7 +295,10 @@ impl Broker {
     ) -> Result<(), String> {
         let best_effort = self.sessions.get(index).is_some_and(|session| session.best_effort);
         for topic in topics {
-            let Some(entry) = self.table.topic(*topic) else { continue };
+            let Some(entry) = self.table.topic(*topic) else {
+                invariant!("a topic that was found by its name is there");
+                continue;
+            };
             if entry.subscribers.contains(&index) {
                 if entry.is_best_effort(index) != best_effort {
                     self.change_subscribers(*topic, |topic| topic.serve_as_best_effort(index, best_effort));
@@ -354,7 +361,7 @@ impl Broker {
 
     /// A client has greeted; if it was here before, its session goes on where it stopped.
     pub(crate) fn attach(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
-        let Some(link) = self.links.get(from) else { return };
+        let Some(link) = self.links.get(from) else { return invariant!("who greets has a link") };
         let (name, incarnation) = (link.name.clone(), link.incarnation);
         if self.sessions.find(&name).is_none() {
             return;
@@ -423,14 +430,18 @@ impl Broker {
 
     /// Changes who subscribes a topic, and the load with it.
     pub(crate) fn change_subscribers(&mut self, topic: TopicId, change: impl FnOnce(&mut Topic)) {
-        let Some(entry) = self.table.topic(topic) else { return };
+        let Some(entry) = self.table.topic(topic) else {
+            return invariant!("a topic that gets or loses a subscriber is there");
+        };
         let (plan, contract, before) = (entry.plan, entry.contract, entry.receivers());
         let admitted = entry
             .streams
             .iter()
             .filter(|s| self.table.stream(**s).is_some_and(|s| s.record.admitted))
             .count();
-        let Some(mut entry) = self.table.topic_mut(topic) else { return };
+        let Some(mut entry) = self.table.topic_mut(topic) else {
+            return invariant!("a topic that gets or loses a subscriber is there");
+        };
         change(&mut entry);
         let after = entry.receivers();
         drop(entry);
@@ -447,7 +458,9 @@ impl Broker {
 
     /// A session does not have a filter any more; its topics do not know that yet.
     fn forget_filter(&mut self, index: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session whose filter goes is there");
+        };
         session.forget(filter);
         session.sum_up();
         self.sessions.unindex(index, filter);
@@ -473,9 +486,15 @@ impl Broker {
         self.plan_for_those_left(topic);
         let mut slots = 0;
         for index in streams {
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let Some(stream) = self.table.stream_mut(index) else {
+                invariant!("a topic's streams are there");
+                continue;
+            };
             for ticket in stream.ring.tickets() {
-                let Some(stream) = self.table.stream_mut(index) else { continue };
+                let Some(stream) = self.table.stream_mut(index) else {
+                    invariant!("settling a message ends no stream");
+                    continue;
+                };
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
                 slots += 1;
                 slot.unconfirmed = without_bit(slot.unconfirmed, position);
@@ -546,7 +565,9 @@ impl Broker {
             return;
         }
         let Some(index) = self.sessions.find(client) else { return };
-        let Some(session) = self.sessions.get(index) else { return };
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("a session that was found is there");
+        };
         let here = parsed.as_ref().is_some_and(|filter| session.calls(filter)) && session.link.is_some();
         match parsed {
             Some(filter) if !here => self.remove_filter(now, index, filter, out),
@@ -576,7 +597,10 @@ impl Broker {
         let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
         let mut slots = 0;
         for stream in &topic.streams {
-            let Some(entry) = table.stream(*stream) else { continue };
+            let Some(entry) = table.stream(*stream) else {
+                invariant!("a topic's streams are there");
+                continue;
+            };
             for ticket in entry.ring.tickets() {
                 slots += 1;
                 let missing = |slot: &&crate::store::ring::Slot| slot.unconfirmed & bit != 0;

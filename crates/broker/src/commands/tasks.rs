@@ -14,7 +14,7 @@ use crate::broker::Broker;
 use crate::commands::subscribe::Subscribing;
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
-use contract::{StreamId, Time, TopicFilter};
+use contract::{StreamId, Time, TopicFilter, invariant};
 use wire::LinkId;
 
 /// Units of work that commands may take in one turn: so many topics, filters or streams are looked at or changed. One takes about a
@@ -203,7 +203,10 @@ impl Broker {
             (topics, looks, more) = self.next_topics(filter, place);
             used += looks;
             for topic in topics {
-                let Some(entry) = self.table.topic(topic) else { continue };
+                let Some(entry) = self.table.topic(topic) else {
+                    invariant!("a topic that was found by its name is there");
+                    continue;
+                };
                 let alive = self.sessions.get(session).is_some();
                 if !alive || !self.sessions.wants(session, entry.name.as_str()) {
                     used += self.remove_subscriber(topic, session, out);

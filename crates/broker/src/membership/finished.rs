@@ -19,7 +19,7 @@ use crate::commands::register;
 use crate::outputs::Outputs;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
-use contract::{Mutant, StreamId, Ticket, Time};
+use contract::{Mutant, StreamId, Ticket, Time, invariant};
 use std::collections::BTreeSet;
 use wire::{Mark, MarkKind, MessageFlags};
 
@@ -56,7 +56,7 @@ impl Broker {
         let tells = self.settings.policy.coordinates() && self.settings.replication.keeps_contracts();
         let Broker { table, links, finished, .. } = self;
         let Some(partner) = partner.filter(|_| tells) else { return finished.news.clear() };
-        let Some(state) = links.get_mut(partner) else { return };
+        let Some(state) = links.get_mut(partner) else { return invariant!("a backup has a link") };
         for (index, ticket) in finished.news.drain(..) {
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
             let is_new = |slot: &&Slot| {
@@ -78,7 +78,9 @@ impl Broker {
     /// The primary says that it is done with a message of which there is no copy here. If its publisher may send it again,
     /// and nothing that is needed would have to give way, the number is kept.
     pub(crate) fn remember_finished(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a number on a link means a stream that is there");
+        };
         let needed = |slot: &Slot| {
             slot.is_kept() && (!slot.flags.has(SlotFlags::DISPATCHED) || slot.flags.has(SlotFlags::UNTOLD))
         };

@@ -11,12 +11,12 @@
 //! not been told everything since (`remembers`), takes over by suspicion; a broker that has lost its memory never reigns
 //! while somebody follows a living primary.
 //!
-//! Left to others: carrying decisions out ([`crate::reign`]), and bringing a backup up to date ([`crate::standby`]).
+//! Left to others: carrying decisions out ([`crate::membership::reign`]), and bringing a backup up to date ([`crate::membership::standby`]).
 //! Suspicion counts unanswered polls, not elapsed time, so a jump of the clock or a pause of this process alone causes
 //! none. Only whoever has handed over counts time, since its successor does not answer polls yet; it looks twice.
 //!
 //! Polls go on the connection, where one lost segment is silence for 200 ms, and are answered by a thread that may have much to do. So
-//! an unanswered poll is a reason to look at the heartbeats ([`crate::liveness`]): whoever sends them lives, and is taken for dead only
+//! an unanswered poll is a reason to look at the heartbeats ([`crate::membership::liveness`]): whoever sends them lives, and is taken for dead only
 //! when they stop as well, or when they say that its data thread stands still. Who was wrong all the same waits longer the next time.
 
 use crate::settings::Detection;

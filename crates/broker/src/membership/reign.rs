@@ -9,7 +9,7 @@ use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
 use crate::store::table::Topic;
 use crate::watch::events::{Event, PromotionCause};
-use contract::{Mutant, StreamId, Time};
+use contract::{Mutant, StreamId, Time, invariant};
 use wire::{Companion, Farewell, FarewellReason, Frame, Knowledge, Knows, LinkId, Standing, StoreState};
 
 /// How far this broker is on its way out.
@@ -125,7 +125,10 @@ impl Broker {
         finished.untold.clear();
         let streams: Vec<StreamId> = table.streams().map(|(index, _)| index).collect();
         for index in streams {
-            let Some((stream, topic)) = table.pair_mut(index) else { continue };
+            let Some((stream, topic)) = table.pair_mut(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
             stream.guess_next_seq(true);
             for ticket in stream.ring.tickets() {
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
@@ -282,7 +285,10 @@ impl Broker {
         };
         let streams: Vec<StreamId> = self.table.streams().filter_map(confirmed).collect();
         for index in streams {
-            let Some(stream) = self.table.stream(index) else { continue };
+            let Some(stream) = self.table.stream(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
             for ticket in stream.ring.tickets() {
                 self.forward_slot(to, index, ticket, out);
             }

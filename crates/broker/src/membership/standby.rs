@@ -14,7 +14,7 @@ use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::ring::SlotFlags;
 use crate::watch::events::Event;
-use contract::{Mutant, StreamId, Time, TopicFilter};
+use contract::{Mutant, StreamId, Time, TopicFilter, invariant};
 use std::ops::Bound;
 use wire::{Frame, LinkId, Marks, Message, MessageFlags, Messages};
 
@@ -176,7 +176,9 @@ impl Broker {
         message: &Message<'_>,
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a number on a link means a stream that is there");
+        };
         if message.seq == u64::MAX {
             return;
         }
@@ -198,7 +200,9 @@ impl Broker {
             self.lose_for_memory(now, index, shortage, out);
             return;
         }
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("making room ends no stream");
+        };
         self.stats.copies_kept += 1;
         stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
         stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
@@ -219,7 +223,9 @@ impl Broker {
 
     /// The primary is done with a message.
     pub(crate) fn be_done_with(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a number on a link means a stream that is there");
+        };
         // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
         // overwritten it.
         let copy = stream.ring.find(seq).and_then(|ticket| stream.ring.slot_mut(ticket));

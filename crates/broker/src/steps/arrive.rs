@@ -11,7 +11,7 @@ use crate::watch::clocks::CLOCKS_APART_MIN;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
 use arrayvec::ArrayVec;
-use contract::{Delays, Span, StreamId, Ticket, Time};
+use contract::{Delays, Span, StreamId, Ticket, Time, invariant};
 use wire::{Concern, LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
@@ -88,7 +88,7 @@ impl Broker {
         few: &mut Few<'a>,
     ) {
         few.clear();
-        let Some(link) = self.links.get(from) else { return };
+        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
         // How a message came through another protocol is for brokers to say.
         let is_client = link.is_client();
         let hidden = if is_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
@@ -118,7 +118,9 @@ impl Broker {
         if !self.beginning.taken || !self.pair.is_primary() {
             return false;
         }
-        let Some((stream, topic)) = self.table.pair(index) else { return false };
+        let Some((stream, topic)) = self.table.pair(index) else {
+            return invariant!("a number on a link means a stream that is there", false);
+        };
         let newer = stream.next_seq.saturating_sub(message.seq.saturating_add(1));
         let is_retained = newer < u64::from(topic.contract.retain);
         let misses = |before| stream.ring.find(before).is_none();
@@ -131,7 +133,9 @@ impl Broker {
     /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
     #[inline]
     pub(crate) fn is_crowded(&self, index: StreamId) -> bool {
-        let Some(stream) = self.table.stream(index) else { return false };
+        let Some(stream) = self.table.stream(index) else {
+            return invariant!("a stream that takes a message is there", false);
+        };
         stream.ring.overwrites_unsent() && !self.queue.is_empty()
     }
 
@@ -147,7 +151,9 @@ impl Broker {
         waits: bool,
         out: &mut impl Outputs,
     ) -> Result<Ticket, Unstored> {
-        let Some(stream) = self.table.stream(index) else { return Err(Unstored::NotTaken) };
+        let Some(stream) = self.table.stream(index) else {
+            return invariant!("a number on a link means a stream that is there", Err(Unstored::NotTaken));
+        };
         let expected = stream.next_seq;
         if !stream.takes(message.seq, &mut self.stats) {
             return Err(Unstored::NotTaken);
@@ -159,7 +165,9 @@ impl Broker {
         if !fits || !self.queue.has_room() {
             self.find_place(now, index, message, out)?;
         }
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return Err(Unstored::NotTaken) };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("making room ends no stream", Err(Unstored::NotTaken));
+        };
         self.stats.arrived += 1;
         stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
         let age = now.since(message.created);
@@ -235,7 +243,9 @@ impl Broker {
             },
             false => None,
         };
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return Err(Unstored::NotTaken) };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("making room ends no stream", Err(Unstored::NotTaken));
+        };
         let Some(shortage) = shortage else {
             self.stats.overrun += 1;
             stream.lose(now, 1, topic, &mut self.stats, out);
@@ -269,7 +279,9 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let Some(link) = from.and_then(|from| self.links.get_mut(from)) else { return };
-        let Some((_, topic)) = self.table.pair(index) else { return };
+        let Some((_, topic)) = self.table.pair(index) else {
+            return invariant!("a stream that took a message is there");
+        };
         // Behind by more than any delay that the contract could live with; in between, messages have only queued.
         let tolerable = topic.contract.deadline + self.settings.delays.failover + CLOCK_BEHIND_MIN;
         let apart = ahead > Span::ZERO || ahead < -tolerable;

@@ -36,7 +36,7 @@ use crate::settings::Replication;
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
-use contract::{Lazy, Mutant, Span, StreamId, Ticket, Time};
+use contract::{Lazy, Mutant, Span, StreamId, Ticket, Time, invariant};
 use hdrhistogram::Histogram;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -189,7 +189,9 @@ impl LazyCopies {
         if copying.armed != UNARMED && due < copying.latest {
             return false;
         }
-        let Some(slot) = ring.slot_mut(arrival.ticket) else { return false };
+        let Some(slot) = ring.slot_mut(arrival.ticket) else {
+            return invariant!("a message that was just stored is there", false);
+        };
         let after = arrival.released.since(slot.created).0.div_euclid(1_000);
         slot.released_after = after.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         slot.marked = true;

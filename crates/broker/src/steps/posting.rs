@@ -13,7 +13,7 @@ use crate::outputs::Outputs;
 use crate::steps::arrive::Unstored;
 use crate::store::ids::TopicId;
 use crate::store::ring::SlotFlags;
-use contract::{Contract, Loss, Span, StreamId, Time, TopicFilter};
+use contract::{Contract, Loss, Span, StreamId, Time, TopicFilter, invariant};
 use wire::{LinkId, Message, MessageFlags};
 
 /// How messages of a topic are given to other protocols.
@@ -188,7 +188,9 @@ impl Broker {
         if self.is_crowded(index) {
             return Err(Unposted::Crowded);
         }
-        let Some(stream) = self.table.stream_mut(index) else { return Err(Unposted::Full) };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a stream that was found or made is there", Err(Unposted::Full));
+        };
         stream.record.silent_since = now;
         let seq = stream.next_seq.max(first);
         // A jump to the numbers of this reign is no loss.
@@ -430,7 +432,9 @@ impl Broker {
 
     /// A topic that has just come is given to other protocols.
     pub(crate) fn set_route(&mut self, stream: StreamId, route: Option<Route>) {
-        let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else { return };
+        let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else {
+            return invariant!("a stream that was just made is there");
+        };
         let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
         let last = self.other_needs.best_effort(name);
         if let (Some(mut topic), Some(route)) = (self.table.topic_mut(index), route) {

@@ -18,7 +18,7 @@ use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
-use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, StreamId, Time};
+use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, StreamId, Time, invariant};
 use wire::limits::NAME_BYTES_MAX;
 use wire::{Concern, LinkId, Message, MessageFlags};
 
@@ -119,7 +119,9 @@ impl Broker {
             self.stats.results_refused += 1;
             return false;
         };
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return false };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a stream of results was found or made", false);
+        };
         if result.seq < stream.next_seq && stream.ring.find(result.seq).is_some() {
             self.stats.duplicates += 1;
             return false;
@@ -137,7 +139,9 @@ impl Broker {
         }
         // What is made of a message that was sent again after a failover may be late as that is.
         let again = self.is_again(result.stream, result.seq);
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return false };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("making room ends no stream", false);
+        };
         self.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) = stream.ring.push(result.seq, result.created, result.payload, again, result.flags);
@@ -259,7 +263,9 @@ impl Broker {
             self.plan_again(index);
         }
         self.fit_rings(now, index, out);
-        let Some(topic) = self.table.topic(index) else { return 0 };
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("fitting rings ends no topic", 0);
+        };
         let streams = topic.streams.iter().filter_map(|stream| self.table.stream(*stream));
         streams.map(|stream| stream.ring.slots()).sum()
     }
@@ -287,7 +293,9 @@ impl Broker {
 
     /// A topic's plan where its messages are processed, or are not any more.
     fn plan_again(&mut self, index: TopicId) {
-        let Some(topic) = self.table.topic(index) else { return };
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("a topic that was bound anew is there");
+        };
         let Ok(new) = self.admission.plan_processed(topic.strict(), Processing::of(topic.processing)) else {
             return;
         };
@@ -298,12 +306,17 @@ impl Broker {
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
     /// become smaller: what is in them may still be wanted.
     fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
-        let Some(topic) = self.table.topic(index) else { return };
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("a topic that was bound anew is there");
+        };
         let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
         let slots = needed.min(self.settings.limits.ring_slots_max);
         let mut least = slots;
         for index in topic.streams.clone() {
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let Some(stream) = self.table.stream_mut(index) else {
+                invariant!("a topic's streams are there");
+                continue;
+            };
             let growth = stream.ring.grown_bytes(slots).saturating_sub(stream.ring.bytes());
             stream.ring.allow(slots);
             if !stream.ring.is_reserved() {
@@ -323,7 +336,9 @@ impl Broker {
     /// Gives a topic another plan, and counts its streams anew. Whoever does not ask whether that fits is told soon.
     pub(crate) fn set_plan(&mut self, index: TopicId, new: Plan) {
         self.crowd.planned_anew();
-        let Some(topic) = self.table.topic(index) else { return };
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("a topic that gets a plan is there");
+        };
         let old = topic.plan;
         let (contract, subscribers) = (topic.contract, topic.receivers());
         let admitted = topic
@@ -403,7 +418,10 @@ impl Broker {
         let streams: Vec<StreamId> = self.table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Broker { table, queue, .. } = self;
-            let Some((stream, topic)) = table.pair_mut(index) else { continue };
+            let Some((stream, topic)) = table.pair_mut(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
             for ticket in stream.ring.tickets() {
                 let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
                 if let Some(lineage) = slot.take_lineage() {

@@ -13,7 +13,7 @@ use crate::store::ring::{Slot, SlotFlags};
 use crate::store::sessions::{Deferred, Session};
 use crate::store::table::{Record, Stream, Table, Topic};
 use crate::watch::status::Stats;
-use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time};
+use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time, invariant};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
 
 /// Whoever is served last gets nothing that has waited for so long where something newer of its stream has come.
@@ -61,6 +61,7 @@ impl Broker {
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
         let round = self.round;
         let Broker { table, sessions, links, settings, stats, dropped, part, departures, last, .. } = self;
+        // The queue is not searched when a stream ends, nor when a message is overwritten.
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
         let (seq, created, marks, status) = (slot.seq, slot.created, slot.marks, slot.flags);
@@ -199,7 +200,9 @@ impl Broker {
         if dispatched || slot.flags.has(SlotFlags::REPLICATED) || stream.record.made_of.is_some() {
             return false;
         }
-        let Some(state) = links.get_mut(partner.link) else { return false };
+        let Some(state) = links.get_mut(partner.link) else {
+            return invariant!("a backup has a link", false);
+        };
         register::announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
         let (seq, created) = (slot.seq, slot.created);
         let flags = slot.marks.only(MessageFlags::TRUTHS);
@@ -252,8 +255,12 @@ impl Broker {
             return;
         }
         self.announce(link, index, out);
-        let Some(stream) = self.table.stream_mut(index) else { return };
-        let Some((slot, payload)) = stream.ring.message(ticket) else { return };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("naming a stream does not end it");
+        };
+        let Some((slot, payload)) = stream.ring.message(ticket) else {
+            return invariant!("naming a stream takes no message away");
+        };
         let (seq, created) = (slot.seq, slot.created);
         let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
         let message = Message { stream: index.0, flags, seq, created, payload };
@@ -355,7 +362,9 @@ impl Broker {
 
     /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
     fn hand_over(&mut self, stream: StreamId, ticket: Ticket, position: usize, out: &mut impl Outputs) {
-        let Some(entry) = self.table.stream_mut(stream) else { return };
+        let Some(entry) = self.table.stream_mut(stream) else {
+            return invariant!("a stream whose message is handed over is there");
+        };
         let Some(slot) = entry.ring.slot_mut(ticket) else { return };
         slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
         if slot.is_complete() {

@@ -15,7 +15,7 @@ use crate::broker::Broker;
 use crate::outputs::Outputs;
 use crate::settings::Bound;
 use crate::store::ring::{Overwritten, Ring, SlotFlags};
-use contract::{Contract, Loss, StreamId, Ticket, Time};
+use contract::{Contract, Loss, StreamId, Ticket, Time, invariant};
 use std::collections::VecDeque;
 use std::fmt;
 use wire::Frame;
@@ -193,7 +193,9 @@ impl Broker {
         (before, need): (Need, Need),
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a stream whose contract changes is there");
+        };
         let more = need.growth(before, &stream.ring);
         match need.with(&stream.ring) {
             Need::Loose { most, .. } => return stream.ring.allow(most),
@@ -293,11 +295,15 @@ impl Broker {
         length: usize,
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
-        let Some(stream) = self.table.stream(index) else { return Ok(()) };
+        let Some(stream) = self.table.stream(index) else {
+            return invariant!("a stream that takes a message is there", Ok(()));
+        };
         if !stream.ring.is_reserved() && stream.ring.overwrites_unsent() {
             self.grow_loose(index);
         }
-        let Some(stream) = self.table.stream(index) else { return Ok(()) };
+        let Some(stream) = self.table.stream(index) else {
+            return invariant!("growing ends no stream", Ok(()));
+        };
         if stream.ring.has_room(length) {
             return Ok(());
         }
@@ -331,7 +337,9 @@ impl Broker {
             return Err(Shortage::TooLong { payload: length, left, bound });
         }
         self.squeeze_to(now, left - length, out);
-        let Some(stream) = self.table.stream_mut(index) else { return Ok(()) };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("making room ends no stream", Ok(()));
+        };
         let before = stream.ring.loose_bytes();
         let ticket = stream.ring.next_ticket();
         stream.ring.make_room(length);
@@ -386,7 +394,10 @@ impl Broker {
         let rings: Vec<StreamId> =
             self.table.streams().filter(|(_, it)| grown(&it.ring)).map(|(index, _)| index).collect();
         for index in rings {
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let Some(stream) = self.table.stream_mut(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
             let (least, before) = (stream.ring.bounds().0, stream.ring.loose_bytes());
             let gone: Vec<Overwritten> =
                 stream.ring.tickets_beyond(least).filter_map(|ticket| stream.ring.forget(ticket)).collect();
@@ -438,7 +449,9 @@ impl Broker {
         shortage: Shortage,
         out: &mut impl Outputs,
     ) {
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return };
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a stream that loses a message is there");
+        };
         self.stats.overrun += 1;
         if stream.ring.is_reserved() {
             self.memory.unstored += 1;

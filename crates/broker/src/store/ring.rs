@@ -1,5 +1,5 @@
 //! The messages of one stream: a ring of slots. A short payload lies beside its slot, so that a message of a sensor is two
-//! neighbouring cache lines; longer ones lie elsewhere (see [`crate::far`]).
+//! neighbouring cache lines; longer ones lie elsewhere (see [`crate::store::far`]).
 //!
 //! A slot is named by its ticket, which counts all messages of the stream. A ticket whose slot has been used again is
 //! recognised, so nobody needs to be told when a message is overwritten.
@@ -38,7 +38,7 @@ impl SlotFlags {
     /// Its publisher waits for word that it is covered.
     pub(crate) const ASKED: SlotFlags = SlotFlags(256);
 
-    /// The primary was done with it before this backup had been told what operators remember of it; see [`crate::finished`].
+    /// The primary was done with it before this backup had been told what operators remember of it; see [`crate::membership::finished`].
     pub(crate) const UNTOLD: SlotFlags = SlotFlags(512);
 
     /// Both sets together.
@@ -74,7 +74,7 @@ pub(crate) struct Slot {
     pub(crate) marks: MessageFlags,
     /// For results: what is released when it has been dispatched.
     pub(crate) lineage: u32,
-    /// Whether it is copied at the last safe moment; see [`crate::lazy`].
+    /// Whether it is copied at the last safe moment; see [`crate::steps::lazy`].
     pub(crate) marked: bool,
     /// Microseconds from creation to when deadlines are counted from.
     pub(crate) released_after: i32,

@@ -8,7 +8,7 @@ use crate::store::memory::Shortage;
 use crate::store::prefetch::fetch;
 use crate::store::ring::{Ring, Slot, SlotFlags};
 use crate::watch::silence::Quiet;
-use contract::{Contract, Plan, Receivers, StreamId, Ticket, Time, TopicName, names};
+use contract::{Contract, Plan, Receivers, StreamId, Ticket, Time, TopicName, invariant, names};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -390,14 +390,19 @@ impl Table {
     /// A stream with its topic.
     pub(crate) fn pair(&self, stream: StreamId) -> Option<(&Stream, &Topic)> {
         let stream = self.stream(stream)?;
-        Some((stream, self.topic(stream.topic)?))
+        let Some(topic) = self.topic(stream.topic) else {
+            return invariant!("a stream's topic is there", None);
+        };
+        Some((stream, topic))
     }
 
     /// A stream to be changed, with its topic.
     #[inline]
     pub(crate) fn pair_mut(&mut self, stream: StreamId) -> Option<(&mut Stream, &Topic)> {
         let stream = self.streams.get_mut(stream.place())?.as_mut()?;
-        let topic = self.topics.get(stream.topic.place())?.as_ref()?;
+        let Some(Some(topic)) = self.topics.get(stream.topic.place()) else {
+            return invariant!("a stream's topic is there", None);
+        };
         Some((stream, topic))
     }
 

@@ -9,7 +9,7 @@ use crate::store::table::{Stream, Took, Topic};
 use crate::watch::clocks::cause_of_lateness;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
-use contract::{Loss, Span, StreamId, Time};
+use contract::{Loss, Span, StreamId, Time, invariant};
 use wire::{ClockDifference, Concern, LinkId, Trouble};
 
 /// The same trouble of one stream is told at most this often.
@@ -143,7 +143,7 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let Broker { table, links, sessions, stats, .. } = self;
-        let Some(link) = links.get(from) else { return };
+        let Some(link) = links.get(from) else { return invariant!("who sends a frame has a link") };
         let Some((stream, topic)) = table.pair_mut(StreamId(trouble.stream)) else { return };
         let session = link.session().filter(|session| topic.subscribers.contains(session));
         // To whom nothing was promised has nothing to complain of.

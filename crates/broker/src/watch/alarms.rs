@@ -113,6 +113,7 @@ pub fn is_alarm(event: &Event<'_>) -> bool {
         | Event::Expelled { .. }
         | Event::ClientCame { .. }
         | Event::ClientGone { .. }
+        | Event::PromiseBroken { .. }
         | Event::ReignsUnasked { .. }
         | Event::CopyLeft { .. }
         | Event::Reincarnated { .. } => false,

@@ -11,7 +11,7 @@ use crate::store::ids::SessionId;
 use crate::store::links::{Link, Links};
 use crate::store::table::Topic;
 use crate::watch::events::{Event, LateCause};
-use contract::{LinkClass, Span, Time};
+use contract::{LinkClass, Span, Time, invariant};
 use wire::{ClockDifference, Frame, LinkId};
 
 /// Clocks that differ by more than this are no jitter between synchronised ones.
@@ -28,10 +28,10 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         out.send(from, &Frame::ClockReply { sent, clock: now });
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = self.links.get_mut(from) else { return invariant!("who sends a frame has a link") };
         link.clock = known.filter(|known| known.within >= Span::ZERO);
         self.look_at_way(now, from, out);
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = self.links.get_mut(from) else { return invariant!("who sends a frame has a link") };
         let Some(clock) = link.clock.filter(|clock| clock.least() > CLOCKS_APART_MIN) else { return };
         let ahead = clock.ahead > Span::ZERO;
         let (told_at, told_ahead) = link.clock_told;
@@ -50,7 +50,7 @@ const TOPICS_LOOKED_AT: usize = 4_096;
 impl Broker {
     /// Whether a subscriber is further away than the link class of its topics says. It has just said how long answers take.
     fn look_at_way(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
-        let Some(link) = self.links.get(from) else { return };
+        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
         let (Some(way), Some(session)) = (link.way(), link.session()) else { return };
         let nearest = self.settings.links.iter().map(|(_, delay)| delay.to_subscriber).min();
         let recent = link.far_told_at <= now && now < link.far_told_at + COMPLAINT_INTERVAL;

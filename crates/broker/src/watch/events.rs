@@ -311,6 +311,13 @@ pub enum Event<'a> {
         /// How often it has come.
         times: u64,
     },
+    /// A promise that the program makes to itself is broken: a fault of the program.
+    PromiseBroken {
+        /// What should have been, and where.
+        place: &'a str,
+        /// How often it was not, since this was told last.
+        times: u64,
+    },
     /// A bridge brings the same message again and again, and another takes it away.
     GoesRound {
         /// The one that brings it.
@@ -644,6 +651,11 @@ impl fmt::Display for Event<'_> {
                 f,
                 "{client} has sent a message on `{topic}` {times} times that is refused each time ({reason}); it was acknowledged and \
                  dropped, so that the client goes on: correct what it sends (mqtt.repeats)"
+            ),
+            Event::PromiseBroken { place, times } => write!(
+                f,
+                "a promise of the program to itself was broken {times} times: {place}. It goes on, and this is a fault of Verge: please \
+                 report it with this line"
             ),
             Event::GoesRound { client, other, topic, times, within } => write!(
                 f,

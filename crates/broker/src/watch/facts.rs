@@ -109,6 +109,7 @@ impl Event<'_> {
             Event::ClientCame { .. } => "client_came",
             Event::ClientGone { .. } => "client_gone",
             Event::MessageGivenUp { .. } => "message_given_up",
+            Event::PromiseBroken { .. } => "promise_broken",
             Event::GoesRound { .. } => "goes_round",
             Event::SessionFull { .. } => "session_full",
             Event::SlowSubscriber { .. } => "slow_subscriber",
@@ -148,6 +149,7 @@ impl Event<'_> {
             | Event::OutOfMemory { .. }
             | Event::StoreGivenUp { .. }
             | Event::StoreOld { .. }
+            | Event::PromiseBroken { .. }
             | Event::CopyLeft { overtaken: false, .. } => Severity::Error,
             Event::Promoted { .. }
             | Event::SteppedDown { .. }
@@ -196,6 +198,7 @@ impl Event<'_> {
             | Event::SubscriberLate { topic, .. }
             | Event::SubscriberMissed { topic, .. }
             | Event::LossRun { topic, .. } => topic,
+            Event::PromiseBroken { place, .. } => place,
             Event::SubscriptionRefused { filter, .. } | Event::BestEffortInstead { filter, .. } => filter,
             // Many connections may be closed for one reason, and their names are the peers' choice.
             Event::Expelled { reason, .. } => reason,
@@ -336,6 +339,10 @@ impl Event<'_> {
                 hear("client", Text(client));
                 hear("topic", Text(topic));
                 hear("reason", Text(reason));
+                hear("times", Number(*times));
+            }
+            Event::PromiseBroken { place, times } => {
+                hear("place", Text(place));
                 hear("times", Number(*times));
             }
             Event::GoesRound { client, other, topic, times, within } => {

@@ -4,7 +4,7 @@ use crate::broker::{Broker, Occupancy};
 use crate::settings::Limits;
 use crate::watch::classes::ClassCounts;
 use crate::watch::status::{Failing, Survey};
-use contract::{Epoch, NodeId, Reign, Span, Time};
+use contract::{Epoch, NodeId, Reign, Span, Time, invariant};
 use wire::{LevelStatus, LevelStatuses, NodeStatus, Standing, StoreState, TopicState};
 
 /// A broker at one instant. It is filled again and again: what it has reserved stays, so that filling it does not allocate.
@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub levels: Vec<LevelStatus>,
     /// Operators whose runs have failed.
     pub failing: Vec<Failing>,
+    /// How often promises of the program to itself were broken in this process.
+    pub broken_invariants: u64,
     /// What other parts of the node count, by the names of their metrics.
     pub figures: Vec<(&'static str, u64)>,
     /// Connections that the process refused or gave up before the node knew them, by cause.
@@ -61,6 +63,7 @@ impl Default for Snapshot {
             classes: Vec::new(),
             levels: Vec::new(),
             failing: Vec::new(),
+            broken_invariants: 0,
             figures: Vec::new(),
             troubles: Vec::new(),
         }
@@ -139,7 +142,10 @@ impl Broker {
         into.states = [0; 4];
         if into.with_streams {
             for (_, stream) in self.table.streams() {
-                let Some(topic) = self.table.topic(stream.topic) else { continue };
+                let Some(topic) = self.table.topic(stream.topic) else {
+                    invariant!("a stream's topic is there");
+                    continue;
+                };
                 let place = match self.state(now, stream, topic) {
                     TopicState::Met => 0,
                     TopicState::AtRisk => 1,
@@ -157,6 +163,7 @@ impl Broker {
             let classes = self.stats.classes.iter().map(|(name, counts)| (name.to_owned(), *counts));
             into.classes = classes.collect();
         }
+        into.broken_invariants = contract::invariants::broken();
         into.levels.clear();
         into.levels.extend(LevelStatuses::of(&survey.levels));
         into.failing.clone_from(&survey.failing);

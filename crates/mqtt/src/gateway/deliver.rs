@@ -10,7 +10,7 @@ use crate::retained;
 use crate::session::{Sessions, Walk};
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches, Subscriptions};
-use contract::{Loss, Mutant, StreamId, Time};
+use contract::{Loss, Mutant, StreamId, Time, invariant};
 use wire::{Effects, MessageFlags};
 
 /// What gives a message to sessions. It borrows all of the gateway but the sessions, and what finds them.
@@ -127,7 +127,9 @@ impl<R: Rules> Gateway<R> {
             let changed = self.routed.get(&topic).and_then(|route| self.routes.get_mut(*route));
             changed.into_iter().for_each(|routing| routing.generation = u64::MAX);
         }
-        let Some(routing) = self.routes.get_mut(route) else { return };
+        let Some(routing) = self.routes.get_mut(route) else {
+            return invariant!("a topic that was given a route has it");
+        };
         if routing.generation != self.subscriptions.generation() {
             self.subscriptions.matches(&routing.topic, &mut routing.matches);
             routing.generation = self.subscriptions.generation();
@@ -202,7 +204,9 @@ impl<R: Rules> Gateway<R> {
         if !filter.contains(['+', '#']) && self.retained.get(filter, Time::ZERO).is_none() {
             return;
         }
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who subscribes has a session");
+        };
         session.walks.retain(|walk| *walk.filter != *filter);
         if session.walks.len() >= most {
             return;

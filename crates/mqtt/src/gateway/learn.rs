@@ -7,7 +7,7 @@ use crate::bodies::{Bodies, NewBody};
 use crate::records::{Content, Key, Record, Waiting, records, write_record, write_session};
 use crate::retained::New;
 use crate::session::{Flight, Incoming, NO_BODY, Queued, is_client_name};
-use contract::Time;
+use contract::{Time, invariant};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
@@ -159,7 +159,9 @@ impl<R: Rules> Gateway<R> {
         let Some(index) = self.sessions.find(client) else { return };
         let waiting = value.and_then(Waiting::read);
         let body = waiting.as_ref().and_then(|waiting| self.learnt.get(&waiting.body)).copied();
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session that was found is there");
+        };
         let mut before = None;
         if let Some(at) = session.flights.iter().position(|flight| flight.order == order) {
             before = session.flights.remove(at).map(|flight| flight.body);
@@ -218,7 +220,7 @@ impl<R: Rules> Gateway<R> {
     /// A body of this name was known before. Where it is another one, whoever waits for that keeps it without its name.
     fn know_again(&mut self, new: &NewBody<'_>) {
         let Some(&index) = self.learnt.get(&new.id) else { return };
-        let Some(body) = self.bodies.get_mut(index) else { return };
+        let Some(body) = self.bodies.get_mut(index) else { return invariant!("a body with a name is kept") };
         let content = (body.topic(), body.properties(), body.payload());
         if content != (new.topic, new.properties, new.payload) {
             body.recorded = false;

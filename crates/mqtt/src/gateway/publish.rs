@@ -8,7 +8,7 @@ use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, ac
 use crate::records::Key;
 use crate::session::{Outlet, Session, Told};
 use crate::unanswered::Pending;
-use contract::{Contract, Mutant, Span, StreamId, Time};
+use contract::{Contract, Mutant, Span, StreamId, Time, invariant};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::{Effects, LinkId, MessageFlags, Order};
 
@@ -159,7 +159,9 @@ impl<R: Rules> Gateway<R> {
 
     /// Whether a message with QoS 2 has come before. Its answer may have been lost.
     fn has_come(&mut self, index: u32, publish: &Publish<'_>, net: &mut impl Effects) -> bool {
-        let Some(session) = self.sessions.get_mut(index) else { return false };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", false);
+        };
         let Some(known) = session.incoming(publish.id) else { return false };
         if session.is_another(known, publish.dup) {
             self.forget_incoming(index, publish.id);
@@ -322,7 +324,9 @@ impl<R: Rules> Gateway<R> {
 
     /// Tells the operator of a message that was refused; of one topic after the other, and of the same once in a while.
     pub(super) fn tell_refused(&mut self, now: Time, index: u32, topic: &str, bytes: usize, text: &str) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session");
+        };
         let mut hasher = DefaultHasher::new();
         (topic, text).hash(&mut hasher);
         let Told { cause, at, left_out } = session.refused_told;
@@ -400,7 +404,9 @@ impl<R: Rules> Gateway<R> {
     /// The broker has taken a message, as this number of this stream. With QoS 1 and 2 [`Gateway::covered`] will be called.
     pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: StreamId, seq: u64) {
         let most = self.settings.limits.topics_per_session;
-        let Some(session) = self.sessions.get_mut(post.session) else { return };
+        let Some(session) = self.sessions.get_mut(post.session) else {
+            return invariant!("who publishes has a session");
+        };
         if post.hint != Some(stream) {
             session.outlets.insert(topic, Outlet { stream, asked: post.asked }, most);
         }
@@ -434,7 +440,9 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         self.stats.refused_messages += 1;
-        let Some(session) = self.sessions.get(post.session) else { return };
+        let Some(session) = self.sessions.get(post.session) else {
+            return invariant!("who publishes has a session");
+        };
         let (version, link) = (session.version, session.link);
         if let Some(link) =
             link.filter(|_| reason == Reason::USE_ANOTHER_SERVER && post.qos != Qos::AtMostOnce)
@@ -518,7 +526,7 @@ impl<R: Rules> Gateway<R> {
     ) {
         let Some(answer) = answer_to(qos) else { return };
         let Some(link) = self.sessions.get(index).and_then(|session| session.link) else { return };
-        let Some(client) = self.client(link) else { return };
+        let Some(client) = self.client(link) else { return invariant!("a session's link is a client's") };
         let (words, version) = (client.words(text), client.version);
         net.append(link, Order::Last, |out| match words {
             None => acknowledge(out, version, answer, id, reason),
@@ -533,14 +541,18 @@ impl<R: Rules> Gateway<R> {
     /// A client releases the number of a QoS 2 message.
     pub(super) fn release_incoming(&mut self, link: LinkId, index: u32, id: u16, net: &mut impl Effects) {
         let known = self.forget_incoming(index, id);
-        let Some(version) = self.sessions.get(index).map(|session| session.version) else { return };
+        let Some(version) = self.sessions.get(index).map(|session| session.version) else {
+            return invariant!("who answers a message has a session");
+        };
         let reason = if known { Reason::SUCCESS } else { Reason::PACKET_ID_NOT_FOUND };
         net.append(link, Order::Last, |out| acknowledge(out, version, Answer::PubComp, id, reason));
     }
 
     /// A QoS 2 message of a client is under way no more. Says whether it was.
     fn forget_incoming(&mut self, index: u32, id: u16) -> bool {
-        let Some(session) = self.sessions.get_mut(index) else { return false };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", false);
+        };
         let known = session.remove_incoming(id);
         if known && session.is_persistent() {
             self.records.remove(&Key::Incoming(&session.client, id));

@@ -36,6 +36,7 @@ fn all() -> Vec<Event<'static>> {
         Event::Expelled { client: "c", reason: "silent" },
         Event::ClientCame { client: "c", user: "u", address: "10.0.0.1", protocol: "MQTT 5", resumed: true },
         Event::ClientGone { client: "c", reason: "silent" },
+        Event::PromiseBroken { place: "a stream is there (run.rs:1)", times: 2 },
         Event::GoesRound { client: "c", other: "d", topic: "t", times: 100, within: second },
         Event::MessageGivenUp { client: "c", topic: "t", reason: "too large", times: 4 },
         Event::SessionFull { client: "c", dropped: 9, refused: true },
