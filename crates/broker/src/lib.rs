@@ -21,7 +21,7 @@ pub use outputs::{
     Routes, RoutesNowhere,
 };
 pub use settings::{Bound, Detection, Limits, Policy, Replication, Settings, TopicRule};
-pub use steps::posting::{Origin, Posted, Posting, Route, Routed, Unkept, Unposted, without_contract};
+pub use steps::posting::{Posted, Route, Unkept, Unposted, without_contract};
 pub use steps::process::{Outcome, Processed, Processing};
 pub use watch::alarms::{Alarms, is_alarm};
 pub use watch::classes::{ClassCounts, OTHER_CLASS};

@@ -4,13 +4,13 @@
 //! Nothing has a default, so that whoever stands in for the world says of each what it does. One that does nothing of a kind says so
 //! in a line: [`ProcessesNothing`], [`RoutesNowhere`], [`RemembersNothing`], [`RelaysNothing`].
 
-use crate::steps::posting::{Route, Routed};
+use crate::steps::posting::Route;
 use crate::steps::process::{Processed, Processing};
 use crate::watch::events::Event;
 use crate::watch::status::Survey;
 use contract::{StreamId, Time};
 use std::ops::Range;
-use wire::{ClientRow, Effects, Frame, Knowledge, LinkId, StoreState};
+use wire::{ClientRow, Effects, Frame, Knowledge, LinkId, Routed, StoreState};
 
 /// What a broker asks of the world: frames sent, links opened and closed, and all that the traits of this module name.
 pub trait Outputs: Effects + Reports + Processes + Routes + Remembers + Relays {}

@@ -8,18 +8,17 @@ use crate::processing::{NoOperators, Operators, Processor};
 use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
-    Broker, Changed, Event, Origin, Processed, Processes, Processing, Relays, Remembers, Reports, Route,
-    Routed, Routes, Settings, Snapshot, Survey, TopicRule,
+    Broker, Changed, Event, Processed, Processes, Processing, Relays, Remembers, Reports, Route, Routes,
+    Settings, Snapshot, Survey, TopicRule,
 };
 use contract::{Span, StreamId, Time};
-use mqtt::gateway::Dispatched;
-use mqtt::{Gateway, Rules};
+use mqtt::{Buffers, Gateway, Rules};
 use processing::{Change, Crew, GraphError, GraphSpec};
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::{
     ClientRow, Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind,
-    Message, MessageKind, Order, PeerIndex, Protocol, StoreState, Transport,
+    Message, MessageKind, Order, PeerIndex, Protocol, Routed, StoreState, Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -90,8 +89,10 @@ pub trait Reporter {
 pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) broker: Broker,
     pub(crate) reporter: R,
-    operators: O,
+    pub(crate) operators: O,
     pub(crate) gateway: Option<Box<Gateway<G>>>,
+    /// What a message of its clients borrows from, beside its packet.
+    pub(crate) buffers: Buffers,
     /// Who looks at clients and at the partner before the broker does, if anybody does.
     pub(crate) gate: Option<Box<Gate>>,
     /// Clients that cannot reach the primary.
@@ -100,12 +101,12 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) refilling: Option<Refilling>,
     pub(crate) commands: Commands,
     tidied: Tidied,
-    kept: KeptFor,
+    pub(crate) kept: KeptFor,
 }
 
 /// For whom what operators remember is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct KeptFor {
+pub(crate) struct KeptFor {
     /// Whether this broker reigns.
     reigns: bool,
     backup: Option<LinkId>,
@@ -113,6 +114,13 @@ struct KeptFor {
     understands: bool,
     /// Whether the backup waits for what operators remember.
     waits: bool,
+}
+
+impl KeptFor {
+    /// The backup that is given what operators remember.
+    pub(crate) fn backup(&self) -> Option<LinkId> {
+        self.backup.filter(|_| self.understands)
+    }
 }
 
 /// When memory was last looked at, and how much messages had.
@@ -160,6 +168,7 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             reporter,
             operators,
             gateway: None,
+            buffers: Buffers::default(),
             gate: None,
             relay: Relay::default(),
             refilling: None,
@@ -200,8 +209,20 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
     fn serving<H: Rules>(self, gateway: Option<Box<Gateway<H>>>) -> BrokerNode<R, O, H> {
         let BrokerNode { broker, reporter, operators, gate, relay, commands, tidied, kept, .. } = self;
-        let refilling = None;
-        BrokerNode { broker, reporter, operators, gateway, gate, relay, refilling, commands, tidied, kept }
+        let (refilling, buffers) = (None, Buffers::default());
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway,
+            buffers,
+            gate,
+            relay,
+            refilling,
+            commands,
+            tidied,
+            kept,
+        }
     }
 
     /// Has memory given back that messages do not need any more.
@@ -260,7 +281,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         net: &'a mut N,
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
         let BrokerNode { broker, reporter, operators, gateway, relay, kept, .. } = self;
-        let kept_for = kept.backup.filter(|_| kept.understands);
+        let kept_for = kept.backup();
         (broker, Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() })
     }
 
@@ -388,7 +409,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             return self.handle_guarded_bytes(now, link, bytes, net);
         }
         let BrokerNode { broker, reporter, operators, gateway, relay, commands, kept, .. } = self;
-        let kept_for = kept.backup.filter(|_| kept.understands);
+        let kept_for = kept.backup();
         let mut wired = Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() };
         let mut waits = false;
         let result = for_each_frame(bytes, |frame| {
@@ -594,13 +615,13 @@ fn survey_of<O: Operators, G: Rules>(
 
 /// The network, the reporter, the operators and the gateway as one.
 pub(crate) struct Wired<'a, N, R, O, G> {
-    net: &'a mut N,
-    relay: &'a mut Relay,
-    reporter: &'a mut R,
-    operators: &'a mut O,
+    pub(crate) net: &'a mut N,
+    pub(crate) relay: &'a mut Relay,
+    pub(crate) reporter: &'a mut R,
+    pub(crate) operators: &'a mut O,
     /// The backup that is given what operators remember.
-    kept_for: Option<LinkId>,
-    gateway: Option<&'a mut Gateway<G>>,
+    pub(crate) kept_for: Option<LinkId>,
+    pub(crate) gateway: Option<&'a mut Gateway<G>>,
 }
 
 impl<N: Effects, R: Reporter, O: Operators, G: Rules> Reports for Wired<'_, N, R, O, G> {
@@ -652,24 +673,9 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Routes for Wired<'_, N, R,
     }
 
     fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
-        let Some(gateway) = &mut self.gateway else { return };
-        let Routed { stream, origin, created, again, contract, truths, marks, trailer, payload } = *message;
-        let Origin { publisher, incarnation, seq } = origin;
-        let loss = contract.loss;
-        let message = Dispatched {
-            stream,
-            publisher,
-            incarnation,
-            seq,
-            created,
-            again,
-            loss,
-            truths,
-            marks,
-            trailer,
-            payload,
-        };
-        gateway.deliver(now, route, &message, self.net);
+        if let Some(gateway) = &mut self.gateway {
+            gateway.deliver(now, route, message, self.net);
+        }
     }
 
     fn covered(&mut self, stream: StreamId, seq: u64) {

@@ -14,7 +14,7 @@ use crate::steps::arrive::Unstored;
 use crate::store::ids::TopicId;
 use crate::store::ring::SlotFlags;
 use contract::{Contract, Loss, Span, StreamId, Time, TopicFilter, invariant};
-use wire::{LinkId, Message, MessageFlags};
+use wire::{LinkId, Message, Posting};
 
 /// How messages of a topic are given to other protocols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,61 +23,6 @@ pub struct Route {
     pub number: u32,
     /// To how many subscribers.
     pub receivers: u32,
-}
-
-/// Where a message comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Origin<'a> {
-    /// Who published it.
-    pub publisher: &'a str,
-    /// In which life.
-    pub incarnation: u64,
-    /// Its number.
-    pub seq: u64,
-}
-
-/// A message on its way to subscribers of other protocols.
-#[derive(Clone, Copy, Debug)]
-pub struct Routed<'a> {
-    /// Its stream.
-    pub stream: StreamId,
-    /// Where it comes from.
-    pub origin: Origin<'a>,
-    /// When it was created.
-    pub created: Time,
-    /// Whether its subscribers may have it already: the primary before may have dispatched it.
-    pub again: bool,
-    /// What its topic promises.
-    pub contract: &'a Contract,
-    /// How it came, if through another protocol: [`MessageFlags::TRUTHS`].
-    pub truths: MessageFlags,
-    /// What is wrong with it in time, if operators made it: [`MessageFlags::OUT_OF_DATE`], [`MessageFlags::APART`].
-    pub marks: MessageFlags,
-    /// What belongs to it besides the payload.
-    pub trailer: &'a [u8],
-    /// What it carries.
-    pub payload: &'a [u8],
-}
-
-/// A message that a client of another protocol publishes.
-#[derive(Clone, Copy, Debug)]
-pub struct Posting<'a> {
-    /// The client.
-    pub publisher: &'a str,
-    /// The topic.
-    pub topic: &'a str,
-    /// The contract that it asks for.
-    pub asked: Option<&'a Contract>,
-    /// The contract where none is asked for or configured.
-    pub fallback: &'a Contract,
-    /// The stream that the last message of this client and topic had.
-    pub hint: Option<StreamId>,
-    /// What it carries, with its trailer.
-    pub payload: &'a [u8],
-    /// How it came: [`MessageFlags::TRUTHS`].
-    pub truths: MessageFlags,
-    /// Whether the client waits for word that it is covered.
-    pub asks: bool,
 }
 
 /// What became of a posting.
@@ -234,11 +179,11 @@ impl Broker {
         let Posting { publisher: name, topic, .. } = *posting;
         let known = self.table.find_topic(topic);
         let carried = known.and_then(|index| self.table.topic(index));
-        let contract = match (posting.asked, carried) {
+        let contract = match (posting.asked.as_ref(), carried) {
             // Who asks for nothing takes what is there.
             (None, Some(topic)) => topic.contract,
             (asked, _) => self.find_contract(topic, asked).or_else(|denial| match asked {
-                None if contract::check_name(topic).is_ok() => Ok(*posting.fallback),
+                None if contract::check_name(topic).is_ok() => Ok(posting.fallback),
                 _ => Err(denial),
             })?,
         };

@@ -6,7 +6,6 @@ use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::pair::Partner;
 use crate::outputs::Outputs;
 use crate::steps::last::Last;
-use crate::steps::posting::{Origin, Routed};
 use crate::store::ids::SessionId;
 use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
@@ -14,7 +13,7 @@ use crate::store::sessions::{Deferred, Session};
 use crate::store::table::{Record, Stream, Table, Topic};
 use crate::watch::status::Stats;
 use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time, invariant};
-use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind};
+use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Origin, Routed};
 
 /// Whoever is served last gets nothing that has waited for so long where something newer of its stream has come.
 const OUTDATED_AFTER: Span = Span::millis(50);

@@ -1,7 +1,7 @@
 //! What a backup, or a process that starts again, is told of sessions and retained messages.
 
 use super::connect::{remove_records, seconds};
-use super::deliver::{Dispatched, Origin};
+use super::deliver::Source;
 use super::{Gateway, Rules};
 use crate::bodies::{Bodies, NewBody};
 use crate::records::{Content, Key, Record, Waiting, records, write_record, write_session};
@@ -200,7 +200,7 @@ impl<R: Rules> Gateway<R> {
         }
         self.before.retained.remove(topic);
         let new = || {
-            let origin = Origin { publisher: publisher.into(), seq, created };
+            let origin = Source { publisher: publisher.into(), seq, created };
             New { payload, properties, qos, expires, origin }
         };
         if self.retained.set(topic, new()).is_err() && !self.before.is_empty() {
@@ -330,8 +330,8 @@ impl<R: Rules> Gateway<R> {
     fn tell_retained(&mut self, from: u64, out: &mut Vec<u8>) -> Option<u64> {
         let after = self.telling.topic.take().filter(|_| from > RETAINED);
         let mut last = None;
-        let mut write = |(topic, message): (&str, &crate::retained::Message<Origin>)| {
-            let Origin { publisher, seq, created } = &message.origin;
+        let mut write = |(topic, message): (&str, &crate::retained::Message<Source>)| {
+            let Source { publisher, seq, created } = &message.origin;
             let content = Content {
                 topic,
                 qos: message.qos,
@@ -471,8 +471,8 @@ pub(super) struct Highest {
 }
 
 impl Highest {
-    pub(super) fn covers(&self, message: &Dispatched<'_>) -> bool {
-        self.incarnation == message.incarnation && message.seq <= self.seq
+    pub(super) fn covers(&self, message: &wire::Routed<'_>) -> bool {
+        self.incarnation == message.origin.incarnation && message.origin.seq <= self.seq
     }
 
     fn join(&mut self, other: Highest) {

@@ -10,12 +10,12 @@ use crate::session::{Outlet, Session, Told};
 use crate::unanswered::Pending;
 use contract::{Contract, Mutant, Span, StreamId, Time, invariant};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use wire::{Effects, LinkId, MessageFlags, Order};
+use wire::{Effects, LinkId, MessageFlags, Order, Posting};
 
 /// The operator is told again of what is refused to a session on the same topic after this time.
 const TELL_REFUSED_EVERY: Span = Span::secs(1);
 
-/// A message that a client publishes.
+/// A message that a client publishes, and what its answer needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Post<'a> {
     /// Whose: a session.
@@ -24,25 +24,59 @@ pub struct Post<'a> {
     pub id: u16,
     /// Its quality of service.
     pub qos: Qos,
-    /// The contract that it asks for.
-    pub asked: Option<Contract>,
-    /// The stream of the last message of this client and topic.
-    pub hint: Option<StreamId>,
-    /// How it came.
-    pub truths: MessageFlags,
-    /// What it carries; with a trailer it is in [`Lent::body`] instead.
-    pub payload: &'a [u8],
+    /// How long its payload is.
+    pub bytes: usize,
+    /// What is to be published.
+    pub posting: Posting<'a>,
 }
 
-/// Buffers that the gateway lends to whoever publishes a [`Post`], with what it says of it.
+/// What of a [`Post`] cannot be borrowed from its packet. Whoever calls [`Gateway::take`] keeps it, so that the gateway is free while the
+/// message is published.
 #[derive(Clone, Debug, Default)]
-pub struct Lent {
-    /// Who publishes.
-    pub publisher: String,
-    /// On which topic.
-    pub topic: String,
+pub struct Buffers {
+    publisher: String,
+    topic: String,
     /// Payload and trailer, where there is one.
-    pub body: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Buffers {
+    /// Takes what a message needs besides its topic, which is there. Returns how it came.
+    fn fill(&mut self, now: Time, publisher: &str, publish: &Publish<'_>) -> MessageFlags {
+        self.publisher.clear();
+        self.publisher.push_str(publisher);
+        self.body.clear();
+        let mut truths = truths_of(publish.qos, publish.retain);
+        if publish.expiry.is_some() || publish.properties.has_forwardable() {
+            self.body.extend_from_slice(publish.payload);
+            let expiry = publish.expiry.map(|expiry| Expiry::At(now + Span::secs(i64::from(expiry))));
+            if end_with(&mut self.body, expiry, |out| publish.properties.forward(out)) {
+                truths = truths.with(MessageFlags::TRAILER);
+            }
+        }
+        truths
+    }
+
+    /// The message that is here and in its packet.
+    fn posting<'a>(
+        &'a self,
+        publish: &Publish<'a>,
+        (asked, fallback): (Option<Contract>, Contract),
+        hint: Option<StreamId>,
+        truths: MessageFlags,
+    ) -> Posting<'a> {
+        let whole = truths.contains(MessageFlags::TRAILER);
+        Posting {
+            publisher: &self.publisher,
+            topic: &self.topic,
+            asked,
+            fallback,
+            hint,
+            payload: if whole { &self.body } else { publish.payload },
+            truths,
+            asks: publish.qos != Qos::AtMostOnce,
+        }
+    }
 }
 
 /// A message that the gateway itself has to publish: a will.
@@ -147,14 +181,12 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         publish: &Publish<'a>,
+        buffers: &'a mut Buffers,
         net: &mut impl Effects,
     ) -> Step<'a> {
         self.stats.messages_received += 1;
         self.stats.bytes_received += publish.payload.len() as u64;
-        let mut lent = std::mem::take(&mut self.scratch.lent);
-        let step = self.prepare(now, link, index, publish, &mut lent, net);
-        self.scratch.lent = lent;
-        step
+        self.prepare(now, link, index, publish, buffers, net)
     }
 
     /// Whether a message with QoS 2 has come before. Its answer may have been lost.
@@ -179,14 +211,14 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         publish: &Publish<'a>,
-        lent: &mut Lent,
+        buffers: &'a mut Buffers,
         net: &mut impl Effects,
     ) -> Step<'a> {
         let receive_maximum = self.settings.limits.receive_maximum;
-        match self.resolve_topic(link, publish, &mut lent.topic) {
+        match self.resolve_topic(link, publish, &mut buffers.topic) {
             Err((reason, text)) if reason == Reason::TOPIC_NAME_INVALID => {
                 self.stats.refused_messages += 1;
-                self.refuse_or_end(now, (link, index), publish, &lent.topic, (reason, text, true), net);
+                self.refuse_or_end(now, (link, index), publish, &buffers.topic, (reason, text, true), net);
                 return Step::Done;
             }
             Err((reason, text)) => {
@@ -198,7 +230,9 @@ impl<R: Rules> Gateway<R> {
         if publish.qos == Qos::ExactlyOnce && self.has_come(index, publish, net) {
             return Step::Done;
         }
-        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", Step::Done);
+        };
         if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
             let text = "a packet identifier was used again before its message was acknowledged";
             if !publish.dup {
@@ -218,41 +252,34 @@ impl<R: Rules> Gateway<R> {
             Ok(asked) => asked,
             Err(text) => {
                 let reason = Reason::IMPLEMENTATION_SPECIFIC;
-                self.tell_refused(now, index, &lent.topic, publish.payload.len(), &text);
+                self.tell_refused(now, index, &buffers.topic, publish.payload.len(), &text);
                 self.refuse_message(index, publish.id, publish.qos, reason, &text, net);
                 return Step::Done;
             }
         };
-        let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
+        let forbidden = forbidden(&self.rules, session, &buffers.topic, asked.is_some());
         if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
             self.stats.refused_messages += 1;
             let why = (Reason::NOT_AUTHORIZED, &*text, true);
-            self.refuse_or_end(now, (link, index), publish, &lent.topic, why, net);
+            self.refuse_or_end(now, (link, index), publish, &buffers.topic, why, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
-            return self.slow_down(now, link, index, publish, &lent.topic, net);
+            return self.slow_down(now, link, index, publish, &buffers.topic, net);
         }
-        self.look_for_loop(now, (link, index), &lent.topic, publish.payload);
-        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
+        self.look_for_loop(now, (link, index), &buffers.topic, publish.payload);
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", Step::Done);
+        };
         // Where it asks for another contract by now, the broker says whether that can be.
         let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
-        let outlet = session.outlets.get(&lent.topic).filter(same);
-        lent.publisher.clear();
-        lent.publisher.push_str(&session.publisher);
-        lent.body.clear();
-        let mut truths = truths_of(publish.qos, publish.retain);
-        if publish.expiry.is_some() || publish.properties.has_forwardable() {
-            lent.body.extend_from_slice(publish.payload);
-            let expiry = publish.expiry.map(|expiry| Expiry::At(now + Span::secs(i64::from(expiry))));
-            if end_with(&mut lent.body, expiry, |out| publish.properties.forward(out)) {
-                truths = truths.with(MessageFlags::TRAILER);
-            }
-        }
+        let outlet = session.outlets.get(&buffers.topic).filter(same);
         let hint = outlet.map(|outlet| outlet.stream);
-        let (id, qos, payload) = (publish.id, publish.qos, publish.payload);
-        Step::Post(Post { session: index, id, qos, asked, hint, truths, payload })
+        let truths = buffers.fill(now, &session.publisher, publish);
+        let (id, qos, bytes) = (publish.id, publish.qos, publish.payload.len());
+        let posting = buffers.posting(publish, (asked, self.settings.fallback), hint, truths);
+        Step::Post(Post { session: index, id, qos, bytes, posting })
     }
 
     /// The broker has dispatched everything that it had.
@@ -391,24 +418,15 @@ impl<R: Rules> Gateway<R> {
         Ok(())
     }
 
-    /// The buffers for a [`Step::Post`]. Give them back.
-    pub fn lend(&mut self) -> Lent {
-        std::mem::take(&mut self.scratch.lent)
-    }
-
-    /// The buffers of [`Gateway::lend`] come back.
-    pub fn take_back(&mut self, lent: Lent) {
-        self.scratch.lent = lent;
-    }
-
     /// The broker has taken a message, as this number of this stream. With QoS 1 and 2 [`Gateway::covered`] will be called.
-    pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: StreamId, seq: u64) {
+    pub fn posted(&mut self, post: &Post<'_>, stream: StreamId, seq: u64) {
         let most = self.settings.limits.topics_per_session;
         let Some(session) = self.sessions.get_mut(post.session) else {
             return invariant!("who publishes has a session");
         };
-        if post.hint != Some(stream) {
-            session.outlets.insert(topic, Outlet { stream, asked: post.asked }, most);
+        let Posting { topic, hint, asked, .. } = post.posting;
+        if hint != Some(stream) {
+            session.outlets.insert(topic, Outlet { stream, asked }, most);
         }
         session.forget_ahead(self.dispatched);
         match session.ahead.last_mut() {
@@ -435,11 +453,11 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         post: &Post<'_>,
-        topic: &str,
         (reason, text, for_ever): (Reason, &str, bool),
         net: &mut impl Effects,
     ) {
         self.stats.refused_messages += 1;
+        let topic = post.posting.topic;
         let Some(session) = self.sessions.get(post.session) else {
             return invariant!("who publishes has a session");
         };
@@ -452,16 +470,16 @@ impl<R: Rules> Gateway<R> {
         }
         if let Some(link) = link.filter(|_| post.qos != Qos::AtMostOnce && !version.is_5()) {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
-            let &Post { id, qos, payload, .. } = post;
+            let &Post { id, qos, bytes, .. } = post;
             if !for_ever {
-                self.tell_refused(now, post.session, topic, payload.len(), text);
+                self.tell_refused(now, post.session, topic, bytes, text);
                 return self.refuse_as_told(now, link, reason, text, net);
             }
-            let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
+            let unwanted = Unwanted { id, qos, topic, bytes, reason, text };
             self.refuse_repeated(now, (link, post.session), &unwanted, net);
             return;
         }
-        self.tell_refused(now, post.session, topic, post.payload.len(), text);
+        self.tell_refused(now, post.session, topic, post.bytes, text);
         self.refuse_message(post.session, post.id, post.qos, reason, text, net);
     }
 

@@ -3,7 +3,7 @@
 use crate::broker::Broker;
 use crate::outputs::{Processes, RelaysNothing, RemembersNothing, Reports, Routes};
 use crate::settings::{Limits, Replication, Settings, TopicRule};
-use crate::steps::posting::{Route, Routed};
+use crate::steps::posting::Route;
 use crate::steps::process::{Processed, Processing};
 use crate::watch::events::Event;
 use crate::watch::snapshot::Snapshot;
@@ -15,7 +15,8 @@ use proptest::sample::select;
 use std::ops::Range;
 use wire::{
     ClientRow, Decoded, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind,
-    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing,
+    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Routed, Secret,
+    Standing,
 };
 
 const START: Time = Time(1_000_000_000_000);
