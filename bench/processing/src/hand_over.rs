@@ -1,6 +1,6 @@
 //! What it takes from the end of one operator to the beginning of the next, within a level and from level to level.
 
-use contract::{Receipt, Span, Time};
+use contract::{Receipt, Span, StreamId, Ticket, Time};
 use host::realtime::{Wishes, ask};
 use host::{Movers, Staffing, Workers, now};
 use processing::{
@@ -203,8 +203,8 @@ fn router(spec: &GraphSpec) -> Router {
 }
 
 fn supply(router: &mut Router, handle: u32, seq: u32, crew: &mut impl Crew) {
-    let receipt = Receipt { stream: 0, ticket: seq, round: 0 };
-    let number = Number { stream: 0, incarnation: 0, seq: u64::from(seq) };
+    let receipt = Receipt { stream: StreamId(0), ticket: Ticket(seq), round: 0 };
+    let number = Number { stream: StreamId(0), incarnation: 0, seq: u64::from(seq) };
     let created: Time = now();
     router.supply(handle, &Supply { receipt, number, created, payload: &[0; 8] }, crew);
 }

@@ -6,7 +6,7 @@ use crate::kinds::Kinds;
 use crate::process::{resident_kib, used};
 use crate::tally::{Quantiles, Tally};
 use crate::time::{span, timespec};
-use contract::{Receipt, Span, Time};
+use contract::{Receipt, Span, StreamId, Ticket, Time};
 use host::realtime::{Wishes, ask};
 use host::{Gather, Load, Movers, Staffing, Workers, now};
 use processing::{Crew, GraphSpec, Level, Marks, Number, Product, Router, Supply, Violation};
@@ -356,8 +356,9 @@ impl Bench {
     fn supply(&mut self, index: usize, due: Time) {
         let supplier = &mut self.suppliers[index];
         supplier.seq += 1;
-        let number = Number { stream: index as u32, incarnation: 1, seq: supplier.seq };
-        let receipt = Receipt { stream: index as u32, ticket: supplier.seq as u32, round: 0 };
+        let number = Number { stream: StreamId(index as u32), incarnation: 1, seq: supplier.seq };
+        let receipt =
+            Receipt { stream: StreamId(index as u32), ticket: Ticket(supplier.seq as u32), round: 0 };
         let message = Supply { receipt, number, created: due, payload: &supplier.payload };
         self.router.supply(supplier.handle, &message, &mut self.workers);
     }

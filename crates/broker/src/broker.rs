@@ -1,37 +1,36 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
-use crate::crowd::CrowdLook;
-use crate::departures::Departures;
-use crate::events::Event;
-use crate::finished::Finished;
-use crate::guests::CLIENT_ROWS;
-use crate::last::Last;
-use crate::lazy::LazyCopies;
-use crate::links::{Link, Links, Party};
-use crate::memory::Memory;
-use crate::needs::{Other, OtherNeeds};
-use crate::pair::{Copies, Decision, News, Pair};
-use crate::partner::PartnerLink;
-use crate::posting::{Route, Routed};
-use crate::process::{Processed, Processing};
-use crate::queue::Queue;
-use crate::reign::{Beginning, Leaving};
-use crate::rules;
-use crate::sessions::{Deferred, Session, Sessions};
+use crate::commands::crowd::CrowdLook;
+use crate::commands::guests::CLIENT_ROWS;
+use crate::commands::needs::{Other, OtherNeeds};
+use crate::commands::rules;
+use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::membership::finished::Finished;
+use crate::membership::pair::{Copies, Decision, News, Pair};
+use crate::membership::partner::PartnerLink;
+use crate::membership::reign::{Beginning, Leaving};
+use crate::membership::standby::Telling;
+use crate::outputs::Outputs;
 use crate::settings::{Limits, Policy, Replication, Settings};
-use crate::share::Part;
-use crate::silence::Silences;
-use crate::standby::Telling;
-use crate::status::{Stats, Survey};
-use crate::table::{Stream, Table};
-use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
-use contract::{Admission, Filters, Reign, Span, Time};
+use crate::steps::departures::Departures;
+use crate::steps::last::Last;
+use crate::steps::lazy::LazyCopies;
+use crate::steps::share::Part;
+use crate::store::ids::SessionId;
+use crate::store::links::{Link, Links, Party};
+use crate::store::memory::Memory;
+use crate::store::queue::Queue;
+use crate::store::sessions::{Deferred, Session, Sessions};
+use crate::store::table::{Stream, Table};
+use crate::watch::events::Event;
+use crate::watch::silence::Silences;
+use crate::watch::status::Stats;
+use contract::{Admission, Filters, Reign, Span, StreamId, Time, invariant};
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
 use wire::{
-    ClientRow, Effects, Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId,
-    PeerIndex, Secret, Standing, StoreState, Transport,
+    Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
+    Standing, Transport,
 };
 
 /// A client that said something on its own way so recently does not need the one through the backup.
@@ -39,156 +38,6 @@ const HEARD_DIRECTLY: Span = Span::millis(500);
 
 /// What somebody is told for whom there is no place.
 const CROWDED: &str = "the broker's limit of connections is reached";
-
-/// What a broker asks of the world: frames sent, links opened and closed, and its operator told.
-pub trait Outputs: Effects {
-    /// Tells the operator.
-    fn report(&mut self, event: &Event<'_>);
-
-    /// A topic has come, or the graphs of operators have changed. `Some`: its messages are to be processed.
-    fn bind(&mut self, topic: &str) -> Option<Processing> {
-        let _ = topic;
-        None
-    }
-
-    /// A topic has gone, or has been bound anew.
-    fn unbind(&mut self, handle: u32) {
-        let _ = handle;
-    }
-
-    /// A message for the operators that its topic feeds. `false`: they cannot take it.
-    fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
-        let _ = (handle, message);
-        false
-    }
-
-    /// Hands over clients of other protocols with names after this one, so many at most. Returns the last name where there are more.
-    fn list_clients(
-        &mut self,
-        after: &str,
-        most: usize,
-        hear: &mut dyn FnMut(&ClientRow<'_>),
-    ) -> Option<String> {
-        let _ = (after, most, hear);
-        None
-    }
-
-    /// Disconnects a client of another protocol, and ends its session if that is wanted. Says whether there was one.
-    fn drop_client(&mut self, now: Time, client: &str, ends: bool) -> bool {
-        let _ = (now, client, ends);
-        false
-    }
-
-    /// Whether there still is an output of this number.
-    fn has_output(&mut self, output: u32) -> bool {
-        let _ = output;
-        false
-    }
-
-    /// A result has been dispatched, or never will be.
-    fn release(&mut self, lineage: u32) {
-        let _ = lineage;
-    }
-
-    /// A result has been sent to everybody who reads; it waits for those who do not.
-    fn offered(&mut self, lineage: u32) {
-        let _ = lineage;
-    }
-
-    /// A topic has come. `Some`: its messages are given to whoever serves other protocols, under this number.
-    fn route(&mut self, topic: &str) -> Option<Route> {
-        let _ = topic;
-        None
-    }
-
-    /// The topic has gone.
-    fn unroute(&mut self, route: u32) {
-        let _ = route;
-    }
-
-    /// A message for the subscribers of other protocols.
-    fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
-        let _ = (now, route, message);
-    }
-
-    /// A message is covered whose publisher waits for word of it.
-    fn covered(&mut self, stream: u32, seq: u64) {
-        let _ = (stream, seq);
-    }
-
-    /// A message whose publisher waits for word is lost for want of memory.
-    fn given_up(&mut self, stream: u32, seq: u64) {
-        let _ = (stream, seq);
-    }
-
-    /// The primary tells what is to be remembered of other protocols.
-    fn learn(&mut self, now: Time, records: &[u8]) {
-        let _ = (now, records);
-    }
-
-    /// The primary tells what an instance of operators remembers. `ours`: our numbers for its streams.
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
-        let _ = (now, instance, picture, ours);
-    }
-
-    /// Whether the backup on this link has been told what operators remember.
-    fn has_told_memories(&self, backup: LinkId) -> bool {
-        let _ = backup;
-        true
-    }
-
-    /// Tells the backup on this link at once of what has changed and was not told yet, before it takes the reign.
-    fn tell_rest(&mut self, link: LinkId) {
-        let _ = link;
-    }
-
-    /// Tells a backup that remembers more what has been changed since this broker began to reign. `false`: that is not known any more.
-    fn tell_changes(&mut self, link: LinkId) -> bool {
-        let _ = link;
-        false
-    }
-
-    /// How far what is remembered of other protocols is. `None`: nothing is.
-    fn knowledge(&self) -> Option<&Knowledge> {
-        None
-    }
-
-    /// What is remembered is about to be forgotten, and nobody else has all of it: it is kept aside. Returns where.
-    fn set_aside(&mut self) -> Option<String> {
-        None
-    }
-
-    /// What keeps what is remembered on a disk, and why it does not.
-    fn store(&self) -> (StoreState, &str) {
-        (StoreState::None, "")
-    }
-
-    /// Another broker will tell everything. What this one remembers is forgotten: at once, or, where the other `knows` all of it, as far as
-    /// it is not told again until [`Outputs::told_everything`].
-    fn begin_learning(&mut self, now: Time, knows: bool) {
-        let _ = (now, knows);
-    }
-
-    /// The other broker has told everything.
-    fn told_everything(&mut self) {}
-
-    /// The other broker sends something of a client that cannot reach the primary, or for one. `most`: so many may there be.
-    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
-        let _ = (now, from, frame, most);
-    }
-
-    /// Tells a backup some of what is remembered, from this place on. Returns the place to go on with.
-    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
-        let _ = (link, from);
-        None
-    }
-
-    /// Somebody wants to see what operators do: these of their rows, and levels with the first. It must not wait for them.
-    fn survey(&mut self, wanted: Range<u32>) -> Survey {
-        let _ = wanted;
-        Survey::default()
-    }
-}
 
 /// How full a broker's tables are; each is bounded by one of its [`crate::Limits`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -263,11 +112,13 @@ pub struct Broker {
     /// How far the backup has been told of sessions.
     pub(crate) telling: Telling,
     /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
-    pub(crate) dropped: Vec<(u32, Deferred)>,
+    pub(crate) dropped: Vec<(SessionId, Deferred)>,
     /// Whose turn it is among those who are served last.
     pub(crate) last: Last,
     /// What the partner knows this broker by; empty where it need not.
     pub(crate) secret: Box<str>,
+    /// When the operator was last told of broken promises, and of how many.
+    pub(crate) promises_told: (Time, u64),
     /// Every message takes the way of those that are not plain.
     #[cfg(test)]
     pub(crate) nothing_is_plain: bool,
@@ -326,6 +177,7 @@ impl Broker {
             dropped: Vec::new(),
             last: Last::default(),
             secret: Box::from(""),
+            promises_told: (Time::ZERO, 0),
             #[cfg(test)]
             nothing_is_plain: false,
             settings,
@@ -526,7 +378,7 @@ impl Broker {
         let Some(link) = self.links.get_mut(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
-        let ended: Vec<u32> = match reason {
+        let ended: Vec<StreamId> = match reason {
             FarewellReason::Leaving => link.numbers.streams().collect(),
             _ => Vec::new(),
         };
@@ -673,7 +525,7 @@ impl Broker {
 
     /// The first frame of a link.
     fn welcome(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
-        let Some(link) = self.links.get(from) else { return };
+        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
         if !matches!(link.party, Party::Unknown) {
             self.expel(from, FarewellReason::Misbehaved, "a connection has one greeting only", out);
         } else if self.crowds_out(from, hello) {
@@ -764,7 +616,7 @@ impl Broker {
 
     /// Sends our greeting, once per link.
     fn greet(&mut self, link: LinkId, out: &mut impl Outputs) {
-        let Some(state) = self.links.get_mut(link) else { return };
+        let Some(state) = self.links.get_mut(link) else { return invariant!("who sends a frame has a link") };
         if std::mem::replace(&mut state.greeted, true) {
             return;
         }
@@ -825,7 +677,7 @@ impl Broker {
                 self.carry_out(now, decision, out);
             }
             Party::Client { session } => {
-                let streams: Vec<u32> = gone.numbers.streams().collect();
+                let streams: Vec<StreamId> = gone.numbers.streams().collect();
                 if !streams.is_empty() {
                     self.begin(now, Task::Orphan { link, streams, since: now }, out);
                 }
@@ -844,7 +696,7 @@ impl Broker {
     }
 
     /// The publisher of a stream has lost its connection. Another one may have the same number by now, and be the publisher's.
-    pub(crate) fn orphan(&mut self, link: LinkId, stream: u32, since: Time) {
+    pub(crate) fn orphan(&mut self, link: LinkId, stream: StreamId, since: Time) {
         let came_back = self.links.get(link).is_some_and(|link| link.numbers.knows(stream));
         let orphaned = self.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
         if let Some(stream) = orphaned.filter(|_| !came_back) {
@@ -878,10 +730,10 @@ impl Broker {
     }
 
     /// Names a stream on a link, unless that has been done.
-    pub(crate) fn announce(&mut self, link: LinkId, index: u32, out: &mut impl Outputs) {
+    pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.table.pair(index) else { return };
         let Some(state) = self.links.get_mut(link) else { return };
-        crate::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
+        crate::commands::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }
 

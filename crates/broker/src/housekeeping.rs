@@ -1,12 +1,15 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
-use crate::broker::{Broker, Outputs};
-use crate::events::Event;
-use crate::links::Party;
-use crate::sessions::Session;
-use crate::table::Stream;
-use crate::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
-use contract::{Mutant, Span, Time};
+use crate::broker::Broker;
+use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::outputs::Outputs;
+use crate::steps::arrive::COMPLAINT_INTERVAL;
+use crate::store::ids::SessionId;
+use crate::store::links::Party;
+use crate::store::sessions::Session;
+use crate::store::table::Stream;
+use crate::watch::events::Event;
+use contract::{Mutant, Span, StreamId, Time, invariants};
 use wire::{FarewellReason, Frame, LinkId};
 
 /// The time between two looks.
@@ -28,6 +31,7 @@ impl Broker {
         }
         self.housekeeping_at = now + INTERVAL;
         self.look_at_partner(now, out);
+        self.tell_broken_promises(now, out);
         self.divide(out);
         self.look_at_crowd(now, out);
         self.look_at_paces(now, out);
@@ -38,6 +42,23 @@ impl Broker {
         self.end_left_sessions(now, out);
         self.listen_to_streams(now, out);
         self.retire_left_streams(now, out);
+    }
+
+    /// Tells of promises that the program has broken, all places at once and then for a while none.
+    fn tell_broken_promises(&mut self, now: Time, out: &mut impl Outputs) {
+        let (at, told) = self.promises_told;
+        let broken = invariants::broken();
+        let recent = at <= now && now < at + COMPLAINT_INTERVAL;
+        if broken == told || recent {
+            return;
+        }
+        self.promises_told = (now, broken);
+        for place in invariants::places() {
+            let times = place.take_untold();
+            if times > 0 {
+                out.report(&Event::PromiseBroken { place: &place.to_string(), times });
+            }
+        }
     }
 
     /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.
@@ -81,14 +102,14 @@ impl Broker {
     /// Subscribers whose messages wait although their connection has room: a limit below what a driver reports as
     /// drained, or a connection that was never full.
     fn resume_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
-        let waiting = |(index, session): (u32, &Session)| {
+        let waiting = |(index, session): (SessionId, &Session)| {
             (session.link.is_some() && !session.deferred.is_empty()).then_some(index)
         };
         if Mutant::LeaveDeferred.is_on() {
             return;
         }
         self.sessions.iter_mut().for_each(|(_, session)| session.trim());
-        let waiting: Vec<u32> = self.sessions.iter().filter_map(waiting).collect();
+        let waiting: Vec<SessionId> = self.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }
 
@@ -119,7 +140,7 @@ impl Broker {
     /// A backup keeps the sessions of its primary for as long as that does, and its own as long as a primary would.
     fn end_left_sessions(&mut self, now: Time, out: &mut impl Outputs) {
         let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.session_linger);
-        let left: Vec<u32> = self
+        let left: Vec<SessionId> = self
             .sessions
             .iter()
             .filter(|(_, session)| reigns || !session.shared)
@@ -136,7 +157,7 @@ impl Broker {
             return;
         }
         let streams = self.table.streams_from(self.next_look, STREAMS_PER_LOOK);
-        let left: Vec<u32> =
+        let left: Vec<StreamId> =
             streams.filter(|(_, stream)| self.is_left(now, stream)).map(|(index, _)| index).collect();
         let next = self.next_look + STREAMS_PER_LOOK;
         self.next_look = if next < self.table.streams.len() { next } else { 0 };
@@ -154,7 +175,7 @@ impl Broker {
     }
 
     /// Retires a stream, unless somebody has come back to it meanwhile. Returns how many units of work that was.
-    pub(crate) fn retire_left(&mut self, now: Time, index: u32, out: &mut impl Outputs) -> usize {
+    pub(crate) fn retire_left(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) -> usize {
         if self.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
             self.retire(now, index, out);
         }

@@ -1,6 +1,6 @@
 //! What a broker is told at start. The values have been checked by whoever read them; nothing here is optional.
 
-use crate::liveness::Hearing;
+use crate::membership::liveness::Hearing;
 use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, Links, NodeId, Span, Supply, Time, TopicFilter};
 use std::fmt;

@@ -42,13 +42,49 @@ pub struct Reign {
     pub node: NodeId,
 }
 
+/// A stream, by its place in a broker's table. On connections streams have numbers of their own, which mean something there alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct StreamId(pub u32);
+
+impl StreamId {
+    /// As an index.
+    #[inline(always)]
+    pub fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A message of a stream, by how many were pushed into its ring before it. It goes round after 2^32.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Ticket(pub u32);
+
+impl Ticket {
+    /// So many messages later.
+    #[inline(always)]
+    pub fn after(self, messages: u32) -> Ticket {
+        Ticket(self.0.wrapping_add(messages))
+    }
+
+    /// So many messages earlier.
+    #[inline(always)]
+    pub fn before(self, messages: u32) -> Ticket {
+        Ticket(self.0.wrapping_sub(messages))
+    }
+
+    /// How many messages there are from an earlier one to this.
+    #[inline(always)]
+    pub fn since(self, earlier: Ticket) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+}
+
 /// A message that a broker has given to operators, in the broker's own words. It comes back when they are done with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Receipt {
     /// Its stream there.
-    pub stream: u32,
+    pub stream: StreamId,
     /// Its ticket in the stream.
-    pub ticket: u32,
+    pub ticket: Ticket,
     /// How often the broker had taken messages back from operators before; what was taken back does not count.
     pub round: u32,
 }

@@ -5,6 +5,7 @@ mod demand;
 mod explain;
 mod filters;
 mod ids;
+pub mod invariants;
 mod lazy;
 mod looks;
 mod mutant;
@@ -20,7 +21,7 @@ pub use admission::{Admission, BudgetShort, Plan, Receivers, Refusal, Remedies};
 pub use demand::{Job, Load, Overload, Supply};
 pub use explain::Explanation;
 pub use filters::{Filters, Kept};
-pub use ids::{Epoch, NodeId, Receipt, Reign};
+pub use ids::{Epoch, NodeId, Receipt, Reign, StreamId, Ticket};
 pub use lazy::{Every, Lazy, LazyPlan};
 #[cfg(debug_assertions)]
 pub use looks::looks;

@@ -8,18 +8,17 @@ use crate::processing::{NoOperators, Operators, Processor};
 use crate::relay::Relay;
 use crate::serving::{Refilling, send_records};
 use broker::{
-    Broker, Changed, Event, Origin, Outputs, Processed, Processing, Route, Routed, Settings, Snapshot,
-    Survey, TopicRule,
+    Broker, Changed, Event, Processed, Processes, Processing, Relays, Remembers, Reports, Route, Routes,
+    Settings, Snapshot, Survey, TopicRule,
 };
-use contract::{Span, Time};
-use mqtt::gateway::Dispatched;
-use mqtt::{Gateway, Rules};
+use contract::{Span, StreamId, Time};
+use mqtt::{Buffers, Gateway, Rules};
 use processing::{Change, Crew, GraphError, GraphSpec};
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::{
     ClientRow, Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkChange, LinkId, Mark, MarkKind,
-    Message, MessageKind, Order, PeerIndex, Protocol, StoreState, Transport,
+    Message, MessageKind, Order, PeerIndex, Protocol, Routed, StoreState, Transport,
 };
 
 /// The process around a node: it hears what a broker has to tell its operator, keeps what must outlive the process, and finds
@@ -90,8 +89,10 @@ pub trait Reporter {
 pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) broker: Broker,
     pub(crate) reporter: R,
-    operators: O,
+    pub(crate) operators: O,
     pub(crate) gateway: Option<Box<Gateway<G>>>,
+    /// What a message of its clients borrows from, beside its packet.
+    pub(crate) buffers: Buffers,
     /// Who looks at clients and at the partner before the broker does, if anybody does.
     pub(crate) gate: Option<Box<Gate>>,
     /// Clients that cannot reach the primary.
@@ -100,12 +101,12 @@ pub struct BrokerNode<R, O = NoOperators, G = mqtt::Open> {
     pub(crate) refilling: Option<Refilling>,
     pub(crate) commands: Commands,
     tidied: Tidied,
-    kept: KeptFor,
+    pub(crate) kept: KeptFor,
 }
 
 /// For whom what operators remember is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct KeptFor {
+pub(crate) struct KeptFor {
     /// Whether this broker reigns.
     reigns: bool,
     backup: Option<LinkId>,
@@ -113,6 +114,13 @@ struct KeptFor {
     understands: bool,
     /// Whether the backup waits for what operators remember.
     waits: bool,
+}
+
+impl KeptFor {
+    /// The backup that is given what operators remember.
+    pub(crate) fn backup(&self) -> Option<LinkId> {
+        self.backup.filter(|_| self.understands)
+    }
 }
 
 /// When memory was last looked at, and how much messages had.
@@ -160,6 +168,7 @@ impl<R: Reporter, O: Operators> BrokerNode<R, O> {
             reporter,
             operators,
             gateway: None,
+            buffers: Buffers::default(),
             gate: None,
             relay: Relay::default(),
             refilling: None,
@@ -200,8 +209,20 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
     fn serving<H: Rules>(self, gateway: Option<Box<Gateway<H>>>) -> BrokerNode<R, O, H> {
         let BrokerNode { broker, reporter, operators, gate, relay, commands, tidied, kept, .. } = self;
-        let refilling = None;
-        BrokerNode { broker, reporter, operators, gateway, gate, relay, refilling, commands, tidied, kept }
+        let (refilling, buffers) = (None, Buffers::default());
+        BrokerNode {
+            broker,
+            reporter,
+            operators,
+            gateway,
+            buffers,
+            gate,
+            relay,
+            refilling,
+            commands,
+            tidied,
+            kept,
+        }
     }
 
     /// Has memory given back that messages do not need any more.
@@ -260,7 +281,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         net: &'a mut N,
     ) -> (&'a mut Broker, Wired<'a, N, R, O, G>) {
         let BrokerNode { broker, reporter, operators, gateway, relay, kept, .. } = self;
-        let kept_for = kept.backup.filter(|_| kept.understands);
+        let kept_for = kept.backup();
         (broker, Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() })
     }
 
@@ -388,7 +409,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             return self.handle_guarded_bytes(now, link, bytes, net);
         }
         let BrokerNode { broker, reporter, operators, gateway, relay, commands, kept, .. } = self;
-        let kept_for = kept.backup.filter(|_| kept.understands);
+        let kept_for = kept.backup();
         let mut wired = Wired { net, relay, reporter, operators, kept_for, gateway: gateway.as_deref_mut() };
         let mut waits = false;
         let result = for_each_frame(bytes, |frame| {
@@ -594,20 +615,26 @@ fn survey_of<O: Operators, G: Rules>(
 
 /// The network, the reporter, the operators and the gateway as one.
 pub(crate) struct Wired<'a, N, R, O, G> {
-    net: &'a mut N,
-    relay: &'a mut Relay,
-    reporter: &'a mut R,
-    operators: &'a mut O,
+    pub(crate) net: &'a mut N,
+    pub(crate) relay: &'a mut Relay,
+    pub(crate) reporter: &'a mut R,
+    pub(crate) operators: &'a mut O,
     /// The backup that is given what operators remember.
-    kept_for: Option<LinkId>,
-    gateway: Option<&'a mut Gateway<G>>,
+    pub(crate) kept_for: Option<LinkId>,
+    pub(crate) gateway: Option<&'a mut Gateway<G>>,
 }
 
-impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R, O, G> {
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Reports for Wired<'_, N, R, O, G> {
     fn report(&mut self, event: &Event<'_>) {
         self.reporter.report(event);
     }
 
+    fn survey(&mut self, wanted: Range<u32>) -> Survey {
+        survey_of(self.operators, self.relay, self.gateway.as_deref(), wanted)
+    }
+}
+
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Processes for Wired<'_, N, R, O, G> {
     fn bind(&mut self, topic: &str) -> Option<Processing> {
         self.operators.bind(topic)
     }
@@ -624,6 +651,45 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.operators.has_output(output)
     }
 
+    fn release(&mut self, lineage: u32) {
+        self.operators.release(lineage);
+    }
+
+    fn offered(&mut self, lineage: u32) {
+        self.operators.offered(lineage);
+    }
+}
+
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Routes for Wired<'_, N, R, O, G> {
+    fn route(&mut self, topic: &str) -> Option<Route> {
+        let (number, receivers) = self.gateway.as_mut()?.route(topic);
+        Some(Route { number, receivers })
+    }
+
+    fn unroute(&mut self, route: u32) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.unroute(route);
+        }
+    }
+
+    fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.deliver(now, route, message, self.net);
+        }
+    }
+
+    fn covered(&mut self, stream: StreamId, seq: u64) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.covered(stream, seq, self.net);
+        }
+    }
+
+    fn given_up(&mut self, stream: StreamId, seq: u64) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.given_up(stream, seq, self.net);
+        }
+    }
+
     fn list_clients(
         &mut self,
         after: &str,
@@ -637,77 +703,9 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         let Some(gateway) = &mut self.gateway else { return false };
         gateway.drop_client(now, client, ends, self.net)
     }
+}
 
-    fn release(&mut self, lineage: u32) {
-        self.operators.release(lineage);
-    }
-
-    fn offered(&mut self, lineage: u32) {
-        self.operators.offered(lineage);
-    }
-
-    fn survey(&mut self, wanted: Range<u32>) -> Survey {
-        survey_of(self.operators, self.relay, self.gateway.as_deref(), wanted)
-    }
-
-    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
-        self.relay.hear(now, from, frame, most);
-    }
-
-    fn route(&mut self, topic: &str) -> Option<Route> {
-        let (number, receivers) = self.gateway.as_mut()?.route(topic);
-        Some(Route { number, receivers })
-    }
-
-    fn unroute(&mut self, route: u32) {
-        if let Some(gateway) = &mut self.gateway {
-            gateway.unroute(route);
-        }
-    }
-
-    fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
-        let Some(gateway) = &mut self.gateway else { return };
-        let Routed { stream, origin, created, again, contract, truths, marks, trailer, payload } = *message;
-        let Origin { publisher, incarnation, seq } = origin;
-        let loss = contract.loss;
-        let message = Dispatched {
-            stream,
-            publisher,
-            incarnation,
-            seq,
-            created,
-            again,
-            loss,
-            truths,
-            marks,
-            trailer,
-            payload,
-        };
-        gateway.deliver(now, route, &message, self.net);
-    }
-
-    fn covered(&mut self, stream: u32, seq: u64) {
-        if let Some(gateway) = &mut self.gateway {
-            gateway.covered(stream, seq, self.net);
-        }
-    }
-
-    fn given_up(&mut self, stream: u32, seq: u64) {
-        if let Some(gateway) = &mut self.gateway {
-            gateway.given_up(stream, seq, self.net);
-        }
-    }
-
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
-        self.operators.recall(now, instance, picture, ours);
-    }
-
-    fn has_told_memories(&self, backup: LinkId) -> bool {
-        // Of a backup that has come in this turn, operators have not heard yet.
-        let is_told = self.kept_for == Some(backup) && self.operators.is_kept();
-        is_told || !self.operators.remembers()
-    }
-
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Remembers for Wired<'_, N, R, O, G> {
     fn learn(&mut self, _now: Time, records: &[u8]) {
         if let Some(gateway) = &mut self.gateway {
             gateway.learn(records);
@@ -726,6 +724,26 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         }
     }
 
+    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
+        // What has changed comes before what is there, which may refer to it.
+        self.tell_rest(link);
+        let gateway = self.gateway.as_mut()?;
+        let mut records = Vec::new();
+        let next = gateway.tell(from, &mut records);
+        if !records.is_empty() {
+            send_records(self.net, link, &records);
+        }
+        next
+    }
+
+    fn tell_rest(&mut self, link: LinkId) {
+        let Some(gateway) = self.gateway.as_mut().filter(|gateway| gateway.has_records()) else { return };
+        let records = gateway.take_records();
+        send_records(self.net, link, &records);
+        self.reporter.keep(&records, gateway.knowledge().total());
+        gateway.give_back(records);
+    }
+
     fn tell_changes(&mut self, link: LinkId) -> bool {
         self.tell_rest(link);
         let Some(changes) = self.gateway.as_mut().and_then(|gateway| gateway.logged()) else { return false };
@@ -737,32 +755,28 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Outputs for Wired<'_, N, R
         self.gateway.as_ref().map(|gateway| gateway.knowledge())
     }
 
-    fn store(&self) -> (StoreState, &str) {
-        self.reporter.store()
-    }
-
     fn set_aside(&mut self) -> Option<String> {
         self.reporter.set_aside()
     }
 
-    fn tell_rest(&mut self, link: LinkId) {
-        let Some(gateway) = self.gateway.as_mut().filter(|gateway| gateway.has_records()) else { return };
-        let records = gateway.take_records();
-        send_records(self.net, link, &records);
-        self.reporter.keep(&records, gateway.knowledge().total());
-        gateway.give_back(records);
+    fn store(&self) -> (StoreState, &str) {
+        self.reporter.store()
     }
 
-    fn tell(&mut self, link: LinkId, from: u64) -> Option<u64> {
-        // What has changed comes before what is there, which may refer to it.
-        self.tell_rest(link);
-        let gateway = self.gateway.as_mut()?;
-        let mut records = Vec::new();
-        let next = gateway.tell(from, &mut records);
-        if !records.is_empty() {
-            send_records(self.net, link, &records);
-        }
-        next
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
+        self.operators.recall(now, instance, picture, ours);
+    }
+
+    fn has_told_memories(&self, backup: LinkId) -> bool {
+        // Of a backup that has come in this turn, operators have not heard yet.
+        let is_told = self.kept_for == Some(backup) && self.operators.is_kept();
+        is_told || !self.operators.remembers()
+    }
+}
+
+impl<N: Effects, R: Reporter, O: Operators, G: Rules> Relays for Wired<'_, N, R, O, G> {
+    fn relay(&mut self, now: Time, from: LinkId, frame: &Frame<'_>, most: usize) {
+        self.relay.hear(now, from, frame, most);
     }
 }
 

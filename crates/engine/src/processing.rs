@@ -2,7 +2,7 @@
 
 use crate::broker_node::Reporter;
 use broker::{FAILING_MAX, Failing, FailureCause, OTHERS, Outcome, Processed, Processing, Survey};
-use contract::{Mutant, Receipt, Span, Time};
+use contract::{Mutant, Receipt, Span, StreamId, Time};
 use processing::{
     Bound, Cause, Change, Counts, Crew, Event, Fault, GraphError, GraphSpec, Kept, Marks, Number,
     OperatorRow, Output, Overdue, Product, Router, SharedFactory, Supply, Unkept,
@@ -69,7 +69,7 @@ pub trait Operators {
     }
 
     /// What an instance is to remember. `ours`: our numbers for the streams of whoever says so.
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
         let _ = (now, instance, picture, ours);
     }
 
@@ -305,7 +305,7 @@ impl<C: Crew> Operators for Processor<C> {
 
     fn process(&mut self, handle: u32, message: &Processed<'_>) -> bool {
         let Processed { receipt, incarnation, message } = *message;
-        let number = Number { stream: message.stream, incarnation, seq: message.seq };
+        let number = Number { stream: receipt.stream, incarnation, seq: message.seq };
         let supply = Supply { receipt, number, created: message.created, payload: message.payload };
         self.router.supply(handle, &supply, &mut self.crew)
     }
@@ -417,7 +417,7 @@ impl<C: Crew> Operators for Processor<C> {
         Some(unkept)
     }
 
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<u32>) {
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
         if !Mutant::ForgetMemories.is_on() {
             self.router.recall(now, instance, picture, ours, &mut self.crew);
         }

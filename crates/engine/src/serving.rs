@@ -1,16 +1,16 @@
 //! Clients of MQTT as a part of a broker: their packets become calls of the broker, and what the gateway has to remember goes
 //! to the backup and to the store.
 
-use crate::broker_node::{BrokerNode, Reporter};
+use crate::broker_node::{BrokerNode, Reporter, Wired};
 use crate::commands::Commands;
 use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
-use broker::{Beginning, Broker, Event, Other, Posted, Posting, Unkept, Unposted};
+use broker::{Beginning, Broker, Event, Other, Outputs, Posted, Unkept, Unposted};
 use contract::admission::Carriers;
-use contract::{Time, TopicError};
-use mqtt::packet::{Qos, Reason};
+use contract::{StreamId, Time, TopicError};
+use mqtt::packet::Reason;
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
-use wire::{Effects, Frame, LinkChange, LinkId, MessageFlags, Protocol};
+use wire::{Effects, Frame, LinkChange, LinkId, Posting, Protocol};
 
 /// Between two words to the operator about what clients are refused.
 /// Where whoever watches is told of contracts that are broken or endangered.
@@ -53,7 +53,7 @@ impl Load for Judge<'_> {
         self.commands.have_room() && !self.broker.has_tasks()
     }
 
-    fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+    fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
         self.broker.was_dispatched(stream, seq)
     }
 
@@ -95,99 +95,54 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         bytes: &[u8],
         net: &mut impl Effects,
     ) -> usize {
-        let (mut used, mut idle) = (0, false);
-        while let Some(gateway) = self.gateway.as_deref_mut() {
+        let (mut used, mut idle, mut delayed) = (0, false, false);
+        let BrokerNode { broker, reporter, operators, gateway, buffers, relay, commands, kept, .. } = self;
+        let kept_for = kept.backup();
+        while let Some(serving) = gateway.as_deref_mut() {
             let rest = bytes.get(used..).unwrap_or(&[]);
-            let mut judge = Judge { broker: &mut self.broker, commands: &mut self.commands };
-            let (taken, step) = gateway.take(now, link, rest, &mut judge, net);
+            let mut judge = Judge { broker, commands };
+            let (taken, step) = serving.take(now, link, rest, buffers, &mut judge, net);
             used += taken;
+            let gateway = gateway.as_deref_mut();
+            let mut wired = Wired { net, relay, reporter, operators, kept_for, gateway };
             match step {
                 Step::Post(post) => {
-                    self.post(now, &post, net);
+                    publish(now, &post, broker, &mut wired);
                     idle = false;
                 }
                 Step::Crowded | Step::Behind if !idle => {
-                    let (broker, mut wired) = self.wired(net);
                     idle = !broker.run(now, JOBS_PER_PORTION, &mut wired);
                 }
                 Step::Done if used < bytes.len() => {}
                 Step::Later | Step::Behind => {
-                    self.delay(link, net);
+                    delayed = true;
                     break;
                 }
                 Step::Done | Step::Wait | Step::Crowded => break,
             }
         }
+        if delayed {
+            self.delay(link, net);
+        }
         self.settle(now, net);
         used
-    }
-
-    /// Publishes a client's message.
-    fn post(&mut self, now: Time, post: &Post<'_>, net: &mut impl Effects) {
-        let Some(gateway) = self.gateway.as_deref_mut() else { return };
-        let lent = gateway.lend();
-        let fallback = gateway.fallback();
-        let whole = post.truths.contains(MessageFlags::TRAILER);
-        let posting = Posting {
-            publisher: &lent.publisher,
-            topic: &lent.topic,
-            asked: post.asked.as_ref(),
-            fallback: &fallback,
-            hint: post.hint,
-            payload: if whole { &lent.body } else { post.payload },
-            truths: post.truths,
-            asks: post.qos != Qos::AtMostOnce,
-        };
-        let result = self.post_with_room(now, &posting, net);
-        let Some(gateway) = self.gateway.as_deref_mut() else { return };
-        match result {
-            Ok(Posted { stream, seq }) => gateway.posted(post, &lent.topic, stream, seq),
-            Err(error) => {
-                let for_ever = matches!(error, Unposted::Refused(_));
-                let reason = match error {
-                    Unposted::NotReigning => Reason::USE_ANOTHER_SERVER,
-                    Unposted::Crowded | Unposted::Full | Unposted::Short(_) | Unposted::Refused(_) => {
-                        Reason::QUOTA_EXCEEDED
-                    }
-                };
-                gateway.not_posted(now, post, &lent.topic, (reason, &error.to_string(), for_ever), net);
-            }
-        }
-        gateway.take_back(lent);
-    }
-
-    /// Publishes a message. Where those before it would be overwritten, they have their turn first: who publishes faster than
-    /// is dispatched waits for it.
-    fn post_with_room(
-        &mut self,
-        now: Time,
-        posting: &Posting<'_>,
-        net: &mut impl Effects,
-    ) -> Result<Posted, Unposted> {
-        let (broker, mut wired) = self.wired(net);
-        loop {
-            match broker.post(now, posting, &mut wired) {
-                Err(Unposted::Crowded) => _ = broker.run(now, JOBS_PER_PORTION, &mut wired),
-                result => return result,
-            }
-        }
     }
 
     /// Publishes a will.
     fn post_draft(&mut self, now: Time, draft: &Draft, net: &mut impl Effects) {
         let Some(gateway) = self.gateway.as_deref() else { return };
-        let fallback = gateway.fallback();
         let posting = Posting {
             publisher: &draft.publisher,
             topic: &draft.topic,
             asked: None,
-            fallback: &fallback,
+            fallback: gateway.fallback(),
             hint: None,
             payload: &draft.body,
             truths: draft.truths,
             asks: false,
         };
-        if let Err(error) = self.post_with_room(now, &posting, net) {
+        let (broker, mut wired) = self.wired(net);
+        if let Err(error) = post_with_room(now, &posting, broker, &mut wired) {
             let client = draft.publisher.strip_prefix("mqtt:").unwrap_or(&draft.publisher);
             let reason = format!("its will is not published: {error}");
             self.reporter.report(&Event::Refused { client, topic: &draft.topic, reason: &reason });
@@ -303,6 +258,46 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             Some(_) => {}
         }
         false
+    }
+}
+
+/// Publishes a client's message, and has its gateway answer.
+fn publish<N: Effects, R: Reporter, O: Operators, G: Rules>(
+    now: Time,
+    post: &Post<'_>,
+    broker: &mut Broker,
+    wired: &mut Wired<'_, N, R, O, G>,
+) {
+    let result = post_with_room(now, &post.posting, broker, wired);
+    let Some(gateway) = wired.gateway.as_deref_mut() else { return };
+    match result {
+        Ok(Posted { stream, seq }) => gateway.posted(post, stream, seq),
+        Err(error) => {
+            let for_ever = matches!(error, Unposted::Refused(_));
+            let reason = match error {
+                Unposted::NotReigning => Reason::USE_ANOTHER_SERVER,
+                Unposted::Crowded | Unposted::Full | Unposted::Short(_) | Unposted::Refused(_) => {
+                    Reason::QUOTA_EXCEEDED
+                }
+            };
+            gateway.not_posted(now, post, (reason, &error.to_string(), for_ever), wired.net);
+        }
+    }
+}
+
+/// Publishes a message. Where those before it would be overwritten, they have their turn first: who publishes faster than
+/// is dispatched waits for it.
+fn post_with_room(
+    now: Time,
+    posting: &Posting<'_>,
+    broker: &mut Broker,
+    out: &mut impl Outputs,
+) -> Result<Posted, Unposted> {
+    loop {
+        match broker.post(now, posting, out) {
+            Err(Unposted::Crowded) => _ = broker.run(now, JOBS_PER_PORTION, out),
+            result => return result,
+        }
     }
 }
 

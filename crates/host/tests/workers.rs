@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use contract::{Receipt, Span, Time};
+use contract::{Receipt, Span, StreamId, Ticket, Time};
 use host::{Helpers, Movers, Staffing, Workers, now};
 use processing::{
     Answer, Answers, Built, ConsumerSpec, Crew, Factory, Fault, GraphSpec, Input, Join, Keep, Level, Memory,
@@ -131,8 +131,8 @@ fn everything_comes_out(staffing: &Staffing) {
     let until = now() + Span::secs(30);
     let (mut results, mut processed, mut faults) = ([0_u32; 3], 0, 0);
     for ticket in 0..MESSAGES {
-        let number = Number { stream: 0, incarnation: 0, seq: u64::from(ticket) };
-        let receipt = Receipt { stream: 0, ticket, round: 0 };
+        let number = Number { stream: StreamId(0), incarnation: 0, seq: u64::from(ticket) };
+        let receipt = Receipt { stream: StreamId(0), ticket: Ticket(ticket), round: 0 };
         let message = Supply { receipt, number, created: now(), payload: &ticket.to_le_bytes() };
         assert!(router.supply(handle, &message, &mut workers));
     }
@@ -189,7 +189,7 @@ fn a_full_level_refuses_and_says_so() {
     let until = now() + Span::secs(30);
     let mut sent = 0;
     while workers.refused() == 0 && now() < until {
-        let receipt = Receipt { stream: 0, ticket: sent, round: 0 };
+        let receipt = Receipt { stream: StreamId(0), ticket: Ticket(sent), round: 0 };
         let message = Supply { receipt, number: Number::default(), created: Time(1), payload: &[1] };
         assert!(router.supply(handle, &message, &mut workers));
         sent += 1;
@@ -238,8 +238,8 @@ impl Plant {
     }
 
     fn send(&mut self) {
-        let number = Number { stream: 0, incarnation: 0, seq: u64::from(self.sent) };
-        let receipt = Receipt { stream: 0, ticket: self.sent, round: 0 };
+        let number = Number { stream: StreamId(0), incarnation: 0, seq: u64::from(self.sent) };
+        let receipt = Receipt { stream: StreamId(0), ticket: Ticket(self.sent), round: 0 };
         let message = Supply { receipt, number, created: now(), payload: &[1] };
         assert!(self.router.supply(self.handle, &message, &mut self.workers));
         self.sent += 1;

@@ -25,9 +25,8 @@ mod sys;
 mod timers;
 mod words;
 
-pub use deliver::Dispatched;
 use publish::AHEAD_MAX;
-pub use publish::{Draft, Lent, Post};
+pub use publish::{Buffers, Draft, Post};
 pub use sys::BrokerFigures;
 
 use crate::bodies::Bodies;
@@ -43,7 +42,7 @@ use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::tree::{Matches, Subscriptions, parse_filter};
 use contract::admission::Carriers;
-use contract::{Needs, Span, Time};
+use contract::{Needs, Span, StreamId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use timers::Timer;
@@ -74,7 +73,7 @@ pub trait Load {
     }
 
     /// Whether a message that was posted has been given to all who wanted its topic.
-    fn was_dispatched(&self, stream: u32, seq: u64) -> bool {
+    fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
         let _ = (stream, seq);
         true
     }
@@ -375,7 +374,7 @@ pub struct Gateway<R = Open> {
     backlog_most: usize,
     sessions: Sessions,
     subscriptions: Subscriptions,
-    retained: Retained<deliver::Origin>,
+    retained: Retained<deliver::Source>,
     routes: Slab<Routing>,
     /// Those by topic.
     routed: BTreeMap<Box<str>, u32>,
@@ -395,7 +394,7 @@ pub struct Gateway<R = Open> {
     /// Messages that are refused again and again.
     repeated: repeats::Repeats,
     /// Messages, by stream and number, for which a session has no room and whose publishers are to hear so.
-    unheld: BTreeSet<(u32, u64)>,
+    unheld: BTreeSet<(StreamId, u64)>,
     /// How often the broker has dispatched everything that it had.
     dispatched: u64,
     /// What was for members of groups that are gone.
@@ -444,7 +443,6 @@ const ANSWER_TOO_LARGE: &str =
 /// Buffers that are used again and again.
 #[derive(Clone, Debug, Default)]
 struct Scratch {
-    lent: Lent,
     matches: Matches,
 }
 
@@ -723,12 +721,13 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// Takes the first packet of `bytes`. Returns how many bytes it took.
+    /// Takes the first packet of `bytes`. Returns how many bytes it took. A message that is to be published borrows from `bytes` and `buffers`.
     pub fn take<'a>(
         &mut self,
         now: Time,
         link: LinkId,
         bytes: &'a [u8],
+        buffers: &'a mut Buffers,
         load: &mut impl Load,
         net: &mut impl Effects,
     ) -> (usize, Step<'a>) {
@@ -775,7 +774,7 @@ impl<R: Rules> Gateway<R> {
         }
         match decode(bytes, version, limit) {
             Ok(Decoded::Incomplete) => (0, Step::Wait),
-            Ok(Decoded::Packet(packet, used)) => match self.handle(now, link, packet, load, net) {
+            Ok(Decoded::Packet(packet, used)) => match self.handle(now, link, packet, buffers, load, net) {
                 // The rest of it comes again.
                 Step::Later => (0, Step::Later),
                 Step::Behind => (0, Step::Behind),
@@ -804,6 +803,7 @@ impl<R: Rules> Gateway<R> {
         now: Time,
         link: LinkId,
         packet: Packet<'a>,
+        buffers: &'a mut Buffers,
         load: &mut impl Load,
         net: &mut impl Effects,
     ) -> Step<'a> {
@@ -820,7 +820,7 @@ impl<R: Rules> Gateway<R> {
         };
         match packet {
             Packet::Publish(_) if self.is_behind(session, AHEAD_MAX, load) => return Step::Behind,
-            Packet::Publish(publish) => return self.publish(now, link, session, &publish, net),
+            Packet::Publish(publish) => return self.publish(now, link, session, &publish, buffers, net),
             Packet::Acknowledge(acknowledge) => self.acknowledge(now, link, session, acknowledge, net),
             Packet::Ping => net.append(link, Order::Any, pong),
             Packet::Subscribe(subscribe) => {

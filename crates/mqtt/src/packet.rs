@@ -332,6 +332,17 @@ pub enum RetainHandling {
     Keep,
 }
 
+impl RetainHandling {
+    /// Whether it wants them, with a subscription that is `new` or not.
+    pub(crate) fn wants(self, new: bool) -> bool {
+        match self {
+            RetainHandling::Send => true,
+            RetainHandling::SendIfNew => new,
+            RetainHandling::Keep => false,
+        }
+    }
+}
+
 /// Topics no longer wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsubscribe {

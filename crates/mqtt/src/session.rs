@@ -7,7 +7,7 @@ use crate::slab::Slab;
 use crate::tree::Entry;
 use crate::unanswered::Unanswered;
 use contract::rounds::LAST_BACKLOG;
-use contract::{Contract, Needs, Time};
+use contract::{Contract, Needs, StreamId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use wire::LinkId;
@@ -99,7 +99,7 @@ pub(crate) struct Incoming {
 /// Where a client publishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outlet {
-    pub(crate) stream: u32,
+    pub(crate) stream: StreamId,
     pub(crate) asked: Option<Contract>,
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Session {
     sends_again: bool,
     pub(crate) pending: Unanswered,
     /// Streams on which its client has published, with the newest number, that may not have been dispatched yet.
-    pub(crate) ahead: Vec<(u32, u64)>,
+    pub(crate) ahead: Vec<(StreamId, u64)>,
     /// How often the broker had dispatched everything when the first of them came.
     ahead_since: u64,
     /// Messages that its client takes before it has answered them.

@@ -5,12 +5,13 @@
 //! each message that the client has ever had under way at the same time.
 
 use crate::packet::Qos;
+use contract::StreamId;
 use std::collections::VecDeque;
 
 /// A message from the client that is not covered yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pending {
-    pub(crate) stream: u32,
+    pub(crate) stream: StreamId,
     pub(crate) seq: u64,
     pub(crate) id: u16,
     pub(crate) qos: Qos,
@@ -42,7 +43,7 @@ impl Unanswered {
     }
 
     /// A message is covered. Messages are covered in their order, but for those of different urgency, so it is one of the first.
-    pub(crate) fn take(&mut self, stream: u32, seq: u64) -> Option<Pending> {
+    pub(crate) fn take(&mut self, stream: StreamId, seq: u64) -> Option<Pending> {
         let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
         let pending = self.pending.remove(self.pending.iter().position(this)?)?;
         if pending.qos == Qos::AtLeastOnce {
@@ -52,7 +53,7 @@ impl Unanswered {
     }
 
     /// Whether this message is among them.
-    pub(crate) fn contains(&self, stream: u32, seq: u64) -> bool {
+    pub(crate) fn contains(&self, stream: StreamId, seq: u64) -> bool {
         self.pending.iter().any(|pending| pending.stream == stream && pending.seq == seq)
     }
 

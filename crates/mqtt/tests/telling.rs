@@ -1,14 +1,14 @@
 //! A backup that joins is told in pieces, between which things change. In the end it knows the same.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use contract::{Contract, Loss, Span, Time};
-use mqtt::gateway::Dispatched;
+use contract::{Contract, Loss, Span, StreamId, Time};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, subscribe, v5};
-use mqtt::{Gateway, Limits, Load, Settings, Wish};
+use mqtt::{Buffers, Gateway, Limits, Load, Settings, Wish};
 use std::num::NonZeroU16;
 use wire::{
-    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind, Order, PeerIndex,
+    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind, Order, Origin,
+    PeerIndex, Routed,
 };
 
 const NOW: Time = Time(1_000_000_000_000);
@@ -67,7 +67,10 @@ fn connect(gateway: &mut Gateway, number: u32, clean_start: bool) {
         encode_5(hello.into()).unwrap(),
         subscribe(Version::V5, NonZeroU16::MIN, "t", QoS::AtLeastOnce).unwrap(),
     ] {
-        assert_eq!(gateway.take(NOW, link, &bytes, &mut Nobody, &mut Nobody).0, bytes.len());
+        assert_eq!(
+            gateway.take(NOW, link, &bytes, &mut Buffers::default(), &mut Nobody, &mut Nobody).0,
+            bytes.len()
+        );
     }
 }
 
@@ -76,14 +79,13 @@ fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
 }
 
 fn deliver_payload(gateway: &mut Gateway, route: u32, seq: u64, payload: &[u8]) {
-    let message = Dispatched {
-        stream: 0,
-        publisher: "p",
-        incarnation: 1,
-        seq,
+    let contract = Contract::every(Span::FOREVER);
+    let message = Routed {
+        stream: StreamId(0),
+        origin: Origin { publisher: "p", incarnation: 1, seq },
         created: NOW,
         again: false,
-        loss: Loss::Unbounded,
+        contract: &Contract { loss: Loss::Unbounded, ..contract },
         truths: MessageFlags::AT_LEAST_ONCE,
         marks: MessageFlags::NONE,
         trailer: &[],
@@ -181,7 +183,8 @@ fn whoever_is_told_anew_keeps_what_it_had_until_it_has_been_told() {
         deliver(&mut second, route, 400);
         let clean = v5::Connect { client_id: "client 3".into(), clean_start: true, ..Default::default() };
         second.accept(NOW, LinkId(3), &mut Nobody);
-        second.take(NOW, LinkId(3), &encode_5(clean.into()).unwrap(), &mut Nobody, &mut Nobody);
+        let bytes = encode_5(clean.into()).unwrap();
+        second.take(NOW, LinkId(3), &bytes, &mut Buffers::default(), &mut Nobody, &mut Nobody);
         second.close(NOW, LinkId(3));
         let _ = second.take_records();
         tell(&mut second, &mut first, told_pieces);

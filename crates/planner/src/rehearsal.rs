@@ -4,11 +4,15 @@
 
 use crate::settings::{Identity, settings};
 use crate::{Host, PlanError, names};
-use broker::{Broker, Event, Outcome, Outputs, Processing};
+use broker::{
+    Broker, Event, Outcome, Processed, Processes, Processing, RelaysNothing, RemembersNothing, Reports,
+    RoutesNowhere, Survey,
+};
 use config::{BrokerAddress, Config};
 use contract::{NodeId, Reign, Span, Time, TopicFilter};
 use engine::{Operators, Processor};
 use processing::{Crew, Place, Product, Route, Station, Streams};
+use std::ops::Range;
 use wire::{
     Effects, Farewell, Frame, Hello, Knows, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags,
     MessageKind, Order, PeerIndex, Protocol, Register, Secret, Standing,
@@ -107,7 +111,7 @@ struct Stage {
     /// The next number of a registration.
     next: u32,
     /// The streams to whose messages results belong, by the number of the output.
-    outputs: Vec<(u32, u32)>,
+    outputs: Vec<(u32, contract::StreamId)>,
     /// The first number of an output that has not been seen.
     seen: u32,
 }
@@ -288,13 +292,23 @@ impl Effects for World {
     fn hang_up(&mut self, _link: LinkId) {}
 }
 
-impl Outputs for World {
+impl RoutesNowhere for World {}
+impl RemembersNothing for World {}
+impl RelaysNothing for World {}
+
+impl Reports for World {
     fn report(&mut self, event: &Event<'_>) {
         if let Event::ResultRefused { topic, reason } = event {
             self.refused.push(((*topic).to_owned(), (*reason).to_owned()));
         }
     }
 
+    fn survey(&mut self, _wanted: Range<u32>) -> Survey {
+        Survey::default()
+    }
+}
+
+impl Processes for World {
     fn bind(&mut self, topic: &str) -> Option<Processing> {
         self.processor.bind(topic)
     }
@@ -306,6 +320,14 @@ impl Outputs for World {
     fn has_output(&mut self, output: u32) -> bool {
         self.processor.has_output(output)
     }
+
+    fn process(&mut self, _handle: u32, _message: &Processed<'_>) -> bool {
+        false
+    }
+
+    fn release(&mut self, _lineage: u32) {}
+
+    fn offered(&mut self, _lineage: u32) {}
 }
 
 /// Nobody runs the operators: only what they need is asked for.

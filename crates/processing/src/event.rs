@@ -11,7 +11,7 @@
 //! allocator must not wait either (`cli/allocator.rs`).
 
 use crate::validity::Validity;
-use contract::Time;
+use contract::{StreamId, Time};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Number {
     /// The broker's index of the stream.
-    pub stream: u32,
+    pub stream: StreamId,
     /// The incarnation of its publisher.
     pub incarnation: u64,
     /// The message's number.

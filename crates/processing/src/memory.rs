@@ -8,7 +8,7 @@
 
 use crate::event::Number;
 use crate::operator::Fault;
-use contract::Time;
+use contract::{StreamId, Time};
 
 /// The most bytes that an instance may remember.
 pub const MEMORY_BYTES_MAX: usize = 1_000_000;
@@ -85,7 +85,7 @@ pub(crate) const FOREIGN: Fault = Fault::Failed("what it is to remember is not i
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
     /// The stream, and the life of its publisher.
-    pub(crate) stream: u32,
+    pub(crate) stream: StreamId,
     pub(crate) incarnation: u64,
     /// The number after the highest.
     next: u64,
@@ -136,11 +136,11 @@ impl Cuts {
 
     /// Its streams, under our own numbers.
     pub(crate) fn own_streams(&self) -> Streams {
-        Streams(self.0.iter().map(|cut| (cut.stream, cut.stream)).collect())
+        Streams(self.0.iter().map(|cut| (cut.stream.0, cut.stream)).collect())
     }
 
     /// Its streams, and the lives of their publishers.
-    pub(crate) fn lives(&self) -> Vec<(u32, u64)> {
+    pub(crate) fn lives(&self) -> Vec<(StreamId, u64)> {
         self.0.iter().map(|cut| (cut.stream, cut.incarnation)).collect()
     }
 
@@ -163,7 +163,7 @@ impl Cuts {
     fn write(&self, out: &mut Vec<u8>) {
         out.put_u64(self.0.len() as u64);
         for Cut { stream, incarnation, next, window } in &self.0 {
-            [u64::from(*stream), *incarnation, *next, *window].iter().for_each(|value| out.put_u64(*value));
+            [u64::from(stream.0), *incarnation, *next, *window].iter().for_each(|value| out.put_u64(*value));
         }
     }
 
@@ -173,7 +173,7 @@ impl Cuts {
         for _ in 0..count {
             let stream = u32::try_from(recalled.u64()?).ok()?;
             let (incarnation, next, window) = (recalled.u64()?, recalled.u64()?, recalled.u64()?);
-            cuts.push(Cut { stream, incarnation, next, window });
+            cuts.push(Cut { stream: StreamId(stream), incarnation, next, window });
         }
         Some(Cuts(cuts))
     }
@@ -200,14 +200,14 @@ impl Picture {
     }
 
     /// Reads one. `ours`: our numbers for the streams of whoever took it; of others nothing is known here.
-    pub(crate) fn read(bytes: &[u8], ours: &dyn Fn(u32) -> Option<u32>) -> Option<(Picture, Streams)> {
+    pub(crate) fn read(bytes: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) -> Option<(Picture, Streams)> {
         let mut recalled = Recalled(bytes);
         let fingerprint = recalled.u64()?;
         let theirs = Cuts::read(&mut recalled)?;
         let streams =
-            Streams(theirs.0.iter().filter_map(|cut| Some((cut.stream, ours(cut.stream)?))).collect());
+            Streams(theirs.0.iter().filter_map(|cut| Some((cut.stream.0, ours(cut.stream.0)?))).collect());
         let cuts =
-            theirs.0.into_iter().filter_map(|cut| Some(Cut { stream: streams.ours(cut.stream)?, ..cut }));
+            theirs.0.into_iter().filter_map(|cut| Some(Cut { stream: streams.ours(cut.stream.0)?, ..cut }));
         let cuts = Cuts(cuts.collect());
         let count = usize::try_from(recalled.u64()?).ok().filter(|count| *count <= bytes.len())?;
         let operators = (0..count).map(|_| recalled.bytes().map(<[u8]>::to_vec)).collect::<Option<_>>()?;
@@ -218,10 +218,10 @@ impl Picture {
 
 /// The streams of whoever took a picture, and ours.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Streams(Vec<(u32, u32)>);
+pub struct Streams(Vec<(u32, StreamId)>);
 
 impl Streams {
-    pub(crate) fn ours(&self, theirs: u32) -> Option<u32> {
+    pub(crate) fn ours(&self, theirs: u32) -> Option<StreamId> {
         self.0.iter().find(|(known, _)| *known == theirs).map(|(_, ours)| *ours)
     }
 }
@@ -237,7 +237,7 @@ mod tests {
         #[test]
         fn numbers_are_told_apart(begin in 0_u64..100, steps in prop::collection::vec((0_u64..9, 0_u64..70), 1..200)) {
             let (mut cuts, mut given, mut highest) = (Cuts::default(), BTreeSet::new(), begin);
-            let number = |seq| Number { stream: 3, incarnation: 7, seq };
+            let number = |seq| Number { stream: StreamId(3), incarnation: 7, seq };
             let first = begin;
             for (forward, back) in steps {
                 highest += forward;
@@ -251,19 +251,19 @@ mod tests {
                 }
             }
             let picture = Picture { fingerprint: 5, cuts: cuts.clone(), operators: vec![vec![1, 2], Vec::new()] };
-            let (same, _) = Picture::read(&picture.write(), &Some).unwrap();
+            let (same, _) = Picture::read(&picture.write(), &|stream| Some(StreamId(stream))).unwrap();
             prop_assert_eq!(&same, &picture);
-            let (other, streams) = Picture::read(&picture.write(), &|stream| Some(stream + 1)).unwrap();
-            prop_assert_eq!(streams.ours(3), Some(4));
+            let (other, streams) = Picture::read(&picture.write(), &|stream| Some(StreamId(stream + 1))).unwrap();
+            prop_assert_eq!(streams.ours(3), Some(StreamId(4)));
             let last = *given.last().unwrap();
-            let theirs = Number { stream: 4, incarnation: 7, seq: last };
+            let theirs = Number { stream: StreamId(4), incarnation: 7, seq: last };
             prop_assert_eq!((other.cuts.has(&theirs), other.cuts.has(&number(last))), (true, false));
         }
 
         /// Whatever bytes come, nothing is reserved for what is not there.
         #[test]
         fn rubbish_is_no_picture(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Picture::read(&bytes, &Some);
+            let _ = Picture::read(&bytes, &|stream| Some(StreamId(stream)));
         }
     }
 }

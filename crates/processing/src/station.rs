@@ -359,7 +359,7 @@ impl Station {
             for event in waiting {
                 let Number { stream, incarnation, seq } = event.number;
                 let times = [event.validity.begins.0, event.validity.ends.0, event.deadline.0];
-                let number = [u64::from(stream), incarnation, seq, u64::from(event.marks.bits())];
+                let number = [u64::from(stream.0), incarnation, seq, u64::from(event.marks.bits())];
                 times.iter().chain(&number).for_each(|value| memory.put_u64(*value));
                 memory.put_bytes(&event.payload);
             }
@@ -438,7 +438,7 @@ fn waiting_event(
     body.marks = Marks::of_bits(u8::try_from(recalled.u64()?).ok()?);
     body.payload.extend_from_slice(recalled.bytes()?);
     let stream = streams.ours(theirs);
-    body.number = Number { stream: stream.unwrap_or(0), incarnation, seq };
+    body.number = Number { stream: stream.unwrap_or_default(), incarnation, seq };
     Some(stream.map(|_| draft.done()))
 }
 

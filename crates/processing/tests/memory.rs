@@ -1,7 +1,7 @@
 //! What operators remember survives: a run that goes on elsewhere from a picture has the results of one that was never interrupted.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use contract::{Receipt, Span, Time};
+use contract::{Receipt, Span, StreamId, Ticket, Time};
 use processing::{
     BuiltIn, ConsumerSpec, Crew, Event, Fault, GraphSpec, Join, Keep, Level, LevelQueue, Number,
     OperatorSpec, Outlet, Parameters, Place, Product, Results, Route, Router, Station, Stats, Streams,
@@ -153,8 +153,8 @@ impl Side {
     }
 
     fn supply(&mut self, index: u32, topic: usize, seq: u64, reading: f64) {
-        let receipt = Receipt { stream: topic as u32, ticket: index, round: 0 };
-        let number = Number { stream: self.base + topic as u32, incarnation: 5, seq };
+        let receipt = Receipt { stream: StreamId(topic as u32), ticket: Ticket(index), round: 0 };
+        let number = Number { stream: StreamId(self.base + topic as u32), incarnation: 5, seq };
         let created = Time(1_000_000 + u64::from(index) * 7);
         let message = Supply { receipt, number, created, payload: &reading.to_le_bytes() };
         assert!(self.router.supply(self.handles[topic], &message, &mut self.queue));
@@ -178,7 +178,7 @@ impl Side {
             match product {
                 Product::Result(outlet, event) => {
                     let topic = self.router.output(outlet.output).unwrap().topic.clone();
-                    let key = (topic, event.number.stream - self.base, event.number.seq);
+                    let key = (topic, event.number.stream.0 - self.base, event.number.seq);
                     let before = self.got.insert(key.clone(), event.payload.clone());
                     assert!(before.is_none(), "{key:?} came twice");
                 }
@@ -192,7 +192,7 @@ impl Side {
         self.router.tend_pictures(self.now, &mut self.queue);
         assert_eq!(self.router.next_unkept(), None);
         while let Some(receipt) = self.router.processed() {
-            assert!(self.settled.insert(receipt.ticket), "{receipt:?} twice");
+            assert!(self.settled.insert(receipt.ticket.0), "{receipt:?} twice");
         }
     }
 
@@ -237,7 +237,7 @@ proptest! {
         }
         let mut second = Side::new(30, false);
         for (instance, picture) in &first.pictures {
-            prop_assert!(second.router.recall(Time(7), instance, picture, &|stream| Some(stream + 30), &mut second.queue));
+            prop_assert!(second.router.recall(Time(7), instance, picture, &|stream| Some(StreamId(stream + 30)), &mut second.queue));
         }
         // What was not settled comes again, with some of what was.
         for (index, (topic, seq, reading)) in (0..).zip(&messages) {
@@ -298,16 +298,34 @@ fn a_picture_of_another_graph_or_of_nothing_is_not_taken() {
     kept.finish();
     let (instance, picture) = kept.pictures.pop_first().unwrap();
     let mut other = Side::new(0, false);
-    assert!(!other.router.recall(Time(7), &instance, &picture[1..], &Some, &mut other.queue));
+    assert!(!other.router.recall(
+        Time(7),
+        &instance,
+        &picture[1..],
+        &|stream| Some(StreamId(stream)),
+        &mut other.queue
+    ));
     let mut changed = picture.clone();
     changed[0] ^= 1;
     // It may be one of the graphs that the other broker has read already: it waits for those.
-    assert!(other.router.recall(Time(7), &instance, &changed, &Some, &mut other.queue));
+    assert!(other.router.recall(
+        Time(7),
+        &instance,
+        &changed,
+        &|stream| Some(StreamId(stream)),
+        &mut other.queue
+    ));
     other.supply(0, 0, 0, 1.0);
     other.finish();
     assert!(other.got.keys().any(|(topic, ..)| topic == "out/mean"), "and this instance was not touched");
     let mut other = Side::new(0, false);
-    assert!(other.router.recall(Time(7), &instance, &picture, &Some, &mut other.queue));
+    assert!(other.router.recall(
+        Time(7),
+        &instance,
+        &picture,
+        &|stream| Some(StreamId(stream)),
+        &mut other.queue
+    ));
 }
 
 #[test]
@@ -342,7 +360,13 @@ fn what_is_remembered_goes_on_after_graphs_have_changed() {
     }
     assert!(!first.pictures.is_empty());
     for (instance, picture) in &first.pictures {
-        assert!(second.router.recall(Time(7), instance, picture, &Some, &mut second.queue));
+        assert!(second.router.recall(
+            Time(7),
+            instance,
+            picture,
+            &|stream| Some(StreamId(stream)),
+            &mut second.queue
+        ));
     }
     first.supply(3, 0, 3, 3.0);
     first.finish();
@@ -382,7 +406,13 @@ fn who_has_just_come_waits_for_instances_that_are_still_to_go_back() {
     let (instance, picture) =
         side.pictures.pop_last().expect("the first, without a message that would have asked for it");
     let mut other = Side::new(0, false);
-    assert!(other.router.recall(Time(7), &instance, &picture, &Some, &mut other.queue));
+    assert!(other.router.recall(
+        Time(7),
+        &instance,
+        &picture,
+        &|stream| Some(StreamId(stream)),
+        &mut other.queue
+    ));
     for seq in 1..4 {
         other.supply(seq, 0, seq.into(), f64::from(seq) + 1.0);
         other.finish();

@@ -76,6 +76,7 @@ pub struct World {
 impl World {
     /// A deployment that has not begun.
     pub fn new(scenario: &Scenario, seed: u64) -> World {
+        contract::invariants::stop_where_broken();
         let mut world = World {
             watch: Watch::new(scenario),
             scenario: scenario.clone(),

@@ -165,6 +165,13 @@ pub const METRICS: &[Metric] = &[
         protected,
         "1 if a crash of the primary would now be survived within every contract."
     ),
+    metric(
+        "verge_broken_invariants_total",
+        Kind::Counter,
+        &[],
+        "How often the program broke a promise to itself and went on: a fault of Verge. The log names the place.",
+        |reading, samples| samples.count(reading.snapshot.broken_invariants),
+    ),
     of_node!("verge_promotions_total", Counter, promotions, "How often this broker became primary."),
     of_node!(
         "verge_false_takeovers_total",

@@ -13,6 +13,7 @@ mod link_map;
 mod load;
 mod message;
 mod outbox;
+mod posting;
 mod reader;
 mod secret;
 mod status;
@@ -33,6 +34,7 @@ pub use message::{
     MARK_BYTES, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Messages, end_trailer, trailer,
 };
 pub use outbox::Outbox;
+pub use posting::{Origin, Posting, Routed};
 pub use secret::Secret;
 pub use status::{Concern, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 

@@ -9,7 +9,7 @@ use crate::packet::{ConnAck, Connect, Disconnect, Reason, connack};
 use crate::records::{Key, Records, write_session};
 use crate::session::{NO_BODY, Session, Walk, is_client_name};
 use crate::settings::Standby;
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, invariant};
 use std::net::SocketAddr;
 use wire::{Effects, LinkId, Order};
 
@@ -442,7 +442,9 @@ impl<R: Rules> Gateway<R> {
         };
         let gone = Trouble::Gone { client: session.client.clone(), reason: why.to_owned() };
         self.trouble(gone);
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session that was found is there");
+        };
         (session.link, session.since) = (None, now);
         session.aliases = Aliases::default();
         if let Some(count) = self.connected.get_mut(&session.user) {

@@ -10,8 +10,8 @@ use crate::retained;
 use crate::session::{Sessions, Walk};
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches, Subscriptions};
-use contract::{Loss, Mutant, Time};
-use wire::{Effects, MessageFlags};
+use contract::{Loss, Mutant, Time, invariant};
+use wire::{Effects, MessageFlags, Origin, Routed};
 
 /// What gives a message to sessions. It borrows all of the gateway but the sessions, and what finds them.
 macro_rules! giving {
@@ -34,33 +34,6 @@ macro_rules! giving {
     };
 }
 
-/// A message that the broker dispatches.
-#[derive(Clone, Copy, Debug)]
-pub struct Dispatched<'a> {
-    /// Its stream.
-    pub stream: u32,
-    /// Who published it, by the name of its stream.
-    pub publisher: &'a str,
-    /// In which life.
-    pub incarnation: u64,
-    /// Its number there.
-    pub seq: u64,
-    /// When it was created.
-    pub created: Time,
-    /// Whether its subscribers may have it already.
-    pub again: bool,
-    /// Whether its contract bounds losses.
-    pub loss: Loss,
-    /// How it came, if through MQTT.
-    pub truths: MessageFlags,
-    /// What is wrong with it in time, if operators made it: [`MessageFlags::OUT_OF_DATE`], [`MessageFlags::APART`].
-    pub marks: MessageFlags,
-    /// What belongs to it besides the payload.
-    pub trailer: &'a [u8],
-    /// What it carries.
-    pub payload: &'a [u8],
-}
-
 /// Retained messages that are looked at for one session before others have their turn.
 const RETAINED_PER_TURN: usize = 64;
 
@@ -76,30 +49,26 @@ const OUT_OF_DATE: &[u8] = b"\x26\x00\x0averge-mark\x00\x0bout-of-date";
 const APART: &[u8] = b"\x26\x00\x0averge-mark\x00\x05apart";
 const BOTH: &[u8] = b"\x26\x00\x0averge-mark\x00\x0bout-of-date\x26\x00\x0averge-mark\x00\x05apart";
 
-impl Dispatched<'_> {
-    /// What clients of MQTT 5 are told of its marks. What operators make has no other properties.
-    fn marked(&self) -> &'static [u8] {
-        let (late, apart) =
-            (self.marks.contains(MessageFlags::OUT_OF_DATE), self.marks.contains(MessageFlags::APART));
-        match (late, apart) {
-            (true, true) => BOTH,
-            (true, false) => OUT_OF_DATE,
-            (false, true) => APART,
-            (false, false) => &[],
-        }
+/// What clients of MQTT 5 are told of a message's marks. What operators make has no other properties.
+fn marked(marks: MessageFlags) -> &'static [u8] {
+    match (marks.contains(MessageFlags::OUT_OF_DATE), marks.contains(MessageFlags::APART)) {
+        (true, true) => BOTH,
+        (true, false) => OUT_OF_DATE,
+        (false, true) => APART,
+        (false, false) => &[],
     }
+}
 
-    /// Messages of other protocols whose losses are bounded are delivered as surely as subscribers want.
-    fn qos(&self) -> Qos {
-        if self.truths.contains(MessageFlags::EXACTLY_ONCE) {
-            Qos::ExactlyOnce
-        } else if self.truths.contains(MessageFlags::AT_LEAST_ONCE) {
-            Qos::AtLeastOnce
-        } else if self.publisher.starts_with("mqtt:") || self.loss == Loss::Unbounded {
-            Qos::AtMostOnce
-        } else {
-            Qos::AtLeastOnce
-        }
+/// Messages of other protocols whose losses are bounded are delivered as surely as subscribers want.
+fn qos_of(message: &Routed<'_>) -> Qos {
+    if message.truths.contains(MessageFlags::EXACTLY_ONCE) {
+        Qos::ExactlyOnce
+    } else if message.truths.contains(MessageFlags::AT_LEAST_ONCE) {
+        Qos::AtLeastOnce
+    } else if message.origin.publisher.starts_with("mqtt:") || message.contract.loss == Loss::Unbounded {
+        Qos::AtMostOnce
+    } else {
+        Qos::AtLeastOnce
     }
 }
 
@@ -121,31 +90,41 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// A message is dispatched.
-    pub fn deliver(&mut self, now: Time, route: u32, message: &Dispatched<'_>, net: &mut impl Effects) {
+    /// Topics whose subscriptions have changed are matched anew.
+    #[inline]
+    fn match_anew(&mut self) {
         while let Some(topic) = self.subscriptions.take_changed() {
             let changed = self.routed.get(&topic).and_then(|route| self.routes.get_mut(*route));
             changed.into_iter().for_each(|routing| routing.generation = u64::MAX);
         }
-        let Some(routing) = self.routes.get_mut(route) else { return };
+    }
+
+    /// A message is dispatched.
+    pub fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>, net: &mut impl Effects) {
+        self.match_anew();
+        let Some(routing) = self.routes.get_mut(route) else {
+            return invariant!("a topic that was given a route has it");
+        };
         if routing.generation != self.subscriptions.generation() {
             self.subscriptions.matches(&routing.topic, &mut routing.matches);
             routing.generation = self.subscriptions.generation();
         }
         let (expires, properties) = read_trailer(self.steps.stamp(message.created), message.trailer);
-        let properties = if properties.is_empty() { message.marked() } else { properties };
-        let Some(routing) = self.routes.get(route) else { return };
+        let properties = if properties.is_empty() { marked(message.marks) } else { properties };
+        let Some(routing) = self.routes.get(route) else {
+            return invariant!("a topic that was given a route has it");
+        };
         if routing.matches.is_empty() && !message.truths.contains(MessageFlags::RETAIN) {
             return;
         }
         let item = Item {
             topic: &routing.topic,
-            qos: message.qos(),
+            qos: qos_of(message),
             retain: message.truths.contains(MessageFlags::RETAIN),
             expires,
             properties,
             payload: message.payload,
-            origin: (message.publisher, message.incarnation, message.seq),
+            origin: message.origin,
             created: message.created,
         };
         if item.retain {
@@ -156,7 +135,7 @@ impl<R: Rules> Gateway<R> {
             return;
         }
         // Sessions that outlive their connections, and have outlived a primary, may have been given it there.
-        let highest = || self.given.get(&routing.topic)?.get(message.publisher);
+        let highest = || self.given.get(&routing.topic)?.get(message.origin.publisher);
         let given = message.again && highest().is_some_and(|highest| highest.covers(message));
         let mut giving = giving!(self, now);
         giving.refusable = giving.limits.refuses_when_full
@@ -164,7 +143,7 @@ impl<R: Rules> Gateway<R> {
             && message.truths.contains(MessageFlags::AT_LEAST_ONCE);
         for row in routing.matches.rows() {
             let Some(session) = self.sessions.get_mut(row.session) else { continue };
-            let own = *session.publisher == *message.publisher;
+            let own = *session.publisher == *message.origin.publisher;
             let Some(want) = (if own { row.own } else { Some(row.others) }) else { continue };
             if !(given && session.is_persistent()) {
                 giving.give(session, &item, &want, routing.matches.subscriptions(&want), net);
@@ -181,15 +160,15 @@ impl<R: Rules> Gateway<R> {
         }
         giving.let_go();
         if giving.refused {
-            let owner = self.owners.get(message.stream as usize);
+            let owner = self.owners.get(message.stream.place());
             let session = owner.and_then(|owner| self.sessions.get(*owner));
-            if session.is_some_and(|session| session.pending.contains(message.stream, message.seq)) {
-                self.unheld.insert((message.stream, message.seq));
+            if session.is_some_and(|session| session.pending.contains(message.stream, message.origin.seq)) {
+                self.unheld.insert((message.stream, message.origin.seq));
             }
         }
         if giving.recorded {
             let most = self.settings.limits.subscriptions;
-            let &Dispatched { publisher, incarnation, seq, .. } = message;
+            let Origin { publisher, incarnation, seq } = message.origin;
             let highest = Highest { incarnation, seq };
             super::learn::note_given(&mut self.given, most, &routing.topic, publisher, highest);
         }
@@ -202,7 +181,9 @@ impl<R: Rules> Gateway<R> {
         if !filter.contains(['+', '#']) && self.retained.get(filter, Time::ZERO).is_none() {
             return;
         }
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who subscribes has a session");
+        };
         session.walks.retain(|walk| *walk.filter != *filter);
         if session.walks.len() >= most {
             return;
@@ -249,7 +230,11 @@ impl<R: Rules> Gateway<R> {
                     expires: message.expires,
                     properties: message.properties(),
                     payload: message.payload(),
-                    origin: (&message.origin.publisher, 0, message.origin.seq),
+                    origin: Origin {
+                        publisher: &message.origin.publisher,
+                        incarnation: 0,
+                        seq: message.origin.seq,
+                    },
                     created: message.origin.created,
                 };
                 giving.give_entry(session, &item, entry, net);
@@ -300,7 +285,7 @@ impl<R: Rules> Gateway<R> {
             ..*entry
         };
         let Own { topic, payload, retain } = *own;
-        let (properties, origin) = (&[][..], ("", 0, 0));
+        let (properties, origin) = (&[][..], Origin::default());
         let item = Item {
             topic,
             qos: Qos::AtMostOnce,
@@ -318,7 +303,7 @@ impl<R: Rules> Gateway<R> {
 
 /// What is known of where a retained message is from.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct Source {
     pub(crate) publisher: Box<str>,
     pub(crate) seq: u64,
     pub(crate) created: Time,
@@ -333,7 +318,7 @@ fn next_of_group(sessions: &Sessions, subscriptions: &mut Subscriptions, group: 
 
 /// Keeps a message for subscribers to come; an empty one clears the topic.
 fn retain(
-    retained: &mut retained::Retained<Origin>,
+    retained: &mut retained::Retained<Source>,
     records: &mut Records,
     stats: &mut Stats,
     item: &Item<'_>,
@@ -353,8 +338,8 @@ fn retain(
         }
         return;
     }
-    let (publisher, _, seq) = item.origin;
-    let origin = Origin { publisher: publisher.into(), seq, created: item.created };
+    let Origin { publisher, seq, .. } = item.origin;
+    let origin = Source { publisher: publisher.into(), seq, created: item.created };
     let Item { payload, properties, qos, expires, .. } = *item;
     if retained.set(item.topic, retained::New { payload, properties, qos, expires, origin }).is_err() {
         stats.retained_refused += 1;
@@ -393,24 +378,8 @@ mod tests {
     #[test]
     fn marks_are_user_properties() {
         let marked = |marks: MessageFlags| {
-            let (truths, loss) = (MessageFlags::NONE, Loss::Unbounded);
-            let message = Dispatched {
-                stream: 0,
-                publisher: "p",
-                incarnation: 1,
-                seq: 0,
-                created: Time::ZERO,
-                again: false,
-                loss,
-                truths,
-                marks,
-                trailer: &[],
-                payload: &[],
-            };
-            read(message.marked())
-                .into_iter()
-                .map(|(name, mark)| format!("{name} {mark}"))
-                .collect::<Vec<_>>()
+            let found = read(marked(marks));
+            found.into_iter().map(|(name, mark)| format!("{name} {mark}")).collect::<Vec<_>>()
         };
         let (late, apart) = (MessageFlags::OUT_OF_DATE, MessageFlags::APART);
         assert_eq!(marked(MessageFlags::NONE), Vec::<String>::new());

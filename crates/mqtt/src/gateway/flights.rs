@@ -6,7 +6,7 @@ use crate::bodies::Bodies;
 use crate::packet::{Acknowledge, Answer, Qos, Reason, acknowledge};
 use crate::records::{Key, Records, Waiting};
 use crate::session::{ALL_SENT, Flight, NO_BODY, Queued};
-use contract::Time;
+use contract::{Time, invariant};
 use wire::{Effects, LinkId, Order};
 
 impl<R: Rules> Gateway<R> {
@@ -25,7 +25,9 @@ impl<R: Rules> Gateway<R> {
             return;
         };
         let Some(link) = session.link else { return };
-        let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
+        let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else {
+            return invariant!("a session's link is a client's");
+        };
         let room = session.backlog_bytes(settings.limits.backlog_bytes);
         while session.flights.len() < session.window && net.backlog(link) < room {
             let Some(queued) = session.queue.pop_front() else { break };
@@ -74,7 +76,9 @@ impl<R: Rules> Gateway<R> {
         let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
         let Some(session) = sessions.get_mut(index) else { return };
         let Some(link) = session.link else { return };
-        let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else { return };
+        let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else {
+            return invariant!("a session's link is a client's");
+        };
         while session.resend_from != ALL_SENT {
             let at = session.flights.partition_point(|flight| flight.order < session.resend_from);
             let Some(flight) = session.flights.get(at) else {
@@ -111,7 +115,9 @@ impl<R: Rules> Gateway<R> {
     /// under way any more is none to anything: it may have crossed with the end of a connection.
     pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge) -> Result<(), &'static str> {
         let Gateway { sessions, bodies, records, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return Ok(()) };
+        let Some(session) = sessions.get_mut(index) else {
+            return invariant!("who answers a message has a session", Ok(()));
+        };
         let found = session.flights.iter().position(|flight| flight.id == word.id);
         let Some((at, flight)) = found.and_then(|at| Some((at, session.flights.get(at)?))) else {
             return Ok(());
@@ -124,7 +130,9 @@ impl<R: Rules> Gateway<R> {
             }
             _ => {}
         }
-        let Some(flight) = session.flights.remove(at) else { return Ok(()) };
+        let Some(flight) = session.flights.remove(at) else {
+            return invariant!("a message that was found is there", Ok(()));
+        };
         if session.is_persistent() {
             records.remove(&Key::Waiting(&session.client, flight.order));
         }

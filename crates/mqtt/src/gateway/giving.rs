@@ -11,7 +11,7 @@ use crate::settings::Limits;
 use crate::stats::Stats;
 use crate::tree::{Entry, Want};
 use contract::{Mutant, Span, Time};
-use wire::{Effects, LinkId, Order};
+use wire::{Effects, LinkId, Order, Origin};
 
 /// A message as a client gets it.
 #[derive(Clone, Copy)]
@@ -22,14 +22,13 @@ pub(super) struct Item<'a> {
     pub(super) expires: Option<Time>,
     pub(super) properties: &'a [u8],
     pub(super) payload: &'a [u8],
-    /// Its publisher, in which life, and its number.
-    pub(super) origin: (&'a str, u64, u64),
+    pub(super) origin: Origin<'a>,
     pub(super) created: Time,
 }
 
 impl<'a> Item<'a> {
     pub(super) fn content(&self) -> Content<'a> {
-        let (publisher, incarnation, seq) = self.origin;
+        let Origin { publisher, incarnation, seq } = self.origin;
         let Item { topic, qos, created, expires, properties, payload, .. } = *self;
         Content { topic, qos, created, expires, publisher, incarnation, seq, properties, payload }
     }

@@ -2,7 +2,7 @@
 
 use super::{Gateway, Rules};
 use crate::packet::Reason;
-use contract::Time;
+use contract::{Time, invariant};
 use wire::{ClientRow, Effects};
 
 impl<R: Rules> Gateway<R> {
@@ -11,7 +11,10 @@ impl<R: Rules> Gateway<R> {
         let mut left = most;
         let mut last = None;
         for (name, index) in self.sessions.after(after) {
-            let Some(session) = self.sessions.get(index) else { continue };
+            let Some(session) = self.sessions.get(index) else {
+                invariant!("a session with a name is there");
+                continue;
+            };
             if left == 0 {
                 return Some(last.map_or_else(|| after.to_owned(), str::to_owned));
             }

@@ -1,13 +1,13 @@
 //! What a backup, or a process that starts again, is told of sessions and retained messages.
 
 use super::connect::{remove_records, seconds};
-use super::deliver::{Dispatched, Origin};
+use super::deliver::Source;
 use super::{Gateway, Rules};
 use crate::bodies::{Bodies, NewBody};
 use crate::records::{Content, Key, Record, Waiting, records, write_record, write_session};
 use crate::retained::New;
 use crate::session::{Flight, Incoming, NO_BODY, Queued, is_client_name};
-use contract::Time;
+use contract::{Time, invariant};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
@@ -159,7 +159,9 @@ impl<R: Rules> Gateway<R> {
         let Some(index) = self.sessions.find(client) else { return };
         let waiting = value.and_then(Waiting::read);
         let body = waiting.as_ref().and_then(|waiting| self.learnt.get(&waiting.body)).copied();
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session that was found is there");
+        };
         let mut before = None;
         if let Some(at) = session.flights.iter().position(|flight| flight.order == order) {
             before = session.flights.remove(at).map(|flight| flight.body);
@@ -198,7 +200,7 @@ impl<R: Rules> Gateway<R> {
         }
         self.before.retained.remove(topic);
         let new = || {
-            let origin = Origin { publisher: publisher.into(), seq, created };
+            let origin = Source { publisher: publisher.into(), seq, created };
             New { payload, properties, qos, expires, origin }
         };
         if self.retained.set(topic, new()).is_err() && !self.before.is_empty() {
@@ -218,7 +220,7 @@ impl<R: Rules> Gateway<R> {
     /// A body of this name was known before. Where it is another one, whoever waits for that keeps it without its name.
     fn know_again(&mut self, new: &NewBody<'_>) {
         let Some(&index) = self.learnt.get(&new.id) else { return };
-        let Some(body) = self.bodies.get_mut(index) else { return };
+        let Some(body) = self.bodies.get_mut(index) else { return invariant!("a body with a name is kept") };
         let content = (body.topic(), body.properties(), body.payload());
         if content != (new.topic, new.properties, new.payload) {
             body.recorded = false;
@@ -328,8 +330,8 @@ impl<R: Rules> Gateway<R> {
     fn tell_retained(&mut self, from: u64, out: &mut Vec<u8>) -> Option<u64> {
         let after = self.telling.topic.take().filter(|_| from > RETAINED);
         let mut last = None;
-        let mut write = |(topic, message): (&str, &crate::retained::Message<Origin>)| {
-            let Origin { publisher, seq, created } = &message.origin;
+        let mut write = |(topic, message): (&str, &crate::retained::Message<Source>)| {
+            let Source { publisher, seq, created } = &message.origin;
             let content = Content {
                 topic,
                 qos: message.qos,
@@ -469,8 +471,8 @@ pub(super) struct Highest {
 }
 
 impl Highest {
-    pub(super) fn covers(&self, message: &Dispatched<'_>) -> bool {
-        self.incarnation == message.incarnation && message.seq <= self.seq
+    pub(super) fn covers(&self, message: &wire::Routed<'_>) -> bool {
+        self.incarnation == message.origin.incarnation && message.origin.seq <= self.seq
     }
 
     fn join(&mut self, other: Highest) {

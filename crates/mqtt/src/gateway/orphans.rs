@@ -88,7 +88,7 @@ impl<R: Rules> Gateway<R> {
             expires,
             properties: &properties,
             payload: &payload,
-            origin: ("", 0, 0),
+            origin: wire::Origin::default(),
             created: now,
         };
         self.stats.passed_on += 1;

@@ -8,14 +8,14 @@ use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, ac
 use crate::records::Key;
 use crate::session::{Outlet, Session, Told};
 use crate::unanswered::Pending;
-use contract::{Contract, Mutant, Span, Time};
+use contract::{Contract, Mutant, Span, StreamId, Time, invariant};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use wire::{Effects, LinkId, MessageFlags, Order};
+use wire::{Effects, LinkId, MessageFlags, Order, Posting};
 
 /// The operator is told again of what is refused to a session on the same topic after this time.
 const TELL_REFUSED_EVERY: Span = Span::secs(1);
 
-/// A message that a client publishes.
+/// A message that a client publishes, and what its answer needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Post<'a> {
     /// Whose: a session.
@@ -24,25 +24,59 @@ pub struct Post<'a> {
     pub id: u16,
     /// Its quality of service.
     pub qos: Qos,
-    /// The contract that it asks for.
-    pub asked: Option<Contract>,
-    /// The stream of the last message of this client and topic.
-    pub hint: Option<u32>,
-    /// How it came.
-    pub truths: MessageFlags,
-    /// What it carries; with a trailer it is in [`Lent::body`] instead.
-    pub payload: &'a [u8],
+    /// How long its payload is.
+    pub bytes: usize,
+    /// What is to be published.
+    pub posting: Posting<'a>,
 }
 
-/// Buffers that the gateway lends to whoever publishes a [`Post`], with what it says of it.
+/// What of a [`Post`] cannot be borrowed from its packet. Whoever calls [`Gateway::take`] keeps it, so that the gateway is free while the
+/// message is published.
 #[derive(Clone, Debug, Default)]
-pub struct Lent {
-    /// Who publishes.
-    pub publisher: String,
-    /// On which topic.
-    pub topic: String,
+pub struct Buffers {
+    publisher: String,
+    topic: String,
     /// Payload and trailer, where there is one.
-    pub body: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Buffers {
+    /// Takes what a message needs besides its topic, which is there. Returns how it came.
+    fn fill(&mut self, now: Time, publisher: &str, publish: &Publish<'_>) -> MessageFlags {
+        self.publisher.clear();
+        self.publisher.push_str(publisher);
+        self.body.clear();
+        let mut truths = truths_of(publish.qos, publish.retain);
+        if publish.expiry.is_some() || publish.properties.has_forwardable() {
+            self.body.extend_from_slice(publish.payload);
+            let expiry = publish.expiry.map(|expiry| Expiry::At(now + Span::secs(i64::from(expiry))));
+            if end_with(&mut self.body, expiry, |out| publish.properties.forward(out)) {
+                truths = truths.with(MessageFlags::TRAILER);
+            }
+        }
+        truths
+    }
+
+    /// The message that is here and in its packet.
+    fn posting<'a>(
+        &'a self,
+        publish: &Publish<'a>,
+        (asked, fallback): (Option<Contract>, Contract),
+        hint: Option<StreamId>,
+        truths: MessageFlags,
+    ) -> Posting<'a> {
+        let whole = truths.contains(MessageFlags::TRAILER);
+        Posting {
+            publisher: &self.publisher,
+            topic: &self.topic,
+            asked,
+            fallback,
+            hint,
+            payload: if whole { &self.body } else { publish.payload },
+            truths,
+            asks: publish.qos != Qos::AtMostOnce,
+        }
+    }
 }
 
 /// A message that the gateway itself has to publish: a will.
@@ -147,19 +181,19 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         publish: &Publish<'a>,
+        buffers: &'a mut Buffers,
         net: &mut impl Effects,
     ) -> Step<'a> {
         self.stats.messages_received += 1;
         self.stats.bytes_received += publish.payload.len() as u64;
-        let mut lent = std::mem::take(&mut self.scratch.lent);
-        let step = self.prepare(now, link, index, publish, &mut lent, net);
-        self.scratch.lent = lent;
-        step
+        self.prepare(now, link, index, publish, buffers, net)
     }
 
     /// Whether a message with QoS 2 has come before. Its answer may have been lost.
     fn has_come(&mut self, index: u32, publish: &Publish<'_>, net: &mut impl Effects) -> bool {
-        let Some(session) = self.sessions.get_mut(index) else { return false };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", false);
+        };
         let Some(known) = session.incoming(publish.id) else { return false };
         if session.is_another(known, publish.dup) {
             self.forget_incoming(index, publish.id);
@@ -177,14 +211,14 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         publish: &Publish<'a>,
-        lent: &mut Lent,
+        buffers: &'a mut Buffers,
         net: &mut impl Effects,
     ) -> Step<'a> {
         let receive_maximum = self.settings.limits.receive_maximum;
-        match self.resolve_topic(link, publish, &mut lent.topic) {
+        match self.resolve_topic(link, publish, &mut buffers.topic) {
             Err((reason, text)) if reason == Reason::TOPIC_NAME_INVALID => {
                 self.stats.refused_messages += 1;
-                self.refuse_or_end(now, (link, index), publish, &lent.topic, (reason, text, true), net);
+                self.refuse_or_end(now, (link, index), publish, &buffers.topic, (reason, text, true), net);
                 return Step::Done;
             }
             Err((reason, text)) => {
@@ -196,7 +230,9 @@ impl<R: Rules> Gateway<R> {
         if publish.qos == Qos::ExactlyOnce && self.has_come(index, publish, net) {
             return Step::Done;
         }
-        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", Step::Done);
+        };
         if publish.qos == Qos::AtLeastOnce && session.pending.has(publish.id) {
             let text = "a packet identifier was used again before its message was acknowledged";
             if !publish.dup {
@@ -216,41 +252,34 @@ impl<R: Rules> Gateway<R> {
             Ok(asked) => asked,
             Err(text) => {
                 let reason = Reason::IMPLEMENTATION_SPECIFIC;
-                self.tell_refused(now, index, &lent.topic, publish.payload.len(), &text);
+                self.tell_refused(now, index, &buffers.topic, publish.payload.len(), &text);
                 self.refuse_message(index, publish.id, publish.qos, reason, &text, net);
                 return Step::Done;
             }
         };
-        let forbidden = forbidden(&self.rules, session, &lent.topic, asked.is_some());
+        let forbidden = forbidden(&self.rules, session, &buffers.topic, asked.is_some());
         if let Some(text) = forbidden {
             self.stats.not_authorized += 1;
             self.stats.refused_messages += 1;
             let why = (Reason::NOT_AUTHORIZED, &*text, true);
-            self.refuse_or_end(now, (link, index), publish, &lent.topic, why, net);
+            self.refuse_or_end(now, (link, index), publish, &buffers.topic, why, net);
             return Step::Done;
         }
         if !self.rules.spend(now, user, publish.payload.len()) {
-            return self.slow_down(now, link, index, publish, &lent.topic, net);
+            return self.slow_down(now, link, index, publish, &buffers.topic, net);
         }
-        self.look_for_loop(now, (link, index), &lent.topic, publish.payload);
-        let Some(session) = self.sessions.get_mut(index) else { return Step::Done };
+        self.look_for_loop(now, (link, index), &buffers.topic, publish.payload);
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", Step::Done);
+        };
         // Where it asks for another contract by now, the broker says whether that can be.
         let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
-        let outlet = session.outlets.get(&lent.topic).filter(same);
-        lent.publisher.clear();
-        lent.publisher.push_str(&session.publisher);
-        lent.body.clear();
-        let mut truths = truths_of(publish.qos, publish.retain);
-        if publish.expiry.is_some() || publish.properties.has_forwardable() {
-            lent.body.extend_from_slice(publish.payload);
-            let expiry = publish.expiry.map(|expiry| Expiry::At(now + Span::secs(i64::from(expiry))));
-            if end_with(&mut lent.body, expiry, |out| publish.properties.forward(out)) {
-                truths = truths.with(MessageFlags::TRAILER);
-            }
-        }
+        let outlet = session.outlets.get(&buffers.topic).filter(same);
         let hint = outlet.map(|outlet| outlet.stream);
-        let (id, qos, payload) = (publish.id, publish.qos, publish.payload);
-        Step::Post(Post { session: index, id, qos, asked, hint, truths, payload })
+        let truths = buffers.fill(now, &session.publisher, publish);
+        let (id, qos, bytes) = (publish.id, publish.qos, publish.payload.len());
+        let posting = buffers.posting(publish, (asked, self.settings.fallback), hint, truths);
+        Step::Post(Post { session: index, id, qos, bytes, posting })
     }
 
     /// The broker has dispatched everything that it had.
@@ -322,7 +351,9 @@ impl<R: Rules> Gateway<R> {
 
     /// Tells the operator of a message that was refused; of one topic after the other, and of the same once in a while.
     pub(super) fn tell_refused(&mut self, now: Time, index: u32, topic: &str, bytes: usize, text: &str) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session");
+        };
         let mut hasher = DefaultHasher::new();
         (topic, text).hash(&mut hasher);
         let Told { cause, at, left_out } = session.refused_told;
@@ -387,22 +418,15 @@ impl<R: Rules> Gateway<R> {
         Ok(())
     }
 
-    /// The buffers for a [`Step::Post`]. Give them back.
-    pub fn lend(&mut self) -> Lent {
-        std::mem::take(&mut self.scratch.lent)
-    }
-
-    /// The buffers of [`Gateway::lend`] come back.
-    pub fn take_back(&mut self, lent: Lent) {
-        self.scratch.lent = lent;
-    }
-
     /// The broker has taken a message, as this number of this stream. With QoS 1 and 2 [`Gateway::covered`] will be called.
-    pub fn posted(&mut self, post: &Post<'_>, topic: &str, stream: u32, seq: u64) {
+    pub fn posted(&mut self, post: &Post<'_>, stream: StreamId, seq: u64) {
         let most = self.settings.limits.topics_per_session;
-        let Some(session) = self.sessions.get_mut(post.session) else { return };
-        if post.hint != Some(stream) {
-            session.outlets.insert(topic, Outlet { stream, asked: post.asked }, most);
+        let Some(session) = self.sessions.get_mut(post.session) else {
+            return invariant!("who publishes has a session");
+        };
+        let Posting { topic, hint, asked, .. } = post.posting;
+        if hint != Some(stream) {
+            session.outlets.insert(topic, Outlet { stream, asked }, most);
         }
         session.forget_ahead(self.dispatched);
         match session.ahead.last_mut() {
@@ -416,10 +440,10 @@ impl<R: Rules> Gateway<R> {
             session.take_incoming(post.id);
         }
         session.pending.push(Pending { stream, seq, id: post.id, qos: post.qos });
-        if self.owners.len() <= stream as usize {
-            self.owners.resize(stream as usize + 1, u32::MAX);
+        if self.owners.len() <= stream.place() {
+            self.owners.resize(stream.place() + 1, u32::MAX);
         }
-        if let Some(owner) = self.owners.get_mut(stream as usize) {
+        if let Some(owner) = self.owners.get_mut(stream.place()) {
             *owner = post.session;
         }
     }
@@ -429,12 +453,14 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         post: &Post<'_>,
-        topic: &str,
         (reason, text, for_ever): (Reason, &str, bool),
         net: &mut impl Effects,
     ) {
         self.stats.refused_messages += 1;
-        let Some(session) = self.sessions.get(post.session) else { return };
+        let topic = post.posting.topic;
+        let Some(session) = self.sessions.get(post.session) else {
+            return invariant!("who publishes has a session");
+        };
         let (version, link) = (session.version, session.link);
         if let Some(link) =
             link.filter(|_| reason == Reason::USE_ANOTHER_SERVER && post.qos != Qos::AtMostOnce)
@@ -444,25 +470,25 @@ impl<R: Rules> Gateway<R> {
         }
         if let Some(link) = link.filter(|_| post.qos != Qos::AtMostOnce && !version.is_5()) {
             // It cannot be told, and must not take its message for safe. What it has not been answered it sends again.
-            let &Post { id, qos, payload, .. } = post;
+            let &Post { id, qos, bytes, .. } = post;
             if !for_ever {
-                self.tell_refused(now, post.session, topic, payload.len(), text);
+                self.tell_refused(now, post.session, topic, bytes, text);
                 return self.refuse_as_told(now, link, reason, text, net);
             }
-            let unwanted = Unwanted { id, qos, topic, bytes: payload.len(), reason, text };
+            let unwanted = Unwanted { id, qos, topic, bytes, reason, text };
             self.refuse_repeated(now, (link, post.session), &unwanted, net);
             return;
         }
-        self.tell_refused(now, post.session, topic, post.payload.len(), text);
+        self.tell_refused(now, post.session, topic, post.bytes, text);
         self.refuse_message(post.session, post.id, post.qos, reason, text, net);
     }
 
     /// A message whose publisher waits for word is covered.
-    pub fn covered(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+    pub fn covered(&mut self, stream: StreamId, seq: u64, net: &mut impl Effects) {
         if !self.unheld.is_empty() && self.unheld.remove(&(stream, seq)) {
             return self.give_up(stream, seq, QUEUE_FULL, net);
         }
-        let Some(&index) = self.owners.get(stream as usize) else { return };
+        let Some(&index) = self.owners.get(stream.place()) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
         let is_new = pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id);
@@ -474,13 +500,13 @@ impl<R: Rules> Gateway<R> {
 
     /// A message whose publisher waits for word is lost, since there was no memory for it. A client of MQTT 3.1.1 cannot be told: its
     /// connection ends, so that it sends again what was not answered.
-    pub fn given_up(&mut self, stream: u32, seq: u64, net: &mut impl Effects) {
+    pub fn given_up(&mut self, stream: StreamId, seq: u64, net: &mut impl Effects) {
         self.unheld.remove(&(stream, seq));
         self.give_up(stream, seq, NO_MEMORY, net);
     }
 
-    fn give_up(&mut self, stream: u32, seq: u64, text: &str, net: &mut impl Effects) {
-        let Some(&index) = self.owners.get(stream as usize) else { return };
+    fn give_up(&mut self, stream: StreamId, seq: u64, text: &str, net: &mut impl Effects) {
+        let Some(&index) = self.owners.get(stream.place()) else { return };
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
         let (version, link) = (session.version, session.link);
@@ -518,7 +544,7 @@ impl<R: Rules> Gateway<R> {
     ) {
         let Some(answer) = answer_to(qos) else { return };
         let Some(link) = self.sessions.get(index).and_then(|session| session.link) else { return };
-        let Some(client) = self.client(link) else { return };
+        let Some(client) = self.client(link) else { return invariant!("a session's link is a client's") };
         let (words, version) = (client.words(text), client.version);
         net.append(link, Order::Last, |out| match words {
             None => acknowledge(out, version, answer, id, reason),
@@ -533,14 +559,18 @@ impl<R: Rules> Gateway<R> {
     /// A client releases the number of a QoS 2 message.
     pub(super) fn release_incoming(&mut self, link: LinkId, index: u32, id: u16, net: &mut impl Effects) {
         let known = self.forget_incoming(index, id);
-        let Some(version) = self.sessions.get(index).map(|session| session.version) else { return };
+        let Some(version) = self.sessions.get(index).map(|session| session.version) else {
+            return invariant!("who answers a message has a session");
+        };
         let reason = if known { Reason::SUCCESS } else { Reason::PACKET_ID_NOT_FOUND };
         net.append(link, Order::Last, |out| acknowledge(out, version, Answer::PubComp, id, reason));
     }
 
     /// A QoS 2 message of a client is under way no more. Says whether it was.
     fn forget_incoming(&mut self, index: u32, id: u16) -> bool {
-        let Some(session) = self.sessions.get_mut(index) else { return false };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who publishes has a session", false);
+        };
         let known = session.remove_incoming(id);
         if known && session.is_persistent() {
             self.records.remove(&Key::Incoming(&session.client, id));

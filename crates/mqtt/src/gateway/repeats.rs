@@ -7,7 +7,7 @@
 use super::publish::answer_to;
 use super::{Gateway, Phase, Rules, Trouble};
 use crate::packet::{Oversized, Qos, Reason};
-use contract::Time;
+use contract::{Time, invariant};
 use std::collections::BTreeMap;
 use wire::{Effects, LinkId};
 
@@ -74,7 +74,9 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> bool {
         let Unwanted { id, qos, topic, bytes, reason, text } = *unwanted;
-        let Some(session) = self.sessions.get(index) else { return false };
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("who publishes has a session", false);
+        };
         let (client, version) = (session.client.clone(), session.version);
         let times = self.repeated.count(now, &client, topic, bytes);
         // One that is too large will be so again.

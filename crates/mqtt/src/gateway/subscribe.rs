@@ -3,9 +3,9 @@
 use super::asking::asked_needs;
 use super::words::append_with_words;
 use super::{ANSWER_TOO_LARGE, Action, Gateway, Load, Rules, Step, Trouble, Wish};
-use crate::packet::{Qos, Reason, RetainHandling, Subscribe, Unsubscribe, Wanted, suback, unsuback};
+use crate::packet::{Qos, Reason, Subscribe, Unsubscribe, Wanted, suback, unsuback};
 use crate::tree::{Entry, FilterError, is_shared, parse_filter};
-use contract::{Needs, Time};
+use contract::{Needs, Time, invariant};
 use wire::{Effects, LinkId, Order};
 
 /// How far a packet about filters has come.
@@ -82,7 +82,9 @@ impl<R: Rules> Gateway<R> {
             }
         }
         let Asking { reasons, begun, why, .. } = *asking;
-        let Some(session) = self.sessions.get(index) else { return Step::Done };
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("who subscribes has a session", Step::Done);
+        };
         let (version, persistent) = (session.version, session.is_persistent());
         self.serve_in_turn(link, index, net);
         self.answer_filters(now, link, why.as_deref(), net, |out, words| {
@@ -92,11 +94,7 @@ impl<R: Rules> Gateway<R> {
         let begun = begun.into_iter().filter_map(|(at, new)| Some((subscribe.filters.get(at)?, new)));
         for (wanted, new) in begun {
             let entry = entry_of(wanted);
-            let wants = match wanted.options.retain_handling {
-                RetainHandling::Send => true,
-                RetainHandling::SendIfNew => new,
-                RetainHandling::Keep => false,
-            };
+            let wants = wanted.options.retain_handling.wants(new);
             // Who shares a subscription is not sent what is retained: it would be nobody's turn.
             if wants && parse_filter(&wanted.filter).is_ok_and(|filter| filter.group.is_none()) {
                 self.give_retained(index, &wanted.filter, &entry);
@@ -303,7 +301,9 @@ impl<R: Rules> Gateway<R> {
                 Ok(_) => Reason::NO_SUBSCRIPTION_EXISTED,
             });
         }
-        let Some(session) = self.sessions.get(index) else { return Step::Done };
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("who unsubscribes has a session", Step::Done);
+        };
         let (version, persistent) = (session.version, session.is_persistent());
         self.serve_in_turn(link, index, net);
         if persistent {

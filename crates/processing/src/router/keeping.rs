@@ -10,7 +10,7 @@ use crate::event::{Event, Number, Pulse};
 use crate::memory::{Cuts, MEMORY_BYTES_MAX, Picture, Streams};
 use crate::operator::Fault;
 use crate::station::{Place, Route};
-use contract::{Receipt, Span, Time};
+use contract::{Receipt, Span, StreamId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ pub struct Kept {
     /// The picture.
     pub picture: Vec<u8>,
     /// The streams whose messages it has, by our numbers, and the lives of their publishers.
-    pub streams: Vec<(u32, u64)>,
+    pub streams: Vec<(StreamId, u64)>,
     waiting: Vec<u32>,
 }
 
@@ -511,7 +511,7 @@ impl Pictures {
         now: Time,
         name: &str,
         bytes: &[u8],
-        ours: &dyn Fn(u32) -> Option<u32>,
+        ours: &dyn Fn(u32) -> Option<StreamId>,
         crew: &mut impl Crew,
     ) -> bool {
         let Some((picture, streams)) = Picture::read(bytes, ours) else { return false };
@@ -669,7 +669,7 @@ impl Router {
         now: Time,
         instance: &str,
         picture: &[u8],
-        ours: &dyn Fn(u32) -> Option<u32>,
+        ours: &dyn Fn(u32) -> Option<StreamId>,
         crew: &mut impl Crew,
     ) -> bool {
         self.pictures.recall(now, instance, picture, ours, crew)

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which each file uses its part")]
 
-use contract::{Receipt, Span, Time};
+use contract::{Receipt, Span, StreamId, Ticket, Time};
 use processing::{
     Answer, Answers, Built, ConsumerSpec, Crew, Event, Factory, Fault, GraphSpec, Input, Join, Keep, Level,
     LevelQueue, Memory, Number, Operator, OperatorSpec, Outlet, Parameters, PayloadType, Place, Product,
@@ -198,8 +198,8 @@ impl Plant {
 
     /// An event of a supplier, created at this time.
     pub fn push(&mut self, topic: &str, created: u64, payload: &[u8]) -> bool {
-        let receipt = Receipt { stream: 0, ticket: self.sent, round: 0 };
-        let number = Number { stream: 0, incarnation: 0, seq: u64::from(self.sent) };
+        let receipt = Receipt { stream: StreamId(0), ticket: Ticket(self.sent), round: 0 };
+        let number = Number { stream: StreamId(0), incarnation: 0, seq: u64::from(self.sent) };
         self.sent += 1;
         let Some(handle) = self.handles.get(topic) else { return false };
         let message = Supply { receipt, number, created: Time(created), payload };
@@ -240,7 +240,7 @@ impl Plant {
     /// Tickets of messages that have been processed.
     pub fn processed(&mut self) -> Vec<u32> {
         let receipts = std::iter::from_fn(|| self.router.processed());
-        let mut tickets: Vec<u32> = receipts.map(|receipt| receipt.ticket).collect();
+        let mut tickets: Vec<u32> = receipts.map(|receipt| receipt.ticket.0).collect();
         tickets.sort_unstable();
         tickets
     }

@@ -1,0 +1,100 @@
+//! Whether there is still room for what has been promised.
+//!
+//! Streams and subscriptions are admitted or refused. A connection is not: who it is and what it wants is said on it. Each client polls, and
+//! has to be read and written, so enough of them break a promise that was given before they came. Nor are graphs of operators that a
+//! running broker is given: a topic that they process needs copies that it did not need before. Then the contracts concerned are at
+//! risk, and the operator hears of it.
+
+use crate::broker::Broker;
+use crate::outputs::Outputs;
+use crate::store::table::Topic;
+use crate::watch::events::Event;
+use contract::{BudgetShort, Span, Time};
+
+/// What the connections have come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CrowdLook {
+    /// So many clients there were when it was looked at.
+    clients: u64,
+    /// The time within which whatever comes has left, where that is longer than promised.
+    takes: Option<Span>,
+    told_at: Time,
+    /// Topics are planned otherwise than when it was looked at.
+    planned_anew: bool,
+    /// The lazy copies that may have to begin at once do not fit the budget.
+    budget_short: Option<BudgetShort>,
+    budget_told_at: Time,
+}
+
+impl CrowdLook {
+    /// A topic has another plan, for which nobody asked whether it fits.
+    pub(crate) fn planned_anew(&mut self) {
+        self.planned_anew = true;
+    }
+}
+
+/// It is told again after this, while it lasts.
+const TOLD_EVERY: Span = Span::secs(10);
+
+impl Broker {
+    /// Looks again where clients have come or gone, or plans have changed, and tells.
+    pub(crate) fn look_at_crowd(&mut self, now: Time, out: &mut impl Outputs) {
+        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+        if !checked || !self.settings.replication.keeps_contracts() {
+            // A backup looks when it reigns.
+            (self.crowd.takes, self.crowd.budget_short, self.crowd.planned_anew) = (None, None, true);
+            return;
+        }
+        let clients = self.admission.crowd_mut().len();
+        let was_short = self.crowd.takes.is_some() || self.crowd.budget_short.is_some();
+        if clients != self.crowd.clients || self.crowd.planned_anew || was_short {
+            (self.crowd.clients, self.crowd.planned_anew) = (clients, false);
+            self.crowd.budget_short = self.admission.budget_short();
+            self.crowd.takes = self.admission.overload().map(|_| {
+                // Longer than can be said, if there is no bound.
+                self.admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
+            });
+        }
+        self.tell_short_budget(now, out);
+        let Some(takes) = self.crowd.takes else { return };
+        if self.crowd.told_at != Time::ZERO && now < self.crowd.told_at + TOLD_EVERY {
+            return;
+        }
+        self.crowd.told_at = now;
+        let streams = self.admitted_where(|topic| self.is_crowded_for(topic));
+        out.report(&Event::Crowded { clients, takes, streams });
+    }
+
+    fn tell_short_budget(&mut self, now: Time, out: &mut impl Outputs) {
+        let Some(BudgetShort { budget, needed, .. }) = self.crowd.budget_short else { return };
+        if self.crowd.budget_told_at != Time::ZERO && now < self.crowd.budget_told_at + TOLD_EVERY {
+            return;
+        }
+        self.crowd.budget_told_at = now;
+        let streams = self.admitted_where(|topic| self.is_beyond_budget(topic));
+        out.report(&Event::BudgetShort { needed, budget, streams });
+    }
+
+    /// How many admitted streams have such topics.
+    fn admitted_where(&self, concerned: impl Fn(&Topic) -> bool) -> u64 {
+        let streams = self.table.streams().filter(|(_, stream)| stream.record.admitted);
+        streams
+            .filter_map(|(_, stream)| self.table.topic(stream.topic))
+            .filter(|topic| concerned(topic))
+            .count() as u64
+    }
+
+    /// Whether a topic is copied lazily, and the copies that may have to begin at once do not fit the budget.
+    pub(crate) fn is_beyond_budget(&self, topic: &Topic) -> bool {
+        self.crowd.budget_short.is_some() && topic.plan.lazy.is_some()
+    }
+
+    /// Whether there are too many connections for this topic's contract.
+    pub(crate) fn is_crowded_for(&self, topic: &Topic) -> bool {
+        self.crowd.takes.is_some_and(|takes| is_shorter(topic, takes))
+    }
+}
+
+fn is_shorter(topic: &Topic, takes: Span) -> bool {
+    !topic.plan.dispatch.is_forever() && topic.plan.dispatch < takes
+}

@@ -1,0 +1,223 @@
+//! Topics are planned by the strictest of their contract and of what their subscribers need; see [`contract::Needs`].
+
+use crate::broker::Broker;
+use crate::outputs::Outputs;
+use crate::steps::process::Processing;
+use crate::store::ids::{SessionId, TopicId};
+use crate::store::table::Topic;
+use crate::watch::events::Event;
+use contract::{Contract, Needs, Receivers, StreamId, TopicFilter, invariant};
+use std::collections::BTreeMap;
+use wire::{Frame, LinkId};
+
+/// A subscription of another protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Other {
+    /// Whose it is.
+    pub client: Box<str>,
+    /// As it was written; a client may write one filter in several ways.
+    pub text: Box<str>,
+    /// The topics.
+    pub filter: TopicFilter,
+    /// What is needed of them, beyond their contracts.
+    pub needs: Needs,
+}
+
+/// What is needed by subscriptions of other protocols, those of them that need anything, by client and text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OtherNeeds(BTreeMap<(Box<str>, Box<str>), (TopicFilter, Needs)>);
+
+/// So many may need something. Each topic that comes is compared with all of them.
+const OTHER_NEEDS_MAX: usize = 1_024;
+
+impl OtherNeeds {
+    fn of<'s>(&'s self, topic: &'s str) -> impl Iterator<Item = (&'s str, Needs)> {
+        let meant = self.0.iter().filter(move |(_, (filter, _))| filter.matches(topic));
+        meant.map(|((client, _), (_, needs))| (&**client, *needs))
+    }
+
+    /// One more; that is refused where there are too many.
+    pub(crate) fn insert(&mut self, other: &Other) -> Result<(), String> {
+        if other.needs.is_none() {
+            return Ok(());
+        }
+        if self.0.len() >= OTHER_NEEDS_MAX {
+            return Err(format!(
+                "{OTHER_NEEDS_MAX} subscriptions of MQTT need something beyond contracts already, the limit: subscribe without \
+                 `verge-` properties, or state the need in the topic's contract"
+            ));
+        }
+        let Other { client, text, filter, needs } = other.clone();
+        self.0.insert((client, text), (filter, needs));
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, other: &Other) {
+        if !other.needs.is_none() {
+            self.0.remove(&(other.client.clone(), other.text.clone()));
+        }
+    }
+
+    /// How many of those that mean this topic are served as best effort.
+    pub(crate) fn best_effort(&self, topic: &str) -> u32 {
+        self.of(topic).filter(|(_, needs)| needs.best_effort).count() as u32
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes out those that mean this topic: client, filter, and what was needed.
+    pub(crate) fn take(&mut self, topic: &str) -> Vec<(Box<str>, TopicFilter, Needs)> {
+        let meant = self.0.extract_if(.., |_, (filter, needs)| !needs.best_effort && filter.matches(topic));
+        meant.map(|((client, _), (filter, needs))| (client, filter, needs)).collect()
+    }
+}
+
+impl Broker {
+    /// The contract by which a topic of this name and these subscribers is planned.
+    pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[SessionId]) -> Contract {
+        let sessions = subscribers.iter().filter_map(|index| self.sessions.get(*index));
+        let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
+        let needs = needs.chain(self.other_needs.of(name).map(|(_, needs)| needs));
+        // Link classes were looked at when they came, and those of a configuration stay.
+        self.settings.links.strictest(contract, needs).unwrap_or(*contract)
+    }
+
+    /// A subscriber has come, or needs something else: a topic is planned by the strictest. `Err`: that cannot be kept, whatever the load.
+    pub(crate) fn plan_for_subscribers(&mut self, index: TopicId, session: SessionId) -> Result<(), String> {
+        if !self.sessions.get(session).is_some_and(|session| session.needy) {
+            return Ok(());
+        }
+        self.plan_for_everybody(index)
+    }
+
+    /// A topic is planned by what all its subscribers need. `Err`: that cannot be kept, whatever the load.
+    pub(crate) fn plan_for_everybody(&mut self, index: TopicId) -> Result<(), String> {
+        let Some(topic) = self.table.topic(index) else {
+            return invariant!("a topic that is planned is there", Ok(()));
+        };
+        let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
+        self.plan_strictly(index, strict).map_err(|refusal| {
+            let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
+            format!("`{name}` cannot be carried as this subscriber needs it: {refusal}")
+        })
+    }
+
+    /// A subscriber has gone: what only it needed is not needed any more.
+    pub(crate) fn plan_for_those_left(&mut self, index: TopicId) {
+        let Some(topic) = self.table.topic(index).filter(|topic| topic.stricter.is_some()) else {
+            return;
+        };
+        let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
+        // What is left was kept before.
+        let _ = self.plan_strictly(index, strict);
+    }
+
+    fn plan_strictly(&mut self, index: TopicId, strict: Contract) -> Result<(), contract::Refusal> {
+        let Some(topic) = self.table.topic(index).filter(|topic| *topic.strict() != strict) else {
+            return Ok(());
+        };
+        let planned = if topic.made { strict.best_effort() } else { strict };
+        let plan = self.admission.plan_processed(&planned, Processing::of(topic.processing))?;
+        self.set_plan(index, plan);
+        if let Some(mut topic) = self.table.topic_mut(index) {
+            topic.set_strict(strict);
+        }
+        self.copy_as_planned(index);
+        Ok(())
+    }
+
+    /// What had to be copied in another way, or not at all, is. What waited to be copied lazily is copied soon.
+    pub(crate) fn copy_as_planned(&mut self, index: TopicId) {
+        let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+        for stream in streams {
+            if let Some(stream) = self.table.stream_mut(stream) {
+                stream.copying = Default::default();
+            }
+            if self.pair.backup().is_some() {
+                self.copy_rest(stream);
+            }
+        }
+    }
+
+    /// A topic that has just come cannot be carried as subscribers need it that were there before: they are told, and need nothing of
+    /// these filters any more. Its publisher is not touched.
+    pub(crate) fn drop_needs_of(
+        &mut self,
+        name: &str,
+        subscribers: &[SessionId],
+        reason: &str,
+        out: &mut impl Outputs,
+    ) {
+        let mut told: Vec<(LinkId, u32, String)> = Vec::new();
+        let cannot = |needs: &Needs| {
+            format!(
+                "`{name}` cannot be carried as this subscriber needs it ({needs}), and is carried by its contract: {reason}"
+            )
+        };
+        // MQTT has no word for a subscription that is refused later.
+        for (client, filter, needs) in self.other_needs.take(name) {
+            let (client, filter, reason) = (&client, filter.as_str(), &cannot(&needs));
+            out.report(&Event::SubscriptionRefused { client, filter, reason });
+        }
+        for index in subscribers {
+            let Some(session) = self.sessions.get_mut(*index).filter(|session| session.needy) else {
+                continue;
+            };
+            let client = session.client.clone();
+            for (filter, wanted) in &mut session.filters {
+                if wanted.needs.is_none() || wanted.needs.best_effort || !filter.matches(name) {
+                    continue;
+                }
+                let text = cannot(&wanted.needs);
+                wanted.needs = Default::default();
+                out.report(&Event::SubscriptionRefused {
+                    client: &client,
+                    filter: filter.as_str(),
+                    reason: &text,
+                });
+                let numbers = session.numbers.iter().filter(|(_, meant)| *meant == filter);
+                told.extend(
+                    session
+                        .link
+                        .into_iter()
+                        .flat_map(|link| numbers.clone().map(move |(number, _)| (link, *number)))
+                        .map(|(link, number)| (link, number, text.clone())),
+                );
+            }
+            session.sum_up();
+        }
+        let reigns = self.pair.is_primary();
+        for (link, number, text) in &told {
+            out.send(*link, &Frame::Subscribed { number: *number, admitted: false, reigns, text });
+        }
+    }
+
+    /// The contract by which the topic of a stream is planned, and who needs it so, in words.
+    pub fn planned_for(&self, stream: StreamId) -> Option<(Contract, String)> {
+        self.table.pair(stream).map(|(_, topic)| (*topic.strict(), self.needs_in_words(topic)))
+    }
+
+    /// Whom the messages of a stream are dispatched to.
+    pub fn receivers_of(&self, stream: StreamId) -> Option<Receivers> {
+        self.table.pair(stream).map(|(_, topic)| topic.receivers())
+    }
+
+    /// Who needs what of a topic, for people: some of them.
+    pub(crate) fn needs_in_words(&self, topic: &Topic) -> String {
+        const SHOWN: usize = 3;
+        if topic.stricter.is_none() && topic.best_effort.is_none() {
+            return String::new();
+        }
+        let name = topic.name.as_str();
+        let sessions = topic.subscribers.iter().filter_map(|index| self.sessions.get(*index));
+        let needy =
+            sessions.flat_map(|session| session.needs_of(name).map(|needs| (&*session.client, needs)));
+        let needy = needy.chain(self.other_needs.of(name));
+        let words: Vec<String> =
+            needy.take(SHOWN + 1).map(|(client, needs)| format!("{client}: {needs}")).collect();
+        let more = if words.len() > SHOWN { " and others" } else { "" };
+        words[..words.len().min(SHOWN)].join("; ") + more
+    }
+}

@@ -1,0 +1,240 @@
+//! Bringing a backup up to date, and what a backup does with copies.
+//!
+//! The problem: a broker that joins must learn every stream and subscription while the primary goes on serving. The
+//! idea: it is told in small portions, between other work, from the first stream to the last; whatever is new
+//! meanwhile is told at once. Connections keep order, so when the last portion has arrived, everything has.
+//!
+//! A stream's messages are copied as soon as the stream has been named, and all that are still undispatched are copied
+//! then, so nothing falls between.
+
+use crate::broker::Broker;
+use crate::commands::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
+use crate::membership::pair::Copies;
+use crate::outputs::Outputs;
+use crate::store::ids::SessionId;
+use crate::store::ring::SlotFlags;
+use crate::watch::events::Event;
+use contract::{Mutant, StreamId, Time, TopicFilter, invariant};
+use std::ops::Bound;
+use wire::{Frame, LinkId, Marks, Message, MessageFlags, Messages};
+
+/// Streams of which a backup is told at once, however much waits for it.
+const STREAMS_TOLD_MIN: u32 = 64;
+
+/// What a piece of records counts for, in units of work.
+const RECORDS_UNITS: usize = 32;
+
+/// How far a backup has been told of sessions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Telling {
+    /// The next session; `None` after the last.
+    session: Option<SessionId>,
+    /// Its filter that was told last.
+    filter: Option<TopicFilter>,
+    /// There is room for more, and the next turn goes on.
+    pub(crate) goes_on: bool,
+}
+
+impl Broker {
+    /// A broker wants to stand by for us.
+    pub(crate) fn take_backup(&mut self, now: Time, from: LinkId, knows_more: bool, out: &mut impl Outputs) {
+        if !self.pair.accept_backup(now, from, knows_more) {
+            // We do not reign; our greeting or a later word of ours tells it so.
+            return;
+        }
+        if let Some(news) = self.pair.news_of(from).filter(|_| knows_more) {
+            let Copies { ours, theirs, .. } = news.copies;
+            out.report(&Event::KnowsLess { ours, theirs });
+        }
+        if let Some(link) = self.links.get_mut(from) {
+            link.announced = Default::default();
+        }
+        self.listen_for(from, out);
+        self.forget_lazy_copies(now);
+        self.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
+        self.continue_sync(UNITS_PER_SLICE, out);
+    }
+
+    /// Tells the backup the next portion of what it does not know yet, within so many units of work.
+    pub(crate) fn continue_sync(&mut self, units: usize, out: &mut impl Outputs) {
+        self.telling.goes_on = false;
+        let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
+        let (streams, link) = (StreamId(self.table.streams.len() as u32), partner.link);
+        let (mut next, mut next_record, mut used) = (partner.next_stream, partner.next_record, 0);
+        // What waits may be this turn's own data, turn after turn, so a little is told in any case.
+        let least = StreamId(next.0.saturating_add(STREAMS_TOLD_MIN));
+        let limit = self.settings.limits.sync_backlog_bytes;
+        while next < streams && used < units && (next < least || out.backlog(link) < limit) {
+            self.announce(link, next, out);
+            used += self.prune_again(next, link, out);
+            used += 1 + self.copy_again(next) / SLOTS_PER_UNIT;
+            next.0 += 1;
+        }
+        let mut told_some = false;
+        if partner.knows_more && next >= streams && next_record == Some(0) && out.tell_changes(link) {
+            next_record = None;
+        }
+        while let Some(from) = next_record.filter(|_| next >= streams && used < units) {
+            // A piece in any case, as with streams.
+            if told_some && out.backlog(link) >= limit {
+                break;
+            }
+            next_record = out.tell(link, from);
+            used += RECORDS_UNITS;
+            told_some = true;
+        }
+        let mut told = next >= streams && next_record.is_none();
+        while told && used < units && (used == 0 || out.backlog(link) < limit) {
+            match self.tell_next_filter(link, out) {
+                true => used += 1,
+                false => break,
+            }
+        }
+        told &= self.telling.session.is_none() && out.has_told_memories(link);
+        if told {
+            out.send(link, &Frame::Synced);
+        }
+        self.telling.goes_on = !told && used >= units && out.backlog(link) < limit;
+        self.spend(used);
+        if let Some(partner) = self.pair.backup_mut() {
+            (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
+            partner.knows_streams |= next >= streams;
+        }
+    }
+
+    /// Tells the backup of the next filter of a session. `false`: there is none.
+    fn tell_next_filter(&mut self, link: LinkId, out: &mut impl Outputs) -> bool {
+        while let Some(from) = self.telling.session {
+            let Some((index, session)) = self.sessions.iter_from(from).next() else { break };
+            let begin = match self.telling.filter.take().filter(|_| index == from) {
+                Some(last) => Bound::Excluded(last),
+                None => Bound::Unbounded,
+            };
+            let Some((filter, wanted)) = session.filters.range((begin, Bound::Unbounded)).next() else {
+                self.telling.session = Some(SessionId(index.0 + 1));
+                continue;
+            };
+            let (incarnation, client) = (session.incarnation, &*session.client);
+            let (present, needs, filter_name) = (true, wanted.needs, filter.as_str());
+            out.send(link, &Frame::Session { incarnation, present, needs, client, filter: filter_name });
+            (self.telling.session, self.telling.filter) = (Some(index), Some(filter.clone()));
+            return true;
+        }
+        self.telling.session = None;
+        false
+    }
+
+    /// The primary has told us everything.
+    pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
+        if self.pair.on_synced(from) {
+            self.trust_finished();
+            out.told_everything();
+            out.report(&Event::Joined { reign: self.pair.reign });
+            out.send(from, &Frame::Standby);
+        }
+    }
+
+    /// The backup knows everything.
+    pub(crate) fn become_protected(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
+        let Some(partner) = self.pair.backup_mut().filter(|partner| partner.link == from && partner.told)
+        else {
+            return;
+        };
+        if Mutant::IgnoreStandby.is_on() {
+            return;
+        }
+        partner.stands_by = true;
+        let yields = partner.knows_more;
+        out.report(&Event::Protected { streams: self.table.len() as u64 });
+        if yields {
+            self.give_reign(now, from, out);
+        }
+    }
+
+    /// Copies from the primary, or what it had not dispatched when it handed over.
+    pub(crate) fn keep_copies(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        messages: Messages<'_>,
+        out: &mut impl Outputs,
+    ) {
+        if self.pair.primary_link() != Some(from) {
+            return;
+        }
+        for message in messages {
+            if let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) {
+                self.keep_copy(now, index, &message, out);
+            }
+        }
+    }
+
+    pub(crate) fn keep_copy(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        message: &Message<'_>,
+        out: &mut impl Outputs,
+    ) {
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a number on a link means a stream that is there");
+        };
+        if message.seq == u64::MAX {
+            return;
+        }
+        let truths = message.flags.only(MessageFlags::TRUTHS);
+        let found = stream.ring.find(message.seq).and_then(|ticket| stream.ring.slot_mut(ticket));
+        // What a primary copies it is not done with, whatever one before it was.
+        if let Some(slot) = found
+            && slot.doubt()
+        {
+            // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
+            slot.set(SlotFlags::COPY);
+            slot.clear(SlotFlags::OFFERED);
+            slot.clear(SlotFlags::FORWARDED);
+            return;
+        }
+        if !stream.ring.has_room(message.payload.len())
+            && let Err(shortage) = self.find_room(now, index, message.payload.len(), out)
+        {
+            self.lose_for_memory(now, index, shortage, out);
+            return;
+        }
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("making room ends no stream");
+        };
+        self.stats.copies_kept += 1;
+        stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
+        stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
+    }
+
+    /// Copies that the primary has dispatched.
+    pub(crate) fn prune(&mut self, from: LinkId, marks: Marks<'_>) {
+        if self.pair.primary_link() != Some(from) || Mutant::IgnorePrunes.is_on() {
+            return;
+        }
+        for mark in marks {
+            let Some(index) = self.links.get(from).and_then(|link| link.stream(mark.stream)) else {
+                continue;
+            };
+            self.be_done_with(index, mark.seq);
+        }
+    }
+
+    /// The primary is done with a message.
+    pub(crate) fn be_done_with(&mut self, index: StreamId, seq: u64) {
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a number on a link means a stream that is there");
+        };
+        // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
+        // overwritten it.
+        let copy = stream.ring.find(seq).and_then(|ticket| stream.ring.slot_mut(ticket));
+        let Some(copy) = copy else { return self.remember_finished(index, seq) };
+        if !copy.flags.has(SlotFlags::DISPATCHED) && self.pair.is_being_told() && topic.remembers() {
+            copy.set(SlotFlags::UNTOLD);
+            self.finished.untold.insert(index);
+        }
+        copy.set(SlotFlags::DISPATCHED);
+        self.stats.pruned += 1;
+    }
+}

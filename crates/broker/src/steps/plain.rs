@@ -1,0 +1,171 @@
+//! The way of a plain message: one of which nothing has to be said. It is the next of its stream, in time, short, and takes the place
+//! of one that all have had; it goes to one subscriber, which is there and has room. Nearly every message is so.
+//!
+//! Each step asks all that at once and does only what then is left to do, which saves a quarter of a message's instructions and more.
+//! Whatever is not plain is left as it is, for [`Broker::store`] and [`Broker::run`]. **The invariant**: a plain message does to the
+//! broker what it would do there, and nothing else (`plain/tests.rs` compares them, whatever comes).
+
+use crate::broker::Broker;
+use crate::outputs::Outputs;
+use crate::steps::lazy::Arrival;
+use crate::store::ids::SessionId;
+use crate::store::queue::{Job, JobKind};
+use crate::store::ring::{Slot, SlotFlags};
+use crate::store::table::{Table, Topic};
+use contract::{Span, StreamId, Time};
+use wire::{Message, MessageFlags, MessageKind};
+
+/// What a topic says about its plain messages. Each stream of the topic has it, in few bytes, and without the rarest: where one of its
+/// times is no whole number of microseconds, or more than an hour and not for ever, messages are stored on the general way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(crate) struct PlainTerms {
+    /// The shortest time between two messages, in microseconds; zero where there is none.
+    period: u32,
+    /// How long after its creation a message is to be dispatched, in microseconds; zero where that cannot be said.
+    within: u32,
+    /// The session to which messages go, and nowhere else.
+    receiver: SessionId,
+    /// The class of contract that it is counted in.
+    class: u16,
+    /// Which of two equal deadlines goes first.
+    priority: u8,
+    /// Whether the contract needs copies.
+    replicate: bool,
+}
+
+/// No message is so.
+const NEVER: u32 = u32::MAX;
+/// However late it is, it is in time.
+const FOREVER: u32 = u32::MAX;
+/// Messages go to several, to nobody, to somebody who has to confirm them, or not only to sessions.
+const OTHERS: SessionId = SessionId(u32::MAX);
+
+impl PlainTerms {
+    /// Of a topic that is not known yet.
+    pub(crate) const NOTHING: PlainTerms =
+        PlainTerms { period: NEVER, within: 0, receiver: OTHERS, class: 0, priority: 0, replicate: false };
+
+    /// As they are now.
+    pub(crate) fn of(topic: &Topic) -> PlainTerms {
+        let receiver = match *topic.subscribers {
+            [only] if !topic.contract.confirm && !topic.has_others() => only,
+            _ => OTHERS,
+        };
+        let (class, priority, replicate) = (topic.class, topic.contract.priority, topic.plan.replicate);
+        let (period, within) = (topic.contract.period, topic.plan.pseudo.dispatch);
+        let period = if period.is_forever() { Some(0) } else { micros(period) };
+        let within = if within.is_forever() { Some(FOREVER) } else { micros(within) };
+        let (period, within) = period.zip(within).unwrap_or((NEVER, 0));
+        PlainTerms { period, within, receiver, class, priority, replicate }
+    }
+
+    /// How long after its creation a message is to be dispatched.
+    #[inline]
+    fn within(&self) -> Span {
+        if self.within == FOREVER { Span::FOREVER } else { Span::micros(self.within.into()) }
+    }
+}
+
+/// A time in whole microseconds, if it can be said so.
+fn micros(span: Span) -> Option<u32> {
+    let micros = u32::try_from(span.0 / 1_000).ok().filter(|micros| *micros != u32::MAX);
+    micros.filter(|_| span.0 % 1_000 == 0)
+}
+
+impl Broker {
+    /// Whether this broker keeps contracts, and reigns: others have more to do with each message.
+    pub(crate) fn has_plain_messages(&self) -> bool {
+        #[cfg(test)]
+        if self.nothing_is_plain {
+            return false;
+        }
+        self.settings.policy.is_by_deadline() && self.pair.is_primary()
+    }
+
+    /// Stores a message and plans its jobs, if it is plain. `copied`: whether contracts that need copies have them made. `false`:
+    /// nothing was done.
+    #[inline]
+    pub(crate) fn store_plain(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        message: &Message<'_>,
+        copied: bool,
+    ) -> bool {
+        let Broker { table, queue, lazy, stats, admission, .. } = self;
+        let Table { streams, topics, .. } = table;
+        let Some(Some(stream)) = streams.get_mut(index.place()) else { return false };
+        let terms = stream.plain;
+        let Message { flags, seq, created, payload, .. } = *message;
+        let (Some(age), Some(step)) =
+            (now.0.checked_sub(created.0), created.0.checked_sub(stream.plain_since.0))
+        else {
+            return false;
+        };
+        // Creation may jitter by as much as the way to the broker is allowed to take.
+        let least_step = i64::from(terms.period) * 1_000 - admission.delays().publisher_to_broker.0;
+        let within = terms.within();
+        let in_time = age <= within.as_nanos_u64() && step as i64 >= least_step && terms.period != NEVER;
+        let next = seq == stream.next_seq && seq != u64::MAX;
+        if !in_time || !next || flags != MessageFlags::NONE || !queue.has_room() {
+            return false;
+        }
+        let Some(ticket) = stream.ring.push_plain(seq, created, payload) else { return false };
+        stats.arrived += 1;
+        stream.next_seq = seq + 1;
+        stream.plain_since = created;
+        queue.push(JobKind::Dispatch, created + within, terms.priority, index, ticket);
+        if copied
+            && terms.replicate
+            && let Some(Some(topic)) = topics.get(stream.topic.place())
+        {
+            let due = created + topic.plan.pseudo.replication;
+            let arrival = Arrival { index, ticket, expected: seq, seq, released: created };
+            if !lazy.takes(stream, topic, &arrival) {
+                queue.push(JobKind::Replicate, due, terms.priority, index, ticket);
+            }
+        }
+        true
+    }
+
+    /// Pushes a message to its subscriber, if it is plain. `false`: nothing was done.
+    #[inline]
+    pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
+        let Broker { table, sessions, links, part, stats, departures, .. } = self;
+        let Table { streams, topics, .. } = table;
+        let Some(Some(stream)) = streams.get_mut(job.stream.place()) else { return false };
+        let PlainTerms { receiver, class, .. } = stream.plain;
+        debug_assert_eq!(
+            topics[stream.topic.place()].as_ref().map(PlainTerms::of),
+            Some(stream.plain),
+            "what follows from a topic's terms is up to date"
+        );
+        let Some(session) = sessions.get(receiver).filter(|session| session.is_free()) else { return false };
+        let Some(link) = session.link else { return false };
+        if !links.get(link).is_some_and(|to| !to.closing && to.announced.contains(job.stream)) {
+            return false;
+        }
+        let Some((slot, payload)) = stream.ring.plain(job.ticket) else { return false };
+        let Slot { seq, created, .. } = *slot;
+        let message = Message { stream: job.stream.0, flags: MessageFlags::NONE, seq, created, payload };
+        if !out.offer_message(link, MessageKind::Deliver, &message, session.pace.window.min(part.backlog)) {
+            return false;
+        }
+        slot.set(SlotFlags::DISPATCHED);
+        stats.dispatched += 1;
+        let took = stream.count_dispatch(now, created, class, stats);
+        departures.note(job);
+        // The terms may say less than the truth.
+        if departures.is_close(stream.plain.within() - took)
+            && let Some(Some(topic)) = topics.get(stream.topic.place())
+            && departures.overflow(job.stream, created, false, topic.plan.pseudo.dispatch - took)
+        {
+            stream.judge_departure(now, created, topic, links, stats, out);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,397 @@
+//! Other protocols: what their clients publish, and what their subscribers are given.
+//!
+//! Whoever serves them (the gateway) keeps their sessions, and is told of every message when it is dispatched. What their
+//! clients publish is a stream like any other, numbered here, since the clients do not number it themselves. A client that
+//! waits for word of a message gets it when the message is covered: when it has been dispatched to all, or copied to the backup
+//! where it has to wait for somebody.
+
+use crate::broker::Broker;
+use crate::commands::needs::{Other, OtherNeeds};
+use crate::commands::register::{Denial, Publisher};
+use crate::commands::tasks::{TEST_UNITS, Task, UNITS_PER_SLICE};
+use crate::outputs::Outputs;
+use crate::steps::arrive::Unstored;
+use crate::store::ids::TopicId;
+use crate::store::ring::SlotFlags;
+use contract::{Contract, Loss, Span, StreamId, Time, TopicFilter, invariant};
+use wire::{LinkId, Message, Posting};
+
+/// How messages of a topic are given to other protocols.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// Under which number.
+    pub number: u32,
+    /// To how many subscribers.
+    pub receivers: u32,
+}
+
+/// What became of a posting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posted {
+    /// Its stream.
+    pub stream: StreamId,
+    /// Its number there.
+    pub seq: u64,
+}
+
+/// Why a posting was not taken.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unposted {
+    /// This broker does not reign.
+    #[error("this broker does not reign")]
+    NotReigning,
+    /// The messages before it have not been dispatched yet, and it would overwrite them: let [`Broker::run`] work.
+    #[error("the messages before it have not been dispatched yet")]
+    Crowded,
+    /// A table of the broker is full.
+    #[error("the broker's queue of jobs is full: publish less at a time, or raise limits.jobs")]
+    Full,
+    /// There is no memory for it.
+    #[error("{0}")]
+    Short(String),
+    /// The contract is not admitted.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A subscription of another protocol of which the needs cannot be met any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unkept {
+    /// Whose it is.
+    pub client: Box<str>,
+    /// The topics.
+    pub filter: TopicFilter,
+    /// Why.
+    pub reason: String,
+}
+
+/// A subscriber of another protocol that comes or goes, and the topics that hear of it.
+#[derive(Clone)]
+pub(crate) struct Counting {
+    /// Who is told what came of it; nobody where it goes.
+    pub(crate) link: Option<LinkId>,
+    other: Other,
+    comes: bool,
+    place: String,
+    /// Topics that have been told that it comes.
+    counted: usize,
+    /// So many of them have to be told that it does not come after all.
+    undoing: Option<usize>,
+    refusal: Option<String>,
+    /// Nothing is promised to it, and there was too little time before it came.
+    lenient: bool,
+}
+
+impl Counting {
+    fn new(link: Option<LinkId>, other: &Other) -> Counting {
+        let (other, place) = (other.clone(), String::new());
+        Counting { link, other, comes: true, place, counted: 0, undoing: None, refusal: None, lenient: false }
+    }
+
+    /// Whether the next topic is to be told.
+    fn takes_part(&mut self) -> bool {
+        self.counted += usize::from(self.comes);
+        match &mut self.undoing {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+
+    fn is_undone(&self) -> bool {
+        self.undoing == Some(0)
+    }
+
+    fn undo(&mut self, refusal: Option<String>) {
+        (self.comes, self.undoing, self.refusal) = (false, Some(self.counted), refusal);
+        self.place.clear();
+    }
+}
+
+/// Numbers of one reign; those of the next begin above them, since nobody knows there which were the last of this one.
+const NUMBERS_PER_REIGN: u32 = 40;
+
+impl Broker {
+    /// Takes a message from a client of another protocol.
+    pub fn post(
+        &mut self,
+        now: Time,
+        posting: &Posting<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<Posted, Unposted> {
+        if !self.pair.is_primary() {
+            return Err(Unposted::NotReigning);
+        }
+        let index = match posting.hint.filter(|index| self.is_stream_of(*index, posting)) {
+            Some(index) => index,
+            None => self.open_posted(now, posting, out).map_err(|denial| Unposted::Refused(denial.text))?,
+        };
+        let first = self.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
+        if self.is_crowded(index) {
+            return Err(Unposted::Crowded);
+        }
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a stream that was found or made is there", Err(Unposted::Full));
+        };
+        stream.record.silent_since = now;
+        let seq = stream.next_seq.max(first);
+        // A jump to the numbers of this reign is no loss.
+        stream.next_seq = seq;
+        let message =
+            Message { stream: index.0, flags: posting.truths, seq, created: now, payload: posting.payload };
+        let stored = self.store(now, None, index, &message, false, out);
+        let ticket = stored.map_err(|unstored| match unstored {
+            Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
+            Unstored::Crowded | Unstored::NotTaken => Unposted::Full,
+        })?;
+        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        if let Some(slot) = slot.filter(|_| posting.asks) {
+            slot.set(SlotFlags::ASKED);
+        }
+        Ok(Posted { stream: index, seq })
+    }
+
+    /// Whether a message that was posted has been given to all who wanted its topic, or is gone.
+    pub fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
+        let ring = self.table.stream(stream).map(|stream| &stream.ring);
+        let slot = ring.and_then(|ring| ring.slot(ring.find(seq)?));
+        slot.is_none_or(|slot| slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)))
+    }
+
+    fn is_stream_of(&self, index: StreamId, posting: &Posting<'_>) -> bool {
+        self.table.pair(index).is_some_and(|(stream, topic)| {
+            &*stream.record.publisher == posting.publisher
+                && topic.name.as_str() == posting.topic
+                && stream.record.admitted
+        })
+    }
+
+    /// The stream of a client of another protocol, made if need be.
+    fn open_posted(
+        &mut self,
+        now: Time,
+        posting: &Posting<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<StreamId, Denial> {
+        let Posting { publisher: name, topic, .. } = *posting;
+        let known = self.table.find_topic(topic);
+        let carried = known.and_then(|index| self.table.topic(index));
+        let contract = match (posting.asked.as_ref(), carried) {
+            // Who asks for nothing takes what is there.
+            (None, Some(topic)) => topic.contract,
+            (asked, _) => self.find_contract(topic, asked).or_else(|denial| match asked {
+                None if contract::check_name(topic).is_ok() => Ok(posting.fallback),
+                _ => Err(denial),
+            })?,
+        };
+        if carried.is_some_and(|topic| topic.made) {
+            return Err(Denial::made(topic));
+        }
+        let stream = known.and_then(|index| self.table.find_stream(index, name));
+        let incarnation = stream
+            .and_then(|index| self.table.stream(index))
+            .map_or(now.0, |stream| stream.record.incarnation);
+        let publisher = Publisher { name, incarnation, link: None, made: None, gapless: false };
+        self.take_stream(now, topic, contract, &publisher, true, out)
+    }
+
+    /// A subscriber of another protocol comes; the topics that it means are dispatched to one more, and planned by what it needs. `Err`:
+    /// they could not be served in time. `None`: there are many, and who asks again for this link is told later. Each link counts one
+    /// subscription at a time.
+    pub fn count_other(&mut self, link: LinkId, other: &Other) -> Option<Result<(), String>> {
+        let waits = |task: &Task| matches!(task, Task::Count(counting) if counting.link == Some(link));
+        if !self.counted.contains_key(&link) && !self.tasks.iter().any(waits) {
+            if let Some(class) = other.needs.link.filter(|class| self.settings.links.delay(*class).is_none())
+            {
+                return Some(Err(contract::Refusal::UnknownLink(class).to_string()));
+            }
+            if let Err(text) = self.other_needs.insert(other) {
+                return Some(Err(text));
+            }
+            let lenient = other.needs.best_effort && self.overload_of(0).is_some();
+            self.begin_counting(Counting { lenient, ..Counting::new(Some(link), other) });
+        }
+        self.counted.remove(&link).map(|(_, verdict)| verdict)
+    }
+
+    /// Whether a subscription for which there is no time is served as best effort.
+    pub fn serves_instead(&self) -> bool {
+        self.settings.best_effort_subscriptions
+    }
+
+    /// A subscriber of another protocol has gone.
+    pub fn discount_other(&mut self, other: &Other) {
+        self.other_needs.remove(other);
+        self.begin_counting(Counting { comes: false, ..Counting::new(None, other) });
+    }
+
+    /// Nobody will ask any more what was to be counted for this link.
+    pub fn forget_count(&mut self, link: LinkId) {
+        if let Some((other, Ok(()))) = self.counted.remove(&link) {
+            self.discount_other(&other);
+        }
+        for task in &mut self.tasks {
+            if let Task::Count(counting) = task {
+                counting.link = counting.link.filter(|other| *other != link);
+            }
+        }
+    }
+
+    fn begin_counting(&mut self, mut counting: Counting) {
+        let mut left = if self.tasks.is_empty() { UNITS_PER_SLICE } else { 0 };
+        while left > 0 {
+            let (used, done) = self.go_on_counting(&mut counting, left);
+            self.spend(used);
+            if done {
+                return;
+            }
+            left = left.saturating_sub(used.max(1));
+        }
+        self.tasks.push_back(Task::Count(counting));
+    }
+
+    /// Counts at further topics. Returns how many units of work that was, and whether it was all.
+    pub(crate) fn go_on_counting(&mut self, counting: &mut Counting, units: usize) -> (usize, bool) {
+        let mut used = 0;
+        let mut more = true;
+        while used < units && more {
+            let (topics, looks);
+            (topics, looks, more) = self.next_topics(&counting.other.filter, &mut counting.place);
+            used += looks;
+            let mut unkept = None;
+            for index in topics {
+                let routed = self.table.topic(index).is_some_and(|topic| topic.route.is_some());
+                if routed && counting.takes_part() {
+                    used += 1;
+                    let (comes, best_effort) = (counting.comes, counting.other.needs.best_effort);
+                    self.change_subscribers(index, |topic| {
+                        let others = topic.others;
+                        let count = |others: u32| {
+                            if comes { others.saturating_add(1) } else { others.saturating_sub(1) }
+                        };
+                        topic.others = count(others);
+                        if best_effort {
+                            topic.change_best_effort(|those| those.others = count(those.others));
+                        }
+                    });
+                    if counting.other.needs.is_none() {
+                        continue;
+                    }
+                    if !comes {
+                        self.plan_for_those_left(index);
+                    } else if let Err(text) = self.plan_for_everybody(index) {
+                        unkept = Some(text);
+                        break;
+                    }
+                }
+            }
+            more &= !counting.is_undone();
+            if unkept.is_some() {
+                more = true;
+                self.undo_counting(counting, unkept);
+            }
+        }
+        if counting.comes && counting.counted > 0 && !counting.lenient {
+            used += TEST_UNITS;
+            if let Some(text) = self.overload_of(counting.counted) {
+                more = true;
+                self.undo_counting(counting, Some(text));
+            }
+        }
+        if !more && counting.comes && counting.link.is_none() {
+            // Who asked has gone.
+            more = counting.counted > 0;
+            self.undo_counting(counting, None);
+        }
+        if !more && let Some(link) = counting.link {
+            let verdict = counting.refusal.take().map_or(Ok(()), Err);
+            self.counted.insert(link, (counting.other.clone(), verdict));
+        }
+        (used, !more)
+    }
+
+    /// Topics that have been told of a subscriber are told that it does not come after all, and why.
+    fn undo_counting(&mut self, counting: &mut Counting, refusal: Option<String>) {
+        self.other_needs.remove(&counting.other);
+        counting.undo(refusal);
+    }
+
+    /// After a promotion: how many subscribers of other protocols each topic has, as they are known here, and which of them need something.
+    /// Returns those whose needs cannot be met any more, and why.
+    pub fn recount_others(
+        &mut self,
+        needy: impl IntoIterator<Item = Other>,
+        mut receivers: impl FnMut(&str) -> u32,
+    ) -> Vec<Unkept> {
+        self.other_needs = OtherNeeds::default();
+        let mut unkept = Vec::new();
+        for other in needy {
+            if let Err(reason) = self.other_needs.insert(&other) {
+                unkept.push(Unkept { client: other.client, filter: other.filter, reason });
+            }
+        }
+        let topics: Vec<TopicId> = self.table.topics().map(|(index, _)| index).collect();
+        for index in topics {
+            let Some(topic) = self.table.topic(index).filter(|topic| topic.route.is_some()) else { continue };
+            let others = receivers(topic.name.as_str());
+            let last = self.other_needs.best_effort(topic.name.as_str()).min(others);
+            if others != topic.others || last != topic.receivers().made_at_once {
+                self.change_subscribers(index, |topic| {
+                    topic.others = others;
+                    topic.change_best_effort(|those| those.others = last);
+                });
+            }
+            // Others wait while a promotion goes on.
+            if self.other_needs.is_empty()
+                && self.table.topic(index).is_some_and(|topic| topic.stricter.is_none())
+            {
+                continue;
+            }
+            if let Err(reason) = self.plan_for_everybody(index) {
+                let name =
+                    self.table.topic(index).map(|topic| topic.name.as_str().to_owned()).unwrap_or_default();
+                let taken = self.other_needs.take(&name).into_iter();
+                unkept.extend(taken.map(|(client, filter, _)| Unkept {
+                    client,
+                    filter,
+                    reason: reason.clone(),
+                }));
+                self.plan_for_those_left(index);
+            }
+        }
+        unkept
+    }
+
+    /// Messages that have arrived, and those that have been dispatched, since the process started.
+    pub fn traffic(&self) -> (u64, u64) {
+        (self.stats.arrived, self.stats.dispatched)
+    }
+
+    /// When the process started.
+    pub fn started(&self) -> Time {
+        self.settings.started
+    }
+
+    /// A topic that has just come is given to other protocols.
+    pub(crate) fn set_route(&mut self, stream: StreamId, route: Option<Route>) {
+        let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else {
+            return invariant!("a stream that was just made is there");
+        };
+        let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
+        let last = self.other_needs.best_effort(name);
+        if let (Some(mut topic), Some(route)) = (self.table.topic_mut(index), route) {
+            (topic.route, topic.others) = (Some(route.number), route.receivers);
+            if last > 0 {
+                topic.change_best_effort(|those| those.others = last.min(route.receivers));
+            }
+        }
+    }
+}
+
+/// What is promised to a topic of which nobody has said anything: to be dispatched when nothing more urgent waits.
+pub fn without_contract() -> Contract {
+    Contract { loss: Loss::Unbounded, retain: 0, deadline: Span::FOREVER, ..Contract::every(Span::FOREVER) }
+}

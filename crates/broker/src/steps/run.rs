@@ -1,0 +1,560 @@
+//! Step two of a message's way through the broker: its jobs run, earliest deadline first.
+
+use crate::broker::Broker;
+use crate::commands::register;
+use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::membership::pair::Partner;
+use crate::outputs::Outputs;
+use crate::steps::last::Last;
+use crate::store::ids::SessionId;
+use crate::store::queue::{Job, JobKind};
+use crate::store::ring::{Slot, SlotFlags};
+use crate::store::sessions::{Deferred, Session};
+use crate::store::table::{Record, Stream, Table, Topic};
+use crate::watch::status::Stats;
+use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time, invariant};
+use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Origin, Routed};
+
+/// Whoever is served last gets nothing that has waited for so long where something newer of its stream has come.
+const OUTDATED_AFTER: Span = Span::millis(50);
+/// So many of those cost no more to pass over than one message to make.
+const OLD_PER_LOOK: usize = 8;
+/// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
+const AWAITED: Span = Span::secs(1);
+
+impl Broker {
+    /// Runs up to `budget` jobs. Returns whether more are waiting.
+    ///
+    /// A broker that does not reign forwards what reached it to the one that does; while it knows none, jobs wait.
+    pub fn run(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> bool {
+        let reigns = self.pair.is_primary();
+        let forward = self.pair.forward_link();
+        if !reigns && forward.is_none() {
+            return false;
+        }
+        self.departures.begin(now);
+        let plain = self.has_plain_messages();
+        let budget = budget - if reigns { self.copy_what_is_due(now, budget, out) } else { 0 };
+        for _ in 0..budget {
+            let Some(job) = self.queue.pop() else { break };
+            match (job.kind(), forward) {
+                (JobKind::Dispatch, _) if plain && self.dispatch_plain(now, &job, out) => {}
+                (JobKind::Dispatch, _) if reigns => self.dispatch(now, job, out),
+                (JobKind::Replicate, _) if reigns => {
+                    self.replicate(now, job.stream, job.ticket, out);
+                }
+                (JobKind::Dispatch, Some(link)) => self.forward(link, job, out),
+                _ => {}
+            }
+            if Mutant::LeaveJobs.is_on() {
+                break;
+            }
+        }
+        self.stats.count_alike();
+        self.tell_untaken(out);
+        let waiting = !self.queue.is_empty() || (reigns && self.next_copy() <= now);
+        waiting && !Mutant::LeaveJobs.is_on()
+    }
+
+    /// Pushes a message to all subscribers of its topic.
+    fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
+        let round = self.round;
+        let Broker { table, sessions, links, settings, stats, dropped, part, departures, last, .. } = self;
+        // The queue is not searched when a stream ends, nor when a message is overwritten.
+        let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
+        let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
+        let (seq, created, marks, status) = (slot.seq, slot.created, slot.marks, slot.flags);
+        if status.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
+            return;
+        }
+        // After a failover its subscribers may have had it in time already; they know, and we do not.
+        let again = status.has(SlotFlags::RESENT.or(SlotFlags::COPY));
+        let flags = heard(marks).with(asking(topic.contract.confirm)).with(sent_again(status));
+        let message =
+            Message { stream: job.stream.0, flags, seq, created, payload: wire::trailer(marks, stored).0 };
+        let (mut owed, mut waits) = (0_u64, false);
+        for (position, index) in topic.subscribers.iter().enumerate() {
+            let Some(session) = sessions.get_mut(*index) else { continue };
+            let open = session.open_link(out, part.backlog);
+            if let Some(link) = open
+                && let Some(state) = links.get_mut(link)
+                && !state.closing
+            {
+                let expected = |stream: &Stream| session.expects(stream, seq);
+                register::announce(state, link, job.stream, stream, topic, expected, out);
+                out.send_message(link, MessageKind::Deliver, &message);
+                continue;
+            }
+            waits = true;
+            let deferred = Deferred { stream: job.stream, ticket: job.ticket, since: now };
+            let (awaited, oldest) = session.keep_back(now, *index, deferred, part.deferred, last);
+            if awaited {
+                owed |= 1_u64.checked_shl(position as u32).unwrap_or(0);
+            }
+            session.miss(u64::from(oldest.is_some()), stats);
+            dropped.extend(oldest.map(|oldest| (*index, oldest)));
+        }
+        let mut processing = false;
+        if topic.has_others() {
+            let receipt = Receipt { stream: job.stream, ticket: job.ticket, round };
+            let passed = Passed { receipt, again, marks, stored, message: &message };
+            let given = topic.give_to_others(now, stream, &passed, out);
+            processing = given == Some(true);
+            if given == Some(false) && !Mutant::SettleUnprocessed.is_on() {
+                stats.unprocessed += 1;
+                stream.lose(now, 1, topic, stats, out);
+            }
+        }
+        stats.dispatched += 1;
+        if !again {
+            let took = stream.count_dispatch(now, created, topic.class, stats);
+            let spare = topic.plan.pseudo.dispatch - took;
+            if departures.dispatched(&job, created, spare) && settings.policy.is_by_deadline() {
+                stream.judge_departure(now, created, topic, links, stats, out);
+            }
+        }
+        let missing = topic.missing(owed);
+        if missing == 0 && !processing {
+            self.settle(job.stream, job.ticket, out);
+        } else {
+            let offered = Offered { missing, processing, asks: status.has(SlotFlags::ASKED) };
+            self.account(now, &job, &offered, out);
+        }
+        if waits {
+            self.write_off_dropped(out);
+            self.grow_loose(job.stream);
+        }
+    }
+
+    /// A message has been offered to all, and waits for those who have not got it.
+    fn account(&mut self, now: Time, job: &Job, offered: &Offered, out: &mut impl Outputs) {
+        let slot = self.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
+        if let Some(slot) = slot {
+            slot.unconfirmed = offered.missing;
+            slot.set(SlotFlags::OFFERED);
+            // Of what is no result there is none.
+            out.offered(slot.lineage);
+            if offered.processing {
+                slot.set(SlotFlags::PROCESSING);
+                if Mutant::FinishEarly.is_on() {
+                    self.finished.add(job.stream, job.ticket);
+                }
+            }
+        }
+        if offered.asks {
+            // Nobody knows how long it takes; a copy covers it now, and where there is nobody to copy to, nothing would.
+            self.replicate(now, job.stream, job.ticket, out);
+            self.answer(job.stream, job.ticket, out);
+        }
+    }
+
+    /// Subscribers will not get what they were owed and had to be dropped.
+    #[cold]
+    pub(crate) fn write_off_dropped(&mut self, out: &mut impl Outputs) {
+        let mut dropped = std::mem::take(&mut self.dropped);
+        for (session, message) in dropped.drain(..) {
+            self.write_off(session, message, out);
+        }
+        self.dropped = dropped;
+    }
+
+    /// A subscriber will not get a message that it was owed.
+    fn write_off(&mut self, session: SessionId, message: Deferred, out: &mut impl Outputs) {
+        let Some((_, topic)) = self.table.pair(message.stream) else { return };
+        let confirm = topic.contract.confirm;
+        if let Some(position) =
+            topic.subscribers.iter().position(|other| *other == session).filter(|_| !confirm)
+        {
+            self.hand_over(message.stream, message.ticket, position, out);
+        }
+    }
+
+    /// The message counts as dispatched; a copy on the backup is no longer needed.
+    #[inline]
+    pub(crate) fn settle(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
+        let Broker { table, pair, settings, stats, .. } = self;
+        let coordinates = settings.policy.coordinates();
+        let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
+        let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        if let Some(slot) = slot {
+            slot.settle(index, backup, stats, out);
+        }
+    }
+
+    /// Copies a message to the backup, unless that is needless by now. Returns whether a copy was written.
+    pub(crate) fn replicate(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        ticket: Ticket,
+        out: &mut impl Outputs,
+    ) -> bool {
+        let Some(partner) = self.pair.backup() else { return false };
+        let Broker { table, links, settings, stats, departures, .. } = self;
+        let Some((stream, topic)) = table.pair_mut(index) else { return false };
+        let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
+        let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
+        let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && coordinates;
+        // Results are covered by the messages that they are made of.
+        if dispatched || slot.flags.has(SlotFlags::REPLICATED) || stream.record.made_of.is_some() {
+            return false;
+        }
+        let Some(state) = links.get_mut(partner.link) else {
+            return invariant!("a backup has a link", false);
+        };
+        register::announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
+        let (seq, created) = (slot.seq, slot.created);
+        let flags = slot.marks.only(MessageFlags::TRUTHS);
+        let copy = Message { stream: index.0, flags, seq, created, payload };
+        out.send_message(partner.link, MessageKind::Replicate, &copy);
+        stats.replicated += 1;
+        stats.replicated_bytes += payload.len() as u64;
+        let due = created + topic.plan.pseudo.replication;
+        if departures.overflow(index, created, true, due.since(now)) && settings.policy.is_by_deadline() {
+            stream.judge_copy(now, created, topic, stats);
+        }
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
+            slot.set(SlotFlags::REPLICATED);
+        }
+        self.answer(index, ticket, out);
+        true
+    }
+
+    /// Tells the publisher of a message that it is covered, if it waits for word.
+    fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
+        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        if let Some(slot) = slot
+            && slot.take(SlotFlags::ASKED)
+        {
+            out.covered(index, slot.seq);
+        }
+    }
+
+    /// Sends a message on to the broker that reigns.
+    pub(crate) fn forward(&mut self, link: LinkId, job: Job, out: &mut impl Outputs) {
+        self.forward_slot(link, job.stream, job.ticket, out);
+    }
+
+    /// The same for one that was offered to its subscribers but is not settled.
+    pub(crate) fn forward_slot(
+        &mut self,
+        link: LinkId,
+        index: StreamId,
+        ticket: Ticket,
+        out: &mut impl Outputs,
+    ) {
+        let Some(stream) = self.table.stream(index) else { return };
+        let Some(slot) = stream.ring.slot(ticket) else { return };
+        // A result is made again where the messages go that it is made of.
+        if slot.flags.has(SlotFlags::DISPATCHED)
+            || stream.record.made_of.is_some()
+            || slot.flags.has(SlotFlags::FORWARDED)
+            || Mutant::DropStrays.is_on()
+        {
+            return;
+        }
+        self.announce(link, index, out);
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("naming a stream does not end it");
+        };
+        let Some((slot, payload)) = stream.ring.message(ticket) else {
+            return invariant!("naming a stream takes no message away");
+        };
+        let (seq, created) = (slot.seq, slot.created);
+        let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
+        let message = Message { stream: index.0, flags, seq, created, payload };
+        out.send_message(link, MessageKind::Forward, &message);
+        self.stats.forwarded += 1;
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
+            slot.set(SlotFlags::FORWARDED);
+            if Mutant::SettleForwarded.is_on() {
+                slot.set(SlotFlags::DISPATCHED);
+            }
+            self.forwarded_after_poll = Some(self.pair.poll_number());
+        }
+        // The successor has it, and what its publisher is told goes there as well.
+        self.answer(index, ticket, out);
+    }
+
+    /// A subscriber confirms that messages have arrived.
+    pub(crate) fn confirm(&mut self, from: LinkId, marks: Marks<'_>, out: &mut impl Outputs) {
+        let Some(session) = self.links.get(from).and_then(|link| link.session()) else { return };
+        for mark in marks {
+            // The only numbers of ours that come back: this one was announced on the link.
+            let index = StreamId(mark.stream);
+            let Some((stream, topic)) = self.table.pair_mut(index) else { continue };
+            let Some(position) = topic.subscribers.iter().position(|other| *other == session) else {
+                continue;
+            };
+            let Some(ticket) = stream.ring.find(mark.seq) else { continue };
+            self.hand_over(index, ticket, position, out);
+        }
+    }
+
+    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
+    /// slow gets nothing that has waited too long.
+    pub(crate) fn send_deferred(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
+        if let Some(session) = self.sessions.get_mut(index).filter(|session| session.best_effort) {
+            return self.last.call(index, session);
+        }
+        let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
+        if !self.tasks.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out) {
+            self.begin(now, Task::Send { session: index }, out);
+        }
+    }
+
+    /// The same for so many of them. Returns whether there are more that have room.
+    pub(crate) fn send_some_deferred(
+        &mut self,
+        now: Time,
+        index: SessionId,
+        most: usize,
+        out: &mut impl Outputs,
+    ) -> bool {
+        let Broker { table, sessions, links, part, settings, stats, .. } = self;
+        let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
+        let Some(link) = session.link else { return false };
+        let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
+        let patience = session.pace.is_slow(now).then_some(settings.limits.subscriber_delay);
+        let room = session.usual(session.pace.window).min(part.backlog);
+        let (mut handed, mut looked, mut old) = (Vec::new(), 0, 0);
+        while looked < most && old < most * OLD_PER_LOOK && out.backlog(link) < room {
+            let Some(waiting) = session.deferred.pop_front() else { break };
+            if session.best_effort && is_outdated(now, table, &waiting) {
+                old += 1;
+                continue;
+            }
+            looked += 1;
+            let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
+            let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
+            let Some((slot, payload)) = stream.ring.message(waiting.ticket) else {
+                // Overwritten while it waited: lost for this subscriber alone.
+                session.miss(1, stats);
+                continue;
+            };
+            let too_old = |patience: Span| now.since(waiting.since) > patience.max(topic.patience());
+            if patience.is_some_and(too_old) {
+                session.miss(1, stats);
+                if !topic.contract.confirm {
+                    handed.push((waiting, position));
+                }
+                continue;
+            }
+            session.pace.count_sent();
+            let expected = |stream: &Stream| session.expects(stream, slot.seq);
+            register::announce(state, link, waiting.stream, stream, topic, expected, out);
+            let flags = heard(slot.marks).with(asking(topic.contract.confirm)).with(sent_again(slot.flags));
+            let (payload, _) = wire::trailer(slot.marks, payload);
+            let message =
+                Message { stream: waiting.stream.0, flags, seq: slot.seq, created: slot.created, payload };
+            out.send_message(link, MessageKind::Deliver, &message);
+            if !topic.contract.confirm {
+                handed.push((waiting, position));
+            }
+        }
+        let more = (looked == most || old == most * OLD_PER_LOOK) && !session.deferred.is_empty();
+        for (waiting, position) in handed {
+            self.hand_over(waiting.stream, waiting.ticket, position, out);
+        }
+        more
+    }
+
+    /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
+    fn hand_over(&mut self, stream: StreamId, ticket: Ticket, position: usize, out: &mut impl Outputs) {
+        let Some(entry) = self.table.stream_mut(stream) else {
+            return invariant!("a stream whose message is handed over is there");
+        };
+        let Some(slot) = entry.ring.slot_mut(ticket) else { return };
+        slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
+        if slot.is_complete() {
+            self.settle(stream, ticket, out);
+        }
+    }
+}
+
+impl Slot {
+    /// The message of this stream counts as dispatched. A backup is told where it is to forget its copy.
+    #[inline]
+    fn settle(
+        &mut self,
+        stream: StreamId,
+        backup: impl FnOnce() -> Option<Partner>,
+        stats: &mut Stats,
+        out: &mut impl Outputs,
+    ) {
+        self.set(SlotFlags::DISPATCHED);
+        if let Some(lineage) = self.take_lineage() {
+            out.release(lineage);
+        }
+        if self.take(SlotFlags::ASKED) {
+            out.covered(stream, self.seq);
+        }
+        let copied = self.flags.has(SlotFlags::REPLICATED) && !self.flags.has(SlotFlags::PRUNED);
+        if copied && let Some(backup) = backup() {
+            self.set(SlotFlags::PRUNED);
+            stats.pruned += 1;
+            out.send_mark(backup.link, MarkKind::Prune, Mark { stream: stream.0, seq: self.seq });
+        }
+    }
+}
+
+impl Broker {
+    /// A backup has just been told of this stream. Copies of its messages that were dispatched while it was away, or before it understood
+    /// a word of them, may still be there. Returns how many units that took.
+    pub(crate) fn prune_again(&mut self, index: StreamId, link: LinkId, out: &mut impl Outputs) -> usize {
+        if !self.settings.policy.coordinates() {
+            return 0;
+        }
+        let Some(stream) = self.table.stream_mut(index) else { return 0 };
+        for ticket in stream.ring.tickets() {
+            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
+            let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
+            if slot.flags.has(SlotFlags::DISPATCHED) && kept {
+                slot.set(SlotFlags::PRUNED);
+                self.stats.pruned += 1;
+                out.send_mark(link, MarkKind::Prune, Mark { stream: index.0, seq: slot.seq });
+            }
+        }
+        stream.ring.slots() / SLOTS_PER_UNIT
+    }
+}
+
+/// A message as it is given to others than subscribers.
+struct Passed<'a> {
+    receipt: Receipt,
+    /// Whether its receivers may have it already.
+    again: bool,
+    marks: MessageFlags,
+    /// The payload, with its trailer.
+    stored: &'a [u8],
+    message: &'a Message<'a>,
+}
+
+/// A message that has been offered to all.
+struct Offered {
+    /// Those who have not got it, by their bits.
+    missing: u64,
+    /// Whether operators have it.
+    processing: bool,
+    /// Whether its publisher waits for word.
+    asks: bool,
+}
+
+impl Topic {
+    /// How long messages may wait for a slow subscriber, if that is longer than for others: until they would be late.
+    fn patience(&self) -> Span {
+        let deadline = self.contract.deadline;
+        if deadline.is_forever() { Span::ZERO } else { deadline }
+    }
+
+    /// Whom a message waits for, of those that were owed it. It counts as dispatched when all have it. Where no copy could be
+    /// kept for those that do not, it counts at once: nothing would be gained by waiting.
+    #[inline]
+    fn missing(&self, owed: u64) -> u64 {
+        match (self.contract.confirm, self.plan.replicate || self.made) {
+            (true, _) => {
+                let count = self.subscribers.len().min(u64::BITS as usize) as u32;
+                u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0) & !self.excused()
+            }
+            (false, true) => owed,
+            (false, false) => 0,
+        }
+    }
+
+    /// The bits of those who are served as best effort.
+    fn excused(&self) -> u64 {
+        let bit = |position: usize| 1_u64.checked_shl(position as u32).unwrap_or(0);
+        let last = |(_, session): &(usize, &SessionId)| self.is_best_effort(**session);
+        self.best_effort.as_ref().map_or(0, |_| {
+            self.subscribers.iter().enumerate().filter(last).fold(0, |bits, (at, _)| bits | bit(at))
+        })
+    }
+
+    /// Whether others than subscribers get its messages: those of other protocols, or operators.
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        self.route.is_some() || self.processing.is_some()
+    }
+
+    /// Gives a message to those. Returns whether operators have it, if its topic feeds any.
+    #[inline(never)]
+    fn give_to_others(
+        &self,
+        now: Time,
+        stream: &Stream,
+        passed: &Passed<'_>,
+        out: &mut impl Outputs,
+    ) -> Option<bool> {
+        let Passed { receipt, again, marks, stored, message } = *passed;
+        let Message { seq, created, .. } = *message;
+        if let Some(route) = self.route {
+            let truths = marks.only(MessageFlags::TRUTHS);
+            let (payload, trailer) = wire::trailer(marks, stored);
+            let Record { publisher, incarnation, .. } = &*stream.record;
+            let origin = Origin { publisher, incarnation: *incarnation, seq };
+            let contract = &self.contract;
+            let marks = marks.only(MessageFlags::OUT_OF_DATE.with(MessageFlags::APART));
+            let stream = receipt.stream;
+            let routed = Routed { stream, origin, created, again, contract, truths, marks, trailer, payload };
+            out.deliver(now, route, &routed);
+        }
+        self.process(now, receipt, stream, again, message, out)
+    }
+}
+
+/// Whether something newer has come of the stream of a message that has waited for long.
+fn is_outdated(now: Time, table: &Table, waiting: &Deferred) -> bool {
+    let newest = || table.stream(waiting.stream).and_then(|stream| stream.ring.tickets().next_back());
+    now.since(waiting.since) > OUTDATED_AFTER && newest().is_some_and(|newest| newest != waiting.ticket)
+}
+
+/// What clients are told of a message's marks.
+fn heard(marks: MessageFlags) -> MessageFlags {
+    MessageFlags(marks.0 & !MessageFlags::TRUTHS.0)
+}
+
+/// The flag of what is sent again after a failover: its deadline may be over.
+fn sent_again(flags: SlotFlags) -> MessageFlags {
+    if flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)) { MessageFlags::RESEND } else { MessageFlags::NONE }
+}
+
+/// The flag that asks for a confirmation.
+fn asking(confirm: bool) -> MessageFlags {
+    if confirm { MessageFlags::CONFIRM } else { MessageFlags::NONE }
+}
+
+impl Session {
+    /// The session's link, if messages can go there now: it is up, has room, and nothing older waits.
+    fn open_link(&self, out: &impl Outputs, backlog_max: usize) -> Option<LinkId> {
+        let link = self.link?;
+        (self.is_free() && out.backlog(link) < self.pace.window.min(backlog_max)).then_some(link)
+    }
+
+    /// The number that it expects next of a stream of which it has heard nothing, when the message of this number comes. The
+    /// result that was made first is not always the oldest.
+    fn expects(&self, stream: &Stream, seq: u64) -> u64 {
+        if self.began <= stream.record.registered { stream.record.first.min(seq) } else { seq }
+    }
+
+    /// Whether a copy should be kept for it: it is there and slow, or has just lost its connection. One that stays away
+    /// would otherwise keep every copy on the backup.
+    fn is_awaited(&self, now: Time) -> bool {
+        self.link.is_some() || now < self.detached_at + AWAITED
+    }
+
+    /// A message that cannot go there now waits. Returns whether a copy should be kept of it, and the oldest one if that had to go.
+    #[cold]
+    fn keep_back(
+        &mut self,
+        now: Time,
+        index: SessionId,
+        message: Deferred,
+        limit: usize,
+        last: &mut Last,
+    ) -> (bool, Option<Deferred>) {
+        if self.best_effort {
+            last.call(index, self);
+        }
+        (self.is_awaited(now) && !self.best_effort, self.defer(message, limit))
+    }
+}
