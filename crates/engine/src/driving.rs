@@ -1,10 +1,8 @@
 //! What every driver keeps to, whether its sockets are real or invented.
 
-mod outboxes;
 mod portion;
 
 use contract::Span;
-pub use outboxes::Outboxes;
 pub use portion::Portion;
 
 /// Most bytes read from one connection before others have their turn; see [`Portion`].
