@@ -1,79 +1,20 @@
 //! Any bytes on several connections of a whole broker: nothing may panic.
 #![no_main]
 
-use broker::{Event, Settings};
-use contract::{NodeId, Span, Supply, Time};
-use engine::{BrokerNode, Node, Reporter};
+use broker::Settings;
+use contract::{NodeId, Span, Time};
+use engine::testing::Log;
+use engine::{BrokerNode, Node};
 use libfuzzer_sys::fuzz_target;
-use wire::{
-    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, PeerIndex, Protocol,
-};
-
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, event: &Event<'_>) {
-        let _ = event.to_string();
-    }
-}
-
-/// Connections that take everything; a closed one is told so in the next step.
-#[derive(Default)]
-struct Sink {
-    closed: Vec<LinkId>,
-}
-
-impl Effects for Sink {
-    fn send(&mut self, _link: LinkId, frame: &Frame<'_>) {
-        frame.encode(&mut Vec::new());
-    }
-    fn send_message(&mut self, _link: LinkId, _kind: MessageKind, _message: &Message<'_>) {}
-    fn send_mark(&mut self, _link: LinkId, _kind: MarkKind, _mark: Mark) {}
-    fn backlog(&self, _link: LinkId) -> usize {
-        0
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
-    fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
-        self.closed.push(link);
-    }
-    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
-    fn present_again(&mut self, _link: LinkId) {}
-    fn hang_up(&mut self, link: LinkId) {
-        self.closed.push(link);
-    }
-}
+use simulation::Wires;
+use wire::{LinkChange, LinkId, Protocol};
 
 const LINKS: u32 = 4;
 
 fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
     let mut now = Time(1_000_000_000_000);
-    let cost = Span::micros(1);
-    let settings = Settings {
-        name: "fuzzed".to_owned(),
-        node: NodeId(1),
-        nonce: [7; 16], started: now,
-        prefers_to_reign: true,
-        has_peer: true,
-        policy: Default::default(),
-        replication: Default::default(),
-        delays: Default::default(),
-        links: Default::default(),
-        costs: contract::admission::Costs::of_messages(cost, cost, cost),
-        supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
-        schedulability: true,
-        best_effort_subscriptions: false,
-        topics: Vec::new(),
-        detection: Default::default(),
-        limits: Default::default(),
-    };
-    let (mut node, mut sink) = (BrokerNode::new(settings, Silent), Sink::default());
+    let settings = Settings::new("fuzzed", NodeId(1), now);
+    let (mut node, mut sink) = (BrokerNode::new(settings, Log::default()), Wires::default());
     for link in 0..LINKS {
         node.handle_link(now, LinkId(link), LinkChange::Accepted(Protocol::Verge), &mut sink);
     }
@@ -85,7 +26,9 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
         if node.next_deadline() <= now {
             node.handle_timeout(now, &mut sink);
         }
-        for link in std::mem::take(&mut sink.closed) {
+        // Everybody reads what there is.
+        sink.drain();
+        for link in sink.take_ended() {
             node.handle_link(now, link, LinkChange::Closed, &mut sink);
             node.handle_link(now, link, LinkChange::Accepted(Protocol::Verge), &mut sink);
         }

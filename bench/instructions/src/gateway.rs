@@ -28,8 +28,7 @@ impl Flow {
         let limits = mqtt::Limits { sys_interval: Span::ZERO, ..Default::default() };
         let fallback = broker::without_contract();
         let told = mqtt::Settings { limits, fallback, server_references: Default::default(), node: 1 };
-        let mut bench =
-            Bench::new(1 + subscribers, |node| node.with_gateway(mqtt::Gateway::new(told, mqtt::Open)));
+        let mut bench = Bench::new(|node| node.with_gateway(mqtt::Gateway::new(told, mqtt::Open)));
         for link in (0..=subscribers).map(LinkId) {
             let hello = connect(Version::V5, &format!("client {}", link.0), true);
             bench.enter(link, Protocol::Mqtt, &hello.expect("a proper CONNECT"));

@@ -82,7 +82,7 @@ impl Scenario for ManyStreams {
 
 /// A broker with so many topics of one publisher, all of which one subscriber receives.
 pub(crate) fn with_topics(topics: u64, contract: impl Fn(u64) -> Contract) -> Bench {
-    let mut bench = Bench::new(FIRST_SUBSCRIBER + 1, |node| node);
+    let mut bench = Bench::new(|node| node);
     bench.enter(PUBLISHER, Protocol::Verge, &hello(PUBLISHER, Standing::Orphaned, "publisher"));
     for stream in 0..topics {
         let topic = format!("plant/sensor/{stream}");
@@ -110,7 +110,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new(batches: u64, subscribers: u32, copies: bool) -> Flow {
-        let mut bench = Bench::new(FIRST_SUBSCRIBER + subscribers, |node| node);
+        let mut bench = Bench::new(|node| node);
         bench.enter(PUBLISHER, Protocol::Verge, &hello(PUBLISHER, Standing::Orphaned, "publisher"));
         // Enough is retained that a copy saves the rest, and a copy is due before the dispatch.
         let contract = Contract::every(PERIOD).deadline(Span::millis(100)).tolerate(0).retain(1_000);

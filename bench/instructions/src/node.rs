@@ -1,11 +1,12 @@
 //! A broker without a partner in its settings, on an invented network and at invented times.
 
 use crate::BATCH;
-use broker::{Event, Settings, Snapshot};
+use broker::{Settings, Snapshot};
 use contract::admission::Costs;
-use contract::{NodeId, Span, Supply, Time};
-use engine::driving::Outboxes;
-use engine::{BrokerNode, Node, Reporter};
+use contract::{NodeId, Span, Time};
+use engine::testing::Silent;
+use engine::{BrokerNode, Node};
+use simulation::Wires;
 use wire::{LinkChange, LinkId, NodeStatus, Protocol};
 
 /// The time between two messages.
@@ -13,47 +14,30 @@ pub(crate) const PERIOD: Span = Span::micros(100);
 /// When the first batch arrives, long after the broker has begun to reign.
 pub(crate) const BEGIN: Time = Time(1_000_000_000_000);
 
-/// Nobody listens to events, and nothing is kept.
-pub(crate) struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, _event: &Event<'_>) {}
-}
-
 /// The broker, its connections and the time.
 pub(crate) struct Bench {
     pub(crate) node: BrokerNode<Silent>,
-    net: Outboxes,
+    net: Wires,
     now: Time,
 }
 
 impl Bench {
-    /// `links` connections can be made; `fit` adds to the node what the scenario needs.
-    pub(crate) fn new(links: u32, fit: impl FnOnce(BrokerNode<Silent>) -> BrokerNode<Silent>) -> Bench {
+    /// `fit` adds to the node what the scenario needs.
+    pub(crate) fn new(fit: impl FnOnce(BrokerNode<Silent>) -> BrokerNode<Silent>) -> Bench {
         let started = BEGIN - Span::secs(10);
         let cost = Span(100);
         let settings = Settings {
-            name: "broker".to_owned(),
-            node: NodeId(1),
-            nonce: [7; 16],
-            started,
-            prefers_to_reign: true,
             has_peer: false,
-            policy: Default::default(),
-            replication: Default::default(),
-            delays: Default::default(),
-            links: Default::default(),
             costs: Costs::of_messages(cost, cost, cost),
-            supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
-            schedulability: true,
-            best_effort_subscriptions: false,
-            topics: Vec::new(),
-            detection: Default::default(),
             // Subscribers say nothing for as long as it takes.
             limits: broker::Limits { silence: Span::secs(3_600), ..Default::default() },
+            ..Settings::new("broker", NodeId(1), started)
         };
-        let mut bench =
-            Bench { node: fit(BrokerNode::new(settings, Silent)), net: Outboxes::new(links), now: started };
+        let mut bench = Bench {
+            node: fit(BrokerNode::new(settings, Silent::default())),
+            net: Wires::default(),
+            now: started,
+        };
         bench.node.handle_timeout(started, &mut bench.net);
         bench.now = BEGIN;
         bench.node.handle_timeout(BEGIN, &mut bench.net);
@@ -92,7 +76,7 @@ impl Bench {
         if self.node.next_deadline() <= self.now {
             self.node.handle_timeout(self.now, &mut self.net);
         }
-        self.net.take();
+        self.net.drain();
     }
 
     /// It is time for the next batch.

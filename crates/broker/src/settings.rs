@@ -290,3 +290,30 @@ pub struct Settings {
     /// Limits.
     pub limits: Limits,
 }
+
+impl Settings {
+    /// A process on a host where each job takes a microsecond, with everything else as it is where nobody says otherwise. It has a partner,
+    /// and prefers to reign. Drivers in earnest draw `node` and `nonce` at random, and measure the costs.
+    pub fn new(name: &str, node: NodeId, started: Time) -> Settings {
+        let cost = Span::micros(1);
+        Settings {
+            name: name.to_owned(),
+            node,
+            nonce: [7; 16],
+            started,
+            prefers_to_reign: true,
+            has_peer: true,
+            policy: Policy::default(),
+            replication: Replication::default(),
+            delays: Delays::default(),
+            links: Links::default(),
+            costs: Costs::of_messages(cost, cost, cost),
+            supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
+            schedulability: true,
+            best_effort_subscriptions: false,
+            topics: Vec::new(),
+            detection: Detection::default(),
+            limits: Limits::default(),
+        }
+    }
+}

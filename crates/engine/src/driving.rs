@@ -1,20 +1,18 @@
 //! What every driver keeps to, whether its sockets are real or invented.
 
-mod outboxes;
 mod portion;
+mod turn;
 
 use contract::Span;
-pub use outboxes::Outboxes;
 pub use portion::Portion;
+pub use turn::{Reading, Turn, TurnState, hear_news, serve, take_turn};
 
 /// Most bytes read from one connection before others have their turn; see [`Portion`].
 pub const READ_BYTES: usize = contract::rounds::READ_BYTES;
 /// A connection that brings so much with one read is served after others.
 pub const FLOOD_BYTES: usize = 32 << 10;
-/// Once a connection has been read, others are for so long in the same turn, of those that flood and of the others each.
-pub const READING_PER_TURN: Span = Span::millis(2);
 /// Portions of work before sockets are looked at again.
-pub const PORTIONS_PER_TURN: usize = contract::rounds::JOBS_PER_TURN as usize / JOBS_PER_PORTION;
+pub(crate) const PORTIONS_PER_TURN: usize = contract::rounds::JOBS_PER_TURN as usize / JOBS_PER_PORTION;
 /// Jobs that run before new bytes are looked at. Fewer would cost more calls, more would make an urgent message wait.
 pub const JOBS_PER_PORTION: usize = 64;
 /// A backlog above this, gone down to it, is reported as drained.

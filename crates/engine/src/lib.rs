@@ -9,6 +9,8 @@ mod node;
 mod processing;
 mod relay;
 mod serving;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use self::processing::{Made, NoOperators, Operators, Processor};
 pub use broker_node::{BrokerNode, Reporter};

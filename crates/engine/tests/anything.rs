@@ -2,71 +2,16 @@
 //! client is served. The fuzz target `broker` does the same with bytes, for longer.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use broker::{Event, Limits, Settings};
-use contract::{Contract, Epoch, NodeId, Reign, Span, Supply, Time};
-use engine::{BrokerNode, Node, Reporter};
+use broker::{Limits, Settings};
+use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
+use engine::testing::Log;
+use engine::{BrokerNode, Node};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use simulation::Wires;
 use wire::{
-    Announce, ClockDifference, Decoded, Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind,
-    Message, MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Received, Register, Secret,
-    Standing, Trouble, decode,
+    Announce, ClockDifference, Decoded, Effects, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
+    MessageFlags, MessageKind, Outbox, Protocol, Received, Register, Secret, Standing, Trouble, decode,
 };
-
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, event: &Event<'_>) {
-        assert!(!event.to_string().is_empty());
-    }
-}
-
-/// Connections that keep what was written.
-#[derive(Default)]
-struct Net {
-    outboxes: BTreeMap<LinkId, Outbox>,
-    closed: Vec<LinkId>,
-    dials: u32,
-}
-
-impl Net {
-    fn outbox(&mut self, link: LinkId) -> &mut Outbox {
-        self.outboxes.entry(link).or_default()
-    }
-}
-
-impl Effects for Net {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        self.outbox(link).push(frame);
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        self.outbox(link).push_message(kind, message);
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        self.outbox(link).push_mark(kind, mark);
-    }
-    fn backlog(&self, link: LinkId) -> usize {
-        self.outboxes.get(&link).map_or(0, Outbox::len)
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {
-        self.dials += 1;
-    }
-    fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
-        self.closed.push(link);
-    }
-    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
-    fn present_again(&mut self, _link: LinkId) {}
-    fn hang_up(&mut self, link: LinkId) {
-        self.closed.push(link);
-    }
-}
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -91,45 +36,23 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 struct Bench {
     now: Time,
-    node: BrokerNode<Silent>,
-    net: Net,
+    node: BrokerNode<Log>,
+    net: Wires,
 }
 
 impl Bench {
     fn new() -> Bench {
         let now = Time(1_000_000_000_000);
-        let cost = Span::micros(1);
-        let settings = Settings {
-            name: "tried".to_owned(),
-            node: NodeId(50),
-            nonce: [7; 16],
-            started: now,
-            prefers_to_reign: true,
-            has_peer: true,
-            policy: Default::default(),
-            replication: Default::default(),
-            delays: Default::default(),
-            links: Default::default(),
-            costs: contract::admission::Costs::of_messages(cost, cost, cost),
-            supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
-            schedulability: true,
-            best_effort_subscriptions: false,
-            topics: Vec::new(),
-            detection: Default::default(),
-            limits: Limits {
-                streams: 100,
-                store_bytes: 1 << 20,
-                deferred_per_subscriber: 8,
-                ..Default::default()
-            },
-        };
-        let mut bench = Bench { now, node: BrokerNode::new(settings, Silent), net: Net::default() };
+        let limits =
+            Limits { streams: 100, store_bytes: 1 << 20, deferred_per_subscriber: 8, ..Default::default() };
+        let settings = Settings { limits, ..Settings::new("tried", NodeId(50), now) };
+        let mut bench = Bench { now, node: BrokerNode::new(settings, Log::default()), net: Wires::default() };
         (0..LINKS + 1).for_each(|link| bench.accept(LinkId(link)));
         bench
     }
 
     fn accept(&mut self, link: LinkId) {
-        self.net.outboxes.remove(&link);
+        self.net.forget(link);
         self.node.handle_link(self.now, link, LinkChange::Accepted(Protocol::Verge), &mut self.net);
     }
 
@@ -141,12 +64,12 @@ impl Bench {
     }
 
     fn settle(&mut self) {
-        for link in std::mem::take(&mut self.net.closed) {
+        for link in self.net.take_ended() {
             self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.net);
             self.accept(link);
         }
-        for _ in 0..std::mem::take(&mut self.net.dials) {
-            self.node.handle_dial_failed(self.now, PeerIndex(0), false, &mut self.net);
+        for peer in std::mem::take(&mut self.net.dials) {
+            self.node.handle_dial_failed(self.now, peer, false, &mut self.net);
         }
     }
 
@@ -234,7 +157,7 @@ impl Bench {
                     &Frame::PollReply { number: 1 }
                 });
             }
-            31 => self.net.closed.push(link),
+            31 => self.net.hang_up(link),
             32 => self.pass(Span::millis(i64::from(step.number % 3_000))),
             33 => {
                 let bytes = [7; 50];
@@ -327,11 +250,11 @@ proptest! {
             bench.step(step);
         }
         // Everybody leaves; after a while the broker serves again, whatever it was told.
-        (0..LINKS).for_each(|link| bench.net.closed.push(LinkId(link)));
+        (0..LINKS).for_each(|link| bench.net.hang_up(LinkId(link)));
         bench.settle();
         (0..400).for_each(|_| bench.pass(Span::millis(20)));
         let good = LinkId(LINKS);
-        bench.net.closed.push(good);
+        bench.net.hang_up(good);
         bench.settle();
         let mut out = Outbox::default();
         let name = "good";

@@ -6,72 +6,28 @@ mod world;
 
 use broker::{Settings, UNITS_PER_SLICE};
 use contract::{Contract, NodeId, Span, Time};
+use engine::testing::Log;
 use engine::{BrokerNode, Node};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, connect, encode_3, publish, v3};
-use std::collections::{BTreeMap, BTreeSet};
+use simulation::Wires;
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use wire::{
-    Decoded, Effects, Farewell, FarewellReason, Frame, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Standing, decode,
+    Decoded, Farewell, FarewellReason, Frame, LinkChange, LinkId, Message, MessageFlags, MessageKind, Outbox,
+    Protocol, Register, Standing, decode,
 };
 use world::alone::hello;
-use world::{Log, START, settings};
+use world::{START, settings};
 
 /// Topics that a command concerns.
 const TOPICS: usize = 1_000;
 /// What one turn may do for commands at most: its slice, and what was begun with the last unit of it.
 const PER_TURN_MAX: usize = 2 * UNITS_PER_SLICE;
 
-/// A driver's side: what was written, and which connections are not to be read.
-#[derive(Default)]
-struct Net {
-    outboxes: BTreeMap<LinkId, Outbox>,
-    /// Kinds of MQTT packets that were written, by link.
-    packets: BTreeMap<LinkId, Vec<u8>>,
-    held: BTreeSet<LinkId>,
-    again: Vec<LinkId>,
-}
-
-impl Effects for Net {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        self.outboxes.entry(link).or_default().push(frame);
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        self.outboxes.entry(link).or_default().push_message(kind, message);
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        self.outboxes.entry(link).or_default().push_mark(kind, mark);
-    }
-    fn backlog(&self, _link: LinkId) -> usize {
-        0
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
-    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
-    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut bytes = Vec::new();
-        write(&mut bytes);
-        self.packets.entry(link).or_default().extend(bytes.first().map(|first| first >> 4));
-    }
-    fn present_again(&mut self, link: LinkId) {
-        self.again.push(link);
-    }
-    fn hold(&mut self, link: LinkId) {
-        self.held.insert(link);
-    }
-    fn hang_up(&mut self, _link: LinkId) {}
-}
-
 struct Host {
     node: BrokerNode<Log>,
-    net: Net,
+    net: Wires,
     now: Time,
     links: u32,
     /// What has come on each connection and was not consumed.
@@ -91,7 +47,7 @@ impl Host {
         });
         let mut host = Host {
             node: BrokerNode::new(settings, Log::default()).with_gateway(gateway),
-            net: Net::default(),
+            net: Wires::default(),
             now: START,
             links: 0,
             kept: BTreeMap::new(),
@@ -188,9 +144,7 @@ impl Host {
 
     /// Frames that were written on a link since the last look, by the beginning of their names.
     fn heard(&mut self, link: LinkId, name: &str) -> usize {
-        let Some(outbox) = self.net.outboxes.get_mut(&link) else { return 0 };
-        let bytes = outbox.unsent().to_vec();
-        outbox.consume(bytes.len());
+        let bytes = self.net.take(link);
         let (mut rest, mut heard) = (&bytes[..], 0);
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -200,8 +154,8 @@ impl Host {
     }
 
     fn packets(&mut self, link: LinkId, kind: u8) -> usize {
-        let packets = self.net.packets.remove(&link).unwrap_or_default();
-        packets.iter().filter(|packet| **packet == kind).count()
+        let bytes = self.net.take(link);
+        packets_in(&bytes).filter(|packet| *packet == kind).count()
     }
 
     /// Turns until `done` things have been done, of which `progress` says how many more there are since it was last asked. In each turn
@@ -253,6 +207,18 @@ fn topics() -> Vec<String> {
 fn register(stream: u32, topic: &str) -> Frame<'_> {
     let contract = Contract { loss: contract::Loss::AtMost(1), ..Contract::every(Span::secs(1)) };
     Frame::Register(Register { stream, incarnation: 1, contract: Some(contract), topic })
+}
+
+/// The kinds of the packets of MQTT in these bytes.
+fn packets_in(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (first, after) = rest.split_first()?;
+        let digits = after.iter().take_while(|digit| **digit >= 0x80).count() + 1;
+        let length = after[..digits].iter().rev().fold(0, |sum, digit| sum << 7 | usize::from(digit & 0x7F));
+        rest = &after[digits + length..];
+        Some(first >> 4)
+    })
 }
 
 fn subscribe_all(filters: &[String]) -> Vec<Frame<'_>> {
@@ -411,17 +377,14 @@ fn a_backup_that_joins_is_told_in_slices() {
     host.tell(peer, &[hello(Standing::Seeking, "b", 99, 0), Frame::Join]);
     let mut synced = 0;
     host.carry_on("joining", 2 * TOPICS, |host| {
-        let Some(outbox) = host.net.outboxes.get_mut(&peer) else { return 0 };
-        let words = outbox.unsent().to_vec();
-        let announced = host.heard(peer, "Announce");
-        host.net.outboxes.entry(peer).or_default();
-        let (mut rest, mut sessions) = (&words[..], 0);
+        let words = host.net.take(peer);
+        let (mut rest, mut told) = (&words[..], 0);
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
-            sessions += usize::from(matches!(frame, Frame::Session { .. }));
+            told += usize::from(matches!(frame, Frame::Announce(_) | Frame::Session { .. }));
             synced += usize::from(matches!(frame, Frame::Synced));
         }
-        announced + sessions
+        told
     });
     assert_eq!(synced, 1);
 }

@@ -3,17 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
 use access::Access;
-use broker::{Event, Settings};
-use contract::admission::Costs;
-use contract::{Contract, Epoch, NodeId, Reign, Span, Supply, Time};
-use engine::{BrokerNode, Guarding, Node, Reporter};
+use broker::Settings;
+use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
+use engine::testing::Log;
+use engine::{BrokerNode, Guarding, Node};
 use mqtt::packet::Reason;
+use simulation::Wires;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use wire::{
-    Decoded, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Register, Secret, Standing, decode,
+    Decoded, FarewellReason, Frame, Hello, LinkChange, LinkId, Message, MessageFlags, MessageKind, Outbox,
+    PeerIndex, Protocol, Register, Secret, Standing, decode,
 };
 
 const START: Time = Time(1_000_000_000_000);
@@ -45,94 +46,13 @@ allow = "subscribe"
 topics = ["#"]
 "##;
 
-/// Whoever checks passwords: the test does.
-#[derive(Default)]
-struct Doorman {
-    logins: Vec<mqtt::Login>,
-    callers: Vec<Option<IpAddr>>,
-    events: Vec<String>,
-}
-
-impl Reporter for Doorman {
-    fn report(&mut self, event: &Event<'_>) {
-        self.events.push(event.to_string());
-    }
-    fn caller(&mut self, address: Option<IpAddr>) {
-        self.callers.push(address);
-    }
-    fn login(&mut self, login: mqtt::Login) {
-        self.logins.push(login);
-    }
-}
-
-#[derive(Default)]
-struct Wires {
-    outboxes: BTreeMap<LinkId, Outbox>,
-    closed: BTreeMap<LinkId, (FarewellReason, String)>,
-    again: Vec<LinkId>,
-}
-
-impl Effects for Wires {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        self.outboxes.entry(link).or_default().push(frame);
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        self.outboxes.entry(link).or_default().push_message(kind, message);
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        self.outboxes.entry(link).or_default().push_mark(kind, mark);
-    }
-    fn backlog(&self, link: LinkId) -> usize {
-        self.outboxes.get(&link).map_or(0, Outbox::len)
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
-    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
-        self.closed.insert(link, (farewell.reason, farewell.text.to_owned()));
-    }
-    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
-    fn present_again(&mut self, link: LinkId) {
-        self.again.push(link);
-    }
-    fn hang_up(&mut self, _link: LinkId) {}
-}
-
 /// A broker, and what its driver keeps for it.
 struct Bench {
     now: Time,
-    node: BrokerNode<Doorman>,
+    node: BrokerNode<Log>,
     wires: Wires,
     kept: BTreeMap<LinkId, Vec<u8>>,
     links: u32,
-}
-
-fn settings() -> Settings {
-    let cost = Span::micros(1);
-    Settings {
-        name: "a".to_owned(),
-        node: NodeId(1),
-        nonce: [7; 16],
-        started: START,
-        prefers_to_reign: true,
-        has_peer: true,
-        policy: Default::default(),
-        replication: Default::default(),
-        delays: Default::default(),
-        links: Default::default(),
-        costs: Costs::of_messages(cost, cost, cost),
-        supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
-        schedulability: true,
-        best_effort_subscriptions: false,
-        topics: Vec::new(),
-        detection: Default::default(),
-        limits: Default::default(),
-    }
 }
 
 fn rules(text: &str) -> Arc<Access> {
@@ -142,7 +62,7 @@ fn rules(text: &str) -> Arc<Access> {
 impl Bench {
     /// A broker that reigns alone.
     fn new(by: Guarding) -> Bench {
-        let node = BrokerNode::new(settings(), Doorman::default()).with_gate(by);
+        let node = BrokerNode::new(Settings::new("a", NodeId(1), START), Log::default()).with_gate(by);
         let mut bench = Bench { now: START, node, wires: Wires::default(), kept: BTreeMap::new(), links: 0 };
         for _ in 0..100 {
             bench.now = bench.now + Span::millis(10);
@@ -216,9 +136,7 @@ impl Bench {
 
     /// What the broker has said since the last look.
     fn heard(&mut self, link: LinkId) -> Vec<String> {
-        let Some(outbox) = self.wires.outboxes.get_mut(&link) else { return Vec::new() };
-        let bytes = outbox.unsent().to_vec();
-        outbox.consume(bytes.len());
+        let bytes = self.wires.take(link);
         let (mut rest, mut words) = (&bytes[..], Vec::new());
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -229,7 +147,11 @@ impl Bench {
 
     /// Whether the link is to be closed, and why.
     fn closed(&self, link: LinkId) -> Option<(FarewellReason, &str)> {
-        self.wires.closed.get(&link).map(|(reason, text)| (*reason, text.as_str()))
+        let farewells = self.wires.ended.iter().filter(|ended| ended.link == link);
+        farewells
+            .filter_map(|ended| ended.farewell.as_ref())
+            .next_back()
+            .map(|(why, text)| (*why, text.as_str()))
     }
 
     fn close(&mut self, link: LinkId) {
@@ -301,7 +223,7 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
         assert_eq!(why, farewell);
         assert!(said.contains(text), "{said}");
         assert_eq!(bench.node.broker().occupancy().clients, 0);
-        assert!(bench.node.reporter().events.last().unwrap().contains("plc as `line` from 10.0.0.7"));
+        assert!(bench.node.reporter().words.last().unwrap().contains("plc as `line` from 10.0.0.7"));
         bench.tell(link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/#" });
         assert_eq!(bench.node.broker().occupancy().sessions, 0, "what it sends afterwards means nothing");
     }
@@ -563,9 +485,7 @@ fn an_answer_for_somebody_who_has_left_is_forgotten() {
 
 /// What the broker has said in a channel since the last look.
 fn heard_through(bench: &mut Bench, partner: LinkId, channel: u32) -> Vec<String> {
-    let Some(outbox) = bench.wires.outboxes.get_mut(&partner) else { return Vec::new() };
-    let bytes = outbox.unsent().to_vec();
-    outbox.consume(bytes.len());
+    let bytes = bench.wires.take(partner);
     let (mut rest, mut said, mut words) = (&bytes[..], Vec::new(), Vec::new());
     while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
         rest = &rest[used..];

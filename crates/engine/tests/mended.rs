@@ -425,7 +425,7 @@ fn whoever_has_just_handed_over_reigns_again_when_the_successor_restarts() {
 }
 
 /// A broker that has handed over to the one on the first link, asked by the client on the second; and the epoch it gave.
-fn handed_over() -> (Alone<engine::BrokerNode<world::Log>>, wire::LinkId, wire::LinkId, u64) {
+fn handed_over() -> (Alone<engine::BrokerNode<engine::testing::Log>>, wire::LinkId, wire::LinkId, u64) {
     let mut deposed = Alone::broker(1, |_| {});
     deposed.pass(Span::secs(10));
     let backup = deposed.accept();

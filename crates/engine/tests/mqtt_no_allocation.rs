@@ -2,27 +2,18 @@
 //! subscribers' acknowledgements.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use broker::{Event, Settings};
-use contract::{NodeId, Span, Supply, Time};
-use engine::driving::Outboxes;
-use engine::{BrokerNode, Node, Reporter};
+use broker::Settings;
+use contract::{NodeId, Span, Time};
+use engine::testing::Silent;
+use engine::{BrokerNode, Node};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, publish, subscribe, v5};
+use simulation::Wires;
 use std::num::NonZeroU16;
 use wire::{LinkChange, LinkId, Protocol};
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
-
-/// A reporter with or without a store.
-struct Keeper(bool);
-
-impl Reporter for Keeper {
-    fn report(&mut self, _event: &Event<'_>) {}
-    fn keeps(&self) -> bool {
-        self.0
-    }
-}
 
 const SUBSCRIBERS: u32 = 3;
 
@@ -33,32 +24,15 @@ const BURST: u16 = 20;
 fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     let now = Time(1_000_000_000_000);
     let cost = Span(100);
-    let settings = Settings {
-        name: "a".to_owned(),
-        node: NodeId(1),
-        nonce: [7; 16],
-        started: now,
-        prefers_to_reign: true,
-        has_peer: false,
-        policy: Default::default(),
-        replication: Default::default(),
-        delays: Default::default(),
-        links: Default::default(),
-        costs: contract::admission::Costs::of_messages(cost, cost, cost),
-        supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
-        schedulability: true,
-        best_effort_subscriptions: false,
-        topics: Vec::new(),
-        detection: Default::default(),
-        limits: Default::default(),
-    };
+    let costs = contract::admission::Costs::of_messages(cost, cost, cost);
+    let settings = Settings { has_peer: false, costs, ..Settings::new("a", NodeId(1), now) };
     let limits = mqtt::Limits { sys_interval: Span::ZERO, inflight: 16, ..Default::default() };
     let fallback = broker::without_contract();
     let told = mqtt::Settings { limits, fallback, server_references: Default::default(), node: 1 };
-    let node = BrokerNode::new(settings, Keeper(keeps));
+    let node = BrokerNode::new(settings, Silent { keeps });
     let mut node = node.with_gateway(mqtt::Gateway::new(told, mqtt::Open));
     // The publisher's connection is the last.
-    let mut net = Outboxes::new(SUBSCRIBERS + 1);
+    let mut net = Wires::default();
     let mut now = now + Span::secs(5);
     node.handle_timeout(now, &mut net);
     for link in 0..=SUBSCRIBERS {
@@ -98,7 +72,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
             }
         }
         node.handle_timeout(now, &mut net);
-        net.take();
+        net.drain();
     }
     let allocations = counting::allocations() - begun;
     let stats = node.gateway().unwrap().stats();

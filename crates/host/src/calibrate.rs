@@ -144,23 +144,12 @@ impl Bench {
         let now = crate::now();
         let policy = if copies { broker::Policy::Fcfs } else { broker::Policy::Frame };
         let settings = broker::Settings {
-            name: "calibration".to_owned(),
-            node: NodeId(1),
-            nonce: [7; 16],
-            started: now,
-            prefers_to_reign: true,
             has_peer: false,
             policy,
-            replication: Default::default(),
-            delays: Default::default(),
-            links: Default::default(),
             costs: Costs::of_messages(Span(1), Span(1), Span(1)),
             supply: contract::Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
-            best_effort_subscriptions: false,
             schedulability: false,
-            topics: Vec::new(),
-            detection: Default::default(),
-            limits: Default::default(),
+            ..broker::Settings::new("calibration", NodeId(1), now)
         };
         let links = 2 + subscribers;
         let pairs = (0..links).map(|_| UnixStream::pair().ok());

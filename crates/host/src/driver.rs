@@ -14,7 +14,7 @@ use crate::troubles::{Cause, Troubles};
 use crate::workers::Load;
 use contract::{Span, Time};
 use engine::Node;
-use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
+use engine::driving::{Reading, Turn, TurnState, hear_news, serve, take_turn};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use rustls::pki_types::ServerName;
@@ -29,9 +29,7 @@ pub struct Driver<N> {
     node: N,
     network: Network,
     listeners: Vec<Listener>,
-    /// The node has work that did not fit into its last portion.
-    busy: bool,
-    last_turn: Time,
+    state: TurnState,
     clock: ClockWatch,
     /// Whose turn did not come: of those that do not flood, and of those that do.
     next: [Option<u64>; 2],
@@ -78,8 +76,7 @@ impl<N: Node> Driver<N> {
             node,
             network,
             listeners: Vec::new(),
-            busy: false,
-            last_turn: Time::ZERO,
+            state: TurnState::default(),
             clock: ClockWatch::default(),
             next: [None; 2],
             breath: None,
@@ -186,7 +183,7 @@ impl<N: Node> Driver<N> {
 
     /// The same where the node may have got work by it, with which the next turn begins at once.
     pub fn with_work<T>(&mut self, act: impl FnOnce(&mut N, &mut Network) -> T) -> T {
-        self.busy = true;
+        self.state.busy = true;
         self.with(act)
     }
 
@@ -198,7 +195,7 @@ impl<N: Node> Driver<N> {
     /// Until when to wait for sockets, by the host's clock. The next turn begins at once where that is [`Time::ZERO`].
     pub fn due(&self) -> Time {
         let guests = self.network.lobby.as_ref().is_some_and(Lobby::has_some);
-        if self.busy
+        if self.state.busy
             || guests
             || self.network.has_more()
             || !self.network.news.is_empty()
@@ -227,47 +224,7 @@ impl<N: Node> Driver<N> {
 
     /// One turn of the loop, for what has become ready.
     pub fn turn(&mut self, ready: &[Ready]) {
-        self.read_clock();
-        // Something may have made work, until the node has been asked.
-        self.busy = true;
-        if self.next != [None; 2] {
-            self.serve_foremost();
-        }
-        self.network.bulk = false;
-        if self.serve_ready(ready, false) {
-            // What the others brought leaves before, so that it need not wait.
-            self.flush();
-            self.serve_ready(ready, true);
-        }
-        self.settle_guests();
-        let mut portions = 0;
-        while self.busy && portions < PORTIONS_PER_TURN {
-            self.busy = self.node.run(now(), &mut self.network);
-            portions += 1;
-        }
-        let left = self.busy;
-        // What was done leaves before all that nobody waits for.
-        self.flush();
-        let time = self.read_clock();
-        self.network.expire(time);
-        self.network.trim(time);
-        let told = self.tell_news();
-        // When the clock has gone back, what was due soon seems far away, and only the node can put that right.
-        let went_back = time < std::mem::replace(&mut self.last_turn, time);
-        let timed = went_back || self.node.next_deadline() <= time;
-        if timed {
-            self.node.handle_timeout(time, &mut self.network);
-        }
-        // What was just told may have made work, and nothing else would wake us for it.
-        self.busy = left | ((told || timed) && self.node.run(now(), &mut self.network));
-        for (peer, within) in std::mem::take(&mut self.network.dials) {
-            self.network.connect(time, peer, within);
-        }
-        self.swing_doors();
-        self.resume_listeners(time);
-        self.flush();
-        self.network.flush_last();
-        self.network.acknowledge();
+        take_turn(&mut Turning { driver: self, ready });
     }
 
     /// The time; a node hears first that the clock has been set.
@@ -394,60 +351,9 @@ impl<N: Node> Driver<N> {
         self.breath = Breath::of_this_thread(now());
     }
 
-    /// Serves those that are ready, either the ones that flood or the others, for as long as a turn may. Who has no turn this time comes
-    /// first the next time, when its socket is still ready. Returns whether there may be some that were left out.
-    fn serve_ready(&mut self, ready: &[Ready], flooding: bool) -> bool {
-        let next = self.next[usize::from(flooding)].take();
-        let first = next.and_then(|next| ready.iter().position(|event| event.token == next));
-        let (later, sooner) = ready.split_at(first.unwrap_or(0));
-        let (mut left_out, mut until, mut time) = (false, Time::NEVER, Time::ZERO);
-        for event in sooner.iter().chain(later) {
-            match event.token {
-                // Whoever is done is looked for in every turn.
-                LOBBY.. => {}
-                LISTENERS.. if flooding => {}
-                LISTENERS.. => self.accept((event.token - LISTENERS) as usize),
-                token if self.network.floods(token as u32) != flooding => left_out = true,
-                token if time >= until => {
-                    self.next[usize::from(flooding)] = Some(token);
-                    return true;
-                }
-                token => {
-                    time = self.serve(token as u32, event);
-                    until = until.min(time + READING_PER_TURN);
-                }
-            }
-        }
-        left_out
-    }
-
-    /// Whoever asks whether this node lives does not wait for all that comes before.
-    fn serve_foremost(&mut self) {
-        if let Some(foremost) = self.network.foremost {
-            self.serve(foremost, &Ready { token: u64::from(foremost), readable: true, writable: false });
-        }
-    }
-
-    /// Returns when what came had been handled.
-    fn serve(&mut self, index: u32, event: &Ready) -> Time {
-        if event.writable {
-            self.network.write_ready(index);
-            // Who talks first on a connection that we make comes after the word that it is made.
-            self.tell_news();
-        }
-        let time = if event.readable { self.read(index) } else { now() };
-        if event.readable {
-            // The first portion of the work at once: what is urgent should not wait for the other sockets.
-            self.busy = self.node.run(time, &mut self.network);
-        }
-        self.tell_news();
-        time
-    }
-
     /// Tells the node what has happened to its connections. `false`: nothing.
     fn tell_news(&mut self) -> bool {
         let some = self.has_news();
-        self.busy |= some;
         // Telling may make more news.
         while !self.network.news.is_empty() {
             for news in std::mem::take(&mut self.network.news) {
@@ -530,7 +436,7 @@ impl<N: Node> Driver<N> {
                 }
                 Outcome::Ready { socket, errand: Errand::Dialed { peer, .. }, shell, .. } => {
                     let link = self.network.settle_dialed(socket, peer, shell);
-                    self.tell_news();
+                    self.state.busy |= self.tell_news();
                     if let Some(link) = link {
                         self.read(link.0);
                     }
@@ -546,7 +452,7 @@ impl<N: Node> Driver<N> {
     /// Tells the node of somebody who has connected.
     fn introduce(&mut self, link: LinkId, arrival: &Arrival) {
         let Arrival { from, protocol, transport, place } = *arrival;
-        self.busy = true;
+        self.state.busy = true;
         self.node.handle_link(now(), link, LinkChange::Accepted(protocol), &mut self.network);
         self.node.handle_transport(link, transport);
         if protocol == Protocol::Mqtt {
@@ -565,7 +471,7 @@ impl<N: Node> Driver<N> {
 
     /// Returns when it was done.
     fn read(&mut self, index: u32) -> Time {
-        self.busy = true;
+        self.state.busy = true;
         let Driver { node, network, .. } = self;
         let mut came = Time::NEVER;
         network.read(index, |bytes, network| {
@@ -606,6 +512,126 @@ impl<N: Node> Driver<N> {
                 }
             }
         }
+    }
+}
+
+/// A turn of a driver, for what has become ready.
+struct Turning<'a, N> {
+    driver: &'a mut Driver<N>,
+    ready: &'a [Ready],
+}
+
+impl<N: Node> Turn for Turning<'_, N> {
+    type Ready = Ready;
+
+    #[inline]
+    fn state(&mut self) -> &mut TurnState {
+        &mut self.driver.state
+    }
+
+    #[inline]
+    fn now(&self) -> Time {
+        now()
+    }
+
+    #[inline]
+    fn read_clock(&mut self) -> Time {
+        self.driver.read_clock()
+    }
+
+    /// Whoever asks whether this node lives does not wait for all that comes before.
+    fn begin(&mut self) {
+        if self.driver.next != [None; 2]
+            && let Some(foremost) = self.driver.network.foremost
+        {
+            serve(self, &Ready { token: u64::from(foremost), readable: true, writable: false });
+        }
+        self.driver.network.bulk = false;
+    }
+
+    /// Who has no turn this time comes first the next time, when its socket is still ready.
+    fn serve_ready(&mut self, flooding: bool) -> bool {
+        let ready = self.ready;
+        let next = self.driver.next[usize::from(flooding)].take();
+        let first = next.and_then(|next| ready.iter().position(|event| event.token == next));
+        let (later, sooner) = ready.split_at(first.unwrap_or(0));
+        let (mut left_out, mut reading, mut time) = (false, Reading::default(), Time::ZERO);
+        for event in sooner.iter().chain(later) {
+            match event.token {
+                // Whoever is done is looked for in every turn.
+                LOBBY.. => {}
+                LISTENERS.. if flooding => {}
+                LISTENERS.. => self.driver.accept((event.token - LISTENERS) as usize),
+                token if self.driver.network.floods(token as u32) != flooding => left_out = true,
+                token if reading.is_over(time) => {
+                    self.driver.next[usize::from(flooding)] = Some(token);
+                    return true;
+                }
+                _ => {
+                    time = serve(self, event);
+                    reading.went_on(time);
+                }
+            }
+        }
+        left_out
+    }
+
+    fn read(&mut self, ready: &Ready) -> (Time, bool) {
+        let index = ready.token as u32;
+        if ready.writable {
+            self.driver.network.write_ready(index);
+            // Who talks first on a connection that we make comes after the word that it is made.
+            hear_news(self);
+        }
+        (if ready.readable { self.driver.read(index) } else { now() }, ready.readable)
+    }
+
+    #[inline]
+    fn tell_news(&mut self) -> bool {
+        self.driver.tell_news()
+    }
+
+    fn settle_guests(&mut self) {
+        self.driver.settle_guests();
+    }
+
+    #[inline]
+    fn portion(&mut self, time: Time) -> bool {
+        self.driver.node.run(time, &mut self.driver.network)
+    }
+
+    #[inline]
+    fn send(&mut self) {
+        self.driver.flush();
+    }
+
+    fn expire(&mut self, time: Time) {
+        self.driver.network.expire(time);
+        self.driver.network.trim(time);
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Time {
+        self.driver.node.next_deadline()
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, time: Time) {
+        self.driver.node.handle_timeout(time, &mut self.driver.network);
+    }
+
+    fn dial(&mut self, time: Time) {
+        for (peer, within) in std::mem::take(&mut self.driver.network.dials) {
+            self.driver.network.connect(time, peer, within);
+        }
+    }
+
+    fn end(&mut self, time: Time) {
+        self.driver.swing_doors();
+        self.driver.resume_listeners(time);
+        self.driver.flush();
+        self.driver.network.flush_last();
+        self.driver.network.acknowledge();
     }
 }
 

@@ -6,7 +6,8 @@ use broker::Replication;
 use contract::admission::Costs;
 use contract::{Contract, Every, Lazy, NodeId, Span, Supply, Time};
 use endpoint::Settings;
-use engine::{Application, BrokerNode, ClientNode, Operators, Processor, Reporter};
+use engine::testing::Silent;
+use engine::{Application, BrokerNode, ClientNode, Operators, Processor};
 use host::{Driver, Helpers, Movers, Staffing, Workers, now};
 use processing::{
     BuiltIn, ConsumerSpec, Element, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType,
@@ -19,12 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, _event: &broker::Event<'_>) {}
-}
-
 #[derive(Default)]
 struct Counter(u64);
 
@@ -36,24 +31,13 @@ impl Application for Counter {
 
 fn settings(name: &str, number: u64, partner: bool) -> broker::Settings {
     broker::Settings {
-        name: name.to_owned(),
-        node: NodeId(number),
-        nonce: [7; 16],
-        started: now(),
         prefers_to_reign: number == 1,
         has_peer: partner,
-        policy: Default::default(),
-        replication: Default::default(),
-        delays: Default::default(),
-        links: Default::default(),
         costs: Costs::of_messages(Span(500), Span(500), Span(500)),
         supply: Supply { share_ppm: 900_000, blocking: Span::millis(1) },
-        schedulability: true,
-        best_effort_subscriptions: false,
-        topics: Vec::new(),
         // A host that is held up must not end the pair: joining again allocates.
         detection: broker::Detection { misses: 500, ..Default::default() },
-        limits: Default::default(),
+        ..broker::Settings::new(name, NodeId(number), now())
     }
 }
 
@@ -106,7 +90,7 @@ fn a_broker_allocates_nothing_while_messages_flow() {
     let lazy = Lazy { every: Every::All, window: Span::millis(40), budget: Span::millis(5) };
     for replication in [Replication::Eager, Replication::Lazy(lazy)] {
         let settings = broker::Settings { replication, ..settings("a", 1, false) };
-        let allocations = while_messages_flow(BrokerNode::new(settings, Silent), 2, |_| {});
+        let allocations = while_messages_flow(BrokerNode::new(settings, Silent::default()), 2, |_| {});
         assert_eq!(allocations, 0, "allocations for 10 000 messages, 5 000 of them copied: {replication:?}");
     }
 }
@@ -129,7 +113,7 @@ fn operators_make_the_data_thread_allocate_nothing() {
     let bell = workers.bell().try_clone_to_owned().unwrap();
     let mut operators = Processor::new(Arc::new(BuiltIn), 1, 1_000, workers);
     operators.change(vec![graph()]).unwrap();
-    let node = BrokerNode::with_operators(settings("a", 1, false), Silent, operators);
+    let node = BrokerNode::with_operators(settings("a", 1, false), Silent::default(), operators);
     // A message of each topic, and a result of one.
     let allocations = while_messages_flow(node, 3, |driver| driver.wake_with(&bell).unwrap());
     assert!(allocations <= RACES_MAX, "{allocations} allocations for 10 000 messages and 5 000 results");
@@ -176,7 +160,8 @@ fn while_messages_flow<O: Operators + Send + 'static>(
         primary.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap(),
         primary.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap(),
     );
-    let mut backup = Driver::new(BrokerNode::new(settings("b", 2, true), Silent), vec![pair]).unwrap();
+    let mut backup =
+        Driver::new(BrokerNode::new(settings("b", 2, true), Silent::default()), vec![pair]).unwrap();
     backup.listen(loopback(), wire::Protocol::Verge, wire::Transport::Plain).unwrap();
     let (shared, other) = (Arc::new(Shared::default()), Arc::new(Shared::default()));
     let threads = [start(primary, &shared), start(backup, &other)];

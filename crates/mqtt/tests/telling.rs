@@ -5,37 +5,14 @@ use contract::{Contract, Loss, Span, StreamId, Time};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, subscribe, v5};
 use mqtt::{Buffers, Gateway, Limits, Load, Settings, Wish};
+use simulation::Wires;
 use std::num::NonZeroU16;
-use wire::{
-    Effects, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind, Order, Origin,
-    PeerIndex, Routed,
-};
+use wire::{LinkId, MessageFlags, Origin, Routed};
 
 const NOW: Time = Time(1_000_000_000_000);
 
-/// Nobody listens.
+/// Everybody is served.
 struct Nobody;
-
-impl Effects for Nobody {
-    fn send(&mut self, _link: LinkId, _frame: &Frame<'_>) {}
-    fn send_message(&mut self, _link: LinkId, _kind: MessageKind, _message: &Message<'_>) {}
-    fn send_mark(&mut self, _link: LinkId, _kind: MarkKind, _mark: Mark) {}
-    fn backlog(&self, _link: LinkId) -> usize {
-        0
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {}
-    fn close(&mut self, _link: LinkId, _farewell: &Farewell<'_>) {}
-    fn append(&mut self, _link: LinkId, _order: Order, _write: impl FnOnce(&mut Vec<u8>)) {}
-    fn present_again(&mut self, _link: LinkId) {}
-    fn hang_up(&mut self, _link: LinkId) {}
-}
 
 impl Load for Nobody {
     fn comes(&mut self, _link: LinkId, _wish: &Wish) -> Option<Result<(), String>> {
@@ -62,15 +39,14 @@ fn connect(gateway: &mut Gateway, number: u32, clean_start: bool) {
         ..Default::default()
     };
     let link = LinkId(number);
-    gateway.accept(NOW, link, &mut Nobody);
+    gateway.accept(NOW, link, &mut Wires::default());
     for bytes in [
         encode_5(hello.into()).unwrap(),
         subscribe(Version::V5, NonZeroU16::MIN, "t", QoS::AtLeastOnce).unwrap(),
     ] {
-        assert_eq!(
-            gateway.take(NOW, link, &bytes, &mut Buffers::default(), &mut Nobody, &mut Nobody).0,
-            bytes.len()
-        );
+        let taken =
+            gateway.take(NOW, link, &bytes, &mut Buffers::default(), &mut Nobody, &mut Wires::default()).0;
+        assert_eq!(taken, bytes.len());
     }
 }
 
@@ -91,7 +67,7 @@ fn deliver_payload(gateway: &mut Gateway, route: u32, seq: u64, payload: &[u8]) 
         trailer: &[],
         payload,
     };
-    gateway.deliver(NOW, route, &message, &mut Nobody);
+    gateway.deliver(NOW, route, &message, &mut Wires::default());
 }
 
 const SESSIONS: u32 = 20;
@@ -121,7 +97,7 @@ fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
         assert!(pieces > 8);
         // Each message is told once, not once for each session that waits for it.
         assert!(bytes < 2 << 20, "{bytes} bytes in {pieces} pieces");
-        backup.set_reign(NOW, true, &mut Nobody);
+        backup.set_reign(NOW, true, &mut Wires::default());
         let (here, there) = (primary.stats(), backup.stats());
         let told =
             |stats: &mqtt::Stats| (stats.sessions, stats.subscriptions, stats.waiting, stats.waiting_bytes);
@@ -139,7 +115,7 @@ fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
 
 /// [`SESSIONS`] of clients that are away, and 400 messages that wait for each. Returns the route of those.
 fn with_sessions(gateway: &mut Gateway) -> u32 {
-    gateway.set_reign(NOW, true, &mut Nobody);
+    gateway.set_reign(NOW, true, &mut Wires::default());
     let (route, _) = gateway.route("t");
     for number in 0..SESSIONS {
         connect(gateway, number, true);
@@ -174,24 +150,24 @@ fn whoever_is_told_anew_keeps_what_it_had_until_it_has_been_told() {
         tell(&mut first, &mut second, usize::MAX);
         second.told_everything();
         // The second reigns, a session ends there, one begins, and all are given more.
-        second.set_reign(NOW, true, &mut Nobody);
+        second.set_reign(NOW, true, &mut Wires::default());
         let had = knows(&first);
-        first.begin_learning(NOW, true, &mut Nobody);
+        first.begin_learning(NOW, true, &mut Wires::default());
         let (route, _) = second.route("t");
         connect(&mut second, SESSIONS, true);
         second.close(NOW, LinkId(SESSIONS));
         deliver(&mut second, route, 400);
         let clean = v5::Connect { client_id: "client 3".into(), clean_start: true, ..Default::default() };
-        second.accept(NOW, LinkId(3), &mut Nobody);
+        second.accept(NOW, LinkId(3), &mut Wires::default());
         let bytes = encode_5(clean.into()).unwrap();
-        second.take(NOW, LinkId(3), &bytes, &mut Buffers::default(), &mut Nobody, &mut Nobody);
+        second.take(NOW, LinkId(3), &bytes, &mut Buffers::default(), &mut Nobody, &mut Wires::default());
         second.close(NOW, LinkId(3));
         let _ = second.take_records();
         tell(&mut second, &mut first, told_pieces);
         if finishes {
             first.told_everything();
         }
-        first.set_reign(NOW, true, &mut Nobody);
+        first.set_reign(NOW, true, &mut Wires::default());
         if finishes {
             assert_eq!(knows(&first), knows(&second));
         } else {
@@ -216,7 +192,7 @@ fn whoever_is_told_anew_keeps_what_it_had_until_it_has_been_told() {
 fn a_body_with_the_name_of_another_is_not_taken_for_it() {
     let (mut first, mut second) = (gateway(1), gateway(1));
     for (gateway, clients, payload) in [(&mut first, 0..2, [1; 500]), (&mut second, 2..4, [2; 500])] {
-        gateway.set_reign(NOW, true, &mut Nobody);
+        gateway.set_reign(NOW, true, &mut Wires::default());
         let (route, _) = gateway.route("t");
         for number in clients {
             connect(gateway, number, true);
@@ -225,7 +201,7 @@ fn a_body_with_the_name_of_another_is_not_taken_for_it() {
         deliver_payload(gateway, route, 1, &payload);
     }
     let one = first.stats().waiting_bytes;
-    first.begin_learning(NOW, true, &mut Nobody);
+    first.begin_learning(NOW, true, &mut Wires::default());
     tell(&mut second, &mut first, usize::MAX);
     let stats = first.stats();
     assert_eq!((stats.sessions, stats.waiting), (4, 2), "those it had, and those it was told of");

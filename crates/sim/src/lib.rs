@@ -21,6 +21,7 @@ mod scenario;
 mod scene;
 mod shrink;
 mod story;
+mod turn;
 mod weather;
 mod world;
 

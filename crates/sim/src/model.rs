@@ -14,7 +14,6 @@ use crate::node::{App, Ear, Program};
 use crate::port::{Pass, Port, Written};
 use crate::scene;
 use broker::Settings;
-use contract::admission::Costs;
 use contract::{Contract, NodeId, Span, Supply, Time};
 use engine::{BrokerNode, ClientNode, NoOperators, Node};
 use simulation::hash;
@@ -453,24 +452,10 @@ fn describe(choice: Choice) -> String {
 }
 
 fn settings(index: usize, now: Time) -> Settings {
-    let cost = Span::micros(1);
+    let supply = Supply { share_ppm: 1_000_000, blocking: Span::ZERO };
     Settings {
-        name: NAMES[index].to_owned(),
-        node: NodeId(index as u64 + 1),
-        nonce: [7; 16],
-        started: now,
         prefers_to_reign: index == A,
-        has_peer: true,
-        policy: Default::default(),
-        replication: Default::default(),
-        delays: Default::default(),
-        links: Default::default(),
-        costs: Costs::of_messages(cost, cost, cost),
-        supply: Supply { share_ppm: 1_000_000, blocking: Span::ZERO },
-        schedulability: true,
-        best_effort_subscriptions: false,
-        topics: Vec::new(),
-        detection: Default::default(),
-        limits: Default::default(),
+        supply,
+        ..Settings::new(NAMES[index], NodeId(index as u64 + 1), now)
     }
 }

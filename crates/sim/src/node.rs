@@ -11,6 +11,7 @@ use crate::scene;
 use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
+use engine::driving::TurnState;
 use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 
@@ -289,9 +290,8 @@ pub(crate) struct Host {
     pub(crate) news: Vec<News>,
     /// The earliest wake-up on the agenda.
     pub(crate) wake_at: Time,
-    pub(crate) last_local: Time,
-    /// Portions of work are left over from the last turn.
-    pub(crate) has_work: bool,
+    /// What is left over from the last turn.
+    pub(crate) turn: TurnState,
     /// It dies in its next turn's writing.
     pub(crate) dying: Option<(u32, u32)>,
     /// What it took to make messages for those who are served last, since somebody looked.
@@ -319,8 +319,7 @@ impl Host {
             ready: Vec::new(),
             news: Vec::new(),
             wake_at: Time::NEVER,
-            last_local: Time::ZERO,
-            has_work: false,
+            turn: TurnState::default(),
             dying: None,
             made_last: Span::ZERO,
             restart: None,

@@ -1,8 +1,6 @@
 //! The world: hosts, the connections between them, and time, which moves from one thing that happens to the next.
 //!
-//! A host's process runs in turns, as the drivers of the product do: it is told the news, reads each connection that has
-//! something, runs a portion of its work after each, then some more, looks at the clock, and writes at the end. A turn takes
-//! as long as what was done in it costs; what comes meanwhile waits.
+//! A host's process runs in turns, as the drivers of the product do (`turn.rs`).
 
 use crate::checkers::{Watch, is_of_device};
 use crate::clients::Role;
@@ -20,7 +18,7 @@ use crate::story::{Story, StoryLine};
 use broker::{Liveness, Settings};
 use contract::rounds::{LAST_BYTES, LAST_WRITES};
 use contract::{NodeId, Span, Time};
-use engine::driving::{PORTIONS_PER_TURN, READING_PER_TURN};
+use engine::driving::TurnState;
 use engine::{BrokerNode, Node, Processor};
 use processing::GraphSpec;
 use simulation::{Agenda, hash};
@@ -188,8 +186,9 @@ impl World {
         self.hosts[host].port.spoken = self.story.is_some().then(Vec::new);
         let state = &mut self.hosts[host];
         state.life += 1;
-        (state.paused, state.busy, state.end_due, state.has_work) = (false, false, false, false);
-        (state.slow, state.dying, state.wake_at, state.last_local) = (1, None, Time::NEVER, now);
+        (state.paused, state.busy, state.end_due) = (false, false, false);
+        (state.slow, state.dying, state.wake_at) = (1, None, Time::NEVER);
+        state.turn = TurnState { busy: false, last: now };
         if was_down {
             self.release_held();
         }
@@ -238,7 +237,7 @@ impl World {
     }
 
     /// A broker takes over what its configuration has become, between two turns, as the driver does.
-    fn reread(&mut self, host: usize, spent: Span) {
+    pub(crate) fn reread(&mut self, host: usize, spent: Span) {
         let graphs = self.graphs_of(host);
         let rules = self.scenario.rules(self.priorities[host]);
         let local = self.hosts[host].clock.local(self.now + spent);
@@ -295,84 +294,8 @@ impl World {
         }
     }
 
-    /// One turn of a process's loop.
-    pub(crate) fn turn(&mut self, host: usize) {
-        let now = self.now;
-        self.hosts[host].heart.iter_mut().for_each(|heart| heart.turn_since = Some(now));
-        let mut spent = if host < 2 { self.scenario.true_costs.turn } else { Span::ZERO };
-        if host < 2 && std::mem::take(&mut self.rereads[host]) {
-            self.reread(host, spent);
-        }
-        self.tell_news(host, spent);
-        self.read_ready(host, &mut spent);
-        let mut more = true;
-        for _ in 0..PORTIONS_PER_TURN {
-            more = self.portion(host, &mut spent);
-            if !more {
-                break;
-            }
-        }
-        self.hosts[host].has_work = more;
-        self.tell_news(host, spent);
-        let local = self.hosts[host].clock.local(self.now + spent);
-        let went_back = local < std::mem::replace(&mut self.hosts[host].last_local, local);
-        if went_back || self.hosts[host].program.next_deadline() <= local {
-            let Host { program, port, .. } = &mut self.hosts[host];
-            program.handle_timeout(local, port);
-            self.digest(host, spent);
-            // Commands and what else is done here is in the longest blocking; this is in every turn.
-            spent += std::mem::take(&mut self.hosts[host].made_last);
-        }
-        let more = self.portion(host, &mut spent);
-        self.hosts[host].has_work |= more;
-        if host < 2 {
-            spent += self.writes(host);
-        }
-        for (peer, within) in std::mem::take(&mut self.hosts[host].port.dials) {
-            self.dial(host, peer, within);
-        }
-        let spent = spent * u64::from(self.hosts[host].slow);
-        if spent > Span::ZERO {
-            self.hosts[host].busy = true;
-            let life = self.hosts[host].life;
-            self.agenda.push(self.now + spent, Happening::TurnEnd { node: host, life });
-        } else {
-            self.end_turn(host);
-        }
-    }
-
-    /// Reads what has come, for as long as a turn may: what the other broker asks first, then those that bring little, and those that
-    /// bring much or take long last. Those that have no turn this time come first among their like the next time.
-    fn read_ready(&mut self, host: usize, spent: &mut Span) {
-        let foremost = self.hosts[host].port.foremost.and_then(|link| self.hosts[host].port.socket(link));
-        let foremost = foremost.map(|socket| socket.conn);
-        let mut ready = std::mem::take(&mut self.hosts[host].ready);
-        ready.sort_by_key(|(conn, _, _)| Some(*conn) != foremost);
-        let (floods, others): (Vec<_>, Vec<_>) =
-            ready.into_iter().partition(|(conn, _, side)| self.floods(host, *conn, *side));
-        let slow = u64::from(self.hosts[host].slow);
-        let mut later = Vec::new();
-        for kind in [others, floods] {
-            let mut until = None;
-            for (conn, age, side) in kind {
-                if until.is_some_and(|until| *spent * slow >= until) {
-                    later.push((conn, age, side));
-                    continue;
-                }
-                if self.read(host, conn, age, side, spent) {
-                    self.hosts[host].ready.push((conn, age, side));
-                }
-                until.get_or_insert(*spent * slow + READING_PER_TURN);
-                self.portion(host, spent);
-                self.tell_news(host, *spent);
-            }
-        }
-        self.hosts[host].ready.splice(0..0, later);
-    }
-
     /// A portion of a process's work. Returns whether there is more.
-    fn portion(&mut self, host: usize, spent: &mut Span) -> bool {
-        let local = self.hosts[host].clock.local(self.now + *spent);
+    pub(crate) fn portion(&mut self, host: usize, local: Time, spent: &mut Span) -> bool {
         self.watch.portion_begins(host);
         let Host { program, port, .. } = &mut self.hosts[host];
         let more = program.run(local, port);
@@ -442,7 +365,7 @@ impl World {
             || state.port.has_more
             || !state.news.is_empty()
             || !state.ready.is_empty()
-            || state.has_work
+            || state.turn.busy
             || products;
         let wait = if waits { Span::ZERO } else { state.clock.until(now, state.program.next_deadline()) };
         let at = now + wait;
@@ -452,7 +375,9 @@ impl World {
         }
     }
 
-    fn tell_news(&mut self, host: usize, spent: Span) {
+    /// Tells a process what has happened to its connections. `false`: nothing.
+    pub(crate) fn tell_news(&mut self, host: usize, spent: Span) -> bool {
+        let some = !self.hosts[host].news.is_empty();
         // Telling may make more news.
         while !self.hosts[host].news.is_empty() {
             for news in std::mem::take(&mut self.hosts[host].news) {
@@ -499,6 +424,7 @@ impl World {
                 self.digest(host, spent);
             }
         }
+        some
     }
 
     /// What is spoken on a connection: that is up to who made it.
@@ -608,7 +534,7 @@ impl World {
     }
 
     /// What a broker's writes at the end of a turn cost. One to the other broker counts with the turn.
-    fn writes(&self, host: usize) -> Span {
+    pub(crate) fn writes(&self, host: usize) -> Span {
         let port = &self.hosts[host].port;
         let clients =
             port.dirty.iter().filter_map(|link| port.socket(*link)).filter(|socket| socket.peer >= 2);

@@ -1,77 +1,16 @@
 //! One broker with links of MQTT clients and of a broker that would be its partner. What happens is made of eight bytes each.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use broker::{Event, Limits, Settings};
-use contract::{Epoch, NodeId, Reign, Span, Supply, Time};
-use engine::{BrokerNode, Node, Reporter};
+use broker::{Limits, Settings};
+use contract::{Epoch, NodeId, Reign, Span, Time};
+use engine::testing::Log;
+use engine::{BrokerNode, Node};
 use mqtt::packet::Version;
 use mqtt::testing::{FromBroker, MqttPacket, QoS, connect, publish, subscribe, v5};
+use simulation::Wires;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
-use wire::{
-    Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
-    PeerIndex, Protocol, Secret, Standing,
-};
-
-pub struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, event: &Event<'_>) {
-        assert!(!event.to_string().is_empty());
-    }
-}
-
-/// Connections that keep what was written.
-#[derive(Default)]
-struct Net {
-    outboxes: BTreeMap<LinkId, Outbox>,
-    closed: Vec<LinkId>,
-    again: Vec<LinkId>,
-    dials: u32,
-}
-
-impl Net {
-    fn outbox(&mut self, link: LinkId) -> &mut Outbox {
-        self.outboxes.entry(link).or_default()
-    }
-}
-
-impl Effects for Net {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        self.outbox(link).push(frame);
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        self.outbox(link).push_message(kind, message);
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        self.outbox(link).push_mark(kind, mark);
-    }
-    fn backlog(&self, link: LinkId) -> usize {
-        self.outboxes.get(&link).map_or(0, Outbox::len)
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, _peer: PeerIndex, _within: Span) {
-        self.dials += 1;
-    }
-    fn close(&mut self, link: LinkId, _farewell: &Farewell<'_>) {
-        self.closed.push(link);
-    }
-    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
-        self.outbox(link).append(write);
-    }
-    fn present_again(&mut self, link: LinkId) {
-        self.again.push(link);
-    }
-    fn hang_up(&mut self, link: LinkId) {
-        self.closed.push(link);
-    }
-}
+use wire::{Effects, Frame, Hello, LinkChange, LinkId, Outbox, Protocol, Secret, Standing};
 
 /// Links of MQTT clients.
 pub const LINKS: u32 = 4;
@@ -84,8 +23,8 @@ pub const WORDS: [&str; 10] =
 
 pub struct Bench {
     now: Time,
-    node: BrokerNode<Silent>,
-    net: Net,
+    node: BrokerNode<Log>,
+    net: Wires,
     partial: BTreeMap<LinkId, Vec<u8>>,
     /// Links that have said who they are.
     greeted: [bool; LINKS as usize],
@@ -96,25 +35,9 @@ impl Bench {
     /// `stands_by`: there is a partner, which reigns.
     pub fn new(stands_by: bool) -> Bench {
         let now = Time(1_000_000_000_000);
-        let cost = Span::micros(1);
         let settings = Settings {
-            name: "tried".to_owned(),
-            node: NodeId(50),
-            nonce: [7; 16],
-            started: now,
-            prefers_to_reign: true,
-            has_peer: true,
-            policy: Default::default(),
-            replication: Default::default(),
-            delays: Default::default(),
-            links: Default::default(),
-            costs: contract::admission::Costs::of_messages(cost, cost, cost),
-            supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },
-            schedulability: true,
-            best_effort_subscriptions: false,
-            topics: Vec::new(),
-            detection: Default::default(),
             limits: Limits { streams: 50, store_bytes: 1 << 20, ..Default::default() },
+            ..Settings::new("tried", NodeId(50), now)
         };
         let limits = mqtt::Limits {
             connections: 6,
@@ -145,9 +68,9 @@ impl Bench {
             node: 50,
         };
         let gateway = mqtt::Gateway::new(told, mqtt::Open);
-        let node = BrokerNode::new(settings, Silent).with_gateway(gateway);
+        let node = BrokerNode::new(settings, Log::default()).with_gateway(gateway);
         let mut bench =
-            Bench { now, node, net: Net::default(), partial: BTreeMap::new(), greeted: [false; 4], limits };
+            Bench { now, node, net: Wires::default(), partial: BTreeMap::new(), greeted: [false; 4], limits };
         (0..=GOOD.0).for_each(|link| bench.accept(LinkId(link)));
         if stands_by {
             bench.partner(0, 0);
@@ -157,7 +80,7 @@ impl Bench {
     }
 
     fn accept(&mut self, link: LinkId) {
-        self.net.outboxes.remove(&link);
+        self.net.forget(link);
         self.partial.remove(&link);
         if let Some(greeted) = self.greeted.get_mut(link.0 as usize) {
             *greeted = false;
@@ -177,12 +100,12 @@ impl Bench {
     fn settle(&mut self) {
         loop {
             while self.node.run(self.now, &mut self.net) {}
-            for link in std::mem::take(&mut self.net.closed) {
+            for link in self.net.take_ended() {
                 self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.net);
                 self.accept(link);
             }
-            for _ in 0..std::mem::take(&mut self.net.dials) {
-                self.node.handle_dial_failed(self.now, PeerIndex(0), false, &mut self.net);
+            for peer in std::mem::take(&mut self.net.dials) {
+                self.node.handle_dial_failed(self.now, peer, false, &mut self.net);
             }
             let again = std::mem::take(&mut self.net.again);
             if again.is_empty() {
@@ -256,7 +179,7 @@ impl Bench {
             39 => self.feed(link, if a % 2 == 0 { &[0xC0, 0] } else { &[0xE0, 0] }),
             40 => self.feed(link, &[a, b, c, d, e]),
             41..=42 => {
-                self.net.closed.push(link);
+                self.net.hang_up(link);
                 self.settle();
             }
             43..=44 => self.pass(Span::millis(i64::from(a) * i64::from(b % 16))),
@@ -312,7 +235,7 @@ impl Bench {
             4 => out.push(&Frame::Standby),
             5 => out.push(&Frame::TakeOver { epoch: Epoch(u64::from(number)) }),
             6 => out.push(&Frame::Reign { reign, standing: Standing::Primary }),
-            _ => self.net.closed.push(PARTNER),
+            _ => self.net.hang_up(PARTNER),
         }
         let bytes = out.unsent().to_vec();
         self.net.outbox(PARTNER).consume(usize::MAX);
@@ -378,10 +301,10 @@ impl Bench {
 
     /// Everybody leaves; after a while the broker serves again, whatever it was told.
     pub fn serves(&mut self) -> bool {
-        (0..=GOOD.0).for_each(|link| self.net.closed.push(LinkId(link)));
+        (0..=GOOD.0).for_each(|link| self.net.hang_up(LinkId(link)));
         self.settle();
         (0..100).for_each(|_| self.pass(Span::millis(500)));
-        self.net.closed.push(GOOD);
+        self.net.hang_up(GOOD);
         self.settle();
         let number = NonZeroU16::new(1).unwrap();
         let all = [

@@ -1,9 +1,10 @@
 //! Brokers whose stores do not hold the same, after both have died.
 
 use crate::sessions::passing;
+use crate::world::World;
 use crate::world::mqtt::{lasting, message};
-use crate::world::{Disk, World};
 use contract::Span;
+use engine::testing::Disk;
 use mqtt::testing::{QoS, v5};
 
 /// A pair with a store each.
@@ -28,7 +29,7 @@ fn retain(world: &mut World, client: usize, topic: &str, payload: &[u8]) {
 }
 
 fn disk(world: &mut World, broker: usize) -> &mut Disk {
-    world.brokers[broker].as_mut().unwrap().reporter().1.as_mut().unwrap()
+    world.brokers[broker].as_mut().unwrap().reporter().disk.as_mut().unwrap()
 }
 
 fn retain_many(world: &mut World, broker: u8, topics: std::ops::Range<u32>) {

@@ -1,15 +1,16 @@
 //! One node alone, on virtual time; the test plays everybody that it is connected to. For whatever depends on the order
 //! in which words arrive on different connections.
 
-use super::{Log, START, Seen, settings};
+use super::{START, Seen, settings};
 use broker::{Broker, Settings};
 use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
 use endpoint::Endpoint;
+use engine::testing::Log;
 use engine::{BrokerNode, ClientNode, Node};
-use std::collections::BTreeMap;
+use simulation::Wires;
 use wire::{
-    Decoded, Effects, Evidence, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Order, Outbox, PeerIndex, Protocol, Secret, Standing, decode,
+    Decoded, Evidence, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind,
+    Outbox, PeerIndex, Protocol, Secret, Standing, decode,
 };
 
 pub struct Alone<N> {
@@ -17,53 +18,6 @@ pub struct Alone<N> {
     pub node: N,
     wires: Wires,
     links: u32,
-}
-
-/// What the node asked for, until the test does it.
-#[derive(Default)]
-struct Wires {
-    outboxes: BTreeMap<LinkId, Outbox>,
-    closing: Vec<(LinkId, String)>,
-    dials: Vec<PeerIndex>,
-    evidence: Option<Evidence>,
-}
-
-impl Effects for Wires {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        self.outboxes.entry(link).or_default().push(frame);
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        self.outboxes.entry(link).or_default().push_message(kind, message);
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        self.outboxes.entry(link).or_default().push_mark(kind, mark);
-    }
-    fn backlog(&self, link: LinkId) -> usize {
-        self.outboxes.get(&link).map_or(0, Outbox::len)
-    }
-    fn shed(&mut self, _link: LinkId, _keep: usize) -> u64 {
-        0
-    }
-    fn taken(&self, _link: LinkId) -> u64 {
-        0
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, peer: PeerIndex, _within: Span) {
-        self.dials.push(peer);
-    }
-    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
-        self.closing.push((link, farewell.text.to_owned()));
-    }
-    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
-        self.outboxes.entry(link).or_default().append(write);
-    }
-    fn present_again(&mut self, _link: LinkId) {}
-    fn evidence(&self) -> Option<Evidence> {
-        self.evidence
-    }
-    fn hang_up(&mut self, link: LinkId) {
-        self.closing.push((link, String::new()));
-    }
 }
 
 impl Alone<BrokerNode<Log>> {
@@ -205,9 +159,7 @@ impl<N: Node> Alone<N> {
 
     /// What the node has said on a link since the last look, in words; each message by its number.
     pub fn heard(&mut self, link: LinkId) -> Vec<String> {
-        let Some(outbox) = self.wires.outboxes.get_mut(&link) else { return Vec::new() };
-        let bytes = outbox.unsent().to_vec();
-        outbox.consume(bytes.len());
+        let bytes = self.wires.take(link);
         let (mut rest, mut words) = (&bytes[..], Vec::new());
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -224,12 +176,13 @@ impl<N: Node> Alone<N> {
 
     /// Why the node wants a link closed; `None` if it does not.
     pub fn wants_closed(&self, link: LinkId) -> Option<&str> {
-        self.wires.closing.iter().find(|(closing, _)| *closing == link).map(|(_, text)| text.as_str())
+        let ended = self.wires.ended.iter().find(|ended| ended.link == link)?;
+        Some(ended.farewell.as_ref().map_or("", |(_, text)| text))
     }
 
     /// How often it has asked for that.
     pub fn times_closed(&self, link: LinkId) -> usize {
-        self.wires.closing.iter().filter(|(closing, _)| *closing == link).count()
+        self.wires.ended.iter().filter(|ended| ended.link == link).count()
     }
 
     /// Time passes; the node wakes as often as it asks for.

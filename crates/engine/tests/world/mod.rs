@@ -7,10 +7,11 @@ pub mod alone;
 pub mod mqtt;
 pub mod run;
 
-use broker::{Event, Settings};
+use broker::Settings;
 use contract::{Contract, NodeId, Span, Time};
 use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning, Unfit};
-use engine::{Application, BrokerNode, ClientNode, Node, Reporter};
+use engine::testing::{Disk, Log};
+use engine::{Application, BrokerNode, ClientNode, Node};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{
     Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
@@ -18,54 +19,6 @@ use wire::{
 };
 
 pub const START: Time = Time(1_000_000_000_000);
-
-/// What brokers reported, in words, and their stores.
-#[derive(Default)]
-pub struct Log(pub Vec<String>, pub Option<Disk>);
-
-/// What a store holds. It has everything at once, unless it is given up.
-#[derive(Clone, Default)]
-pub struct Disk {
-    pub records: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Nothing is written any more.
-    pub given_up: bool,
-    /// What has been put aside.
-    pub asides: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
-}
-
-impl Reporter for Log {
-    fn report(&mut self, event: &Event<'_>) {
-        self.0.push(event.to_string());
-    }
-
-    fn keeps(&self) -> bool {
-        self.1.is_some()
-    }
-
-    fn store(&self) -> (wire::StoreState, &str) {
-        match &self.1 {
-            None => (wire::StoreState::None, ""),
-            Some(Disk { given_up: true, .. }) => (wire::StoreState::GivenUp, "the test says so"),
-            Some(_) => (wire::StoreState::Writes, ""),
-        }
-    }
-
-    fn keep(&mut self, records: &[u8], _known: u64) {
-        let Some(disk) = self.1.as_mut().filter(|disk| !disk.given_up) else { return };
-        for record in ::mqtt::records(records) {
-            match record.value {
-                Some(value) => _ = disk.records.insert(record.key.to_vec(), value.to_vec()),
-                None => _ = disk.records.remove(record.key),
-            }
-        }
-    }
-
-    fn set_aside(&mut self) -> Option<String> {
-        let disk = self.1.as_mut()?;
-        disk.asides.push(std::mem::take(&mut disk.records));
-        Some("aside".to_owned())
-    }
-}
 
 /// What a client's application saw.
 #[derive(Default)]
@@ -312,7 +265,7 @@ impl World {
         kept.sort_by_key(|(key, _)| ::mqtt::rank(key));
         let mut records = Vec::new();
         kept.iter().for_each(|(key, value)| ::mqtt::append_record(&mut records, key, value));
-        let mut broker = BrokerNode::new(settings, Log(Vec::new(), disk));
+        let mut broker = BrokerNode::new(settings, Log::with_disk(disk));
         if let Some(tune) = self.gateway {
             let mut gateway = mqtt::gateway(index, node, tune);
             gateway.restore(&records);
@@ -340,7 +293,7 @@ impl World {
     }
 
     pub fn log(&mut self, index: usize) -> &[String] {
-        &self.brokers[index].as_mut().unwrap().reporter().0
+        &self.brokers[index].as_mut().unwrap().reporter().words
     }
 
     pub fn seen(&mut self, client: usize) -> &mut Seen {
@@ -439,7 +392,7 @@ impl World {
 
     pub fn kill(&mut self, broker: usize) {
         let who = Who::Broker(broker);
-        if let Some(disk) = self.brokers[broker].take().and_then(|mut node| node.reporter().1.take()) {
+        if let Some(disk) = self.brokers[broker].take().and_then(|mut node| node.reporter().disk.take()) {
             self.stores[broker] = Some(disk);
         }
         let port = self.ports.remove(&who).unwrap();
@@ -886,26 +839,8 @@ const SEGMENT_BYTES: usize = 1_448;
 
 /// What a broker of these worlds is told, unless a test tunes it.
 pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
-    let costs = contract::admission::Costs::of_messages(Span::micros(1), Span::micros(1), Span::micros(1));
-    Settings {
-        name: ["a", "b"][index].to_owned(),
-        node,
-        nonce: [7; 16],
-        started,
-        prefers_to_reign: index == 0,
-        has_peer: true,
-        policy: Default::default(),
-        replication: Default::default(),
-        delays: Default::default(),
-        links: Default::default(),
-        costs,
-        supply: contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) },
-        schedulability: true,
-        best_effort_subscriptions: false,
-        topics: Vec::new(),
-        detection: Default::default(),
-        limits: Default::default(),
-    }
+    let supply = contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) };
+    Settings { prefers_to_reign: index == 0, supply, ..Settings::new(["a", "b"][index], node, started) }
 }
 
 enum Either<'a> {

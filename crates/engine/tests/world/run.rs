@@ -94,6 +94,6 @@ impl Run {
     }
 
     pub fn logs(&mut self) -> Vec<Vec<String>> {
-        self.world.brokers.iter_mut().flatten().map(|node| node.reporter().0.clone()).collect()
+        self.world.brokers.iter_mut().flatten().map(|node| node.reporter().words.clone()).collect()
     }
 }
