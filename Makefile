@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: help demo demo-kv test tools sim lint instructions bench bench-peers bench-flink fmt fuzz fuzz-check
+.PHONY: help demo demo-kv test tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -95,7 +95,16 @@ fuzz:
 
 ## See that the fuzz targets compile, with any toolchain.
 fuzz-check:
-	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --target-dir $(TARGET)/fuzz
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --target-dir $(TARGET)
+
+# What is deterministic, and the nodes that are made of it.
+CORES := contract wire report broker endpoint processing mqtt access kv engine simulation
+
+## See that the cores need no operating system: they are built for a target that has none.
+bare: tools
+	@if test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))"; then \
+		$(CARGO) check $(CORES:%=-p verge-%) --target $(WASM_TARGET); \
+	else echo "SKIPPED: there is no Rust target $(WASM_TARGET)"; fi
 
 ## What can be made.
 help:

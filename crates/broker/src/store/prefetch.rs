@@ -5,7 +5,10 @@ const LINE: usize = 64;
 
 /// Fetches the first lines of something into the processor's cache. Nothing waits for them. Does nothing on processors for which
 /// nobody has tried it.
-#[expect(unsafe_code, reason = "no library and no stable function of the language offers it")]
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "no library and no stable function of the language offers it")
+)]
 #[inline]
 pub(crate) fn fetch<const LINES: usize, T>(wanted: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -56,7 +56,7 @@ const NONCE: usize = 12;
 /// The bytes of a tag.
 const TAG: usize = 16;
 /// The most bytes of a payload: the counter of blocks has 32 bits, and some are taken.
-const PAYLOAD_MAX: usize = 1 << 32;
+const PAYLOAD_MAX: u64 = 1 << 32;
 const TOO_LONG: Fault = Fault::Failed("a payload has more than 4 GiB");
 
 #[derive(Clone, Copy, PartialEq)]
@@ -128,7 +128,7 @@ impl Encrypt {
 impl Operator for Encrypt {
     fn run(&mut self, inputs: &[Input<'_>], output: &mut Vec<u8>) -> Result<Answer, Fault> {
         let input = inputs.first().ok_or(Fault::Failed("a run needs an input"))?;
-        if input.payload.len() > PAYLOAD_MAX {
+        if input.payload.len() as u64 > PAYLOAD_MAX {
             return Err(TOO_LONG);
         }
         let nonce = self.nonce(input.created, input.payload);
@@ -155,7 +155,7 @@ impl Operator for Decrypt {
         let needed = NONCE + if self.cipher.has_tag() { TAG } else { 0 };
         let too_short = Fault::TooShort { slot, bytes: payload.len(), needed };
         let Some((nonce, sealed)) = payload.split_first_chunk::<NONCE>() else { return Err(too_short) };
-        if sealed.len() > PAYLOAD_MAX {
+        if sealed.len() as u64 > PAYLOAD_MAX {
             return Err(TOO_LONG);
         }
         let opened = if self.cipher.has_tag() {
