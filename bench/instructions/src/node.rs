@@ -7,7 +7,7 @@ use contract::{NodeId, Span, Time};
 use engine::testing::Silent;
 use engine::{BrokerNode, Node};
 use simulation::Wires;
-use wire::{LinkChange, LinkId, NodeStatus, Protocol};
+use wire::{Counters, LinkChange, LinkId, Protocol};
 
 /// The time between two messages.
 pub(crate) const PERIOD: Span = Span::micros(100);
@@ -90,10 +90,10 @@ impl Bench {
     }
 
     /// The broker's counters, after nothing went wrong.
-    pub(crate) fn counters(&self) -> NodeStatus<'static> {
+    pub(crate) fn counters(&self) -> Counters {
         let mut snapshot = Snapshot::default();
         self.node.fill(self.now, &mut snapshot);
-        let node = snapshot.node;
+        let node = snapshot.node.counters;
         assert_eq!(self.net.ended, [], "connections ended");
         let bad = [node.overrun, node.dropped, node.rate_violations, node.duplicates, node.clock_ahead];
         assert_eq!(bad, [0; 5], "overrun, dropped, too fast, duplicate, of the future");

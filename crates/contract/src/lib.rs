@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod admission;
+mod counters;
 mod demand;
 mod explain;
 mod filters;
@@ -18,6 +19,7 @@ pub mod timing;
 mod topic;
 
 pub use admission::{Admission, BudgetShort, Plan, Receivers, Refusal, Remedies};
+pub use counters::OperatorCounters;
 pub use demand::{Job, Load, Overload, Supply};
 pub use explain::Explanation;
 pub use filters::{Filters, Kept};

@@ -248,25 +248,8 @@ impl<C: Crew> Processor<C> {
 }
 
 fn append(rows: &mut Vec<u8>, row: &OperatorRow<'_>) {
-    let Counts { runs, results, shed_absolute, shed_relative, .. } = row.counts;
-    let Counts { marked, replaced, dropped, faults, runaways, traps, busy, worst, .. } = row.counts;
-    let (name, level) = (&*row.to_string(), row.level);
-    let status = OperatorStatus {
-        name,
-        level,
-        runs,
-        results,
-        shed_absolute,
-        shed_relative,
-        marked,
-        replaced,
-        dropped,
-        faults,
-        runaways,
-        traps,
-        busy,
-        worst,
-    };
+    let Counts { counters, busy, worst } = row.counts;
+    let status = OperatorStatus { name: &row.to_string(), level: row.level, counters, busy, worst };
     OperatorStatuses::append(rows, &status);
 }
 
@@ -449,7 +432,7 @@ impl<C: Crew> Operators for Processor<C> {
                 level.busy += row.counts.busy;
                 level.worst = level.worst.max(row.counts.worst);
             }
-            if row.counts.faults > 0 {
+            if row.counts.counters.faults > 0 {
                 note(&mut survey.failing, row.name, row.counts.by_cause());
             }
             if wanted.contains(&number) {
@@ -630,7 +613,10 @@ mod tests {
         let budget = Span::millis(1);
         let faults = [Fault::Runaway { budget }, Fault::Stopped("broke off"), Fault::Failed("no room")];
         assert_eq!(faults.map(|fault| cause_of(&fault)), FailureCause::ALL);
-        let counts = Counts { faults: 6, runaways: 1, traps: 2, ..Counts::default() };
+        let counts = Counts {
+            counters: contract::OperatorCounters { faults: 6, runaways: 1, traps: 2, ..Default::default() },
+            ..Counts::default()
+        };
         assert_eq!(counts.by_cause(), [1, 2, 3]);
     }
 }

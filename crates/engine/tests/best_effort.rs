@@ -129,7 +129,7 @@ fn who_asks_for_best_effort_takes_no_time_from_others_and_has_no_say() {
     world.run_for(Span::secs(1));
     let mut snapshot = Snapshot::default();
     world.broker(0).fill(world.now, &Survey::default(), &mut snapshot);
-    assert_eq!(snapshot.node.subscribers_late, 1);
+    assert_eq!(snapshot.node.counters.subscribers_late, 1);
     assert_eq!(world.seen(served).messages.len(), 11);
 }
 

@@ -71,7 +71,7 @@ impl Plant {
     fn late_at_subscribers(&self) -> u64 {
         let mut snapshot = Snapshot::default();
         self.world.broker(0).fill(self.world.now, &Survey::default(), &mut snapshot);
-        snapshot.node.subscribers_late
+        snapshot.node.counters.subscribers_late
     }
 }
 

@@ -338,7 +338,7 @@ fn a_level_that_was_held_up_goes_on_with_the_newest_where_that_is_what_an_input_
     let plant = held_up("newest", Keep::Latest, &NEWEST);
     assert_eq!(plant.last, 50);
     assert!(plant.results <= 6, "{} results of what nobody wants any more", plant.results);
-    let replaced: u64 = plant.router.rows().map(|row| row.counts.replaced).sum();
+    let replaced: u64 = plant.router.rows().map(|row| row.counts.counters.replaced).sum();
     assert!(replaced >= 44, "{replaced} were counted");
 }
 

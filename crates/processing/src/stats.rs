@@ -2,7 +2,7 @@
 //! reading and writing, which takes a tenth of what it takes where several write.
 
 use crate::operator::Cause;
-use contract::{Span, Time};
+use contract::{OperatorCounters, Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counts since the operator was made.
@@ -31,26 +31,8 @@ pub struct Stats {
 /// The counts of one operator at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Runs that have ended.
-    pub runs: u64,
-    /// Those that gave a result.
-    pub results: u64,
-    /// Events dropped because they were out of date.
-    pub shed_absolute: u64,
-    /// Events dropped because they were too far from the others.
-    pub shed_relative: u64,
-    /// Runs on events that were out of date or too far apart, where such are marked.
-    pub marked: u64,
-    /// Events that gave way to a newer one before they were used.
-    pub replaced: u64,
-    /// Events that gave way because more came than an input keeps.
-    pub dropped: u64,
-    /// Runs that failed.
-    pub faults: u64,
-    /// Those among them that did not end in time.
-    pub runaways: u64,
-    /// Those among them whose code broke off.
-    pub traps: u64,
+    /// What was counted.
+    pub counters: OperatorCounters,
     /// The time of all runs.
     pub busy: Span,
     /// The longest run.
@@ -60,9 +42,10 @@ pub struct Counts {
 impl Counts {
     /// Runs that failed: those that did not end in time, those whose code broke off, and the others.
     pub fn by_cause(&self) -> [u64; 3] {
+        let OperatorCounters { faults, runaways, traps, .. } = self.counters;
         // They are read one after the other, while runs go on.
-        let others = self.faults.saturating_sub(self.runaways.saturating_add(self.traps));
-        [self.runaways, self.traps, others]
+        let others = faults.saturating_sub(runaways.saturating_add(traps));
+        [runaways, traps, others]
     }
 }
 
@@ -70,7 +53,7 @@ impl Stats {
     /// The counts at this moment.
     pub fn counts(&self) -> Counts {
         let span = |nanos: &AtomicU64| Span::nanos(nanos.load(Relaxed) as i64);
-        Counts {
+        let counters = OperatorCounters {
             runs: self.runs.load(Relaxed),
             results: self.results.load(Relaxed),
             shed_absolute: self.shed_absolute.load(Relaxed),
@@ -81,9 +64,8 @@ impl Stats {
             faults: self.faults.load(Relaxed),
             runaways: self.runaways.load(Relaxed),
             traps: self.traps.load(Relaxed),
-            busy: span(&self.busy),
-            worst: span(&self.worst),
-        }
+        };
+        Counts { counters, busy: span(&self.busy), worst: span(&self.worst) }
     }
 
     /// An event gave way to a newer one before it reached the operator. For the thread that gives events to levels.

@@ -57,8 +57,8 @@ fn an_operator_uses_the_newest_and_a_run_under_way_keeps_its_own() {
     plant.run();
     plant.push("s1", 2, b"p2");
     plant.run();
-    assert_eq!(plant.counts("o6").replaced, 1, "o6 waits for o2, and has the newer one");
-    assert_eq!((plant.counts("o5").runs, plant.counts("o5").replaced), (2, 0));
+    assert_eq!(plant.counts("o6").counters.replaced, 1, "o6 waits for o2, and has the newer one");
+    assert_eq!((plant.counts("o5").counters.runs, plant.counts("o5").counters.replaced), (2, 0));
     plant.push("s2", 3, b"q");
     plant.push("s3", 3, b"r");
     plant.run();
@@ -90,7 +90,7 @@ fn an_input_that_keeps_all_uses_each_in_order_and_drops_the_oldest_beyond_its_li
     plant.run();
     let seqs: Vec<u64> = plant.got.iter().map(|got| got.event.seq).collect();
     assert_eq!(seqs, [2, 3, 4]);
-    assert_eq!(plant.counts("keep").dropped, 2);
+    assert_eq!(plant.counts("keep").counters.dropped, 2);
     assert!(plant.router.graphs().next().unwrap().operators[0].source.gaps.is_none());
 }
 
@@ -108,9 +108,9 @@ fn what_is_out_of_date_is_marked_or_shed() {
         assert_eq!(plant.got.len(), results, "{violation:?}: the end is excluded");
         if violation == Violation::Mark {
             assert_eq!(plant.got[0].event.marks, Marks::OUT_OF_DATE);
-            assert_eq!(plant.counts("late").marked, 1);
+            assert_eq!(plant.counts("late").counters.marked, 1);
         } else {
-            assert_eq!(plant.counts("late").shed_absolute, 1);
+            assert_eq!(plant.counts("late").counters.shed_absolute, 1);
         }
         assert_eq!(plant.processed(), [0], "a shed message has been processed");
     }
@@ -127,7 +127,7 @@ fn a_result_whose_time_is_over_when_it_is_ready_is_shed() {
     plant.push("a", 10, b"x");
     plant.now = Time(12);
     plant.run();
-    assert_eq!((plant.got.len(), plant.counts("slow").shed_absolute), (0, 1));
+    assert_eq!((plant.got.len(), plant.counts("slow").counters.shed_absolute), (0, 1));
     plant.push("a", 20, b"x");
     plant.now = Time(21);
     plant.run();
@@ -149,9 +149,9 @@ fn a_result_whose_time_is_over_when_it_is_published_is_marked_or_shed() {
         assert_eq!(plant.got.len(), results, "{violation:?}: true when it was made, and no more at 15");
         let counts = plant.counts("quick");
         if violation == Violation::Mark {
-            assert_eq!((plant.got[0].event.marks, counts.marked), (Marks::OUT_OF_DATE, 1));
+            assert_eq!((plant.got[0].event.marks, counts.counters.marked), (Marks::OUT_OF_DATE, 1));
         } else {
-            assert_eq!(counts.shed_absolute, 1);
+            assert_eq!(counts.counters.shed_absolute, 1);
         }
         assert_eq!(plant.processed(), [0], "a shed result leaves nothing behind");
     }
@@ -168,7 +168,7 @@ fn parts_that_were_never_true_together_are_shed_one_by_one() {
     plant.push("a", 0, b"old");
     plant.push("b", 12, b"ahead");
     plant.run();
-    assert_eq!((plant.got.len(), plant.counts("join").shed_absolute), (0, 1));
+    assert_eq!((plant.got.len(), plant.counts("join").counters.shed_absolute), (0, 1));
     plant.push("a", 12, b"new");
     plant.now = Time(13);
     plant.run();
@@ -188,7 +188,7 @@ fn a_member_that_is_replaced_takes_its_stamp_with_it() {
     plant.push("c", 8, b"c");
     plant.run();
     assert_eq!(plant.got.len(), 1, "3 to 8 is within 5");
-    assert_eq!(plant.counts("three").shed_relative, 0);
+    assert_eq!(plant.counts("three").counters.shed_relative, 0);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn of_inputs_too_far_apart_the_oldest_is_shed_and_a_fresh_one_completes_the_set(
     plant.push("a", 0, b"a");
     plant.push("b", 6, b"b");
     plant.run();
-    assert_eq!((plant.got.len(), plant.counts("pair").shed_relative), (0, 1));
+    assert_eq!((plant.got.len(), plant.counts("pair").counters.shed_relative), (0, 1));
     plant.push("a", 7, b"a");
     plant.run();
     assert_eq!(plant.got.len(), 1);
@@ -240,7 +240,10 @@ fn an_operator_that_fails_or_panics_is_counted_and_the_others_go_on() {
             plant.push("a", n, b"x");
             plant.run();
         }
-        assert_eq!((plant.counts("bad").faults, plant.counts("bad").runs, plant.queues.faults), (3, 3, 3));
+        assert_eq!(
+            (plant.counts("bad").counters.faults, plant.counts("bad").counters.runs, plant.queues.faults),
+            (3, 3, 3)
+        );
         let by_cause = if kind == "panic" { [0, 3, 0] } else { [0, 0, 3] };
         assert_eq!(plant.counts("bad").by_cause(), by_cause, "{kind}");
         assert_eq!(plant.got.len(), 3, "the good one");
@@ -314,8 +317,8 @@ fn graphs_come_and_go_while_the_others_run() {
     plant.push("a", 1, b"x");
     plant.push("b", 1, b"x");
     plant.run();
-    assert_eq!(plant.counts("stays").runs, 2, "it was not made anew");
-    assert_eq!(plant.counts("second").runs, 1);
+    assert_eq!(plant.counts("stays").counters.runs, 2, "it was not made anew");
+    assert_eq!(plant.counts("second").counters.runs, 1);
     assert!(plant.router.rows().all(|row| row.name != "first"));
 
     let mut wrong = two("second");
@@ -323,7 +326,7 @@ fn graphs_come_and_go_while_the_others_run() {
     assert!(plant.router.change(wrong.components()).is_err());
     plant.push("b", 2, b"x");
     plant.run();
-    assert_eq!(plant.counts("second").runs, 2, "a change that is refused changes nothing");
+    assert_eq!(plant.counts("second").counters.runs, 2, "a change that is refused changes nothing");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a broker tells of itself, for programs that watch it.
 
-use contract::{Contract, Epoch, Span, Time};
+use contract::{Contract, Epoch, OperatorCounters, Span, Time};
+use std::ops::Deref;
 use wire::{
     Concern, LevelStatus, NodeStatus, OperatorStatus, Standing, StoreState, StreamStatus, TopicState,
 };
@@ -70,43 +71,7 @@ impl NodeReport {
             utilisation: f64::from(status.utilisation_ppm) / 1e6,
             stream_slots: status.streams,
             operator_rows: status.operators,
-            counters: vec![
-                ("arrived", status.arrived),
-                ("dispatched", status.dispatched),
-                ("replicated", status.replicated),
-                ("pruned", status.pruned),
-                ("duplicates", status.duplicates),
-                ("late", status.late),
-                ("overrun", status.overrun),
-                ("dropped", status.dropped),
-                ("rate_violations", status.rate_violations),
-                ("clock_ahead", status.clock_ahead),
-                ("refused", status.refused),
-                ("promotions", status.promotions),
-                ("false_takeovers", status.false_takeovers),
-                ("pair_round_trip_us", status.pair_round_trip_us),
-                ("pair_loss_ppm", status.pair_loss_ppm),
-                ("pair_patience_us", status.pair_patience_us),
-                ("copying_us", status.copying_us),
-                ("forwarded", status.forwarded),
-                ("late_replications", status.late_replications),
-                ("copies_kept", status.copies_kept),
-                ("replicated_bytes", status.replicated_bytes),
-                ("batches", status.batches),
-                ("unregistered", status.unregistered),
-                ("results", status.results),
-                ("results_refused", status.results_refused),
-                ("results_broken", status.results_broken),
-                ("unprocessed", status.unprocessed),
-                ("under_way", status.under_way),
-                ("memories", status.memories),
-                ("memory_bytes", status.memory_bytes),
-                ("events_beyond", status.events_beyond),
-                ("relayed_bytes", status.relayed_bytes),
-                ("subscribers_lost", status.subscribers_lost),
-                ("subscribers_late", status.subscribers_late),
-                ("queued", u64::from(status.queued)),
-            ],
+            counters: status.counters.named().chain([("queued", u64::from(status.queued))]).collect(),
             latency: status.latency,
             known: status.known,
             store: status.store,
@@ -199,30 +164,20 @@ pub struct OperatorReport {
     pub name: String,
     /// Its level; 0 is the most urgent.
     pub level: u8,
-    /// Runs that have ended.
-    pub runs: u64,
-    /// Those that gave a result.
-    pub results: u64,
-    /// Events dropped because they were out of date.
-    pub shed_absolute: u64,
-    /// Events dropped because they were too far from the others.
-    pub shed_relative: u64,
-    /// Runs on events that were out of date or too far apart, where such are marked.
-    pub marked: u64,
-    /// Events that gave way to a newer one before they were used.
-    pub replaced: u64,
-    /// Events that gave way because more came than an input keeps.
-    pub dropped: u64,
-    /// Runs that failed.
-    pub faults: u64,
-    /// Those among them that did not end in time.
-    pub runaways: u64,
-    /// Those among them whose code broke off.
-    pub traps: u64,
+    /// What was counted; read as if these were its own fields.
+    pub counters: OperatorCounters,
     /// The time of all runs.
     pub busy: Span,
     /// The longest run.
     pub worst: Span,
+}
+
+impl Deref for OperatorReport {
+    type Target = OperatorCounters;
+
+    fn deref(&self) -> &OperatorCounters {
+        &self.counters
+    }
 }
 
 impl OperatorReport {
@@ -231,16 +186,7 @@ impl OperatorReport {
         OperatorReport {
             name: row.name.to_owned(),
             level: row.level,
-            runs: row.runs,
-            results: row.results,
-            shed_absolute: row.shed_absolute,
-            shed_relative: row.shed_relative,
-            marked: row.marked,
-            replaced: row.replaced,
-            dropped: row.dropped,
-            faults: row.faults,
-            runaways: row.runaways,
-            traps: row.traps,
+            counters: row.counters,
             busy: row.busy,
             worst: row.worst,
         }

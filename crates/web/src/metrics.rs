@@ -65,9 +65,9 @@ const fn metric(
 
 /// A counter or gauge without labels that is one number of the snapshot's node.
 macro_rules! of_node {
-    ($name:literal, $kind:ident, $field:ident, $help:literal) => {
+    ($name:literal, $kind:ident, $($field:ident).+, $help:literal) => {
         metric($name, Kind::$kind, &[], $help, |reading, samples| {
-            samples.count(reading.snapshot.node.$field.into());
+            samples.count(reading.snapshot.node.$($field).+.into());
         })
     };
 }
@@ -86,10 +86,10 @@ macro_rules! figure {
 
 /// One number of the process.
 macro_rules! of_process {
-    ($name:literal, $kind:ident, $field:ident, $help:literal) => {
+    ($name:literal, $kind:ident, $($field:ident).+, $help:literal) => {
         metric($name, Kind::$kind, &[], $help, |reading, samples| {
             if let Some(used) = reading.process {
-                samples.value(used.$field as f64);
+                samples.value(used.$($field).+ as f64);
             }
         })
     };
@@ -108,10 +108,10 @@ macro_rules! of_levels {
 
 /// One number of each class of contracts.
 macro_rules! of_classes {
-    ($name:literal, $kind:ident, $field:ident, $help:literal) => {
+    ($name:literal, $kind:ident, $($field:ident).+, $help:literal) => {
         metric($name, Kind::$kind, &["class"], $help, |reading, samples| {
             for (class, counts) in &reading.snapshot.classes {
-                samples.labelled(&[("class", class)], counts.$field.into());
+                samples.labelled(&[("class", class)], counts.$($field).+.into());
             }
         })
     };
@@ -172,11 +172,11 @@ pub const METRICS: &[Metric] = &[
         "How often the program broke a promise to itself and went on: a fault of Verge. The log names the place.",
         |reading, samples| samples.count(reading.snapshot.broken_invariants),
     ),
-    of_node!("verge_promotions_total", Counter, promotions, "How often this broker became primary."),
+    of_node!("verge_promotions_total", Counter, counters.promotions, "How often this broker became primary."),
     of_node!(
         "verge_false_takeovers_total",
         Counter,
-        false_takeovers,
+        counters.false_takeovers,
         "How often this broker took the reign of a primary that was alive and reached again at once."
     ),
     metric(
@@ -184,28 +184,28 @@ pub const METRICS: &[Metric] = &[
         Kind::Gauge,
         &[],
         "To the partner and back, as heartbeats show it; 0 where none have come.",
-        |reading, samples| samples.value(reading.snapshot.node.pair_round_trip_us as f64 / 1e6),
+        |reading, samples| samples.value(reading.snapshot.node.counters.pair_round_trip_us as f64 / 1e6),
     ),
     metric(
         "verge_pair_loss_ratio",
         Kind::Gauge,
         &[],
         "The share of the partner's heartbeats that is lost.",
-        |reading, samples| samples.value(reading.snapshot.node.pair_loss_ppm as f64 / 1e6),
+        |reading, samples| samples.value(reading.snapshot.node.counters.pair_loss_ppm as f64 / 1e6),
     ),
     metric(
         "verge_pair_patience_seconds",
         Kind::Gauge,
         &[],
         "How long the partner may be silent before it is taken for dead; 0 where no heartbeats have come.",
-        |reading, samples| samples.value(reading.snapshot.node.pair_patience_us as f64 / 1e6),
+        |reading, samples| samples.value(reading.snapshot.node.counters.pair_patience_us as f64 / 1e6),
     ),
     metric(
         "verge_copying_seconds",
         Kind::Gauge,
         &[],
         "From when a lazy copy is due to begin until it has left, at the 99th percentile of a thousand turns with copies; replication.budget must cover it. 0 where too few were made.",
-        |reading, samples| samples.value(reading.snapshot.node.copying_us as f64 / 1e6),
+        |reading, samples| samples.value(reading.snapshot.node.counters.copying_us as f64 / 1e6),
     ),
     of_node!("verge_clients", Gauge, clients, "Connected clients."),
     of_node!(
@@ -214,7 +214,12 @@ pub const METRICS: &[Metric] = &[
         relayed,
         "Clients that cannot reach the primary, and pass through its backup to it; both brokers count them."
     ),
-    of_node!("verge_relayed_bytes_total", Counter, relayed_bytes, "Bytes of such clients, both ways."),
+    of_node!(
+        "verge_relayed_bytes_total",
+        Counter,
+        counters.relayed_bytes,
+        "Bytes of such clients, both ways."
+    ),
     of_node!(
         "verge_streams_silent",
         Gauge,
@@ -283,70 +288,80 @@ pub const METRICS: &[Metric] = &[
         subscribers_lost,
         "Messages that never came to a subscriber, as it says."
     ),
-    of_node!("verge_messages_arrived_total", Counter, arrived, "Messages that arrived."),
-    of_node!("verge_messages_dispatched_total", Counter, dispatched, "Messages dispatched."),
+    of_node!("verge_messages_arrived_total", Counter, counters.arrived, "Messages that arrived."),
+    of_node!("verge_messages_dispatched_total", Counter, counters.dispatched, "Messages dispatched."),
     of_node!(
         "verge_messages_duplicate_total",
         Counter,
-        duplicates,
+        counters.duplicates,
         "Messages that arrived again and were dropped."
     ),
     of_node!(
         "verge_messages_forwarded_total",
         Counter,
-        forwarded,
+        counters.forwarded,
         "Messages that came while this broker did not reign, and were sent on."
     ),
     of_node!(
         "verge_messages_overrun_total",
         Counter,
-        overrun,
+        counters.overrun,
         "Messages that found no room, or were overwritten before they were dispatched."
     ),
     of_node!(
         "verge_messages_dropped_total",
         Counter,
-        dropped,
+        counters.dropped,
         "Messages dropped for subscribers that did not read."
     ),
     of_node!(
         "verge_messages_too_fast_total",
         Counter,
-        rate_violations,
+        counters.rate_violations,
         "Messages that followed faster than their period allows."
     ),
     of_node!(
         "verge_messages_clock_ahead_total",
         Counter,
-        clock_ahead,
+        counters.clock_ahead,
         "Messages whose creation time was ahead of this broker's clock."
     ),
     of_node!(
         "verge_messages_unregistered_total",
         Counter,
-        unregistered,
+        counters.unregistered,
         "Messages under a number that was never registered."
     ),
-    of_node!("verge_refused_total", Counter, refused, "Contracts and subscriptions refused."),
-    of_node!("verge_replication_copies_total", Counter, replicated, "Copies sent to the backup."),
+    of_node!("verge_refused_total", Counter, counters.refused, "Contracts and subscriptions refused."),
+    of_node!("verge_replication_copies_total", Counter, counters.replicated, "Copies sent to the backup."),
     of_node!(
         "verge_replication_bytes_total",
         Counter,
-        replicated_bytes,
+        counters.replicated_bytes,
         "Payload bytes of the copies sent to the backup."
     ),
-    of_node!("verge_replication_batches_total", Counter, batches, "Batches in which lazy copies left."),
+    of_node!(
+        "verge_replication_batches_total",
+        Counter,
+        counters.batches,
+        "Batches in which lazy copies left."
+    ),
     of_node!(
         "verge_replication_late_total",
         Counter,
-        late_replications,
+        counters.late_replications,
         "Copies that left after their deadline."
     ),
-    of_node!("verge_replication_pruned_total", Counter, pruned, "Copies that the backup was told to drop."),
+    of_node!(
+        "verge_replication_pruned_total",
+        Counter,
+        counters.pruned,
+        "Copies that the backup was told to drop."
+    ),
     of_node!(
         "verge_replication_kept_total",
         Counter,
-        copies_kept,
+        counters.copies_kept,
         "Copies that this broker kept for a primary."
     ),
     metric(
@@ -457,37 +472,42 @@ pub const METRICS: &[Metric] = &[
         |reading, samples| samples.value(f64::from(reading.snapshot.share_ppm) / 1e6),
     ),
     of_node!("verge_operators", Gauge, operators, "Operators at work."),
-    of_node!("verge_operators_under_way", Gauge, under_way, "Messages that are under way in operators."),
+    of_node!(
+        "verge_operators_under_way",
+        Gauge,
+        counters.under_way,
+        "Messages that are under way in operators."
+    ),
     of_node!(
         "verge_operators_memory_copies_total",
         Counter,
-        memories,
+        counters.memories,
         "Copies of what operators remember that were sent to the backup."
     ),
-    of_node!("verge_operators_memory_bytes_total", Counter, memory_bytes, "Their bytes."),
+    of_node!("verge_operators_memory_bytes_total", Counter, counters.memory_bytes, "Their bytes."),
     of_node!(
         "verge_operators_events_beyond_total",
         Counter,
-        events_beyond,
+        counters.events_beyond,
         "Events of operators that were made although as many were in use as can be true at once."
     ),
-    of_node!("verge_operators_results_total", Counter, results, "Results that were published."),
+    of_node!("verge_operators_results_total", Counter, counters.results, "Results that were published."),
     of_node!(
         "verge_operators_results_refused_total",
         Counter,
-        results_refused,
+        counters.results_refused,
         "Results that could not be published, since their topic was refused."
     ),
     of_node!(
         "verge_operators_results_broken",
         Gauge,
-        results_broken,
+        counters.results_broken,
         "Topics of results that are refused at present, so that none of their results is published."
     ),
     of_node!(
         "verge_operators_unprocessed_total",
         Counter,
-        unprocessed,
+        counters.unprocessed,
         "Messages that operators could not take, since too many were under way."
     ),
     metric(

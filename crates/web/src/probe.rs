@@ -130,13 +130,13 @@ mod tests {
             answers.bell.set_nonblocking(false).unwrap();
             for number in 1..=3 {
                 // Blocks until the bell rings.
-                answers.answer(|snapshot| snapshot.node.arrived = number);
+                answers.answer(|snapshot| snapshot.node.counters.arrived = number);
             }
         });
         on_runtime(async {
             let mut live = Live::new(probe).unwrap();
             for number in 1..=3 {
-                assert_eq!(live.look(true, PATIENCE).await.unwrap().node.arrived, number);
+                assert_eq!(live.look(true, PATIENCE).await.unwrap().node.counters.arrived, number);
             }
         });
         answering.join().unwrap();
@@ -148,14 +148,14 @@ mod tests {
         on_runtime(async {
             let mut live = Live::new(probe).unwrap();
             assert!(live.look(false, Duration::from_millis(1)).await.is_none());
-            answers.answer(|snapshot| snapshot.node.arrived = 1);
+            answers.answer(|snapshot| snapshot.node.counters.arrived = 1);
             let answering = tokio::spawn(async move {
                 for _ in 0..1_000 {
                     tokio::task::yield_now().await;
-                    answers.answer(|snapshot| snapshot.node.arrived = 2);
+                    answers.answer(|snapshot| snapshot.node.counters.arrived = 2);
                 }
             });
-            assert_eq!(live.look(false, PATIENCE).await.unwrap().node.arrived, 2);
+            assert_eq!(live.look(false, PATIENCE).await.unwrap().node.counters.arrived, 2);
             answering.await.unwrap();
         });
     }

@@ -100,7 +100,7 @@ fn find_what_endangers(snapshot: &Snapshot, reasons: &mut Vec<Reason>) {
         format!("the store is being written anew, after it was given up: {}", snapshot.store_reason),
         "wait; if it does not come back, look at the disk",
     );
-    let broken = snapshot.node.results_broken;
+    let broken = snapshot.node.counters.results_broken;
     add(
         broken > 0,
         "results_refused",

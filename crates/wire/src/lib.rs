@@ -36,7 +36,7 @@ pub use message::{
 pub use outbox::Outbox;
 pub use posting::{Origin, Posting, Routed};
 pub use secret::Secret;
-pub use status::{Concern, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
+pub use status::{Concern, Counters, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
 pub const PROTOCOL_VERSION: u16 = 7;

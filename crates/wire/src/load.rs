@@ -3,7 +3,7 @@
 use crate::WireError;
 use crate::limits::OPERATOR_BYTES_MAX;
 use crate::reader::{Reader, put, put_text};
-use contract::Span;
+use contract::{OperatorCounters, Span};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -14,26 +14,8 @@ pub struct OperatorStatus<'a> {
     pub name: &'a str,
     /// Its level.
     pub level: u8,
-    /// Runs that have ended.
-    pub runs: u64,
-    /// Those that gave a result.
-    pub results: u64,
-    /// Events dropped because they were out of date.
-    pub shed_absolute: u64,
-    /// Events dropped because they were too far from the others.
-    pub shed_relative: u64,
-    /// Runs on events that were out of date or too far apart, where such are marked.
-    pub marked: u64,
-    /// Events that gave way to a newer one before they were used.
-    pub replaced: u64,
-    /// Events that gave way because more came than an input keeps.
-    pub dropped: u64,
-    /// Runs that failed.
-    pub faults: u64,
-    /// Those among them that did not end in time.
-    pub runaways: u64,
-    /// Those among them whose code broke off.
-    pub traps: u64,
+    /// What was counted.
+    pub counters: OperatorCounters,
     /// The time of all runs.
     pub busy: Span,
     /// The longest run.
@@ -62,29 +44,17 @@ pub struct LevelStatus {
 struct OperatorHead {
     level: u8,
     reserved: [u8; 3],
-    counts: [U64; 10],
+    counters: [U64; OperatorCounters::NAMES.len()],
     busy_nanos: U64,
     worst_nanos: U64,
 }
 
 impl<'a> OperatorStatus<'a> {
     fn write(&self, out: &mut Vec<u8>) {
-        let counts = [
-            self.runs,
-            self.results,
-            self.shed_absolute,
-            self.shed_relative,
-            self.marked,
-            self.replaced,
-            self.dropped,
-            self.faults,
-            self.runaways,
-            self.traps,
-        ];
         let head = OperatorHead {
             level: self.level,
             reserved: [0; 3],
-            counts: counts.map(U64::new),
+            counters: self.counters.to_array().map(U64::new),
             busy_nanos: nanos(self.busy),
             worst_nanos: nanos(self.worst),
         };
@@ -94,21 +64,10 @@ impl<'a> OperatorStatus<'a> {
 
     fn read(reader: &mut Reader<'a>) -> Result<OperatorStatus<'a>, WireError> {
         let head = reader.head::<OperatorHead>()?;
-        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, runaways, traps] =
-            head.counts.map(U64::get);
         Ok(OperatorStatus {
             name: reader.text(OPERATOR_BYTES_MAX)?,
             level: head.level,
-            runs,
-            results,
-            shed_absolute,
-            shed_relative,
-            marked,
-            replaced,
-            dropped,
-            faults,
-            runaways,
-            traps,
+            counters: OperatorCounters::from_array(head.counters.map(U64::get)),
             busy: span(head.busy_nanos),
             worst: span(head.worst_nanos),
         })

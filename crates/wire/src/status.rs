@@ -41,74 +41,8 @@ pub struct NodeStatus<'a> {
     pub utilisation_ppm: u32,
     /// Entries of the job queue.
     pub queued: u32,
-    /// Messages that arrived.
-    pub arrived: u64,
-    /// Messages dispatched.
-    pub dispatched: u64,
-    /// Copies sent to the backup.
-    pub replicated: u64,
-    /// Copies pruned.
-    pub pruned: u64,
-    /// Messages that arrived again and were dropped.
-    pub duplicates: u64,
-    /// Messages dispatched after their deadline.
-    pub late: u64,
-    /// Messages overwritten before they were dispatched.
-    pub overrun: u64,
-    /// Messages dropped for subscribers that did not read.
-    pub dropped: u64,
-    /// Messages faster than their period allows.
-    pub rate_violations: u64,
-    /// Messages whose creation time was ahead of this broker's clock.
-    pub clock_ahead: u64,
-    /// Contracts and subscriptions refused.
-    pub refused: u64,
-    /// Promotions of this broker.
-    pub promotions: u64,
-    /// Promotions of this broker from a primary that was alive and reached again at once.
-    pub false_takeovers: u64,
-    /// To the partner and back, in microseconds, as heartbeats show it; 0 where none have come.
-    pub pair_round_trip_us: u64,
-    /// What share of the partner's heartbeats is lost, in millionths.
-    pub pair_loss_ppm: u64,
-    /// How long the partner may be silent before it is taken for dead, in microseconds; 0 where no heartbeats have come.
-    pub pair_patience_us: u64,
-    /// From when a lazy copy is due to begin until it has left, at the 99th percentile, in microseconds; 0 where too few were made.
-    pub copying_us: u64,
-    /// Messages that came while this broker did not reign, and were sent on to the one that does.
-    pub forwarded: u64,
-    /// Copies sent after their deadline.
-    pub late_replications: u64,
-    /// Copies kept for a primary.
-    pub copies_kept: u64,
-    /// Messages under a number that was never registered.
-    pub unregistered: u64,
-    /// Payload bytes of the copies sent to the backup.
-    pub replicated_bytes: u64,
-    /// Batches in which lazy copies left.
-    pub batches: u64,
-    /// Results of operators that were published.
-    pub results: u64,
-    /// Results that could not be published, since their topic was refused.
-    pub results_refused: u64,
-    /// Topics of results that are refused at present.
-    pub results_broken: u64,
-    /// Messages that operators could not take, since too many were under way.
-    pub unprocessed: u64,
-    /// Messages that are under way in operators.
-    pub under_way: u64,
-    /// Copies of what operators remember that were sent to the backup, and their bytes.
-    pub memories: u64,
-    /// See `memories`.
-    pub memory_bytes: u64,
-    /// Events of operators that were made although as many were in use as can be true at once.
-    pub events_beyond: u64,
-    /// Bytes of clients that passed through the backup, both ways.
-    pub relayed_bytes: u64,
-    /// What subscribers say that they missed, all streams together.
-    pub subscribers_lost: u64,
-    /// What subscribers say that came to them after its deadline.
-    pub subscribers_late: u64,
+    /// What was counted.
+    pub counters: Counters,
     /// Median, 99th percentile and largest time from creation to dispatch.
     pub latency: [Span; 3],
     /// How many changes of sessions and retained messages it knows of; see [`crate::Knowledge::total`].
@@ -117,6 +51,80 @@ pub struct NodeStatus<'a> {
     pub store: StoreState,
     /// Why the store was given up; otherwise empty.
     pub store_reason: &'a str,
+}
+
+contract::counters! {
+    /// What a broker has counted since its process started, and a few figures beside it.
+    pub struct Counters {
+        /// Messages that arrived.
+        arrived,
+        /// Messages dispatched.
+        dispatched,
+        /// Copies sent to the backup.
+        replicated,
+        /// Copies pruned.
+        pruned,
+        /// Messages that arrived again and were dropped.
+        duplicates,
+        /// Messages dispatched after their deadline.
+        late,
+        /// Messages overwritten before they were dispatched.
+        overrun,
+        /// Messages dropped for subscribers that did not read.
+        dropped,
+        /// Messages faster than their period allows.
+        rate_violations,
+        /// Messages whose creation time was ahead of this broker's clock.
+        clock_ahead,
+        /// Contracts and subscriptions refused.
+        refused,
+        /// Promotions of this broker.
+        promotions,
+        /// Promotions of this broker from a primary that was alive and reached again at once.
+        false_takeovers,
+        /// To the partner and back, in microseconds, as heartbeats show it; 0 where none have come.
+        pair_round_trip_us,
+        /// What share of the partner's heartbeats is lost, in millionths.
+        pair_loss_ppm,
+        /// How long the partner may be silent before it is taken for dead, in microseconds; 0 where no heartbeats have come.
+        pair_patience_us,
+        /// From when a lazy copy is due to begin until it has left, at the 99th percentile, in microseconds; 0 where too few were made.
+        copying_us,
+        /// Messages that came while this broker did not reign, and were sent on to the one that does.
+        forwarded,
+        /// Copies sent after their deadline.
+        late_replications,
+        /// Copies kept for a primary.
+        copies_kept,
+        /// Messages under a number that was never registered.
+        unregistered,
+        /// Payload bytes of the copies sent to the backup.
+        replicated_bytes,
+        /// Batches in which lazy copies left.
+        batches,
+        /// Results of operators that were published.
+        results,
+        /// Results that could not be published, since their topic was refused.
+        results_refused,
+        /// Topics of results that are refused at present.
+        results_broken,
+        /// Messages that operators could not take, since too many were under way.
+        unprocessed,
+        /// Messages that are under way in operators.
+        under_way,
+        /// Copies of what operators remember that were sent to the backup, and their bytes.
+        memories,
+        /// See `memories`.
+        memory_bytes,
+        /// Events of operators that were made although as many were in use as can be true at once.
+        events_beyond,
+        /// Bytes of clients that passed through the backup, both ways.
+        relayed_bytes,
+        /// What subscribers say that they missed, all streams together.
+        subscribers_lost,
+        /// What subscribers say that came to them after its deadline.
+        subscribers_late,
+    }
 }
 
 /// What a broker's store of sessions and retained messages does.
@@ -316,49 +324,13 @@ struct NodeHead {
     node: U64,
     started: U64,
     taken: U64,
-    counters: [U64; 34],
+    counters: [U64; Counters::NAMES.len()],
     latency: [I64; 3],
     known: U64,
 }
 
 impl<'a> NodeStatus<'a> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let counters = [
-            self.arrived,
-            self.dispatched,
-            self.replicated,
-            self.pruned,
-            self.duplicates,
-            self.late,
-            self.overrun,
-            self.dropped,
-            self.rate_violations,
-            self.clock_ahead,
-            self.refused,
-            self.promotions,
-            self.false_takeovers,
-            self.pair_round_trip_us,
-            self.pair_loss_ppm,
-            self.pair_patience_us,
-            self.copying_us,
-            self.forwarded,
-            self.late_replications,
-            self.copies_kept,
-            self.unregistered,
-            self.replicated_bytes,
-            self.batches,
-            self.results,
-            self.results_refused,
-            self.results_broken,
-            self.unprocessed,
-            self.under_way,
-            self.memories,
-            self.memory_bytes,
-            self.events_beyond,
-            self.relayed_bytes,
-            self.subscribers_lost,
-            self.subscribers_late,
-        ];
         let head = NodeHead {
             standing: self.standing as u8,
             protected: u8::from(self.protected),
@@ -376,7 +348,7 @@ impl<'a> NodeStatus<'a> {
             node: self.node.0.into(),
             started: self.started.0.into(),
             taken: self.taken.0.into(),
-            counters: counters.map(U64::new),
+            counters: self.counters.to_array().map(U64::new),
             latency: self.latency.map(|span| I64::new(span.0)),
             known: self.known.into(),
         };
@@ -386,45 +358,8 @@ impl<'a> NodeStatus<'a> {
         put_text(out, self.store_reason, TEXT_BYTES_MAX);
     }
 
-    #[expect(clippy::too_many_lines, reason = "one line for each counter")]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<NodeStatus<'a>, WireError> {
         let head = reader.head::<NodeHead>()?;
-        let [
-            arrived,
-            dispatched,
-            replicated,
-            pruned,
-            duplicates,
-            late,
-            overrun,
-            dropped,
-            rate_violations,
-            clock_ahead,
-            refused,
-            promotions,
-            false_takeovers,
-            pair_round_trip_us,
-            pair_loss_ppm,
-            pair_patience_us,
-            copying_us,
-            forwarded,
-            late_replications,
-            copies_kept,
-            unregistered,
-            replicated_bytes,
-            batches,
-            results,
-            results_refused,
-            results_broken,
-            unprocessed,
-            under_way,
-            memories,
-            memory_bytes,
-            events_beyond,
-            relayed_bytes,
-            subscribers_lost,
-            subscribers_late,
-        ] = head.counters.map(U64::get);
         Ok(NodeStatus {
             name: reader.text(NAME_BYTES_MAX)?,
             relayed_names: reader.text(TEXT_BYTES_MAX)?,
@@ -441,40 +376,7 @@ impl<'a> NodeStatus<'a> {
             silent: head.silent.get(),
             utilisation_ppm: head.utilisation_ppm.get(),
             queued: head.queued.get(),
-            arrived,
-            dispatched,
-            replicated,
-            pruned,
-            duplicates,
-            late,
-            overrun,
-            dropped,
-            rate_violations,
-            clock_ahead,
-            refused,
-            promotions,
-            false_takeovers,
-            pair_round_trip_us,
-            pair_loss_ppm,
-            pair_patience_us,
-            copying_us,
-            forwarded,
-            late_replications,
-            copies_kept,
-            unregistered,
-            replicated_bytes,
-            batches,
-            results,
-            results_refused,
-            results_broken,
-            unprocessed,
-            under_way,
-            memories,
-            memory_bytes,
-            events_beyond,
-            relayed_bytes,
-            subscribers_lost,
-            subscribers_late,
+            counters: Counters::from_array(head.counters.map(U64::get)),
             latency: head.latency.map(|nanos| Span(nanos.get())),
             known: head.known.get(),
             store: StoreState::from_byte(head.store)?,

@@ -5,7 +5,7 @@ use crate::settings::Limits;
 use crate::watch::classes::ClassCounts;
 use crate::watch::status::{Failing, Survey};
 use contract::{Epoch, NodeId, Reign, Span, Time, invariant};
-use wire::{LevelStatus, LevelStatuses, NodeStatus, Standing, StoreState, TopicState};
+use wire::{Counters, LevelStatus, LevelStatuses, NodeStatus, Standing, StoreState, TopicState};
 
 /// A broker at one instant. It is filled again and again: what it has reserved stays, so that filling it does not allocate.
 #[derive(Clone, Debug)]
@@ -87,40 +87,7 @@ const EMPTY: NodeStatus<'static> = NodeStatus {
     silent: 0,
     utilisation_ppm: 0,
     queued: 0,
-    arrived: 0,
-    dispatched: 0,
-    replicated: 0,
-    pruned: 0,
-    duplicates: 0,
-    late: 0,
-    overrun: 0,
-    dropped: 0,
-    rate_violations: 0,
-    clock_ahead: 0,
-    refused: 0,
-    promotions: 0,
-    false_takeovers: 0,
-    pair_round_trip_us: 0,
-    pair_loss_ppm: 0,
-    pair_patience_us: 0,
-    copying_us: 0,
-    forwarded: 0,
-    late_replications: 0,
-    copies_kept: 0,
-    unregistered: 0,
-    replicated_bytes: 0,
-    batches: 0,
-    results: 0,
-    results_refused: 0,
-    results_broken: 0,
-    unprocessed: 0,
-    under_way: 0,
-    memories: 0,
-    memory_bytes: 0,
-    events_beyond: 0,
-    relayed_bytes: 0,
-    subscribers_lost: 0,
-    subscribers_late: 0,
+    counters: Counters::ZERO,
     latency: [Span::ZERO; 3],
     known: 0,
     store: StoreState::None,

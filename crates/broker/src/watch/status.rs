@@ -10,7 +10,7 @@ use crate::watch::latencies::Latencies;
 use contract::{Span, StreamId, Time};
 use wire::limits::ROWS_BYTES_TARGET;
 use wire::{
-    Concern, FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses,
+    Concern, Counters, FarewellReason, Frame, Knowledge, LevelStatuses, LinkId, NodeStatus, OperatorStatuses,
     StoreState, StreamStatus, StreamStatuses, TopicState,
 };
 
@@ -230,6 +230,18 @@ impl Broker {
             silent: self.silences.count(),
             utilisation_ppm: (self.admission.utilisation() * 1e6) as u32,
             queued: self.queue.len() as u32,
+            counters: self.counters(survey),
+            latency: stats.latencies.summary(),
+            known: 0,
+            store: StoreState::None,
+            store_reason: "",
+        }
+    }
+
+    /// All that is counted.
+    fn counters(&self, survey: &Survey) -> Counters {
+        let stats = &self.stats;
+        Counters {
             arrived: stats.arrived,
             dispatched: stats.dispatched,
             replicated: stats.replicated,
@@ -264,10 +276,6 @@ impl Broker {
             relayed_bytes: survey.relayed_bytes,
             subscribers_lost: stats.subscribers_lost,
             subscribers_late: stats.subscribers_late,
-            latency: stats.latencies.summary(),
-            known: 0,
-            store: StoreState::None,
-            store_reason: "",
         }
     }
 

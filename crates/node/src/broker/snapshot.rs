@@ -13,10 +13,10 @@ pub fn say(snapshot: &Snapshot, lines: &Lines) {
         "status: {}; {met} contracts met, {at_risk} at risk, {broken} broken, {silent} silent; {} messages arrived, {} dispatched, {} late, {} dropped; \
          {} connections, {refused} refused or given up; {} bytes in rings",
         describe(snapshot),
-        node.arrived,
-        node.dispatched,
-        node.late,
-        node.dropped,
+        node.counters.arrived,
+        node.counters.dispatched,
+        node.counters.late,
+        node.counters.dropped,
         occupancy.links,
         occupancy.store_bytes,
     ));

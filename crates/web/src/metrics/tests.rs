@@ -109,7 +109,7 @@ fn snapshot() -> Snapshot {
         share_ppm: 800_000,
         ..Default::default()
     };
-    snapshot.node.arrived = u64::MAX;
+    snapshot.node.counters.arrived = u64::MAX;
     snapshot.node.standing = Standing::Backup;
     snapshot.occupancy.jobs = 11;
     snapshot

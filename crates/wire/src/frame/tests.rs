@@ -1,8 +1,8 @@
 use super::*;
 use crate::load::{LevelStatus, OperatorStatus};
 use crate::status::{Concern, StreamStatus, TopicState};
-use crate::{Knowledge, Mark, Message, MessageFlags, Outbox, StoreState};
-use contract::{LinkClass, Loss};
+use crate::{Counters, Knowledge, Mark, Message, MessageFlags, Outbox, StoreState};
+use contract::{LinkClass, Loss, OperatorCounters};
 use proptest::prelude::*;
 
 fn any_contract() -> impl Strategy<Value = Contract> {
@@ -160,13 +160,12 @@ proptest! {
     }
 
     #[test]
-    fn snapshots_round_trip(counters in prop::array::uniform12(any::<u64>()), latency in prop::array::uniform3(any::<i64>()), contract in any_contract(), name in "\\PC{0,30}", reign in any_reign(), standing in any_standing()) {
-        let [arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations, clock_ahead, refused, promotions] = counters;
+    fn snapshots_round_trip(counters in prop::collection::vec(any::<u64>(), Counters::NAMES.len()), latency in prop::array::uniform3(any::<i64>()), contract in any_contract(), name in "\\PC{0,30}", reign in any_reign(), standing in any_standing()) {
+        let counters = Counters::from_array(counters.try_into().unwrap());
+        let Counters { arrived, late, .. } = counters;
         round_trip(Frame::NodeStatus(NodeStatus {
-            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4, relayed: 8, relayed_names: &name, silent: 9, relayed_bytes: late, events_beyond: refused, memories: late, memory_bytes: overrun, subscribers_lost: overrun, subscribers_late: dropped,
-            utilisation_ppm: 5, queued: 6, arrived, dispatched, replicated, pruned, duplicates, late, overrun, dropped, rate_violations,
-            clock_ahead, refused, promotions, false_takeovers: late, pair_round_trip_us: dropped, pair_loss_ppm: refused, pair_patience_us: pruned, copying_us: late, forwarded: arrived, late_replications: late, copies_kept: pruned, unregistered: refused, replicated_bytes: dropped, batches: overrun, results: late, results_refused: dropped, results_broken: late, unprocessed: arrived, under_way: refused, latency: latency.map(Span),
-            known: arrived, store: StoreState::GivenUp, store_reason: &name,
+            name: &name, standing, reign, node: reign.node, protected: true, started: Time(1), taken: Time(2), streams: 3, operators: 7, clients: 4, relayed: 8, relayed_names: &name, silent: 9,
+            utilisation_ppm: 5, queued: 6, counters, latency: latency.map(Span), known: arrived, store: StoreState::GivenUp, store_reason: &name,
         }))?;
         let row = StreamStatus {
             stream: 1, topic: &name, publisher: &name, contract, strictest: contract, needs: &name, replicate: true, state: TopicState::AtRisk, concern: Concern::ALL[name.len() % Concern::ALL.len()], subscribers: 2,
@@ -182,11 +181,10 @@ proptest! {
 
     #[test]
     fn loads_round_trip(counts in prop::array::uniform10(any::<u64>()), spans in prop::array::uniform2(0..=i64::MAX), level in any::<u8>(), number in any::<u32>(), name in "\\PC{0,60}") {
-        let [runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, runaways, traps] = counts;
+        let counters = OperatorCounters::from_array(counts);
+        let dropped = counters.dropped;
         let [busy, worst] = spans.map(Span);
-        let operator = OperatorStatus {
-            name: &name, level, runs, results, shed_absolute, shed_relative, marked, replaced, dropped, faults, runaways, traps, busy, worst,
-        };
+        let operator = OperatorStatus { name: &name, level, counters, busy, worst };
         let level = LevelStatus { level, operators: number, busy, worst, refused: dropped, overdue: number };
         let (mut operators, mut levels) = (Vec::new(), Vec::new());
         for _ in 0..2 {
@@ -275,16 +273,18 @@ fn check_bytes(input: &[u8]) -> Result<(), TestCaseError> {
 const OPERATOR: OperatorStatus<'static> = OperatorStatus {
     name: "rms[7]",
     level: 1,
-    runs: 10,
-    results: 9,
-    shed_absolute: 1,
-    shed_relative: 2,
-    marked: 3,
-    replaced: 4,
-    dropped: 5,
-    faults: 1,
-    runaways: 1,
-    traps: 0,
+    counters: OperatorCounters {
+        runs: 10,
+        results: 9,
+        shed_absolute: 1,
+        shed_relative: 2,
+        marked: 3,
+        replaced: 4,
+        dropped: 5,
+        faults: 1,
+        runaways: 1,
+        traps: 0,
+    },
     busy: Span::millis(3),
     worst: Span::millis(1),
 };
