@@ -1,5 +1,5 @@
 """How often a backup takes the reign of a primary that lives: beside compilers on every processor, with and without real-time rights, and on
-two hosts (guests with a kernel each; crates/cli/tests/hosts) whose link loses and delays packets. Nobody dies, so every take-over is false. One
+two hosts (guests with a kernel each; crates/cli/tests/hosts) whose link loses and delays packets. Nobody dies, so every takeover is false. One
 publisher for each of ten topics sends ten messages a second, and one subscriber counts what is missing and late. MINUTES is how long it
 compiles (default 10), SECONDS how long each link is tried (default 40); `--quick` takes little of both. `--only NAME` (several times: several)
 does only these, and keeps the others as they were. Links need root, and what the tests on hosts need."""
@@ -19,7 +19,7 @@ from bench.rooms.code import BROKER
 from bench.rooms.options import QUICK, program
 from bench.rooms.processes import free_ports, scheduled
 
-ABOUT = "take-overs from a primary that lives, beside compilers and on a link that loses"
+ABOUT = "takeovers from a primary that lives, beside compilers and on a link that loses"
 PROGRAMS = ["verge"]
 CODE = BROKER
 VARIABLES = ("MINUTES", "SECONDS")

@@ -1,4 +1,4 @@
-"""What the page of take-overs from a primary that lives says."""
+"""What the page of takeovers from a primary that lives says."""
 
 from bench.rooms.figures import table
 from bench.takeovers.judge import of
@@ -13,6 +13,6 @@ def values(document):
              for row in of(document, "links")]
     return {
         "compilers_kept": kept("compilers"), "links_kept": kept("links"),
-        "compilers": table(["real-time rights", "minutes", "false take-overs", "messages", "missing", "late", "patience ms"], compilers),
-        "links": table(["loss %", "delay ms", "seconds", "false take-overs", "messages", "missing", "late"], links),
+        "compilers": table(["real-time rights", "minutes", "false takeovers", "messages", "missing", "late", "patience ms"], compilers),
+        "links": table(["loss %", "delay ms", "seconds", "false takeovers", "messages", "missing", "late"], links),
     }

@@ -23,7 +23,7 @@ pub struct Report {
     troubles: Vec<String>,
 }
 
-/// What a publisher keeps of each topic: enough for a fail-over of 50 ms.
+/// What a publisher keeps of each topic: enough for a failover of 50 ms.
 const RETAIN: u32 = 2;
 /// Room, so that nothing is copied while it counts.
 const ROOM: usize = 100_000;

@@ -8,7 +8,7 @@ use crate::tally::{Quantiles, Tally};
 use crate::time::{span, timespec};
 use contract::{Receipt, Span, StreamId, Ticket, Time};
 use host::realtime::{Wishes, ask};
-use host::{Gather, Load, Movers, Staffing, Workers, now};
+use host::{Gather, Movers, Occupancy, Staffing, Workers, now};
 use processing::{Crew, GraphSpec, Level, Marks, Number, Product, Router, Supply, Violation};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -120,7 +120,7 @@ const RESULTS: usize = 8_192;
 struct Bench {
     router: Router,
     workers: Workers,
-    load: Load,
+    load: Occupancy,
     /// As a broker's data thread rests where operators keep all processors.
     gather: Gather,
     suppliers: Vec<Supplier>,

@@ -27,7 +27,7 @@ use crate::watch::silence::Silences;
 use crate::watch::status::Stats;
 use contract::{Admission, Filters, Reign, Span, StreamId, Time, invariant};
 use std::collections::{BTreeMap, VecDeque};
-use wire::limits::{CLIENT_POLL, OPERATOR_NAMES};
+use wire::limits::{ADMIN_NAMES, CLIENT_POLL};
 use wire::{
     Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
     Standing, Transport,
@@ -117,7 +117,7 @@ pub struct Broker {
     pub(crate) last: Last,
     /// What the partner knows this broker by; empty where it need not.
     pub(crate) secret: Box<str>,
-    /// When the operator was last told of broken promises, and of how many.
+    /// When the admin was last told of broken promises, and of how many.
     pub(crate) promises_told: (Time, u64),
     /// Every message takes the way of those that are not plain.
     #[cfg(test)]
@@ -296,7 +296,7 @@ impl Broker {
     }
 
     /// A link that was just accepted has none of the places for clients, which are all taken. It may ask how this broker is, if it says
-    /// by its name that it is an operator.
+    /// by its name that it is an admin.
     pub fn handle_crowded(&mut self, link: LinkId) {
         if let Some(link) = self.links.get_mut(link) {
             link.crowded = true;
@@ -305,7 +305,7 @@ impl Broker {
 
     /// Whether a greeting is turned away since all places for clients are taken.
     pub fn crowds_out(&self, from: LinkId, hello: &Hello<'_>) -> bool {
-        let asks = !hello.standing.is_broker() && hello.name.starts_with(OPERATOR_NAMES);
+        let asks = !hello.standing.is_broker() && hello.name.starts_with(ADMIN_NAMES);
         !asks && self.links.get(from).is_some_and(|link| link.crowded)
     }
 
@@ -639,7 +639,7 @@ impl Broker {
         }
     }
 
-    /// Closes a link for a reason that the operator hears as well.
+    /// Closes a link for a reason that the admin hears as well.
     pub(crate) fn expel(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
         let Some(state) = self.links.get_mut(link) else { return };
         if std::mem::replace(&mut state.closing, true) {

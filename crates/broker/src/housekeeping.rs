@@ -88,7 +88,7 @@ impl Broker {
         }
     }
 
-    /// Those for which messages were dropped, and the operator, are told so.
+    /// Those for which messages were dropped, and the admin, are told so.
     fn tell_slow_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
         for (_, session) in self.sessions.iter_mut() {
             let Some(link) = session.link else { continue };

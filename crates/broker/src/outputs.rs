@@ -19,7 +19,7 @@ impl<T: Effects + Reports + Processes + Routes + Remembers + Relays> Outputs for
 
 /// Who tells whoever operates the broker.
 pub trait Reports {
-    /// Tells the operator.
+    /// Tells the admin.
     fn report(&mut self, event: &Event<'_>);
 
     /// Somebody wants to see what operators do: these of their rows, and levels with the first. It must not wait for them.

@@ -205,7 +205,7 @@ fn commands_log_in_and_say_what_is_wrong() {
     let configured = ["--set", "client.user=ann", "--set", "client.password_file=right", "status"];
     plant.site.run(&configured).must(YES, &["protected"]);
 
-    // The operator hears who it was, where from, and never the password. Who is refused for the same cause within a second is counted.
+    // The admin hears who it was, where from, and never the password. Who is refused for the same cause within a second is counted.
     let log = plant.log(0) + &plant.log(1);
     assert!(log.contains("as `line` from 127.0.0.1: there is no such user"), "{log}");
     assert!(!log.contains("wrong,") && !log.contains(RIGHT), "{log}");

@@ -1,4 +1,4 @@
-//! Users and rules, as an operator meets them: `verge user` and `verge acl`.
+//! Users and rules, as an admin meets them: `verge user` and `verge acl`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 

@@ -9,7 +9,9 @@ use contract::{Contract, Epoch, Needs, Span, TopicFilter};
 use endpoint::{BROKERS_MAX, Credentials, Delivery, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
-use host::{Driver, Helpers, HostError, Lobby, LobbySettings, Network, Place, Poller, Troubles, last_word};
+use host::{
+    Driver, HandshakeSettings, Handshakes, Helpers, HostError, Network, Place, Poller, Troubles, last_word,
+};
 use report::NodeReport;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -747,9 +749,13 @@ fn secure(
         ));
     }
     let troubles = Arc::new(Troubles::new(move |line| line.clone_into(&mut lock(&trouble))));
-    let settings =
-        LobbySettings { handshakes: HANDSHAKES, within: HANDSHAKE_TIME, tls: Some(Arc::new(tls)), troubles };
-    let lobby = Lobby::start(settings, helpers);
+    let settings = HandshakeSettings {
+        handshakes: HANDSHAKES,
+        within: HANDSHAKE_TIME,
+        tls: Some(Arc::new(tls)),
+        troubles,
+    };
+    let lobby = Handshakes::start(settings, helpers);
     let system = |error: HostError| Error::System(error.to_string());
     driver.employ(lobby.map_err(system)?, Vec::new()).map_err(system)
 }

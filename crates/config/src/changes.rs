@@ -70,8 +70,8 @@ impl Running {
 
 fn applies_now(key: &str) -> bool {
     match key.split_once(' ') {
-        Some((section, _)) => schema::repeated(section).is_some_and(|section| section.live),
-        None => schema::find(key).is_some_and(|key| key.live),
+        Some((section, _)) => schema::repeated(section).is_some_and(|section| section.reloadable),
+        None => schema::find(key).is_some_and(|key| key.reloadable),
     }
 }
 

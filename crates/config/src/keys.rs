@@ -38,12 +38,12 @@ keys! {
         BROKERS_MQTT_TLS: Option<Place> = key("brokers.*.mqtt_tls", address_or_none(), "\"none\"", "The same over TLS; usually port 8883.");
         BROKERS_MQTT_WS: Option<Place> = key("brokers.*.mqtt_ws", address_or_none(), "\"none\"", "The same over WebSocket, at the paths /mqtt and /; usually port 8083.");
         BROKERS_MQTT_WSS: Option<Place> = key("brokers.*.mqtt_wss", address_or_none(), "\"none\"", "The same over WebSocket and TLS; usually port 8084.");
-        TLS_CERTIFICATE: Option<PathBuf> = key("tls.certificate", path_or_none(), "\"none\"", "Our certificate, and behind it those that lead to its issuer, in PEM. Paths are relative to the file that has them. SIGHUP loads all certificates again; connections go on.").live();
-        TLS_KEY: Option<PathBuf> = key("tls.key", path_or_none(), "\"none\"", "Its private key, in PEM, without a password.").live();
-        TLS_CA: Option<PathBuf> = key("tls.ca", path_or_none(), "\"none\"", "Who issues certificates of brokers, in PEM. Clients believe them, and so do brokers of each other.").live();
-        TLS_CLIENT_CA: Option<PathBuf> = key("tls.client_ca", path_or_none(), "\"none\"", "Who issues certificates of clients, in PEM.").live();
-        TLS_CLIENT_CERTIFICATES: ClientCertificates = key("tls.client_certificates", choice(&["none", "optional", "required"], client_certificates), "\"none\"", "Whether clients are asked for a certificate of tls.client_ca. The common name in it is the client's name.").live();
-        TLS_MINIMUM_VERSION: TlsVersion = key("tls.minimum_version", choice(&["1.2", "1.3"], tls_version), "\"1.2\"", "The oldest version of TLS that is spoken.").live();
+        TLS_CERTIFICATE: Option<PathBuf> = key("tls.certificate", path_or_none(), "\"none\"", "Our certificate, and behind it those that lead to its issuer, in PEM. Paths are relative to the file that has them. SIGHUP loads all certificates again; connections go on.").reloadable();
+        TLS_KEY: Option<PathBuf> = key("tls.key", path_or_none(), "\"none\"", "Its private key, in PEM, without a password.").reloadable();
+        TLS_CA: Option<PathBuf> = key("tls.ca", path_or_none(), "\"none\"", "Who issues certificates of brokers, in PEM. Clients believe them, and so do brokers of each other.").reloadable();
+        TLS_CLIENT_CA: Option<PathBuf> = key("tls.client_ca", path_or_none(), "\"none\"", "Who issues certificates of clients, in PEM.").reloadable();
+        TLS_CLIENT_CERTIFICATES: ClientCertificates = key("tls.client_certificates", choice(&["none", "optional", "required"], client_certificates), "\"none\"", "Whether clients are asked for a certificate of tls.client_ca. The common name in it is the client's name.").reloadable();
+        TLS_MINIMUM_VERSION: TlsVersion = key("tls.minimum_version", choice(&["1.2", "1.3"], tls_version), "\"1.2\"", "The oldest version of TLS that is spoken.").reloadable();
         NETWORK_FAILOVER: Span = key("network.failover", duration_within(Span::ZERO, Span::secs(3_600)), "\"50ms\"", "x: from the failure of the primary until every publisher sends to the backup. An upper bound.");
         NETWORK_PUBLISHER_TO_BROKER: Span = key("network.publisher_to_broker", duration_within(Span::ZERO, Span::secs(3_600)), "\"1ms\"", "dPB: from creation to arrival at the broker, jitter of the publisher included. An upper bound; at run time it is measured for each message.");
         NETWORK_BROKER_TO_BROKER: Span = key("network.broker_to_broker", duration_within(Span::ZERO, Span::secs(3_600)), "\"50us\"", "dBB: from the primary to the backup. An upper bound.");
@@ -53,7 +53,7 @@ keys! {
         DETECTION_MISSES: u32 = key("detection.misses", integer(1, 100), "2", "How many polls in a row may stay unanswered, while no heartbeats come either, before the backup takes over. Heartbeats are UDP \
          datagrams, two in the time of a poll, between the ports of the same numbers as the brokers' `pair` addresses.");
         DETECTION_PATIENCE_MAX: Span = key("detection.patience_max", duration_within(Span::millis(1), Span::secs(3_600)), "\"500ms\"", "How long silence is borne at most. It is borne for detection.poll x detection.misses where heartbeats come evenly; for longer \
-         where many are lost or their delays differ, and after a take-over that was wrong.");
+         where many are lost or their delays differ, and after a takeover that was wrong.");
         DETECTION_STALL: Span = key("detection.stall", duration_within(Span::millis(1), Span::secs(3_600)), "\"200ms\"", "How long the primary's data thread may stand still in one turn of its work, while its process sends heartbeats, before the backup takes over.");
         DETECTION_CONNECT: Span = key("detection.connect", duration_within(Span::millis(1), Span::secs(3_600)), "\"10ms\"", "How long a broker's attempt to reach its partner may take.");
         DETECTION_RETRY: Span = key("detection.retry", duration_within(Span::millis(1), Span::secs(3_600)), "\"100ms\"", "The time between two attempts to reach the partner.");
@@ -146,8 +146,8 @@ keys! {
         LIMITS_STREAM_LINGER: Span = key("limits.stream_linger", duration(), "\"1min\"", "How long a stream is remembered whose publisher is gone.");
         LIMITS_DRAIN: Span = key("limits.drain", duration_within(Span::ZERO, Span::secs(3_600)), "\"2s\"", "How long a broker that ends waits for its publishers to move to the partner.");
         METRICS_CLASSES_MAX: usize = key("metrics.classes_max", integer(0, 1_000), "32", "Filters of [[topic]] that are measured each by itself, in their order. Messages of the others are measured together, as `other`.");
-        LOG_FORMAT: bool = key("log.format", choice(&["text", "json"], |word| word == "json"), "\"text\"", "text: lines for people. json: one object per line, with every value as a field.").live();
-        LOG_LEVEL: Severity = key("log.level", choice(&["error", "warn", "info", "debug"], severity), "\"info\"", "What is less grave is not written. debug: also which clients of MQTT come and go, and why.").live();
+        LOG_FORMAT: bool = key("log.format", choice(&["text", "json"], |word| word == "json"), "\"text\"", "text: lines for people. json: one object per line, with every value as a field.").reloadable();
+        LOG_LEVEL: Severity = key("log.level", choice(&["error", "warn", "info", "debug"], severity), "\"info\"", "What is less grave is not written. debug: also which clients of MQTT come and go, and why.").reloadable();
         STORE_FOLDER: Option<PathBuf> = key("store.folder", folder(), "\"\"", "Where sessions and retained messages are kept across restarts; made with access for the broker's user only. Each broker needs its own. \"\": nothing is kept.");
         STORE_COMMIT_EVERY: Span = key("store.commit_every", duration(), "\"5ms\"", "The time from one commit to the next while there is anything to write. Several changes of one record in between are one.");
         STORE_QUEUE: usize = key("store.queue", bytes(), "\"64MiB\"", "What may wait to be written. A disk that is slower than this lasts is given up, and the broker says so.");

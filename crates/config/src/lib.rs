@@ -101,7 +101,7 @@ pub struct RealtimeConfig {
     /// Whether processors are kept from halting.
     pub awake: bool,
     /// For how long it looks for messages before it sleeps.
-    pub spin: Option<Span>,
+    pub busy_poll: Option<Span>,
     /// For how long it rests before it looks again, where operators keep all processors.
     pub gather: Span,
 }
@@ -212,7 +212,7 @@ const DEFAULT_ORIGIN: &str = "default";
 /// What waits to be written is at least so much.
 const STORE_QUEUE_MIN: usize = 1 << 20;
 /// The data thread looks for messages at most for so long before it sleeps.
-const SPIN_MAX: Span = Span::millis(1);
+const BUSY_POLL_MAX: Span = Span::millis(1);
 /// Much less than any deadline.
 const GATHER_MAX: Span = Span::millis(1);
 
@@ -528,7 +528,7 @@ impl Understanding {
             processors: self.get(&keys::REALTIME_PROCESSORS),
             lock_memory: self.get(&keys::REALTIME_LOCK_MEMORY),
             awake: self.get(&keys::REALTIME_AWAKE),
-            spin: self.get(&keys::REALTIME_SPIN),
+            busy_poll: self.get(&keys::REALTIME_SPIN),
             gather: self.get(&keys::REALTIME_GATHER),
         }
     }
@@ -655,12 +655,12 @@ impl Understanding {
 
     /// How long the data thread may keep others waiting, or leave messages waiting.
     fn check_realtime(&mut self, realtime: &RealtimeConfig) {
-        let RealtimeConfig { spin, gather, .. } = *realtime;
+        let RealtimeConfig { busy_poll, gather, .. } = *realtime;
         for (key, value, most, why) in [
             (
                 keys::REALTIME_SPIN.key,
-                spin.unwrap_or(Span::ZERO),
-                SPIN_MAX,
+                busy_poll.unwrap_or(Span::ZERO),
+                BUSY_POLL_MAX,
                 "nothing of less priority runs meanwhile",
             ),
             (keys::REALTIME_GATHER.key, gather, GATHER_MAX, "every message may wait for so long"),

@@ -100,8 +100,8 @@ pub fn reference() -> String {
          are published change while they go on, all of them or none: see [admission](admission.md#changing-contracts).\n\n\
          This page is made from the table of keys by `verge config reference`; a test keeps it true.\n",
     );
-    let live = KEYS.iter().filter(|key| key.live);
-    let applied: Vec<String> = live.map(|key| format!("`{}`", key.path)).collect();
+    let reloadable = KEYS.iter().filter(|key| key.reloadable);
+    let applied: Vec<String> = reloadable.map(|key| format!("`{}`", key.path)).collect();
     text = text.replace("APPLIED", &applied.join(", "));
     let mut section = "";
     for key in KEYS {

@@ -132,7 +132,7 @@ pub struct Key {
     /// What it means.
     pub doc: &'static str,
     /// Whether a running broker takes it over on SIGHUP.
-    pub live: bool,
+    pub reloadable: bool,
 }
 
 /// A section that may be there many times.
@@ -144,22 +144,24 @@ pub struct Repeated {
     /// Whether it may have others.
     pub open: bool,
     /// Whether a running broker takes its entries over on SIGHUP.
-    pub live: bool,
+    pub reloadable: bool,
 }
 
 /// `[[topic]]`.
-pub static TOPIC: Repeated = Repeated { name: "topic", keys: keys::topic::KEYS, open: false, live: true };
+pub static TOPIC: Repeated =
+    Repeated { name: "topic", keys: keys::topic::KEYS, open: false, reloadable: true };
 /// `[[source]]`.
-pub static SOURCE: Repeated = Repeated { name: "source", keys: keys::source::KEYS, open: false, live: true };
+pub static SOURCE: Repeated =
+    Repeated { name: "source", keys: keys::source::KEYS, open: false, reloadable: true };
 /// `[[operator]]`.
 pub static OPERATOR: Repeated =
-    Repeated { name: "operator", keys: keys::operator::KEYS, open: true, live: true };
+    Repeated { name: "operator", keys: keys::operator::KEYS, open: true, reloadable: true };
 /// `[[lane]]`.
-pub static LANE: Repeated = Repeated { name: "lane", keys: keys::lane::KEYS, open: false, live: false };
+pub static LANE: Repeated = Repeated { name: "lane", keys: keys::lane::KEYS, open: false, reloadable: false };
 /// `[[vote]]`.
-pub static VOTE: Repeated = Repeated { name: "vote", keys: keys::vote::KEYS, open: false, live: false };
+pub static VOTE: Repeated = Repeated { name: "vote", keys: keys::vote::KEYS, open: false, reloadable: false };
 /// `[[task]]`.
-pub static TASK: Repeated = Repeated { name: "task", keys: keys::task::KEYS, open: false, live: false };
+pub static TASK: Repeated = Repeated { name: "task", keys: keys::task::KEYS, open: false, reloadable: false };
 
 /// All such sections.
 pub static REPEATED: [&Repeated; 6] = [&TOPIC, &SOURCE, &OPERATOR, &LANE, &VOTE, &TASK];

@@ -13,7 +13,7 @@ pub struct SecurityConfig {
     /// Failed logins from one address.
     pub logins_per_minute: u64,
     /// How passwords are checked.
-    pub vetting: host::Vetting,
+    pub authentication: host::Authentication,
 }
 
 /// Who the commands are that connect to brokers.
@@ -36,7 +36,7 @@ impl Understanding {
             users: self.file(&keys::SECURITY_USERS),
             pair_secret_file: self.file(&keys::SECURITY_PAIR_SECRET_FILE),
             logins_per_minute: self.get(&keys::SECURITY_LOGINS_PER_MINUTE).max(1),
-            vetting: host::Vetting {
+            authentication: host::Authentication {
                 threads: self.get(&keys::SECURITY_PASSWORD_THREADS),
                 pending: self.get(&keys::SECURITY_PASSWORDS_PENDING),
                 remembered: self.get(&keys::SECURITY_PASSWORDS_REMEMBERED),

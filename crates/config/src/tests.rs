@@ -77,8 +77,8 @@ fn the_data_thread_rests_for_operators_and_not_for_long() {
 }
 
 #[test]
-fn the_data_thread_does_not_spin_for_long() {
-    let spin = |text: &str| Scratch::new("spin", text).load(&[], &[]).map(|config| config.realtime.spin);
+fn the_data_thread_does_not_busy_poll_for_long() {
+    let spin = |text: &str| Scratch::new("spin", text).load(&[], &[]).map(|config| config.realtime.busy_poll);
     assert_eq!(spin(""), Ok(None));
     assert_eq!(spin("[realtime]\nspin = \"auto\"\n"), Ok(None));
     assert_eq!(spin("[realtime]\nspin = \"0s\"\n"), Ok(Some(Span::ZERO)));

@@ -47,14 +47,14 @@ pub(crate) const fn key<T>(
     doc: &'static str,
 ) -> Typed<T> {
     let Takes { kind, read } = takes;
-    Typed { key: Key { path, kind, default, doc, live: false }, read }
+    Typed { key: Key { path, kind, default, doc, reloadable: false }, read }
 }
 
 impl<T> Typed<T> {
     /// A running broker takes it over on SIGHUP: a `Taker` in `node` does it.
-    pub const fn live(self) -> Typed<T> {
+    pub const fn reloadable(self) -> Typed<T> {
         let Key { path, kind, default, doc, .. } = self.key;
-        Typed { key: Key { path, kind, default, doc, live: true }, read: self.read }
+        Typed { key: Key { path, kind, default, doc, reloadable: true }, read: self.read }
     }
 
     /// As what a value is read; `None` for one that is of another kind.

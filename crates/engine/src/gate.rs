@@ -33,7 +33,7 @@ pub struct Guarding {
 
 /// Tickets of the gate; those without this bit are the gateway's.
 const TICKETS: u64 = 1 << 63;
-/// Whether a login is of a client of the native protocol, by its ticket. The gate tells the operator what becomes of it.
+/// Whether a login is of a client of the native protocol, by its ticket. The gate tells the admin what becomes of it.
 pub fn is_of_gate(ticket: u64) -> bool {
     ticket & TICKETS != 0
 }
@@ -90,7 +90,7 @@ pub(crate) enum Entry {
 /// Why somebody that has waited is turned away.
 pub(crate) struct Refusal {
     pub(crate) reason: FarewellReason,
-    /// Whom it concerns, for the operator.
+    /// Whom it concerns, for the admin.
     pub(crate) client: Box<str>,
     pub(crate) text: &'static str,
 }
@@ -354,7 +354,7 @@ impl Gate {
     }
 }
 
-/// A client that is not known yet, for the operator.
+/// A client that is not known yet, for the admin.
 pub(crate) fn named(hello: &Hello<'_>, address: Option<IpAddr>) -> String {
     let mut text = hello.name.to_owned();
     if !hello.user.is_empty() {

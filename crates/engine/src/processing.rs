@@ -222,7 +222,7 @@ impl<C: Crew> Processor<C> {
 }
 
 impl<C: Crew> Processor<C> {
-    /// Tells the operator that more events are in use than graphs keep, or that there will be.
+    /// Tells the admin that more events are in use than graphs keep, or that there will be.
     fn tell_of_events(&mut self, now: Time, reporter: &mut impl Reporter) {
         let beyond = self.router.beyond();
         let (needed, permitted) = self.router.needed();

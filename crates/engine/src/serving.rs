@@ -12,7 +12,7 @@ use mqtt::packet::Reason;
 use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, Posting, Protocol};
 
-/// Between two words to the operator about what clients are refused.
+/// Between two words to the admin about what clients are refused.
 /// Where whoever watches is told of contracts that are broken or endangered.
 const ALARMS: &str = "$SYS/verge/alarms";
 /// Frames of records have about so many bytes, unless a single record has more.

@@ -36,7 +36,7 @@ const HEADROOM: i64 = 2;
 
 /// Measures. Takes a tenth of a second.
 pub fn calibrate() -> Option<Calibration> {
-    let [one, two, copied] = measure([Bench::new(1, false)?, Bench::new(2, false)?, Bench::new(1, true)?])?;
+    let [one, two, copied] = measure([Rig::new(1, false)?, Rig::new(2, false)?, Rig::new(1, true)?])?;
     let least = Span::nanos(50);
     let dispatch = (two - one).max(least);
     let replication = (copied - one).max(least);
@@ -58,11 +58,11 @@ pub fn calibrate() -> Option<Calibration> {
 /// The time per message of each, which a quarter of its rounds stay below: where other programs take the processor, they
 /// hold up many rounds, and that is no cost of a message. All take turns, so that a spell in which the host is slow is in
 /// all of them and not in one of the differences.
-fn measure<const N: usize>(mut benches: [Bench; N]) -> Option<[Span; N]> {
+fn measure<const N: usize>(mut benches: [Rig; N]) -> Option<[Span; N]> {
     let mut taken = [const { Vec::new() }; N];
     for round in 0..ROUNDS {
-        for (bench, taken) in benches.iter_mut().zip(&mut taken) {
-            taken.push(bench.round(round as u64 * BATCH)?);
+        for (rig, taken) in benches.iter_mut().zip(&mut taken) {
+            taken.push(rig.round(round as u64 * BATCH)?);
         }
     }
     Some(taken.map(|mut rounds| {
@@ -129,7 +129,7 @@ impl Pipes {
     }
 }
 
-struct Bench {
+struct Rig {
     node: BrokerNode<Silent>,
     pipes: Pipes,
     buffer: Vec<u8>,
@@ -139,8 +139,8 @@ struct Bench {
 const PUBLISHER: LinkId = LinkId(0);
 const BACKUP: LinkId = LinkId(1);
 
-impl Bench {
-    fn new(subscribers: u32, copies: bool) -> Option<Bench> {
+impl Rig {
+    fn new(subscribers: u32, copies: bool) -> Option<Rig> {
         let now = crate::now();
         let policy = if copies { broker::Policy::Fcfs } else { broker::Policy::Frame };
         let settings = broker::Settings {
@@ -157,31 +157,31 @@ impl Bench {
             outboxes: (0..links).map(|_| Outbox::default()).collect(),
             sockets: pairs.collect::<Option<Vec<_>>>()?,
         };
-        let mut bench = Bench {
+        let mut rig = Rig {
             node: BrokerNode::new(settings, Silent),
             pipes,
             buffer: vec![0; 256 << 10],
             publisher: Outbox::default(),
         };
-        bench.node.handle_timeout(now, &mut bench.pipes);
-        bench.enter(now, PUBLISHER, Standing::Orphaned, "publisher");
+        rig.node.handle_timeout(now, &mut rig.pipes);
+        rig.enter(now, PUBLISHER, Standing::Orphaned, "publisher");
         let contract = Contract::every(Span::millis(1)).deadline(Span::secs(1)).tolerate(100);
-        bench.feed(
+        rig.feed(
             now,
             PUBLISHER,
             &Frame::Register(Register { stream: 0, incarnation: 1, contract: Some(contract), topic: "t" }),
         );
         for index in 0..subscribers {
             let link = LinkId(2 + index);
-            bench.enter(now, link, Standing::Orphaned, &format!("subscriber {index}"));
-            bench.feed(now, link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "t" });
+            rig.enter(now, link, Standing::Orphaned, &format!("subscriber {index}"));
+            rig.feed(now, link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "t" });
         }
         if copies {
-            bench.enter(now, BACKUP, Standing::Backup, "backup");
-            bench.feed(now, BACKUP, &Frame::Join);
+            rig.enter(now, BACKUP, Standing::Backup, "backup");
+            rig.feed(now, BACKUP, &Frame::Join);
         }
-        bench.pipes.flush(&mut bench.buffer)?;
-        Some(bench)
+        rig.pipes.flush(&mut rig.buffer)?;
+        Some(rig)
     }
 
     fn enter(&mut self, now: Time, link: LinkId, standing: Standing, name: &str) {

@@ -1,7 +1,7 @@
 //! One connection, and how its bytes leave.
 
 use crate::network::Seat;
-use crate::shell::Shell;
+use crate::transport::Layers;
 use contract::Time;
 use engine::driving::Portion;
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ pub(crate) struct Connection {
     pub(crate) phase: Phase,
     pub(crate) outbox: Outbox,
     /// What lies between the outbox and the socket, where something does.
-    pub(crate) shell: Option<Box<Shell>>,
+    pub(crate) layers: Option<Box<Layers>>,
     /// The beginning of a frame whose end has not come.
     pub(crate) partial: Vec<u8>,
     /// The node has its reasons to leave that there; nothing more is read before it has been presented again.
@@ -73,7 +73,7 @@ impl Connection {
             seat: None,
             phase,
             outbox: Outbox::default(),
-            shell: None,
+            layers: None,
             partial: Vec::new(),
             held: false,
             dirty: false,
@@ -114,7 +114,7 @@ impl Connection {
 
     /// Bytes that have not left.
     pub(crate) fn waiting(&self) -> usize {
-        self.outbox.len() + self.shell.as_ref().map_or(0, |shell| shell.len())
+        self.outbox.len() + self.layers.as_ref().map_or(0, |layers| layers.len())
     }
 
     /// Sends what the socket takes, or with `once` as much as one system call sends.
@@ -139,24 +139,24 @@ impl Connection {
 
     /// The same where something lies between.
     pub(crate) fn send_sealed(&mut self, once: bool) {
-        let Some(shell) = &mut self.shell else { return };
+        let Some(layers) = &mut self.layers else { return };
         loop {
-            shell.seal(&mut self.outbox);
+            layers.seal(&mut self.outbox);
             if self.outbox.is_empty() && matches!(self.phase, Phase::Closing { .. }) {
-                shell.say_farewell();
+                layers.say_farewell();
             }
-            if shell.len() == 0 {
+            if layers.len() == 0 {
                 return;
             }
-            match send(&self.socket, shell.ready(), room(&self.socket, self.most)) {
+            match send(&self.socket, layers.ready(), room(&self.socket, self.most)) {
                 Sent::Some(sent) => {
-                    shell.consume(sent);
+                    layers.consume(sent);
                     self.sent += sent as u64;
                 }
                 Sent::Full => return,
                 Sent::Broken => {
                     self.outbox = Outbox::default();
-                    return shell.give_up();
+                    return layers.give_up();
                 }
             }
             if once {

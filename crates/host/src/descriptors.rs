@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, RawFd};
 pub struct Shares {
     /// How many the host allows, if there is a limit.
     pub allowed: Option<u64>,
-    /// How many are not for clients: what is open, and what is kept for the partner, for operators, and for what is opened later.
+    /// How many are not for clients: what is open, and what is kept for the partner, for admins, and for what is opened later.
     pub kept: u64,
     /// How many clients may be connected.
     pub clients: u32,

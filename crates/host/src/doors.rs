@@ -41,18 +41,18 @@ pub struct DoorLimits {
 /// Connections that the partner may have at once beside the one that is made to it: it has one, and another when it comes back
 /// before its old one has been noticed to be gone. Above it, the oldest that is not known to be the partner's is closed.
 pub(crate) const PARTNER_PLACES: u32 = 4;
-/// Places for operators where clients have all of theirs. Above it, the oldest of them is closed.
-pub(crate) const OPERATOR_PLACES: u32 = 3;
+/// Places for admins where clients have all of theirs. Above it, the oldest of them is closed.
+pub(crate) const ADMIN_PLACES: u32 = 3;
 
 /// Connections beyond those of clients.
-pub const PLACES_KEPT: u32 = PARTNER_PLACES + OPERATOR_PLACES;
+pub const PLACES_KEPT: u32 = PARTNER_PLACES + ADMIN_PLACES;
 
 /// Whose place a connection takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Client,
     /// Clients have all their places; whoever has this one may only ask how the broker is.
-    Operator,
+    Admin,
     Partner,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Place {
 #[derive(Default)]
 pub(crate) struct Places {
     clients: u32,
-    operators: u32,
+    admins: u32,
     partner: u32,
 }
 
@@ -68,7 +68,7 @@ impl Places {
     fn count(&mut self, place: Place) -> &mut u32 {
         match place {
             Place::Client => &mut self.clients,
-            Place::Operator => &mut self.operators,
+            Place::Admin => &mut self.admins,
             Place::Partner => &mut self.partner,
         }
     }
@@ -176,10 +176,10 @@ mod tests {
     fn places_of_one_kind_are_not_taken_by_another() {
         let mut places = Places::default();
         assert!(places.take(Place::Client, 1) && !places.take(Place::Client, 1));
-        assert!(places.take(Place::Partner, 1) && places.take(Place::Operator, 1));
-        assert!(!places.take(Place::Operator, 1));
+        assert!(places.take(Place::Partner, 1) && places.take(Place::Admin, 1));
+        assert!(!places.take(Place::Admin, 1));
         places.leave(Place::Client);
-        assert!(places.take(Place::Client, 1) && !places.take(Place::Operator, 1));
+        assert!(places.take(Place::Client, 1) && !places.take(Place::Admin, 1));
     }
 
     #[test]

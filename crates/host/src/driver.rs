@@ -1,17 +1,17 @@
 //! The loop around a node: wait, read, run, send.
 
 use crate::breath::Breath;
+use crate::busy_poll::BusyPoll;
 use crate::clock::{ClockWatch, now, steady};
 use crate::doors::{Door, DoorLimits, Guests, Pace, Place};
 use crate::error::HostError;
 use crate::gather::Gather;
+use crate::handshake::{Errand, Handshakes, Outcome};
 use crate::heart::Heart;
-use crate::lobby::{Errand, Lobby, Outcome};
 use crate::network::{Arrival, Network, News};
 use crate::poller::{Poller, Ready, WAKERS};
-use crate::spin::Spin;
 use crate::troubles::{Cause, Troubles};
-use crate::workers::Load;
+use crate::workers::Occupancy;
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::{Reading, Turn, TurnState, hear_news, serve, take_turn};
@@ -36,9 +36,9 @@ pub struct Driver<N> {
     /// `None`: it may go on for ever.
     breath: Option<Breath>,
     /// Whether it looks for sockets again and again before it sleeps.
-    spin: Spin,
+    busy_poll: BusyPoll,
     /// What operators take of the processors that it shares with them.
-    operators: Option<Load>,
+    operators: Option<Occupancy>,
     /// Whether it rests for that.
     gather: Gather,
 }
@@ -80,7 +80,7 @@ impl<N: Node> Driver<N> {
             clock: ClockWatch::default(),
             next: [None; 2],
             breath: None,
-            spin: Spin::new(Span::ZERO),
+            busy_poll: BusyPoll::new(Span::ZERO),
             operators: None,
             gather: Gather::new(Span::ZERO),
         })
@@ -98,11 +98,15 @@ impl<N: Node> Driver<N> {
 
     /// Who makes handshakes. With `names`, one for each peer, connections to peers are encrypted, and a peer's certificate must
     /// have its name.
-    pub fn employ(&mut self, lobby: Lobby, names: Vec<ServerName<'static>>) -> Result<(), HostError> {
+    pub fn employ(
+        &mut self,
+        handshakes: Handshakes,
+        names: Vec<ServerName<'static>>,
+    ) -> Result<(), HostError> {
         let failed = |reason| HostError::System { what: "cannot wait for handshakes", reason };
-        self.network.poller.add_bell(lobby.bell(), LOBBY).map_err(failed)?;
+        self.network.poller.add_bell(handshakes.bell(), LOBBY).map_err(failed)?;
         self.network.names.extend(names.into_iter().map(Some));
-        self.network.lobby = Some(lobby);
+        self.network.handshakes = Some(handshakes);
         Ok(())
     }
 
@@ -128,8 +132,9 @@ impl<N: Node> Driver<N> {
             Errno::ADDRINUSE => HostError::AddressInUse(address),
             reason => HostError::Listen { address, reason },
         };
-        let lobby = self.network.lobby.as_ref();
-        if transport != Transport::Plain && !lobby.is_some_and(|lobby| lobby.serves(transport)) {
+        let handshakes = self.network.handshakes.as_ref();
+        if transport != Transport::Plain && !handshakes.is_some_and(|handshakes| handshakes.serves(transport))
+        {
             return Err(HostError::NoLobby { address, transport });
         }
         let (socket, address) = bind_listener(address).map_err(failed)?;
@@ -194,7 +199,7 @@ impl<N: Node> Driver<N> {
 
     /// Until when to wait for sockets, by the host's clock. The next turn begins at once where that is [`Time::ZERO`].
     pub fn due(&self) -> Time {
-        let guests = self.network.lobby.as_ref().is_some_and(Lobby::has_some);
+        let guests = self.network.handshakes.as_ref().is_some_and(Handshakes::has_some);
         if self.state.busy
             || guests
             || self.network.has_more()
@@ -264,19 +269,19 @@ impl<N: Node> Driver<N> {
     fn wait(&mut self, ready: &mut Vec<Ready>) -> Result<(), Errno> {
         self.rest();
         if self.network.bulk {
-            self.spin.carried_bulk();
+            self.busy_poll.carried_bulk();
         }
         let due = self.due();
-        let may_spin = due > Time::ZERO && self.may_spin();
-        let span = if may_spin { self.spin.span() } else { Span::ZERO };
+        let may_busy_poll = due > Time::ZERO && self.may_busy_poll();
+        let span = if may_busy_poll { self.busy_poll.span() } else { Span::ZERO };
         if span > Span::ZERO {
             let found = self.look(span, due, ready)?;
-            self.spin.looked(found);
+            self.busy_poll.looked(found);
             if found {
                 return Ok(());
             }
         }
-        let learns = may_spin && span == Span::ZERO;
+        let learns = may_busy_poll && span == Span::ZERO;
         let from = if learns || self.breath.is_some() { now() } else { Time::ZERO };
         self.network.poller.wait_until(due, ready)?;
         if let Some(load) = &self.operators {
@@ -288,7 +293,7 @@ impl<N: Node> Driver<N> {
                 breath.waited(waited);
             }
             if learns {
-                self.spin.slept(waited);
+                self.busy_poll.slept(waited);
             }
         }
         Ok(())
@@ -296,10 +301,10 @@ impl<N: Node> Driver<N> {
 
     /// Whether it may look for sockets instead of sleeping. Operators that are at work need the processors. A rest that is owed anyway
     /// holds up nothing while it waits for sockets, so it sleeps until it has rested.
-    fn may_spin(&self) -> bool {
-        self.spin.is_wanted()
+    fn may_busy_poll(&self) -> bool {
+        self.busy_poll.is_wanted()
             && !self.network.bulk
-            && self.operators.as_ref().is_none_or(Load::leaves_one)
+            && self.operators.as_ref().is_none_or(Occupancy::leaves_one)
             && self.breath.as_ref().is_none_or(Breath::is_rested)
     }
 
@@ -334,15 +339,15 @@ impl<N: Node> Driver<N> {
 
     /// It shares processors with operators, which take so much of them. Where they nearly always keep all, it rests for so long at most
     /// before it looks for sockets; see [`Gather`].
-    pub fn share(&mut self, operators: Load, rest: Span) {
+    pub fn share(&mut self, operators: Occupancy, rest: Span) {
         self.operators = Some(operators);
         self.gather = Gather::new(rest);
     }
 
     /// Before it sleeps, it looks for so long whether something comes after all, where the last waits were short, this turn moved little,
     /// and operators leave a processor. It saves the time that waking takes, and takes the processor from whoever has less priority.
-    pub fn spin(&mut self, before_sleeping: Span) {
-        self.spin = Spin::new(before_sleeping);
+    pub fn busy_poll(&mut self, before_sleeping: Span) {
+        self.busy_poll = BusyPoll::new(before_sleeping);
     }
 
     /// The calling thread drives from now on. Where the system limits how much of the processor it may use, it rests now and
@@ -400,7 +405,7 @@ impl<N: Node> Driver<N> {
                         self.network.accept_later(socket, arrival);
                     } else if let Some(link) = self.network.accept(socket, &arrival) {
                         self.introduce(link, &arrival);
-                        if arrival.place == Place::Operator {
+                        if arrival.place == Place::Admin {
                             // The next one may take its place before its socket is looked at.
                             self.read(link.0);
                         }
@@ -423,10 +428,10 @@ impl<N: Node> Driver<N> {
     /// Takes over connections whose handshakes are done.
     fn settle_guests(&mut self) {
         for _ in 0..SETTLED_PER_TURN {
-            let Some(outcome) = self.network.lobby.as_mut().and_then(Lobby::take) else { return };
+            let Some(outcome) = self.network.handshakes.as_mut().and_then(Handshakes::take) else { return };
             match outcome {
-                Outcome::Ready { socket, errand: Errand::Accepted(arrival), shell, name } => {
-                    let Some(link) = self.network.settle(socket, &arrival, Some(shell)) else { continue };
+                Outcome::Ready { socket, errand: Errand::Accepted(arrival), layers, name } => {
+                    let Some(link) = self.network.settle(socket, &arrival, Some(layers)) else { continue };
                     self.introduce(link, &arrival);
                     if let Some(name) = name {
                         self.node.handle_identity(now(), link, &name);
@@ -434,8 +439,8 @@ impl<N: Node> Driver<N> {
                     // What came with the handshake is not in the socket any more, so nothing else would wake us for it.
                     self.read(link.0);
                 }
-                Outcome::Ready { socket, errand: Errand::Dialed { peer, .. }, shell, .. } => {
-                    let link = self.network.settle_dialed(socket, peer, shell);
+                Outcome::Ready { socket, errand: Errand::Dialed { peer, .. }, layers, .. } => {
+                    let link = self.network.settle_dialed(socket, peer, layers);
                     self.state.busy |= self.tell_news();
                     if let Some(link) = link {
                         self.read(link.0);
@@ -461,7 +466,7 @@ impl<N: Node> Driver<N> {
                 self.node.handle_own_address(link, own.ip());
             }
         }
-        if place == Place::Operator {
+        if place == Place::Admin {
             self.node.handle_crowded(link);
         }
         if let Some(from) = from {

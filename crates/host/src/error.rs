@@ -33,7 +33,7 @@ pub enum HostError {
         reason: Errno,
     },
     /// The door needs handshakes, and nobody was given to make them.
-    #[error("cannot listen on {address} for {transport}: there is no lobby for its handshakes")]
+    #[error("cannot listen on {address} for {transport}: there is no handshakes for its handshakes")]
     NoLobby {
         /// The address.
         address: SocketAddr,

@@ -8,7 +8,7 @@
 //! **The invariant**: no thread of a broker or client ends otherwise than asked while its process or client goes on as if
 //! nothing had been. The store's threads are an exception: with them the store is given up, and said to be.
 //!
-//! To try that, the environment variable `VERGE_TEST_LOSE` names a thread that ends at once: `lobby` panics, `lobby:error` gives up, and
+//! To try that, the environment variable `VERGE_TEST_LOSE` names a thread that ends at once: `handshakes` panics, `handshakes:error` gives up, and
 //! `verge-client:error:500` does so after half a second. Release builds do not look at it.
 
 use crate::error::HostError;

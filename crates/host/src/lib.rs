@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+mod authenticator;
 mod awake;
 mod breath;
+mod busy_poll;
 mod calibrate;
 mod clock;
 mod connection;
@@ -11,25 +13,24 @@ mod driver;
 mod error;
 mod fair_server;
 mod gather;
+mod handshake;
 mod heart;
 mod helpers;
-mod lobby;
 mod memory;
 mod network;
 mod place;
 mod poller;
 pub mod realtime;
 mod serve;
-mod shell;
-mod spin;
 mod store;
 mod systemd;
 pub mod tls;
+mod transport;
 mod troubles;
-mod verifier;
 mod websocket;
 mod workers;
 
+pub use authenticator::{Answer, Asked, Authentication, Authenticator};
 pub use awake::Awake;
 pub use calibrate::{Calibration, calibrate};
 pub use clock::{fill_random, monotonic, now, random_number, worked};
@@ -39,9 +40,9 @@ pub use driver::Driver;
 pub use error::HostError;
 pub use fair_server::FairServer;
 pub use gather::Gather;
+pub use handshake::{HandshakeSettings, Handshakes};
 pub use heart::{Heart, HeartSettings};
 pub use helpers::{Helpers, Loss, end_on_purpose, last_word};
-pub use lobby::{Lobby, LobbySettings};
 pub use memory::{Allowance, allowance};
 pub use network::Network;
 pub use place::{ADDRESSES_MAX, AskAgain, Place, Whereabouts, look_for};
@@ -52,5 +53,4 @@ pub use store::{
 };
 pub use systemd::Notifier;
 pub use troubles::{Cause, Troubles};
-pub use verifier::{Answer, Asked, Verifier, Vetting};
-pub use workers::{Load, Movers, Staffing, Workers};
+pub use workers::{Movers, Occupancy, Staffing, Workers};

@@ -2,8 +2,8 @@
 
 use crate::connection::{self, Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Places, Seats};
+use crate::handshake::Handshakes;
 use crate::heart::Heart;
-use crate::lobby::Lobby;
 use crate::place::Whereabouts;
 use crate::poller::Poller;
 use crate::troubles::Troubles;
@@ -55,7 +55,7 @@ pub struct Network {
     pub(crate) limits: DoorLimits,
     pub(crate) troubles: Arc<Troubles>,
     /// Makes handshakes, where there are any.
-    pub(crate) lobby: Option<Lobby>,
+    pub(crate) handshakes: Option<Handshakes>,
     /// What peers must have in their certificates; empty where they are not asked.
     pub(crate) names: Vec<Option<ServerName<'static>>>,
     /// Ciphertext that was just read.
@@ -114,7 +114,7 @@ impl Network {
             reserved: Vec::new(),
             limits: DoorLimits::default(),
             troubles: Arc::default(),
-            lobby: None,
+            handshakes: None,
             names: Vec::new(),
             sealed: Vec::new(),
             bulk: false,
@@ -213,7 +213,7 @@ impl Network {
             }
             scratch[..kept].copy_from_slice(&connection.partial);
             connection.partial.clear();
-            if connection.shell.is_some() {
+            if connection.layers.is_some() {
                 self.read_shell(index, &mut scratch, kept, handle);
             } else {
                 let room = &mut scratch[kept..kept + connection.portion.bytes()];
@@ -430,7 +430,7 @@ impl Network {
         // Who reads as fast as this node sends would have it for milliseconds, in which the others wait. The poller says at once
         // that there is room for more.
         let once = connection.last || (*serves && connection.waits_to_write);
-        if connection.shell.is_some() {
+        if connection.layers.is_some() {
             connection.send_sealed(once);
         } else {
             connection.send_plain(once);

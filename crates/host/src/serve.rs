@@ -5,14 +5,14 @@ use crate::descriptors::Shares;
 use crate::doors::{Door, DoorLimits};
 use crate::driver::Driver;
 use crate::error::HostError;
+use crate::handshake::Handshakes;
 use crate::heart::Heart;
 use crate::helpers::Helpers;
-use crate::lobby::Lobby;
 use crate::network::Network;
 use crate::place::Whereabouts;
 use crate::poller::Ready;
 use crate::troubles::Troubles;
-use crate::workers::Load;
+use crate::workers::Occupancy;
 use contract::Span;
 use engine::{BrokerNode, Operators, Reporter, Rules};
 use rustls::pki_types::ServerName;
@@ -34,7 +34,7 @@ pub struct Serving {
     /// Sends and hears heartbeats, where there is a partner.
     pub heart: Option<Heart>,
     /// Makes handshakes, where doors or the partner need them.
-    pub lobby: Option<Lobby>,
+    pub handshakes: Option<Handshakes>,
     /// What wakes the data thread besides sockets: whoever runs operators, whoever wants something changed, whoever asks it to end.
     pub wakers: Vec<OwnedFd>,
     /// How often it was asked to end. One of the wakers is rung with it.
@@ -43,9 +43,9 @@ pub struct Serving {
     pub later: u64,
     /// What operators take of the processors that the data thread shares with them, and how long it rests for that at most; see
     /// [`Driver::share`].
-    pub shares: Option<(Load, Span)>,
-    /// For so long the data thread looks for work before it sleeps, where that is likely to pay; see [`Driver::spin`].
-    pub spin: Span,
+    pub shares: Option<(Occupancy, Span)>,
+    /// For so long the data thread looks for work before it sleeps, where that is likely to pay; see [`Driver::busy_poll`].
+    pub busy_poll: Span,
     /// The threads that help. When one is lost, the broker hands over and ends.
     pub helpers: Helpers,
 }
@@ -72,8 +72,8 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
 ) -> Result<(), HostError> {
     let mut driver = Driver::new(node, Vec::new())?;
     driver.limit(serving.limits, serving.troubles);
-    if let Some(lobby) = serving.lobby {
-        driver.employ(lobby, Vec::new())?;
+    if let Some(handshakes) = serving.handshakes {
+        driver.employ(handshakes, Vec::new())?;
     }
     if let Some(Partner { whereabouts, name }) = serving.partner {
         driver.with_unsent(|_, net| net.set_peer(wire::PeerIndex(0), whereabouts, name));
@@ -92,7 +92,7 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     if let Some((load, rest)) = serving.shares {
         driver.share(load, rest);
     }
-    driver.spin(serving.spin);
+    driver.busy_poll(serving.busy_poll);
     driver.breathe();
     let shares = Shares::of_this_process(serving.limits.clients, serving.later)?;
     driver.limit_clients(shares.clients);

@@ -7,7 +7,7 @@
 //!
 //! Handing over is the last duty of a worker that finds nothing to run, and not the work of threads of its own, whose
 //! priority would lie between the levels. The order is the same, since a worker hands over before it sleeps and lower levels
-//! run only when it does. `bench/results/processing.md` compares the two and finds no difference beyond its noise, neither in
+//! run only when it does. `sleepers/results/processing.md` compares the two and finds no difference beyond its noise, neither in
 //! latencies nor in switches, so the fewer threads it is.
 //!
 //! A thread may be interrupted by a more urgent one at any point, so none may ever wait for a less urgent one. Between the
@@ -17,14 +17,13 @@
 //!
 //! An operator that never returns takes its thread along: [`watchdog`] notices, says so, and puts another in its place.
 
-mod bench;
 mod overflow;
+mod sleepers;
 mod watchdog;
 
 use crate::clock::now;
 use crate::helpers::Helpers;
 use crate::realtime;
-use bench::{Bell, Bench};
 use contract::Span;
 use overflow::Overflow;
 use processing::{
@@ -34,13 +33,14 @@ use processing::{
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
+use sleepers::{Bell, Sleepers};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use watchdog::{Post, Watchdog};
+use watchdog::{RunState, Watchdog};
 
 /// How operators are to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,9 +115,9 @@ struct Shared {
 struct Floor {
     inside: Mutex<Inside>,
     /// Whoever runs this level's operators waits here.
-    workers: Bench,
+    workers: Sleepers,
     /// Whoever hands over from it, if that is somebody else.
-    mover: Bench,
+    mover: Sleepers,
     /// Events for it that were dropped.
     refused: AtomicU64,
     /// Its runs that do not return.
@@ -214,8 +214,8 @@ impl Workers {
     }
 
     /// What they take of the processors.
-    pub fn load(&self) -> Load {
-        Load { shared: Arc::clone(&self.shared), processors: self.processors }
+    pub fn load(&self) -> Occupancy {
+        Occupancy { shared: Arc::clone(&self.shared), processors: self.processors }
     }
 
     /// What becomes readable when there are results.
@@ -226,12 +226,12 @@ impl Workers {
 
 /// What the threads that run operators take of the processors.
 #[derive(Clone)]
-pub struct Load {
+pub struct Occupancy {
     shared: Arc<Shared>,
     processors: usize,
 }
 
-impl Load {
+impl Occupancy {
     /// Whether there are at least as many threads with work as processors for them.
     pub fn is_full(&self) -> bool {
         self.shared.awake.load(SeqCst) >= self.processors
@@ -254,7 +254,7 @@ struct Role {
 /// A thread that has begun.
 struct Hired {
     thread: JoinHandle<()>,
-    post: Arc<Post>,
+    post: Arc<RunState>,
     /// What it wished for and was not granted.
     refusals: Vec<String>,
 }
@@ -267,7 +267,8 @@ impl Role {
         processors: &[usize],
         helpers: &Helpers,
     ) -> Result<Hired, std::io::Error> {
-        let (shared, processors, post) = (Arc::clone(shared), processors.to_vec(), Arc::<Post>::default());
+        let (shared, processors, post) =
+            (Arc::clone(shared), processors.to_vec(), Arc::<RunState>::default());
         let (duty, priority, own) = (self.duty, self.priority, Arc::clone(&post));
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -305,7 +306,7 @@ fn build(staffing: &Staffing) -> Result<(Vec<Floor>, Vec<DataEnd>), Errno> {
         let came = Vec::with_capacity(inboxes.len());
         let (queue, saves) = (LevelQueue::default(), VecDeque::new());
         let inside = Inside { queue, inboxes, came, below, results, saves };
-        let (workers, mover) = (Bench::new()?, Bench::new()?);
+        let (workers, mover) = (Sleepers::new()?, Sleepers::new()?);
         let (refused, overdue) = (AtomicU64::new(0), AtomicU32::new(0));
         floors.push(Floor { inside: Mutex::new(inside), workers, mover, refused, overdue });
     }
@@ -343,8 +344,8 @@ impl Drop for Workers {
         self.shared.ends.store(true, SeqCst);
         self.threads.extend(self.watchdog.take().map(Watchdog::end).unwrap_or_default());
         // Whoever is asleep wakes; a ring too many does no harm.
-        for bench in self.shared.floors.iter().flat_map(|floor| [&floor.workers, &floor.mover]) {
-            (0..self.threads.len()).for_each(|_| bench.bell.ring());
+        for sleepers in self.shared.floors.iter().flat_map(|floor| [&floor.workers, &floor.mover]) {
+            (0..self.threads.len()).for_each(|_| sleepers.bell.ring());
         }
         for thread in self.threads.drain(..) {
             // One that never returns from an operator ends with the process.
@@ -490,21 +491,21 @@ impl DataEnd {
 
 impl Shared {
     /// Where those sleep who run a level. Threads that serve all levels sleep at the first.
-    fn workers_of(&self, level: usize) -> &Bench {
+    fn workers_of(&self, level: usize) -> &Sleepers {
         let level = if self.by_priority { level } else { 0 };
         &self.floors[level].workers
     }
 
-    fn serve(&self, duty: Duty, post: &Post) {
+    fn serve(&self, duty: Duty, post: &RunState) {
         self.awake.fetch_add(1, SeqCst);
         let levels = duty.first..=duty.last;
         while !self.ends.load(SeqCst) && !post.is_filled_again() {
             // From the most urgent level again after each step.
             let worked = levels.clone().any(|level| self.step(level, duty, post));
             if !worked {
-                let bench =
+                let sleepers =
                     if duty.runs { &self.floors[duty.first].workers } else { &self.floors[duty.first].mover };
-                bench.sleep(&self.awake, || levels.clone().any(|level| self.has_work(level, duty)));
+                sleepers.sleep(&self.awake, || levels.clone().any(|level| self.has_work(level, duty)));
             }
         }
         self.awake.fetch_sub(1, SeqCst);
@@ -526,7 +527,7 @@ impl Shared {
     }
 
     /// One run, or one event handed over. `false`: nothing to do at this level.
-    fn step(&self, level: usize, duty: Duty, post: &Post) -> bool {
+    fn step(&self, level: usize, duty: Duty, post: &RunState) -> bool {
         let floor = &self.floors[level];
         let mut inside = floor.lock();
         if duty.runs {
@@ -571,7 +572,7 @@ impl Shared {
     }
 
     /// An operator is asked what it remembers, as in a run of its own.
-    fn save(&self, level: usize, place: Place, ticket: u32, post: &Post) {
+    fn save(&self, level: usize, place: Place, ticket: u32, post: &RunState) {
         let floor = &self.floors[level];
         let begun = floor.lock().queue.begin_save(place);
         let begun = begun.map(|mut save| {
@@ -590,7 +591,7 @@ impl Shared {
 
     /// A run, and what follows it at once: nothing of another level goes before the next run of the most urgent level that
     /// this thread serves, so that one begins under the same lock and at the same instant.
-    fn run(&self, level: usize, mut run: Run, duty: Duty, post: &Post) {
+    fn run(&self, level: usize, mut run: Run, duty: Duty, post: &RunState) {
         let floor = &self.floors[level];
         loop {
             post.begin(run.place());

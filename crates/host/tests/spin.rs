@@ -40,7 +40,7 @@ const LONG: Span = Span::secs(3_600);
 
 fn driver(due: Time, spin: Span) -> Driver<Counting> {
     let mut driver = Driver::new(Counting { came: 0, due, timeouts: 0 }, Vec::new()).unwrap();
-    driver.spin(spin);
+    driver.busy_poll(spin);
     driver
 }
 

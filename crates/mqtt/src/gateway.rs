@@ -874,7 +874,7 @@ impl<R: Rules> Gateway<R> {
         self.refuse(now, link, malformed.reason, malformed.what, net);
     }
 
-    /// Closes a connection for a reason, and tells the operator. A client that has been accepted hears it, if its version can.
+    /// Closes a connection for a reason, and tells the admin. A client that has been accepted hears it, if its version can.
     pub(crate) fn refuse(
         &mut self,
         now: Time,

@@ -185,7 +185,7 @@ pub(crate) struct Session {
     pub(crate) walks_recorded: bool,
     /// Since when it has a connection, or has none.
     pub(crate) since: Time,
-    /// When the operator was told last that its queue is full.
+    /// When the admin was told last that its queue is full.
     pub(crate) full_told: Time,
     /// What was refused to it and told to the operator last, and when.
     pub(crate) refused_told: Told,

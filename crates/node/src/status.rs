@@ -6,7 +6,7 @@ use config::Config;
 use report::{Before, NodeReport, PairReport, Place};
 use std::time::{Duration, Instant};
 use verge::{Client, Reach};
-use wire::limits::OPERATOR_NAMES;
+use wire::limits::ADMIN_NAMES;
 
 /// How long brokers may take to be reached.
 pub const PATIENCE: Duration = Duration::from_millis(1500);
@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How a client calls itself that only asks how brokers are, or moves the reign: a few places are kept for those where clients have
 /// all of theirs.
 pub fn admin_name() -> String {
-    format!("{OPERATOR_NAMES}{:016x}", host::random_number())
+    format!("{ADMIN_NAMES}{:016x}", host::random_number())
 }
 
 /// The same as `verge status --format json` shows.

@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fmt;
 
-/// Something that ends a command, for the operator: what is wrong and what to do.
+/// Something that ends a command, for the admin: what is wrong and what to do.
 #[derive(Debug)]
 pub struct Trouble(pub String);
 

@@ -69,7 +69,7 @@ const BROKEN_ONCE: [u64; 21] = [
     8_500_013_871,
     // losses: results were written to a connection that had just broken.
     8_500_017_148,
-    // failover: after false take-overs the backup had told that it would notice a death late.
+    // failover: after false takeovers the backup had told that it would notice a death late.
     8_500_018_165,
     // copies: prunes of messages that had not been copied took their places.
     8_700_018_969,

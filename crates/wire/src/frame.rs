@@ -420,7 +420,7 @@ pub enum Frame<'a> {
     },
     /// Operator to primary: give the reign to the backup.
     Handover,
-    /// Broker to operator: the answer.
+    /// Broker to admin: the answer.
     HandoverReply {
         /// Whether the reign has been given.
         done: bool,

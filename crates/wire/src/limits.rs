@@ -13,7 +13,7 @@ pub const BATCH_BYTES_TARGET: usize = 64 << 10;
 /// The longest name of a client or broker.
 pub const NAME_BYTES_MAX: usize = 128;
 /// How clients are called that only ask how a broker is, or move the reign: a few places are kept for them.
-pub const OPERATOR_NAMES: &str = "operator-";
+pub const ADMIN_NAMES: &str = "operator-";
 /// The longest name of a user.
 pub const USER_BYTES_MAX: usize = 128;
 /// The longest password.

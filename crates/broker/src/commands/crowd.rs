@@ -3,7 +3,7 @@
 //! Streams and subscriptions are admitted or refused. A connection is not: who it is and what it wants is said on it. Each client polls, and
 //! has to be read and written, so enough of them break a promise that was given before they came. Nor are graphs of operators that a
 //! running broker is given: a topic that they process needs copies that it did not need before. Then the contracts concerned are at
-//! risk, and the operator hears of it.
+//! risk, and the admin hears of it.
 
 use crate::broker::Broker;
 use crate::outputs::Outputs;

@@ -94,7 +94,7 @@ impl Broker {
         let link = self.client_link(client).filter(named);
         let session = self.sessions.find(client).filter(|_| ends);
         if let Some(link) = link {
-            self.expel(link, FarewellReason::Busy, "an operator has dropped it", out);
+            self.expel(link, FarewellReason::Busy, "an admin has dropped it", out);
         }
         if let Some(session) = session {
             self.end_session(now, session, out);

@@ -30,7 +30,7 @@ impl Broker {
         }
     }
 
-    /// Closes a link whose greeting the broker has not seen, and does not tell the operator.
+    /// Closes a link whose greeting the broker has not seen, and does not tell the admin.
     pub fn send_away(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
         if let Some(state) = self.links.get_mut(link)
             && !std::mem::replace(&mut state.closing, true)

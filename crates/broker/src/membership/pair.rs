@@ -182,7 +182,7 @@ pub(crate) struct Caution {
     since: Time,
     /// Whose place was taken by suspicion, and when.
     suspected: Option<(Time, NodeId)>,
-    /// Take-overs from a primary that lived.
+    /// Takeovers from a primary that lived.
     pub(crate) false_takeovers: u64,
 }
 
@@ -256,7 +256,7 @@ impl Pair {
 
     /// Contracts count with this failover time. A wrong suspicion costs duplicates, and a late one messages, so patience is doubled at first
     /// only as far as there is room: beside polls and an attempt to connect, one poll is left for the ways. Where that does not help, the
-    /// reign would only go to and fro, and nobody be protected: it is doubled further, and the operator is told that detection is slow.
+    /// reign would only go to and fro, and nobody be protected: it is doubled further, and the admin is told that detection is slow.
     pub(crate) fn keep_within(mut self, failover: Span) -> Pair {
         self.doubled_max = failover - self.detection.connect - self.detection.poll * 2;
         self

@@ -1,7 +1,7 @@
 //! What this broker knows of its link to the partner, and what follows for contracts.
 //!
 //! Contracts count with a failover time, within which a death is noticed, and with copies that are there in time. Both rest on the link
-//! between the brokers. Where heartbeats show that it does not bear them, or copies wait for it again and again, the operator is told with
+//! between the brokers. Where heartbeats show that it does not bear them, or copies wait for it again and again, the admin is told with
 //! the numbers, and the streams concerned are at risk.
 //!
 //! How much the link carries is seen only while more waits than it takes: then it is what has left. A topic whose messages would have to be
@@ -23,7 +23,7 @@ pub(crate) struct PartnerLink {
     lossy_told: Time,
     thin_told: Time,
     far_told: Time,
-    /// Take-overs that were wrong, as far as they were told.
+    /// Takeovers that were wrong, as far as they were told.
     false_told: u64,
     /// A death takes longer to be noticed than contracts count with.
     notices_late: bool,

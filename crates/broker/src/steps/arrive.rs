@@ -112,7 +112,7 @@ impl Broker {
 
     /// Whether a message that a deposed broker forwards comes again from its publisher, after the one before it, which is missing here.
     ///
-    /// What is forwarded overtakes what publishers send again after a take-over. Where operators remember, they would see messages in another
+    /// What is forwarded overtakes what publishers send again after a takeover. Where operators remember, they would see messages in another
     /// order than without a crash. A reign that was given has what was before already.
     fn comes_in_order_later(&self, index: StreamId, message: &Message<'_>) -> bool {
         if !self.beginning.taken || !self.pair.is_primary() {
@@ -268,7 +268,7 @@ impl Broker {
         }
     }
 
-    /// Tells the operator of a publisher that is too fast or whose clock is off, once in a while.
+    /// Tells the admin of a publisher that is too fast or whose clock is off, once in a while.
     fn complain(
         &mut self,
         now: Time,

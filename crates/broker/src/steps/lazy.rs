@@ -20,7 +20,7 @@
 //! few comparisons, and the heap is touched about once in `D^r` per stream.
 //!
 //! **What a copy takes.** `C_r` is stated (`replication.budget`), and seen: from when a copy was due to begin until it has left, the host's
-//! own lateness included, of which the 99th percentile counts. Where that is more than what is stated, the operator is told what to state.
+//! own lateness included, of which the 99th percentile counts. Where that is more than what is stated, the admin is told what to state.
 //!
 //! **The invariant.** While there is a backup, each mark that is neither settled nor copied has its stream in the heap, due no
 //! later than the mark itself. Who joins is copied everything that is not settled ([`Broker::copy_again`]), so the heap begins

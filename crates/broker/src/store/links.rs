@@ -40,13 +40,13 @@ pub(crate) struct Link {
     pub(crate) heard: Time,
     /// What the other broker signs its heartbeats with.
     pub(crate) nonce: Option<Nonce>,
-    /// When the operator was last told of its haste, or of messages that came too old or too young.
+    /// When the admin was last told of its haste, or of messages that came too old or too young.
     pub(crate) complained_at: Time,
     /// How far its clock is ahead of ours, as it has found.
     pub(crate) clock: Option<ClockDifference>,
-    /// When the operator was last told of that, and whether it was ahead.
+    /// When the admin was last told of that, and whether it was ahead.
     pub(crate) clock_told: (Time, bool),
-    /// When the operator was last told that it is far away.
+    /// When the admin was last told that it is far away.
     pub(crate) far_told_at: Time,
     /// Whether we made it: to the partner, then.
     pub(crate) dialed: bool,

@@ -441,7 +441,7 @@ impl Broker {
         self.lose_for_memory(now, index, Shortage::Squeezed { left, bound }, out);
     }
 
-    /// A message that was to be kept is lost for want of memory: it is counted, and its publisher and the operator are told why.
+    /// A message that was to be kept is lost for want of memory: it is counted, and its publisher and the admin are told why.
     pub(crate) fn lose_for_memory(
         &mut self,
         now: Time,

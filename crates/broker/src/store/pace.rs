@@ -229,7 +229,7 @@ impl Pace {
         self.sent += 1;
     }
 
-    /// What it and the operator are to be told by now, if so many messages were dropped for it altogether.
+    /// What it and the admin are to be told by now, if so many messages were dropped for it altogether.
     pub(crate) fn shortfall(&mut self, now: Time, dropped: u64) -> Option<Shortfall> {
         // A clock that went back must not keep it from being told.
         self.counted_from =

@@ -313,7 +313,7 @@ pub(crate) struct Troubles {
     /// By what.
     pub(crate) broken_by: Concern,
     pub(crate) endangered_by: Concern,
-    /// When the operator was last told of losses and of late messages, and of how many of these.
+    /// When the admin was last told of losses and of late messages, and of how many of these.
     pub(crate) told_lost_at: Time,
     pub(crate) told_late_at: Time,
     pub(crate) told_late: u64,
@@ -331,7 +331,7 @@ pub(crate) struct Reported {
     pub(crate) lost: u64,
     pub(crate) longest_run: u32,
     pub(crate) late: u64,
-    /// When the operator was last told of losses and of late messages.
+    /// When the admin was last told of losses and of late messages.
     pub(crate) told_lost_at: Time,
     pub(crate) told_late_at: Time,
 }

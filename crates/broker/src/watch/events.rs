@@ -98,7 +98,7 @@ impl FailureCause {
     }
 }
 
-/// Something that an operator may want to know.
+/// Something that an admin may want to know.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -344,7 +344,7 @@ pub enum Event<'a> {
     SlowSubscriber {
         /// The client.
         client: &'a str,
-        /// What it has lost since the operator was last told.
+        /// What it has lost since the admin was last told.
         shortfall: Shortfall,
     },
     /// A publisher sends faster than its period.

@@ -55,7 +55,7 @@ fn a_link_that_carries_less_than_copies_need_is_named_and_its_broker_can_die() {
     plant.wait_for("bytes in a second, and copies need");
     plant.flows("a link of 500 kbit/s");
     // Heartbeats share the queue with copies, so that a few are taken for a death until patience has grown.
-    println!("{} take-overs", plant.takeovers());
+    println!("{} takeovers", plant.takeovers());
     let reigns = plant.reigning();
     lab.guest(reigns + 1).kill();
     plant.flows_without(reigns, "the death of the primary's host behind a link of 500 kbit/s");
@@ -117,8 +117,8 @@ fn a_thin_link_moves_no_reign_for_long_and_takes_no_further_topic() {
     });
     std::thread::sleep(Duration::from_secs(5));
     let takeovers = plant.takeovers() - before;
-    println!("{takeovers} take-overs");
-    assert!(takeovers <= TAKEOVERS_MAX, "{takeovers} take-overs");
+    println!("{takeovers} takeovers");
+    assert!(takeovers <= TAKEOVERS_MAX, "{takeovers} takeovers");
     plant.flows("a thin link");
     plant.nothing_is_missing();
 }

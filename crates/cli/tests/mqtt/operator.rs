@@ -92,7 +92,7 @@ fn clients_are_listed_counted_and_dropped() {
     for text in [
         "one has connected with MQTT 5 from 127.0.0.1, and begins anew",
         "has gone: its connection has ended",
-        "closed the connection of one from 127.0.0.1: an operator has dropped it",
+        "closed the connection of one from 127.0.0.1: an admin has dropped it",
     ] {
         wait_until(text, || said(text));
     }

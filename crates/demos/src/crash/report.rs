@@ -183,7 +183,7 @@ pub fn show(report: &Report) -> Result<(), Trouble> {
     ))?;
     if report.stolen_share > STOLEN_MENTIONED {
         line(&format!(
-            "a hypervisor took {:.1} % of this host's processor time away: latencies and take-overs are partly its",
+            "a hypervisor took {:.1} % of this host's processor time away: latencies and takeovers are partly its",
             report.stolen_share * 100.0
         ))?;
     }

@@ -109,7 +109,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         self.reporter.report(&Event::CutOff { client, through_here: true });
     }
 
-    /// Turns away somebody who wanted to be let through. That is no news for the operator: where it matters, the client tells its own.
+    /// Turns away somebody who wanted to be let through. That is no news for the admin: where it matters, the client tells its own.
     fn send_away(&mut self, link: LinkId, reason: FarewellReason, text: &str, net: &mut impl Effects) {
         let (broker, mut wired) = self.wired(net);
         broker.send_away(link, reason, text, &mut wired);

@@ -6,7 +6,7 @@
 
 use super::HEADROOM;
 use crate::poller::Poller;
-use crate::shell::{Shell, feed};
+use crate::transport::{Layers, feed};
 use crate::websocket::WebSocket;
 use contract::Span;
 use contract::admission::Carriers;
@@ -90,7 +90,7 @@ fn usual(mut taken: Vec<Span>) -> Span {
 /// A connection as a broker has it, and its other end.
 struct Line {
     near: TcpStream,
-    shell: Option<Shell>,
+    layers: Option<Layers>,
     far: TcpStream,
     /// Makes what comes from the other end.
     client: Option<Connection>,
@@ -117,7 +117,7 @@ impl Line {
         let websocket_of = || websocket.then(WebSocket::default);
         Some(Line {
             near,
-            shell: wrapped.then(|| Shell::new(server, websocket_of(), Vec::new(), Vec::new())),
+            layers: wrapped.then(|| Layers::new(server, websocket_of(), Vec::new(), Vec::new())),
             far,
             client,
             websocket,
@@ -133,12 +133,12 @@ impl Line {
         let mut outbox = Outbox::default();
         outbox.append(|bytes| bytes.extend_from_slice(&payload));
         let begun = crate::now();
-        match &mut self.shell {
+        match &mut self.layers {
             None => _ = send(&self.near, outbox.unsent(), SendFlags::DONTWAIT).ok()?,
-            Some(shell) => {
-                shell.seal(&mut outbox);
-                let sent = send(&self.near, shell.ready(), SendFlags::DONTWAIT).ok()?;
-                shell.consume(sent);
+            Some(layers) => {
+                layers.seal(&mut outbox);
+                let sent = send(&self.near, layers.ready(), SendFlags::DONTWAIT).ok()?;
+                layers.consume(sent);
             }
         }
         Some(crate::now().since(begun))
@@ -173,9 +173,9 @@ impl Line {
         let (mut came, mut taken) = (0, Span::ZERO);
         while came < size {
             let begun = crate::now();
-            let read = match &mut self.shell {
+            let read = match &mut self.layers {
                 None => recv(&self.near, &mut self.room[..], RecvFlags::empty()).ok()?.1,
-                Some(shell) => shell.read(&self.near, usize::MAX, &mut self.room, &mut self.scratch).bytes,
+                Some(layers) => layers.read(&self.near, usize::MAX, &mut self.room, &mut self.scratch).bytes,
             };
             if read > 0 {
                 taken += crate::now().since(begun);

@@ -2,10 +2,10 @@
 
 use super::{Network, News};
 use crate::connection::Phase;
-use crate::doors::{Door, DoorLimits, Guests, OPERATOR_PLACES, PARTNER_PLACES, Place};
-use crate::lobby::{Entrant, Errand};
+use crate::doors::{ADMIN_PLACES, Door, DoorLimits, Guests, PARTNER_PLACES, Place};
+use crate::handshake::{Entrant, Errand};
 use crate::place::Whereabouts;
-use crate::shell::Shell;
+use crate::transport::Layers;
 use crate::troubles::{Cause, Troubles};
 use rustix::net::sockopt;
 use std::net::{IpAddr, SocketAddr};
@@ -87,9 +87,9 @@ impl Network {
                 "{clients} clients are connected, which is all that may be ({short}); another was refused"
             )
         });
-        let free = |network: &mut Network| network.places.take(Place::Operator, OPERATOR_PLACES);
-        if protocol == Protocol::Verge && (free(self) || (self.make_room(Place::Operator) && free(self))) {
-            return Some(Place::Operator);
+        let free = |network: &mut Network| network.places.take(Place::Admin, ADMIN_PLACES);
+        if protocol == Protocol::Verge && (free(self) || (self.make_room(Place::Admin) && free(self))) {
+            return Some(Place::Admin);
         }
         if let Some(from) = address {
             self.seats.leave(from);
@@ -126,8 +126,10 @@ impl Network {
     /// Sends a connection that somebody made to make its handshake.
     pub(crate) fn accept_later(&mut self, socket: OwnedFd, arrival: Arrival) {
         let errand = Errand::Accepted(arrival);
-        let entered =
-            self.lobby.as_mut().is_some_and(|lobby| lobby.enter(Entrant { socket, errand }).is_ok());
+        let entered = self
+            .handshakes
+            .as_mut()
+            .is_some_and(|handshakes| handshakes.enter(Entrant { socket, errand }).is_ok());
         if !entered {
             self.unseat(&arrival);
             self.troubles.note(Cause::LobbyFull, || {
@@ -141,14 +143,14 @@ impl Network {
         &mut self,
         socket: OwnedFd,
         arrival: &Arrival,
-        shell: Option<Box<Shell>>,
+        layers: Option<Box<Layers>>,
     ) -> Option<LinkId> {
         let link = sockopt::set_tcp_nodelay(&socket, true).and_then(|()| self.insert(socket, Phase::Open));
         let Ok(link) = link else {
             self.unseat(arrival);
             return None;
         };
-        self.dress(link, shell);
+        self.dress(link, layers);
         if let Some(connection) = self.get(link.0) {
             connection.seat = Some(arrival.seat());
         }
@@ -163,11 +165,11 @@ impl Network {
         &mut self,
         socket: OwnedFd,
         peer: PeerIndex,
-        shell: Box<Shell>,
+        layers: Box<Layers>,
     ) -> Option<LinkId> {
         match self.insert(socket, Phase::Open) {
             Ok(link) => {
-                self.dress(link, Some(shell));
+                self.dress(link, Some(layers));
                 self.news.push(News::Dialed(link, peer));
                 Some(link)
             }
@@ -184,13 +186,13 @@ impl Network {
         SocketAddr::try_from(name).ok()
     }
 
-    fn dress(&mut self, link: LinkId, shell: Option<Box<Shell>>) {
-        let Some(shell) = shell else { return };
+    fn dress(&mut self, link: LinkId, layers: Option<Box<Layers>>) {
+        let Some(layers) = layers else { return };
         if self.sealed.is_empty() {
-            self.sealed = vec![0; crate::shell::READ_BYTES];
+            self.sealed = vec![0; crate::transport::READ_BYTES];
         }
         if let Some(connection) = self.get(link.0) {
-            connection.shell = Some(shell);
+            connection.layers = Some(layers);
         }
         // Something of the handshake may still have to leave.
         self.touch(link);
@@ -220,8 +222,10 @@ impl Network {
         self.watched.retain(|other| *other != index);
         self.free.push(index);
         let errand = Errand::Dialed { peer, address, name };
-        let entered =
-            self.lobby.as_mut().is_some_and(|lobby| lobby.enter(Entrant { socket, errand }).is_ok());
+        let entered = self
+            .handshakes
+            .as_mut()
+            .is_some_and(|handshakes| handshakes.enter(Entrant { socket, errand }).is_ok());
         if !entered {
             self.report_failed_dial(peer, false);
         }

@@ -1,7 +1,7 @@
 //! Connections whose bytes are not those of their nodes: TLS, WebSocket.
 
 use super::Network;
-use crate::shell::End;
+use crate::transport::End;
 use engine::driving::READ_BYTES;
 use rustix::net::{self, SendFlags};
 use wire::LinkId;
@@ -18,10 +18,10 @@ impl Network {
         let mut sealed = std::mem::take(&mut self.sealed);
         let read = self.get(index).and_then(|connection| {
             let room = &mut scratch[kept..kept + READ_BYTES];
-            let shell = connection.shell.as_mut()?;
-            let came = shell.read(&connection.socket, connection.portion.bytes(), room, &mut sealed);
+            let layers = connection.layers.as_mut()?;
+            let came = layers.read(&connection.socket, connection.portion.bytes(), room, &mut sealed);
             connection.read = came.bytes;
-            Some((came, shell.wants_to_send()))
+            Some((came, layers.wants_to_send()))
         });
         self.sealed = sealed;
         let Some((came, wants_to_send)) = read else { return };
@@ -52,10 +52,10 @@ impl Network {
     /// The peer closes, or must go. It is told, as far as that needs no waiting.
     fn end_shell(&mut self, index: u32) {
         if let Some(connection) = self.get(index)
-            && let Some(shell) = &mut connection.shell
+            && let Some(layers) = &mut connection.layers
         {
-            shell.say_farewell();
-            let _ = net::send(&connection.socket, shell.ready(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            layers.say_farewell();
+            let _ = net::send(&connection.socket, layers.ready(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
             let _ = net::shutdown(&connection.socket, net::Shutdown::Write);
         }
         self.drop_connection(index);

@@ -84,11 +84,11 @@ pub(crate) struct Loaded {
 #[derive(Clone)]
 pub(crate) struct Guarded {
     pub(crate) config: Arc<ServerConfig>,
-    pub(crate) verifier: Option<Arc<Attentive>>,
+    pub(crate) authenticator: Option<Arc<Attentive>>,
 }
 
 impl Tls {
-    /// Loads certificates. Returns them with notes for the operator.
+    /// Loads certificates. Returns them with notes for the admin.
     pub fn load(settings: &TlsSettings) -> Result<(Tls, Vec<String>), TlsError> {
         let (loaded, notes) = Loaded::new(settings)?;
         Ok((Tls { loaded: RwLock::new(Arc::new(loaded)) }, notes))
@@ -106,7 +106,7 @@ impl Tls {
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed.0);
     }
 
-    /// Loads them again without using them yet. Returns them with notes for the operator.
+    /// Loads them again without using them yet. Returns them with notes for the admin.
     pub fn prepare(&self, settings: &TlsSettings) -> Result<(Renewed, Vec<String>), TlsError> {
         let (loaded, notes) = Loaded::new(settings)?;
         let now = self.loaded();
@@ -150,7 +150,7 @@ impl Loaded {
         }
         if let Some(identity) = &identity {
             let asked = settings.client_certificates;
-            let verifier = match (asked, client_roots) {
+            let authenticator = match (asked, client_roots) {
                 (ClientCertificates::None, _) => None,
                 (_, None) => {
                     return Err(TlsError::Incomplete {
@@ -162,10 +162,10 @@ impl Loaded {
                     Some(attentive(roots, asked == ClientCertificates::Optional, &provider, settings)?)
                 }
             };
-            this.clients = Some(guarded(identity, verifier, &provider, settings)?);
+            this.clients = Some(guarded(identity, authenticator, &provider, settings)?);
             if let Some(roots) = &roots {
-                let verifier = attentive(Arc::clone(roots), false, &provider, settings)?;
-                this.pair = Some(guarded(identity, Some(verifier), &provider, settings)?);
+                let authenticator = attentive(Arc::clone(roots), false, &provider, settings)?;
+                this.pair = Some(guarded(identity, Some(authenticator), &provider, settings)?);
             }
         } else if settings.client_certificates != ClientCertificates::None {
             return Err(TlsError::Incomplete { given: "tls.client_certificates", lacks: "tls.certificate" });
@@ -240,23 +240,23 @@ fn attentive(
 
 fn guarded(
     identity: &files::Identity,
-    verifier: Option<Arc<Attentive>>,
+    authenticator: Option<Arc<Attentive>>,
     provider: &Arc<CryptoProvider>,
     settings: &TlsSettings,
 ) -> Result<Guarded, TlsError> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
         .with_protocol_versions(versions(settings.minimum))
         .map_err(|error| TlsError::Refused(error.to_string()))?;
-    let builder = match &verifier {
-        Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
+    let builder = match &authenticator {
+        Some(authenticator) => builder.with_client_cert_verifier(authenticator.clone()),
         None => builder.with_no_client_auth(),
     };
     let mut config =
         identity.refusal(builder.with_single_cert(identity.chain.clone(), identity.key.clone_key()))?;
-    if verifier.is_some() {
+    if authenticator.is_some() {
         // Who shows a certificate is looked at every time: one that has expired must not come back by an old session.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    Ok(Guarded { config: Arc::new(config), verifier })
+    Ok(Guarded { config: Arc::new(config), authenticator })
 }

@@ -41,7 +41,7 @@ const REPORTS: usize = 64;
 
 /// What a worker is doing, for the watchdog to see.
 #[derive(Default)]
-pub(super) struct Post {
+pub(super) struct RunState {
     /// The run's number, [`STEP`] apart from that of the next, and the flags below.
     state: AtomicU64,
     /// Where the operator is.
@@ -49,14 +49,14 @@ pub(super) struct Post {
     site: AtomicU64,
 }
 
-/// In [`Post::state`]: a run is under way.
+/// In [`RunState::state`]: a run is under way.
 const IN_RUN: u64 = 1;
-/// In [`Post::state`]: another thread has this place.
+/// In [`RunState::state`]: another thread has this place.
 const FILLED_AGAIN: u64 = 2;
 /// From one number of a run to the next.
 const STEP: u64 = 4;
 
-impl Post {
+impl RunState {
     /// A run begins.
     pub(super) fn begin(&self, place: Place) {
         self.level.store(place.level, SeqCst);
@@ -99,7 +99,7 @@ impl Watchdog {
     pub(super) fn start(
         shared: &Arc<Shared>,
         staffing: &Staffing,
-        posts: Vec<(Arc<Post>, Role)>,
+        posts: Vec<(Arc<RunState>, Role)>,
         helpers: &Helpers,
     ) -> Result<Watchdog, std::io::Error> {
         let (report, reports) = RingBuffer::new(REPORTS);
@@ -143,7 +143,7 @@ impl Watchdog {
 
 /// A worker as it was last seen.
 struct Watched {
-    post: Arc<Post>,
+    post: Arc<RunState>,
     role: Role,
     seen: u64,
     /// Looks that have seen the same run.
@@ -153,7 +153,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(post: Arc<Post>, role: Role) -> Watched {
+    fn new(post: Arc<RunState>, role: Role) -> Watched {
         Watched { post, role, seen: 0, looks: 0, told: false }
     }
 

@@ -5,7 +5,7 @@ use super::Probe;
 use contract::Span;
 use host::realtime::Wishes;
 use host::tls::{Tls, TlsSettings};
-use host::{Cause, DoorLimits, Driver, Helpers, Lobby, LobbySettings, Troubles};
+use host::{Cause, DoorLimits, Driver, HandshakeSettings, Handshakes, Helpers, Troubles};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, TcpStream};
@@ -69,8 +69,8 @@ impl House {
         let troubles = Arc::new(Troubles::new(move |line| said.lock().unwrap().push(line.to_owned())));
         let (tls, _) = Tls::load(settings).unwrap();
         let certificates = Arc::new(tls);
-        let lobby = Lobby::start(
-            LobbySettings {
+        let handshakes = Handshakes::start(
+            HandshakeSettings {
                 handshakes: plan.handshakes,
                 within: plan.within,
                 tls: Some(Arc::clone(&certificates)),
@@ -81,7 +81,7 @@ impl House {
         let probe = Probe { keeps: plan.keeps, ..Probe::default() };
         let mut driver = Driver::new(probe, Vec::new()).unwrap();
         driver.limit(DoorLimits::default(), Arc::clone(&troubles));
-        driver.employ(lobby.unwrap(), Vec::new()).unwrap();
+        driver.employ(handshakes.unwrap(), Vec::new()).unwrap();
         let mut open =
             |transport| driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Mqtt, transport).unwrap();
         let (plain, tls) = (open(Transport::Plain), open(Transport::Tls));
@@ -191,8 +191,8 @@ pub fn pattern(length: usize) -> Vec<u8> {
 pub fn dialer(address: SocketAddr, name: &str, settings: &TlsSettings) -> (Driver<Probe>, Arc<Troubles>) {
     let troubles = Arc::new(Troubles::default());
     let (tls, _) = Tls::load(settings).unwrap();
-    let lobby = Lobby::start(
-        LobbySettings {
+    let handshakes = Handshakes::start(
+        HandshakeSettings {
             handshakes: 4,
             within: Span::secs(30),
             tls: Some(Arc::new(tls)),
@@ -202,7 +202,7 @@ pub fn dialer(address: SocketAddr, name: &str, settings: &TlsSettings) -> (Drive
     );
     let mut driver = Driver::new(Probe { keeps: true, ..Probe::default() }, vec![address]).unwrap();
     driver.limit(DoorLimits::default(), Arc::clone(&troubles));
-    driver.employ(lobby.unwrap(), vec![host::tls::server_name(name).unwrap()]).unwrap();
+    driver.employ(handshakes.unwrap(), vec![host::tls::server_name(name).unwrap()]).unwrap();
     driver.with(|_, net| wire::Effects::dial(net, PeerIndex(0), Span::secs(30)));
     (driver, troubles)
 }

@@ -56,7 +56,7 @@ pub(super) struct Giving<'g> {
     pub(super) troubles: &'g mut Vec<Trouble>,
 }
 
-/// Between two words to the operator about a session's queue.
+/// Between two words to the admin about a session's queue.
 const FULL_INTERVAL: Span = Span::secs(1);
 
 impl Giving<'_> {

@@ -43,7 +43,7 @@ impl<R: Rules> Gateway<R> {
     pub fn drop_client(&mut self, now: Time, client: &str, ends: bool, net: &mut impl Effects) -> bool {
         let Some(index) = self.sessions.find(client) else { return false };
         if let Some(link) = self.sessions.get(index).and_then(|session| session.link) {
-            self.refuse(now, link, Reason::ADMINISTRATIVE_ACTION, "an operator has dropped it", net);
+            self.refuse(now, link, Reason::ADMINISTRATIVE_ACTION, "an admin has dropped it", net);
         }
         // Without an expiry, the session has ended with its connection.
         if let Some(index) = self.sessions.find(client).filter(|_| ends) {

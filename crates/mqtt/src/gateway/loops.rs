@@ -56,7 +56,7 @@ impl Recent {
 }
 
 impl<R: Rules> Gateway<R> {
-    /// A bridge brings a message: the operator is told if another one seems to have taken it away before.
+    /// A bridge brings a message: the admin is told if another one seems to have taken it away before.
     pub(super) fn look_for_loop(
         &mut self,
         now: Time,

@@ -349,7 +349,7 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// Tells the operator of a message that was refused; of one topic after the other, and of the same once in a while.
+    /// Tells the admin of a message that was refused; of one topic after the other, and of the same once in a while.
     pub(super) fn tell_refused(&mut self, now: Time, index: u32, topic: &str, bytes: usize, text: &str) {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("who publishes has a session");

@@ -2,7 +2,7 @@
 //!
 //! A client of MQTT 3.1.1 hears of a message that is refused by the end of its connection. It comes back and sends the same message first,
 //! for ever, and nothing else of it arrives. So it is counted how often the same message has come. After as many times as configured it is
-//! acknowledged and dropped, and the operator is told.
+//! acknowledged and dropped, and the admin is told.
 
 use super::publish::answer_to;
 use super::{Gateway, Phase, Rules, Trouble};

@@ -20,7 +20,7 @@ pub(crate) struct Asking {
     instead: Option<String>,
 }
 
-/// Words that wait for the operator, of subscriptions that are served as best effort.
+/// Words that wait for the admin, of subscriptions that are served as best effort.
 const INSTEAD_MAX: usize = 64;
 /// Subscriptions that are written in one unit of work, where a session is recorded.
 const RECORDED_PER_UNIT: usize = 32;

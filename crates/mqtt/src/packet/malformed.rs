@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Malformed {
     /// What to tell the client, where its version can be told.
     pub reason: Reason,
-    /// What is wrong, for the operator.
+    /// What is wrong, for the admin.
     pub what: &'static str,
     /// The version in which a client may be told, as far as it is known. For a version that is not spoken here: the one whose
     /// CONNACK such a client understands.

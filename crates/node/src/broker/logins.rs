@@ -12,7 +12,7 @@ use config::Config;
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{Guarding, Reporter, Rules};
-use host::{Answer, Asked, Helpers, Network, Verifier, now};
+use host::{Answer, Asked, Authenticator, Helpers, Network, now};
 use mqtt::packet::Reason;
 use mqtt::{Action, Login};
 use std::cell::RefCell;
@@ -130,8 +130,8 @@ fn action_of(action: Action) -> access::Action {
 /// Says who clients are.
 pub struct Desk {
     access: Rc<RefCell<Arc<Access>>>,
-    verifier: Verifier,
-    /// Whose password is being looked at, by ticket. No more than the verifier takes.
+    authenticator: Authenticator,
+    /// Whose password is being looked at, by ticket. No more than the authenticator takes.
     asked: BTreeMap<u64, Attempt>,
     by_address: Attempts<Option<IpAddr>>,
     by_name: Attempts<(Option<IpAddr>, Box<str>)>,
@@ -225,11 +225,11 @@ pub fn start(
     let access = users.as_ref().map(|users| Rc::new(RefCell::new(Arc::clone(users))));
     let desk = match &access {
         Some(access) => {
-            let verifier = Verifier::start(security.vetting, helpers)?;
-            wakers.push(verifier.bell().try_clone_to_owned()?);
+            let authenticator = Authenticator::start(security.authentication, helpers)?;
+            wakers.push(authenticator.bell().try_clone_to_owned()?);
             Some(Desk {
                 access: Rc::clone(access),
-                verifier,
+                authenticator,
                 asked: BTreeMap::new(),
                 by_address: Attempts::new(security.logins_per_minute, ATTEMPTS_MAX),
                 by_name: Attempts::new(security.logins_per_minute, ATTEMPTS_MAX),
@@ -293,7 +293,7 @@ impl Desk {
             return Some(Err(Reason::CONNECTION_RATE_EXCEEDED));
         }
         let password = login.password.as_deref().unwrap_or(&[]);
-        match self.verifier.ask(login.ticket, &access.challenge(&attempt.user), password) {
+        match self.authenticator.ask(login.ticket, &access.challenge(&attempt.user), password) {
             Asked::Right => Some(Ok(Some(attempt.user))),
             Asked::Waiting => {
                 self.asked.insert(login.ticket, attempt);
@@ -317,7 +317,7 @@ impl Desk {
                 verdict.and_then(|user| if there(&user) { Ok(user) } else { Err(Reason::NOT_AUTHORIZED) }),
             ));
         }
-        let Answer { ticket, right } = self.verifier.next_answer()?;
+        let Answer { ticket, right } = self.authenticator.next_answer()?;
         let attempt = self.asked.remove(&ticket)?;
         // It was right when it was looked at; the user file may have changed since.
         if right && attempt.hash.as_deref() == hash_of(&self.access.borrow(), &attempt.user) {
@@ -330,7 +330,7 @@ impl Desk {
         Some((ticket, Err(Reason::BAD_CREDENTIALS)))
     }
 
-    /// Tells the operator of a refused login. The gate of the native protocol tells of its own.
+    /// Tells the admin of a refused login. The gate of the native protocol tells of its own.
     fn tell(&mut self, attempt: &Attempt, ticket: u64, reason: &str) {
         if engine::is_of_gate(ticket) {
             return;

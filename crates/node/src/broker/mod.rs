@@ -74,7 +74,7 @@ pub fn run(
     let certificates = Certificates::load(config, own, partner, &lines)?;
     let told = lines.clone();
     let troubles = Arc::new(Troubles::new(move |line| told.say(&format!("note: {line}"))));
-    let lobby = certificates.lobby(config, own, &troubles, &helpers)?;
+    let handshakes = certificates.handshakes(config, own, &troubles, &helpers)?;
     let mut takers: Vec<Box<dyn Taker>> = vec![
         Box::new(graph_taker),
         Box::new(LogTaker(lines.clone())),
@@ -106,12 +106,12 @@ pub fn run(
         troubles: Arc::clone(&troubles),
         heart: heart(config, &doors, whereabouts.as_ref(), &lines, &helpers),
         partner: security::partner(partner, whereabouts)?,
-        lobby,
+        handshakes,
         wakers: wakers(security.wakers, [bell, waker, wants.bell], answers.as_ref())?,
         asked_to_end: wants.ends,
         later: places::later(allowed, http.is_some()),
         shares: staffing(config, here.processors).processors.is_empty().then_some((load, gather)),
-        spin: spin(&config.realtime, &lines),
+        busy_poll: busy_poll(&config.realtime, &lines),
         helpers,
     };
     let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
@@ -219,7 +219,7 @@ fn wakers(
     Ok(bells.into_iter().chain(others).chain(questions).collect())
 }
 
-/// Doors for the operator, by their keys.
+/// Doors for the admin, by their keys.
 fn listed<'a>(doors: impl Iterator<Item = (&'static str, &'a Door)>) -> String {
     let one = |(key, door): (&str, &Door)| match key {
         "pair" => format!("partner at {}", door.address),
@@ -270,25 +270,25 @@ fn keep_awake(config: &RealtimeConfig, lines: &log::Lines, helpers: &Helpers) ->
 }
 
 /// For how long the data thread looks for messages before it sleeps unless it is told: about what sleeping and waking take on a guest.
-const USUAL_SPIN: Span = Span::micros(50);
+const USUAL_BUSY_POLL: Span = Span::micros(50);
 
 /// How long the data thread looks for messages before it sleeps, if that does no harm.
-fn spin(config: &RealtimeConfig, lines: &log::Lines) -> Span {
-    let rationed = match config.spin {
+fn busy_poll(config: &RealtimeConfig, lines: &log::Lines) -> Span {
+    let rationed = match config.busy_poll {
         None => doctor::granted_processors().is_some(),
-        Some(spin) => {
-            spin > Span::ZERO
+        Some(most) => {
+            most > Span::ZERO
                 && is_rationed("the data thread sleeps at once", "realtime.spin = \"0s\"", lines)
         }
     };
-    if rationed { Span::ZERO } else { config.spin.unwrap_or(USUAL_SPIN) }
+    if rationed { Span::ZERO } else { config.busy_poll.unwrap_or(USUAL_BUSY_POLL) }
 }
 
-/// Whether spinning would use up processor time of which only a part is granted; says so.
+/// Whether busy polling would use up processor time of which only a part is granted; says so.
 fn is_rationed(consequence: &str, otherwise: &str, lines: &log::Lines) -> bool {
     let Some(granted) = doctor::granted_processors() else { return false };
     lines.warn(&format!(
-        "note: {consequence}, since spinning would use up the {granted:.2} processors that the control group grants: lift its \
+        "note: {consequence}, since busy polling would use up the {granted:.2} processors that the control group grants: lift its \
          CPU quota, or set {otherwise}"
     ));
     true

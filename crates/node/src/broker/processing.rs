@@ -8,7 +8,7 @@ use crate::log::Lines;
 use config::{Config, Kinds};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{BrokerNode, Processor};
-use host::{Helpers, Load, Network, Workers, now};
+use host::{Helpers, Network, Occupancy, Workers, now};
 use planner::{Host, Study, staffing};
 use processing::GraphSpec;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ pub fn start(
     host: &Host,
     lines: &Lines,
     helpers: &Helpers,
-) -> Result<(Processor<Workers>, OwnedFd, Load), Trouble> {
+) -> Result<(Processor<Workers>, OwnedFd, Occupancy), Trouble> {
     let processing = &config.processing;
     let workers = Workers::start(&staffing(config, host.processors), helpers)?;
     workers.refusals().iter().for_each(|sentence| lines.say(&format!("note: {sentence}")));

@@ -5,7 +5,7 @@ use crate::Trouble;
 use crate::log::Lines;
 use config::{BrokerAddress, Config, Entrance};
 use host::tls::{ClientCertificates, Tls, server_name};
-use host::{Helpers, Lobby, LobbySettings, Partner, Troubles, Whereabouts, look_for};
+use host::{HandshakeSettings, Handshakes, Helpers, Partner, Troubles, Whereabouts, look_for};
 use std::sync::Arc;
 use wire::Transport;
 
@@ -68,24 +68,24 @@ impl Certificates {
     }
 
     /// Starts the thread that makes handshakes, where a door or the partner needs any.
-    pub fn lobby(
+    pub fn handshakes(
         &self,
         config: &Config,
         own: &BrokerAddress,
         troubles: &Arc<Troubles>,
         helpers: &Helpers,
-    ) -> Result<Option<Lobby>, Trouble> {
+    ) -> Result<Option<Handshakes>, Trouble> {
         let shakes = own.entrances().iter().any(|entrance| entrance.transport != Transport::Plain);
         if !shakes && self.tls.is_none() {
             return Ok(None);
         }
-        let settings = LobbySettings {
+        let settings = HandshakeSettings {
             handshakes: config.handshakes,
             within: config.limits.greeting,
             tls: self.tls.clone(),
             troubles: Arc::clone(troubles),
         };
-        Ok(Some(Lobby::start(settings, helpers)?))
+        Ok(Some(Handshakes::start(settings, helpers)?))
     }
 }
 

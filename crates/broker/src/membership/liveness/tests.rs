@@ -105,7 +105,7 @@ impl Two {
     }
 }
 
-/// The weathers of the page of false take-overs: percent lost, shortest and longest delay in milliseconds.
+/// The weathers of the page of false takeovers: percent lost, shortest and longest delay in milliseconds.
 const WEATHERS: [(f64, i64, i64); 8] = [
     (0.0, 0, 0),
     (0.1, 0, 0),

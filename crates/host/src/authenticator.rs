@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// How passwords are to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Vetting {
+pub struct Authentication {
     /// Threads.
     pub threads: usize,
     /// Questions that may be under way. Above it the answer is "busy".
@@ -38,9 +38,9 @@ pub struct Vetting {
     pub lifetime: Duration,
 }
 
-impl Default for Vetting {
-    fn default() -> Vetting {
-        Vetting { threads: 1, pending: 256, remembered: 16_384, lifetime: Duration::from_mins(15) }
+impl Default for Authentication {
+    fn default() -> Authentication {
+        Authentication { threads: 1, pending: 256, remembered: 16_384, lifetime: Duration::from_mins(15) }
     }
 }
 
@@ -65,7 +65,7 @@ pub struct Answer {
 }
 
 /// Checks passwords. Its threads end when this is dropped, each after the check that it is at.
-pub struct Verifier {
+pub struct Authenticator {
     /// `None` only while this is being dropped.
     questions: Option<SyncSender<Question>>,
     answers: Receiver<(Answer, Option<Digest>)>,
@@ -88,22 +88,22 @@ struct Question {
     digest: Option<Digest>,
 }
 
-impl Verifier {
+impl Authenticator {
     /// Starts the threads. To be called before the caller takes a real-time priority, which they would inherit.
-    pub fn start(vetting: Vetting, helpers: &Helpers) -> Result<Verifier, HostError> {
+    pub fn start(authentication: Authentication, helpers: &Helpers) -> Result<Authenticator, HostError> {
         let failed = |what| move |reason| HostError::System { what, reason };
         let mut key = [0; blake3::OUT_LEN];
         getrandom(&mut key, GetRandomFlags::empty()).map_err(failed("cannot draw a random key"))?;
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let bell = Arc::new(eventfd(0, flags).map_err(failed("cannot make a bell"))?);
-        let pending_max = vetting.pending.max(1);
+        let pending_max = authentication.pending.max(1);
         // No more are under way than either ring holds, so neither end ever waits for room.
         let (questions, inbox) = sync_channel(pending_max);
         let (outbox, answers) = sync_channel(pending_max);
         let inbox = Arc::new(Mutex::new(inbox));
         let ends = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
-        for number in 0..vetting.threads.max(1) {
+        for number in 0..authentication.threads.max(1) {
             let (inbox, outbox) = (inbox.clone(), outbox.clone());
             let (bell, ends) = (bell.clone(), ends.clone());
             let work = move || {
@@ -114,9 +114,9 @@ impl Verifier {
             threads
                 .push(thread.map_err(|error| failed("cannot start a thread for passwords")(errno(&error)))?);
         }
-        let recent = Recent::new(vetting.remembered, vetting.lifetime);
+        let recent = Recent::new(authentication.remembered, authentication.lifetime);
         let questions = Some(questions);
-        Ok(Verifier { questions, answers, bell, ends, threads, pending: 0, pending_max, recent, key })
+        Ok(Authenticator { questions, answers, bell, ends, threads, pending: 0, pending_max, recent, key })
     }
 
     /// What is readable when answers have come. To be given to [`crate::serve()`] as a waker.
@@ -181,7 +181,7 @@ impl Verifier {
     }
 }
 
-impl Drop for Verifier {
+impl Drop for Authenticator {
     fn drop(&mut self) {
         // Questions in line are left unanswered.
         self.ends.store(true, Relaxed);

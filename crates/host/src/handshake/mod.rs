@@ -5,7 +5,7 @@
 //! not get on with its handshake holds up nobody: it only has a place, for a limited time, and where places run out, who has
 //! had one for longest gives it up.
 
-mod guest;
+mod pending;
 mod upgrade;
 
 use crate::clock::now;
@@ -13,11 +13,11 @@ use crate::error::HostError;
 use crate::helpers::{Helpers, end_on_purpose, errno};
 use crate::network::Arrival;
 use crate::poller::{Poller, Ready};
-use crate::shell::Shell;
 use crate::tls::Tls;
+use crate::transport::Layers;
 use crate::troubles::{Cause, Troubles};
 use contract::{Span, Time};
-use guest::{Guest, Step};
+use pending::{Pending, Step};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
 use rustls::pki_types::ServerName;
@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use wire::{PeerIndex, Transport};
 
-/// What a lobby needs.
-pub struct LobbySettings {
+/// What a handshakes needs.
+pub struct HandshakeSettings {
     /// Handshakes under way at once.
     pub handshakes: usize,
     /// How long one may take.
@@ -42,7 +42,7 @@ pub struct LobbySettings {
 }
 
 /// The thread that makes handshakes, as the data thread sees it. It ends when this is dropped.
-pub struct Lobby {
+pub struct Handshakes {
     entrants: Producer<Entrant>,
     outcomes: Consumer<Outcome>,
     shared: Arc<Shared>,
@@ -75,23 +75,23 @@ pub(crate) enum Errand {
 /// What became of it.
 pub(crate) enum Outcome {
     /// It is ready.
-    Ready { socket: OwnedFd, errand: Errand, shell: Box<Shell>, name: Option<String> },
+    Ready { socket: OwnedFd, errand: Errand, layers: Box<Layers>, name: Option<String> },
     /// It failed.
     Failed { errand: Errand },
 }
 
 /// Lower than others: handshakes may wait, messages may not.
 const NICENESS: i32 = 5;
-/// The token of the door bell; guests count upwards from 0.
+/// The token of the door bell; all_pending count upwards from 0.
 const DOOR_BELL: u64 = u64::MAX;
 /// Connections that may wait to enter, at least: as many as the system keeps for one listener.
 const ENTRANTS: usize = 1024;
-/// How long the lobby rests when the data thread does not take what is ready.
+/// How long the handshakes rests when the data thread does not take what is ready.
 const REST: Span = Span::millis(1);
 
-impl Lobby {
+impl Handshakes {
     /// Starts the thread. It takes over the priority of this one, so that this must be before a data thread takes its own.
-    pub fn start(settings: LobbySettings, helpers: &Helpers) -> Result<Lobby, HostError> {
+    pub fn start(settings: HandshakeSettings, helpers: &Helpers) -> Result<Handshakes, HostError> {
         let failed = |reason| HostError::System { what: "cannot start the thread for handshakes", reason };
         let places = settings.handshakes.max(1);
         let (entrants, entering) = RingBuffer::new(places.max(ENTRANTS));
@@ -107,7 +107,7 @@ impl Lobby {
             poller,
             entering,
             leaving,
-            guests: BTreeMap::new(),
+            all_pending: BTreeMap::new(),
             next: 0,
             done: VecDeque::new(),
             shared: Arc::clone(&shared),
@@ -117,8 +117,8 @@ impl Lobby {
             let _ = rustix::process::nice(NICENESS);
             room.run()
         };
-        let thread = helpers.hire("lobby", work).map_err(|error| failed(errno(&error)))?;
-        Ok(Lobby { entrants, outcomes, shared, tls, thread: Some(thread) })
+        let thread = helpers.hire("handshakes", work).map_err(|error| failed(errno(&error)))?;
+        Ok(Handshakes { entrants, outcomes, shared, tls, thread: Some(thread) })
     }
 
     /// Whether connections of this kind can be taken.
@@ -149,7 +149,7 @@ impl Lobby {
     }
 }
 
-impl Drop for Lobby {
+impl Drop for Handshakes {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
         ring(&self.shared.door_bell);
@@ -165,15 +165,15 @@ fn ring(bell: impl AsFd) {
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
-/// The lobby as its thread sees it.
+/// The handshakes as its thread sees it.
 struct Room {
-    settings: LobbySettings,
+    settings: HandshakeSettings,
     places: usize,
     poller: Poller,
     entering: Consumer<Entrant>,
     leaving: Producer<Outcome>,
     /// By number, which is also the order in which they came.
-    guests: BTreeMap<u64, Guest>,
+    all_pending: BTreeMap<u64, Pending>,
     next: u64,
     /// Who is done, and the data thread has no room yet.
     done: VecDeque<Outcome>,
@@ -185,7 +185,7 @@ impl Room {
     fn run(mut self) -> Result<(), String> {
         let mut ready: Vec<Ready> = Vec::new();
         while !self.shared.ended.load(Ordering::Acquire) {
-            end_on_purpose("lobby")?;
+            end_on_purpose("handshakes")?;
             let waited = self.poller.wait(self.patience(), &mut ready);
             waited.map_err(|error| format!("cannot wait for handshakes: {error}"))?;
             for event in ready.iter().filter(|event| event.token != DOOR_BELL) {
@@ -206,7 +206,7 @@ impl Room {
         if !self.done.is_empty() {
             return REST;
         }
-        match self.guests.first_key_value() {
+        match self.all_pending.first_key_value() {
             Some((_, oldest)) => oldest.until.since(now()).max(Span::ZERO),
             None => Span::FOREVER,
         }
@@ -216,8 +216,8 @@ impl Room {
         // Who comes out must find room, so nobody enters while somebody waits there.
         while self.done.is_empty() {
             let Ok(entrant) = self.entering.pop() else { return };
-            if self.guests.len() >= self.places
-                && let Some((number, _)) = self.guests.first_key_value()
+            if self.all_pending.len() >= self.places
+                && let Some((number, _)) = self.all_pending.first_key_value()
             {
                 let number = *number;
                 self.fail(number, Cause::LobbyFull, |limits| {
@@ -236,13 +236,13 @@ impl Room {
         self.next += 1;
         let loaded = self.settings.tls.as_ref().map(|tls| tls.loaded());
         let until = now() + self.settings.within;
-        match Guest::new(entrant, loaded, until) {
-            Ok(guest) => {
-                if self.poller.add(&guest.socket, number, false).is_err() {
-                    self.done.push_back(Outcome::Failed { errand: guest.errand });
+        match Pending::new(entrant, loaded, until) {
+            Ok(pending) => {
+                if self.poller.add(&pending.socket, number, false).is_err() {
+                    self.done.push_back(Outcome::Failed { errand: pending.errand });
                     return;
                 }
-                self.guests.insert(number, guest);
+                self.all_pending.insert(number, pending);
                 // Usually the first bytes are here already.
                 self.step(number);
             }
@@ -253,21 +253,21 @@ impl Room {
         }
     }
 
-    /// One guest goes on as far as it can.
+    /// One pending goes on as far as it can.
     fn step(&mut self, number: u64) {
-        let Some(guest) = self.guests.get_mut(&number) else { return };
-        match guest.advance() {
+        let Some(pending) = self.all_pending.get_mut(&number) else { return };
+        match pending.advance() {
             Step::Waits { to_write } => {
-                if to_write != guest.waits_to_write {
-                    guest.waits_to_write = to_write;
+                if to_write != pending.waits_to_write {
+                    pending.waits_to_write = to_write;
                     // A socket that cannot be watched is given up when its time is over.
-                    let _ = self.poller.change(&guest.socket, number, to_write);
+                    let _ = self.poller.change(&pending.socket, number, to_write);
                 }
             }
             Step::Done => {
-                if let Some(guest) = self.guests.remove(&number) {
-                    self.poller.remove(&guest.socket);
-                    self.done.push_back(guest.into_outcome());
+                if let Some(pending) = self.all_pending.remove(&number) {
+                    self.poller.remove(&pending.socket);
+                    self.done.push_back(pending.into_outcome());
                 }
             }
             Step::Failed(cause, text) => self.fail(number, cause, |_| text),
@@ -275,9 +275,9 @@ impl Room {
     }
 
     fn give_up_late(&mut self, time: Time) {
-        while let Some((number, guest)) = self.guests.first_key_value() {
+        while let Some((number, pending)) = self.all_pending.first_key_value() {
             // A clock that went back must not keep them for longer than their time.
-            if time < guest.until && guest.until.since(time) <= self.settings.within {
+            if time < pending.until && pending.until.since(time) <= self.settings.within {
                 return;
             }
             let number = *number;
@@ -288,10 +288,10 @@ impl Room {
     }
 
     fn fail(&mut self, number: u64, cause: Cause, text: impl FnOnce(&Room) -> String) {
-        let Some(guest) = self.guests.remove(&number) else { return };
-        self.poller.remove(&guest.socket);
-        self.settings.troubles.note(cause, || format!("{}: {}", guest.describe(), text(self)));
-        self.done.push_back(Outcome::Failed { errand: guest.errand });
+        let Some(pending) = self.all_pending.remove(&number) else { return };
+        self.poller.remove(&pending.socket);
+        self.settings.troubles.note(cause, || format!("{}: {}", pending.describe(), text(self)));
+        self.done.push_back(Outcome::Failed { errand: pending.errand });
     }
 
     fn hand_over(&mut self) {

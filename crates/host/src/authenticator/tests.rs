@@ -12,13 +12,13 @@ fn access(users: &[(&str, &str)], cost: Cost) -> Access {
 }
 
 /// Waits by the bell until so many answers are there.
-fn answers(verifier: &mut Verifier, count: usize) -> BTreeMap<u64, bool> {
+fn answers(authenticator: &mut Authenticator, count: usize) -> BTreeMap<u64, bool> {
     let mut all = BTreeMap::new();
     while all.len() < count {
-        let bell = verifier.bell();
+        let bell = authenticator.bell();
         let mut waited = [PollFd::new(&bell, PollFlags::IN)];
         poll(&mut waited, None).unwrap();
-        while let Some(answer) = verifier.next_answer() {
+        while let Some(answer) = authenticator.next_answer() {
             all.insert(answer.ticket, answer.right);
         }
     }
@@ -28,8 +28,11 @@ fn answers(verifier: &mut Verifier, count: usize) -> BTreeMap<u64, bool> {
 #[test]
 fn only_the_right_password_of_a_known_user_is_right() {
     let access = access(&[("ann", "apple"), ("bob", "berry")], Cost::LEAST);
-    let mut verifier =
-        Verifier::start(Vetting { threads: 2, ..Vetting::default() }, &Helpers::new().unwrap()).unwrap();
+    let mut authenticator = Authenticator::start(
+        Authentication { threads: 2, ..Authentication::default() },
+        &Helpers::new().unwrap(),
+    )
+    .unwrap();
     let long = "x".repeat(PASSWORD_BYTES_MAX + 1);
     let tries = [
         ("ann", "apple", true),
@@ -40,56 +43,67 @@ fn only_the_right_password_of_a_known_user_is_right() {
         ("ann", &long, false),
     ];
     for (ticket, (name, password, _)) in (0..).zip(tries) {
-        let asked = verifier.ask(ticket, &access.challenge(name), password.as_bytes());
+        let asked = authenticator.ask(ticket, &access.challenge(name), password.as_bytes());
         assert_eq!(asked, Asked::Waiting, "{name} is checked like everybody");
     }
-    let answers = answers(&mut verifier, tries.len());
+    let answers = answers(&mut authenticator, tries.len());
     assert!((0..).zip(tries).all(|(ticket, (_, _, right))| answers[&ticket] == right), "{answers:?}");
-    assert_eq!(verifier.pending(), 0);
+    assert_eq!(authenticator.pending(), 0);
 }
 
 #[test]
 fn many_who_come_back_are_let_in_at_once() {
     let access = access(&[("ann", "apple")], Cost::LEAST);
-    let mut verifier =
-        Verifier::start(Vetting { pending: 1, ..Vetting::default() }, &Helpers::new().unwrap()).unwrap();
-    assert_eq!(verifier.ask(1, &access.challenge("ann"), b"apple"), Asked::Waiting);
-    assert!(answers(&mut verifier, 1)[&1]);
+    let mut authenticator = Authenticator::start(
+        Authentication { pending: 1, ..Authentication::default() },
+        &Helpers::new().unwrap(),
+    )
+    .unwrap();
+    assert_eq!(authenticator.ask(1, &access.challenge("ann"), b"apple"), Asked::Waiting);
+    assert!(answers(&mut authenticator, 1)[&1]);
     for ticket in 2..1000 {
-        assert_eq!(verifier.ask(ticket, &access.challenge("ann"), b"apple"), Asked::Right);
+        assert_eq!(authenticator.ask(ticket, &access.challenge("ann"), b"apple"), Asked::Right);
     }
-    assert_eq!(verifier.ask(1000, &access.challenge("ann"), b"apples"), Asked::Waiting);
-    assert!(!answers(&mut verifier, 1)[&1000]);
+    assert_eq!(authenticator.ask(1000, &access.challenge("ann"), b"apples"), Asked::Waiting);
+    assert!(!answers(&mut authenticator, 1)[&1000]);
     // Wrong ones are never remembered, and a new password ends what was remembered of the old one.
-    assert_eq!(verifier.ask(1001, &access.challenge("ann"), b"apples"), Asked::Waiting);
-    answers(&mut verifier, 1);
+    assert_eq!(authenticator.ask(1001, &access.challenge("ann"), b"apples"), Asked::Waiting);
+    answers(&mut authenticator, 1);
     let changed = self::access(&[("ann", "cherry")], Cost::LEAST);
-    assert_eq!(verifier.ask(1002, &changed.challenge("ann"), b"apple"), Asked::Waiting);
-    assert!(!answers(&mut verifier, 1)[&1002]);
+    assert_eq!(authenticator.ask(1002, &changed.challenge("ann"), b"apple"), Asked::Waiting);
+    assert!(!answers(&mut authenticator, 1)[&1002]);
 }
 
 #[test]
 fn wrong_passwords_at_rate_are_answered_busy_and_nothing_piles_up() {
     let access = access(&[("ann", "apple")], Cost { memory_kib: 1024, passes: 2, lanes: 1 });
-    let mut verifier =
-        Verifier::start(Vetting { pending: 4, ..Vetting::default() }, &Helpers::new().unwrap()).unwrap();
+    let mut authenticator = Authenticator::start(
+        Authentication { pending: 4, ..Authentication::default() },
+        &Helpers::new().unwrap(),
+    )
+    .unwrap();
     let asked: Vec<Asked> =
-        (0..10_000).map(|ticket| verifier.ask(ticket, &access.challenge("ann"), b"guess")).collect();
+        (0..10_000).map(|ticket| authenticator.ask(ticket, &access.challenge("ann"), b"guess")).collect();
     assert_eq!(asked.iter().filter(|asked| **asked == Asked::Waiting).count(), 4);
     assert!(asked[4..].iter().all(|asked| *asked == Asked::Busy));
-    assert_eq!(answers(&mut verifier, 4), (0..4).map(|ticket| (ticket, false)).collect());
-    assert_eq!(verifier.ask(4, &access.challenge("ann"), b"apple"), Asked::Waiting, "there is room again");
+    assert_eq!(answers(&mut authenticator, 4), (0..4).map(|ticket| (ticket, false)).collect());
+    assert_eq!(
+        authenticator.ask(4, &access.challenge("ann"), b"apple"),
+        Asked::Waiting,
+        "there is room again"
+    );
 }
 
 #[test]
 fn ending_does_not_wait_for_who_is_in_line() {
     let access = access(&[("ann", "apple")], Cost::DEFAULT);
-    let mut verifier = Verifier::start(Vetting::default(), &Helpers::new().unwrap()).unwrap();
+    let mut authenticator =
+        Authenticator::start(Authentication::default(), &Helpers::new().unwrap()).unwrap();
     for ticket in 0..100 {
-        verifier.ask(ticket, &access.challenge("ann"), b"guess");
+        authenticator.ask(ticket, &access.challenge("ann"), b"guess");
     }
-    let bell = verifier.bell.clone();
-    drop(verifier);
+    let bell = authenticator.bell.clone();
+    drop(authenticator);
     let mut rung = [0; 8];
     let rung = read(&*bell, &mut rung).map_or(0, |_| u64::from_ne_bytes(rung));
     assert!(rung < 100, "all {rung} were checked");

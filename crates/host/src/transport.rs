@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use wire::Outbox;
 
 /// The layers of one connection.
-pub(crate) struct Shell {
+pub(crate) struct Layers {
     tls: Option<Connection>,
     websocket: Option<WebSocket>,
     /// What came with the request for a WebSocket.
@@ -50,15 +50,15 @@ const FRAME_BYTES: usize = SEALED_BYTES;
 /// "Normal": what a WebSocket is told when we close.
 const NORMAL: u16 = 1000;
 
-impl Shell {
+impl Layers {
     /// A connection whose handshakes are done. `sealed` has still to leave.
     pub(crate) fn new(
         tls: Option<Connection>,
         websocket: Option<WebSocket>,
         early: Vec<u8>,
         sealed: Vec<u8>,
-    ) -> Shell {
-        Shell { tls, websocket, early, sealed, sent: 0, close_code: None, farewell_said: false }
+    ) -> Layers {
+        Layers { tls, websocket, early, sealed, sent: 0, close_code: None, farewell_said: false }
     }
 
     /// Reads from the socket once, at most so many bytes, and puts what is for the node into `room`: of a record of TLS, all that it

@@ -1,10 +1,10 @@
-//! One connection in the lobby.
+//! One connection in the handshakes.
 
 use super::upgrade::{self, Answer};
 use super::{Entrant, Errand, Outcome};
 use crate::network::Arrival;
-use crate::shell::{Shell, feed};
 use crate::tls::{Loaded, common_name, explain};
+use crate::transport::{Layers, feed};
 use crate::troubles::Cause;
 use crate::websocket::WebSocket;
 use contract::Time;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use wire::Transport;
 
 /// A connection whose handshake is under way.
-pub(super) struct Guest {
+pub(super) struct Pending {
     pub(super) socket: OwnedFd,
     pub(super) errand: Errand,
     pub(super) until: Time,
@@ -34,7 +34,7 @@ pub(super) struct Guest {
     early: Vec<u8>,
 }
 
-/// How far a guest has come.
+/// How far a pending has come.
 pub(super) enum Step {
     /// It needs the other side.
     Waits { to_write: bool },
@@ -47,13 +47,13 @@ pub(super) enum Step {
 /// Bytes read at once: more than any handshake has.
 const READ_BYTES: usize = 16 << 10;
 
-impl Guest {
+impl Pending {
     /// Begins. An error says why that is not possible.
     pub(super) fn new(
         entrant: Entrant,
         loaded: Option<Arc<Loaded>>,
         until: Time,
-    ) -> Result<Guest, (Errand, String)> {
+    ) -> Result<Pending, (Errand, String)> {
         let Entrant { socket, errand } = entrant;
         let connection = match (&errand, &loaded) {
             (Errand::Accepted(arrival), _) if !arrival.transport.is_secure() => Ok(None),
@@ -80,7 +80,7 @@ impl Guest {
             Errand::Accepted(Arrival { transport: Transport::WebSocket | Transport::SecureWebSocket, .. })
         );
         let request = is_websocket.then(Vec::new);
-        Ok(Guest {
+        Ok(Pending {
             socket,
             errand,
             until,
@@ -183,7 +183,7 @@ impl Guest {
             _ => None,
         };
         // Whose certificate it was, if that is why.
-        if let Some(name) = door.and_then(|door| door.verifier?.take_refused()) {
+        if let Some(name) = door.and_then(|door| door.authenticator?.take_refused()) {
             text = format!("{text}; the name in it is `{}`", name.escape_debug());
         }
         Step::Failed(cause, text)
@@ -255,8 +255,8 @@ impl Guest {
         let name = certificates.and_then(|all| all.first()).and_then(common_name);
         let ready = self.out.split_off(self.sent);
         let websocket = is_websocket.then(WebSocket::default);
-        let shell = Shell::new(self.tls.take(), websocket, self.early, ready);
-        Outcome::Ready { socket: self.socket, errand: self.errand, shell: Box::new(shell), name }
+        let layers = Layers::new(self.tls.take(), websocket, self.early, ready);
+        Outcome::Ready { socket: self.socket, errand: self.errand, layers: Box::new(layers), name }
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst, fence};
 
 /// Where idle threads sleep.
-pub(super) struct Bench {
+pub(super) struct Sleepers {
     pub(super) bell: Bell,
     sleepers: AtomicUsize,
 }
@@ -33,9 +33,9 @@ impl Bell {
     }
 }
 
-impl Bench {
-    pub(super) fn new() -> Result<Bench, Errno> {
-        Ok(Bench { bell: Bell::new(EventfdFlags::SEMAPHORE)?, sleepers: AtomicUsize::new(0) })
+impl Sleepers {
+    pub(super) fn new() -> Result<Sleepers, Errno> {
+        Ok(Sleepers { bell: Bell::new(EventfdFlags::SEMAPHORE)?, sleepers: AtomicUsize::new(0) })
     }
 
     /// Wakes one sleeper, if there is one, and counts it as awake. Called after there is work.

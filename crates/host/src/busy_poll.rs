@@ -11,16 +11,16 @@ use contract::Span;
 const SHORT_WAITS: u32 = 56;
 
 /// How long the last waits for messages were.
-pub(crate) struct Spin {
+pub(crate) struct BusyPoll {
     most: Span,
     /// A bit for each of the last 64 waits, set where it was short; the lowest is the last.
     short: u64,
 }
 
-impl Spin {
+impl BusyPoll {
     /// It looks for so long at most, and never if that is zero.
-    pub(crate) fn new(most: Span) -> Spin {
-        Spin { most, short: 0 }
+    pub(crate) fn new(most: Span) -> BusyPoll {
+        BusyPoll { most, short: 0 }
     }
 
     /// Whether it ever looks.
@@ -59,15 +59,15 @@ mod tests {
 
     const MOST: Span = Span::micros(50);
 
-    fn after_waits(waits: impl IntoIterator<Item = i64>) -> Spin {
-        let mut spin = Spin::new(MOST);
-        waits.into_iter().for_each(|micros| spin.slept(Span::micros(micros)));
-        spin
+    fn after_waits(waits: impl IntoIterator<Item = i64>) -> BusyPoll {
+        let mut poll = BusyPoll::new(MOST);
+        waits.into_iter().for_each(|micros| poll.slept(Span::micros(micros)));
+        poll
     }
 
     #[test]
     fn it_looks_once_nearly_all_waits_are_short() {
-        assert_eq!(Spin::new(MOST).span(), Span::ZERO, "nothing is known yet");
+        assert_eq!(BusyPoll::new(MOST).span(), Span::ZERO, "nothing is known yet");
         assert_eq!(after_waits([90; 55]).span(), Span::ZERO);
         assert_eq!(after_waits([90; 56]).span(), MOST, "most of which is waking");
         assert_eq!(after_waits([110; 1_000]).span(), Span::ZERO);
@@ -78,45 +78,45 @@ mod tests {
 
     #[test]
     fn it_stops_after_looking_nine_times_for_nothing() {
-        let mut spin = after_waits([10; 64]);
+        let mut poll = after_waits([10; 64]);
         let mut in_vain = 0;
-        while spin.span() > Span::ZERO {
-            spin.looked(false);
+        while poll.span() > Span::ZERO {
+            poll.looked(false);
             in_vain += 1;
         }
         assert_eq!(in_vain, 9);
-        (0..8).for_each(|_| spin.slept(Span::micros(10)));
-        assert_eq!(spin.span(), Span::ZERO, "nor does it begin again soon");
-        (0..56).for_each(|_| spin.slept(Span::micros(10)));
-        assert_eq!(spin.span(), MOST);
+        (0..8).for_each(|_| poll.slept(Span::micros(10)));
+        assert_eq!(poll.span(), Span::ZERO, "nor does it begin again soon");
+        (0..56).for_each(|_| poll.slept(Span::micros(10)));
+        assert_eq!(poll.span(), MOST);
     }
 
     #[test]
     fn it_goes_on_while_it_finds_something() {
-        let mut spin = after_waits([10; 64]);
+        let mut poll = after_waits([10; 64]);
         for look in 0..1_000 {
-            spin.looked(look % 9 != 0);
-            assert_eq!(spin.span(), MOST);
+            poll.looked(look % 9 != 0);
+            assert_eq!(poll.span(), MOST);
         }
     }
 
     #[test]
     fn a_few_small_messages_beside_bulk_do_not_make_it_look() {
-        let mut spin = Spin::new(MOST);
+        let mut poll = BusyPoll::new(MOST);
         for turn in 0..1_000 {
             if turn % 4 == 0 {
-                spin.carried_bulk();
+                poll.carried_bulk();
             } else {
-                spin.slept(Span::micros(10));
+                poll.slept(Span::micros(10));
             }
-            assert_eq!(spin.span(), Span::ZERO);
+            assert_eq!(poll.span(), Span::ZERO);
         }
     }
 
     #[test]
     fn a_clock_that_went_back_says_nothing_of_a_short_wait() {
         assert_eq!(after_waits([-10; 64]).span(), Span::ZERO);
-        let mut never = Spin::new(Span::ZERO);
+        let mut never = BusyPoll::new(Span::ZERO);
         (0..64).for_each(|_| never.slept(Span::ZERO));
         assert_eq!((never.is_wanted(), never.span()), (false, Span::ZERO));
     }
