@@ -8,6 +8,7 @@ mod gate;
 mod node;
 mod processing;
 mod relay;
+mod service;
 mod serving;
 
 pub use self::processing::{Made, NoOperators, Operators, Processor};
