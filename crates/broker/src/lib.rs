@@ -22,7 +22,8 @@ pub use outputs::{
 };
 pub use settings::{Bound, Detection, Limits, Policy, Replication, Settings, TopicRule};
 pub use steps::posting::{Posted, Route, Unkept, Unposted, without_contract};
-pub use steps::process::{Outcome, Processed, Processing};
+pub use steps::process::{Outcome, Processed};
+pub use store::results::Processing;
 pub use watch::alarms::{Alarms, is_alarm};
 pub use watch::classes::{ClassCounts, OTHER_CLASS};
 pub use watch::events::{Event, FailureCause, LateCause, Loneliness, PromotionCause};

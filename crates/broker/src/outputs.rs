@@ -5,7 +5,8 @@
 //! in a line: [`ProcessesNothing`], [`RoutesNowhere`], [`RemembersNothing`], [`RelaysNothing`].
 
 use crate::steps::posting::Route;
-use crate::steps::process::{Processed, Processing};
+use crate::steps::process::Processed;
+use crate::store::results::Processing;
 use crate::watch::events::Event;
 use crate::watch::status::Survey;
 use contract::{StreamId, Time};

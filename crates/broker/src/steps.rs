@@ -7,5 +7,6 @@ pub(crate) mod lazy;
 pub(crate) mod plain;
 pub(crate) mod posting;
 pub(crate) mod process;
+pub(crate) mod room;
 pub(crate) mod run;
 pub(crate) mod share;

@@ -5,8 +5,9 @@ use crate::driving::{DRAINED_BYTES, JOBS_PER_PORTION};
 use crate::gate::{Gate, is_of_gate};
 use crate::node::{Node, for_each_frame};
 use crate::processing::{NoOperators, Operators, Processor};
-use crate::relay::Relay;
-use crate::serving::{Refilling, send_records};
+use crate::relay::{Relay, Ways};
+use crate::service::Service;
+use crate::serving::{Mqtt, Refilling, send_records};
 use broker::{
     Broker, Changed, Event, Processed, Processes, Processing, Relays, Remembers, Reports, Route, Routes,
     Settings, Snapshot, Survey, TopicRule,
@@ -275,6 +276,16 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         &mut self.operators
     }
 
+    /// After anything has happened: what serves beside the broker is asked in turn. Returns whether that has made work.
+    pub(crate) fn settle(&mut self, now: Time, net: &mut impl Effects) -> bool {
+        let relayed = Ways::poll_work(self, now, net);
+        let posted = Mqtt::poll_work(self, now, net);
+        if self.relay.has_waiting() {
+            self.relay.pump(net);
+        }
+        relayed | posted
+    }
+
     /// The broker, and everything else as it sees it.
     pub(crate) fn wired<'a, N: Effects>(
         &'a mut self,
@@ -307,25 +318,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             let (_, mut wired) = self.wired(net);
             next.into_iter().for_each(|link| wired.present_again(link));
         }
-    }
-
-    /// Publishes some of what operators have made, and settles the messages with which they are done. Returns whether there may be more.
-    fn take_results(&mut self, now: Time, net: &mut impl Effects) -> bool {
-        self.keep_memories(now, net);
-        let (broker, mut wired) = self.wired(net);
-        let mut taken = 0;
-        while taken < RESULTS_PER_PORTION {
-            let Some(made) = wired.operators.next_result(now, wired.reporter) else { break };
-            taken += 1;
-            let result = made.outcome();
-            if !broker.publish_result(now, &result, &mut wired) {
-                wired.operators.release(result.lineage);
-            }
-        }
-        while let Some(receipt) = wired.operators.processed() {
-            broker.processed(receipt, &mut wired);
-        }
-        taken == RESULTS_PER_PORTION
     }
 
     /// Gives the backup what operators remember. What was made of it in the turns before has left by now.
@@ -435,7 +427,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
 
     /// Runs at most so many jobs; [`Node::run`] with a portion of another size.
     pub fn run_jobs(&mut self, now: Time, budget: usize, net: &mut impl Effects) -> bool {
-        let more = self.take_results(now, net);
+        let more = Operating::poll_work(self, now, net);
         let (broker, mut wired) = self.wired(net);
         let left = broker.run(now, budget, &mut wired);
         if let Some(gateway) = self.gateway.as_deref_mut().filter(|_| !left) {
@@ -464,17 +456,77 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     }
 }
 
+/// The operators.
+struct Operating;
+
+impl Service for Operating {
+    fn handle_link<R: Reporter, O: Operators, G: Rules>(
+        _node: &mut BrokerNode<R, O, G>,
+        _now: Time,
+        _link: LinkId,
+        _change: LinkChange,
+        _net: &mut impl Effects,
+    ) -> bool {
+        false
+    }
+
+    fn handle_bytes<R: Reporter, O: Operators, G: Rules>(
+        _node: &mut BrokerNode<R, O, G>,
+        _now: Time,
+        _link: LinkId,
+        _bytes: &[u8],
+        _net: &mut impl Effects,
+    ) -> Option<usize> {
+        None
+    }
+
+    /// What is due is made where their results are taken.
+    fn handle_timeout<R: Reporter, O: Operators, G: Rules>(
+        _node: &mut BrokerNode<R, O, G>,
+        _now: Time,
+        _net: &mut impl Effects,
+    ) {
+    }
+
+    /// Publishes some of what they have made, and settles the messages with which they are done.
+    fn poll_work<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
+        now: Time,
+        net: &mut impl Effects,
+    ) -> bool {
+        node.keep_memories(now, net);
+        let (broker, mut wired) = node.wired(net);
+        let mut taken = 0;
+        while taken < RESULTS_PER_PORTION {
+            let Some(made) = wired.operators.next_result(now, wired.reporter) else { break };
+            taken += 1;
+            let result = made.outcome();
+            if !broker.publish_result(now, &result, &mut wired) {
+                wired.operators.release(result.lineage);
+            }
+        }
+        while let Some(receipt) = wired.operators.processed() {
+            broker.processed(receipt, &mut wired);
+        }
+        taken == RESULTS_PER_PORTION
+    }
+
+    fn next_deadline<R: Reporter, O: Operators, G: Rules>(node: &BrokerNode<R, O, G>) -> Time {
+        node.operators.next_deadline()
+    }
+}
+
 impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     fn is_open(&self, protocol: Protocol) -> bool {
         protocol != Protocol::Mqtt || self.gateway.as_ref().is_none_or(|gateway| gateway.is_open())
     }
 
     fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
-        if self.handle_relay_link(now, link, change, net) {
+        if Ways::handle_link(self, now, link, change, net) {
             self.settle(now, net);
             return;
         }
-        let others = self.handle_gateway_link(now, link, change, net);
+        let others = Mqtt::handle_link(self, now, link, change, net);
         if let Some(gate) = &mut self.gate
             && (!others || change == LinkChange::Closed)
         {
@@ -534,14 +586,9 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
     }
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
-        if self.gateway.as_ref().is_some_and(|gateway| gateway.owns(link)) {
-            if let Some(gate) = &self.gate {
-                self.reporter.caller(gate.address(link));
-            }
-            return self.handle_gateway_bytes(now, link, bytes, net);
-        }
-        let relayed = self.handle_relayed_bytes(now, link, bytes, net);
-        let used = relayed.unwrap_or_else(|| self.handle_frames(now, link, bytes, net));
+        let used = Mqtt::handle_bytes(self, now, link, bytes, net)
+            .or_else(|| Ways::handle_bytes(self, now, link, bytes, net))
+            .unwrap_or_else(|| self.handle_frames(now, link, bytes, net));
         self.settle(now, net);
         used
     }
@@ -576,8 +623,9 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         let (broker, mut wired) = self.wired(net);
         broker.handle_timeout(now, &mut wired);
         self.take_turn_of_commands(net);
-        self.handle_gateway_timeout(now, net);
-        self.handle_relay_timeout(now);
+        Operating::handle_timeout(self, now, net);
+        Mqtt::handle_timeout(self, now, net);
+        Ways::handle_timeout(self, now, net);
         self.settle(now, net);
     }
 
@@ -585,8 +633,8 @@ impl<R: Reporter, O: Operators, G: Rules> Node for BrokerNode<R, O, G> {
         if self.commands.wait() {
             return Time::ZERO;
         }
-        let gateway = self.gateway.as_ref().map_or(Time::NEVER, |gateway| gateway.next_deadline());
-        self.broker.next_deadline().min(gateway).min(self.operators.next_deadline())
+        let beside = [Operating::next_deadline(self), Mqtt::next_deadline(self), Ways::next_deadline(self)];
+        beside.into_iter().fold(self.broker.next_deadline(), Time::min)
     }
 }
 

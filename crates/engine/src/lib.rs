@@ -8,6 +8,7 @@ mod gate;
 mod node;
 mod processing;
 mod relay;
+mod service;
 mod serving;
 #[cfg(feature = "testing")]
 pub mod testing;

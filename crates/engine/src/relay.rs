@@ -17,6 +17,8 @@
 
 mod channel;
 mod ways;
+
+pub(crate) use ways::Ways;
 mod window;
 
 use broker::Survey;

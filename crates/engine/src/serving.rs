@@ -5,6 +5,7 @@ use crate::broker_node::{BrokerNode, Reporter, Wired};
 use crate::commands::Commands;
 use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
+use crate::service::Service;
 use broker::{Beginning, Broker, Event, Other, Outputs, Posted, Unkept, Unposted};
 use contract::admission::Carriers;
 use contract::{StreamId, Time, TopicError};
@@ -68,16 +69,18 @@ fn other_of(wish: &Wish) -> Result<Other, TopicError> {
     Ok(Other { client: wish.client.clone(), text: wish.text.clone(), filter, needs: wish.needs })
 }
 
-impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
-    /// A link has changed. `false`: it is none of the gateway's.
-    pub(crate) fn handle_gateway_link(
-        &mut self,
+/// Clients of MQTT.
+pub(crate) struct Mqtt;
+
+impl Service for Mqtt {
+    fn handle_link<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
         now: Time,
         link: LinkId,
         change: LinkChange,
         net: &mut impl Effects,
     ) -> bool {
-        let Some(gateway) = self.gateway.as_deref_mut() else { return false };
+        let Some(gateway) = node.gateway.as_deref_mut() else { return false };
         match change {
             LinkChange::Accepted(Protocol::Mqtt) => gateway.accept(now, link, net),
             LinkChange::Closed if gateway.owns(link) => gateway.close(now, link),
@@ -87,16 +90,21 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         true
     }
 
-    /// Bytes of a client of the gateway. Returns how many were used.
-    pub(crate) fn handle_gateway_bytes(
-        &mut self,
+    fn handle_bytes<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
         now: Time,
         link: LinkId,
         bytes: &[u8],
         net: &mut impl Effects,
-    ) -> usize {
+    ) -> Option<usize> {
+        if !node.gateway.as_ref().is_some_and(|gateway| gateway.owns(link)) {
+            return None;
+        }
+        if let Some(gate) = &node.gate {
+            node.reporter.caller(gate.address(link));
+        }
         let (mut used, mut idle, mut delayed) = (0, false, false);
-        let BrokerNode { broker, reporter, operators, gateway, buffers, relay, commands, kept, .. } = self;
+        let BrokerNode { broker, reporter, operators, gateway, buffers, relay, commands, kept, .. } = node;
         let kept_for = kept.backup();
         while let Some(serving) = gateway.as_deref_mut() {
             let rest = bytes.get(used..).unwrap_or(&[]);
@@ -122,12 +130,98 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             }
         }
         if delayed {
-            self.delay(link, net);
+            node.delay(link, net);
         }
-        self.settle(now, net);
-        used
+        Some(used)
     }
 
+    fn handle_timeout<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
+        now: Time,
+        net: &mut impl Effects,
+    ) {
+        if let Some(gateway) = node.gateway.as_deref_mut().filter(|_| node.commands.have_room()) {
+            node.commands.spend(gateway.walk_on(now, net));
+        }
+        if let Some(gateway) = node.gateway.as_deref_mut().filter(|gateway| gateway.next_deadline() <= now) {
+            gateway.set_broker(figures(&node.broker));
+            gateway.handle_timeout(now, net);
+        }
+    }
+
+    /// What the broker and the gateway have to tell each other, and what is to be remembered.
+    fn poll_work<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
+        now: Time,
+        net: &mut impl Effects,
+    ) -> bool {
+        let Some(gateway) = node.gateway.as_deref_mut() else { return false };
+        let reigns = node.broker.is_primary();
+        if gateway.reigns() != reigns {
+            if reigns {
+                let Beginning { unasked, closes, .. } = node.broker.beginning();
+                gateway.begin_counting(node.broker.reign(), unasked, closes);
+                let needy: Vec<Other> = gateway.needy().filter_map(|wish| other_of(&wish).ok()).collect();
+                for Unkept { client, filter, reason } in
+                    node.broker.recount_others(needy, |topic| gateway.receivers(topic))
+                {
+                    let (client, filter, reason) = (&*client, filter.as_str(), &*reason);
+                    node.reporter.report(&Event::SubscriptionRefused { client, filter, reason });
+                }
+            }
+            gateway.set_broker(figures(&node.broker));
+            gateway.set_reign(now, reigns, net);
+        }
+        let mut judge = Judge { broker: &mut node.broker, commands: &mut node.commands };
+        while judge.has_room()
+            && let Some(wish) = gateway.next_gone()
+        {
+            judge.goes(&wish);
+        }
+        while let Some((wish, reason)) = gateway.next_instead() {
+            let (client, filter, reason) = (&*wish.client, wish.filter(), &*reason);
+            node.reporter.report(&Event::BestEffortInstead { client, filter, reason });
+        }
+        while let Some(login) = gateway.next_login() {
+            node.reporter.login(login);
+        }
+        for trouble in gateway.take_troubles() {
+            node.reporter.report(&event_of(&trouble));
+        }
+        gateway.pass_on(now, net);
+        let mut posted = false;
+        while let Some(draft) = node.gateway.as_deref_mut().and_then(mqtt::Gateway::next_draft) {
+            node.post_draft(now, &draft, net);
+            posted = true;
+        }
+        let Some(gateway) = node.gateway.as_deref_mut() else { return posted };
+        let mut alarm = String::new();
+        while node.reporter.next_alarm(&mut alarm) {
+            gateway.announce(now, ALARMS, &alarm, net);
+            alarm.clear();
+        }
+        let backup = node.broker.backup_link();
+        if gateway.has_records() {
+            let records = gateway.take_records();
+            if let Some(link) = backup {
+                send_records(net, link, &records);
+            }
+            node.reporter.keep(&records, gateway.knowledge().total());
+            gateway.give_back(records);
+        }
+        if gateway.has_log() && backup.is_some() && node.broker.is_protected() {
+            gateway.end_doubt();
+        }
+        gateway.record(backup.is_some() || node.reporter.keeps());
+        node.refill() | posted
+    }
+
+    fn next_deadline<R: Reporter, O: Operators, G: Rules>(node: &BrokerNode<R, O, G>) -> Time {
+        node.gateway.as_ref().map_or(Time::NEVER, |gateway| gateway.next_deadline())
+    }
+}
+
+impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// Publishes a will.
     fn post_draft(&mut self, now: Time, draft: &Draft, net: &mut impl Effects) {
         let Some(gateway) = self.gateway.as_deref() else { return };
@@ -147,89 +241,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             let reason = format!("its will is not published: {error}");
             self.reporter.report(&Event::Refused { client, topic: &draft.topic, reason: &reason });
         }
-    }
-
-    pub(crate) fn handle_gateway_timeout(&mut self, now: Time, net: &mut impl Effects) {
-        if let Some(gateway) = self.gateway.as_deref_mut().filter(|_| self.commands.have_room()) {
-            self.commands.spend(gateway.walk_on(now, net));
-        }
-        if let Some(gateway) = self.gateway.as_deref_mut().filter(|gateway| gateway.next_deadline() <= now) {
-            gateway.set_broker(figures(&self.broker));
-            gateway.handle_timeout(now, net);
-        }
-    }
-
-    /// After anything has happened: what the broker and the gateway have to tell each other, and what is to be remembered.
-    /// Returns whether that has made work.
-    pub(crate) fn settle(&mut self, now: Time, net: &mut impl Effects) -> bool {
-        let relayed = self.settle_relay(now, net);
-        let posted = self.settle_gateway(now, net);
-        if self.relay.has_waiting() {
-            self.relay.pump(net);
-        }
-        relayed | posted
-    }
-
-    fn settle_gateway(&mut self, now: Time, net: &mut impl Effects) -> bool {
-        let Some(gateway) = self.gateway.as_deref_mut() else { return false };
-        let reigns = self.broker.is_primary();
-        if gateway.reigns() != reigns {
-            if reigns {
-                let Beginning { unasked, closes, .. } = self.broker.beginning();
-                gateway.begin_counting(self.broker.reign(), unasked, closes);
-                let needy: Vec<Other> = gateway.needy().filter_map(|wish| other_of(&wish).ok()).collect();
-                for Unkept { client, filter, reason } in
-                    self.broker.recount_others(needy, |topic| gateway.receivers(topic))
-                {
-                    let (client, filter, reason) = (&*client, filter.as_str(), &*reason);
-                    self.reporter.report(&Event::SubscriptionRefused { client, filter, reason });
-                }
-            }
-            gateway.set_broker(figures(&self.broker));
-            gateway.set_reign(now, reigns, net);
-        }
-        let mut judge = Judge { broker: &mut self.broker, commands: &mut self.commands };
-        while judge.has_room()
-            && let Some(wish) = gateway.next_gone()
-        {
-            judge.goes(&wish);
-        }
-        while let Some((wish, reason)) = gateway.next_instead() {
-            let (client, filter, reason) = (&*wish.client, wish.filter(), &*reason);
-            self.reporter.report(&Event::BestEffortInstead { client, filter, reason });
-        }
-        while let Some(login) = gateway.next_login() {
-            self.reporter.login(login);
-        }
-        for trouble in gateway.take_troubles() {
-            self.reporter.report(&event_of(&trouble));
-        }
-        gateway.pass_on(now, net);
-        let mut posted = false;
-        while let Some(draft) = self.gateway.as_deref_mut().and_then(mqtt::Gateway::next_draft) {
-            self.post_draft(now, &draft, net);
-            posted = true;
-        }
-        let Some(gateway) = self.gateway.as_deref_mut() else { return posted };
-        let mut alarm = String::new();
-        while self.reporter.next_alarm(&mut alarm) {
-            gateway.announce(now, ALARMS, &alarm, net);
-            alarm.clear();
-        }
-        let backup = self.broker.backup_link();
-        if gateway.has_records() {
-            let records = gateway.take_records();
-            if let Some(link) = backup {
-                send_records(net, link, &records);
-            }
-            self.reporter.keep(&records, gateway.knowledge().total());
-            gateway.give_back(records);
-        }
-        if gateway.has_log() && backup.is_some() && self.broker.is_protected() {
-            gateway.end_doubt();
-        }
-        gateway.record(backup.is_some() || self.reporter.keeps());
-        self.refill() | posted
     }
 
     /// Gives a store that has come back everything, piece by piece. Returns whether there is more to give at once.

@@ -2,8 +2,8 @@
 
 use crate::broker::Broker;
 use crate::outputs::Outputs;
-use crate::steps::process::Processing;
 use crate::store::ids::{SessionId, TopicId};
+use crate::store::results::Processing;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
 use contract::{Contract, Needs, Receivers, StreamId, TopicFilter, invariant};

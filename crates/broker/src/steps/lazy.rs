@@ -33,6 +33,7 @@ use crate::broker::Broker;
 use crate::membership::partner::TELL_EVERY;
 use crate::outputs::Outputs;
 use crate::settings::Replication;
+use crate::store::copying::{Copying, UNARMED};
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
@@ -50,26 +51,6 @@ pub(crate) struct Arrival {
     pub(crate) expected: u64,
     /// From when its deadlines are counted.
     pub(crate) released: Time,
-}
-
-/// What is to be done about a stream's copies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Copying {
-    /// The mark with which it is in the heap; [`UNARMED`] while it is not. No `Option`, see [`Stream`].
-    armed: u64,
-    /// The latest time that any of its marks is due, while it is in the heap.
-    latest: Time,
-    /// Rounds go on from this ticket.
-    looked: Ticket,
-}
-
-/// No ticket.
-const UNARMED: u64 = u64::MAX;
-
-impl Default for Copying {
-    fn default() -> Copying {
-        Copying { armed: UNARMED, latest: Time::ZERO, looked: Ticket(0) }
-    }
 }
 
 /// A stream's next copy, by when it is due.

@@ -15,34 +15,13 @@ use crate::outputs::Outputs;
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
 use crate::store::ids::TopicId;
 use crate::store::queue::JobKind;
+use crate::store::results::{Processing, ResultStream};
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
 use crate::watch::events::Event;
 use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, StreamId, Time, invariant};
 use wire::limits::NAME_BYTES_MAX;
 use wire::{Concern, LinkId, Message, MessageFlags};
-
-/// How operators take a topic's messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Processing {
-    /// Under which number.
-    pub handle: u32,
-    /// When the last result is due, counted from creation; forever if one has no deadline.
-    pub within: Span,
-    /// Whether operators of it remember.
-    pub remembers: bool,
-}
-
-impl Processing {
-    /// For admission.
-    pub(crate) fn of(processing: Option<Processing>) -> contract::admission::Processing {
-        match processing {
-            None => contract::admission::Processing::Nothing,
-            Some(Processing { remembers: false, .. }) => contract::admission::Processing::Results,
-            Some(_) => contract::admission::Processing::Memories,
-        }
-    }
-}
 
 /// A message on its way to operators.
 #[derive(Clone, Copy, Debug)]
@@ -82,16 +61,6 @@ pub struct Outcome<'a> {
     pub payload: &'a [u8],
     /// What is to be released when it has been dispatched.
     pub lineage: u32,
-}
-
-/// A stream of results, as the stream knows it whose messages they stand for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ResultStream {
-    pub(crate) output: u32,
-    /// `None`: it was refused.
-    pub(crate) stream: Option<StreamId>,
-    /// Ask again then.
-    pub(crate) ask_again: Time,
 }
 
 /// A result without a deadline of its own is dispatched as if it were due so long after the newest reading.

@@ -470,12 +470,6 @@ impl Topic {
         })
     }
 
-    /// Whether others than subscribers get its messages: those of other protocols, or operators.
-    #[inline]
-    pub(crate) fn has_others(&self) -> bool {
-        self.route.is_some() || self.processing.is_some()
-    }
-
     /// Gives a message to those. Returns whether operators have it, if its topic feeds any.
     #[inline(never)]
     fn give_to_others(

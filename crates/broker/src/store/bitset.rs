@@ -8,22 +8,27 @@ pub(crate) struct BitSet(Vec<u64>);
 impl BitSet {
     #[inline]
     pub(crate) fn contains(&self, stream: StreamId) -> bool {
-        let word = self.0.get(stream.place() / 64).copied().unwrap_or(0);
-        word >> (stream.0 % 64) & 1 == 1
+        self.0.get(stream.place() / 64).is_some_and(|word| word >> (stream.0 % 64) & 1 == 1)
     }
 
-    /// Adds the stream; says whether it is new.
+    /// Adds the stream; says whether it is new. Nearly always it is not.
     #[inline]
     pub(crate) fn insert(&mut self, stream: StreamId) -> bool {
-        if self.contains(stream) {
-            return false;
+        let new = !self.contains(stream);
+        if new {
+            self.add(stream);
         }
+        new
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, stream: StreamId) {
         let index = stream.place() / 64;
         if index >= self.0.len() {
             self.0.resize(index + 1, 0);
         }
         self.0[index] |= 1 << (stream.0 % 64);
-        true
     }
 
     pub(crate) fn remove(&mut self, stream: StreamId) {

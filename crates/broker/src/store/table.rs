@@ -1,12 +1,12 @@
 //! Topics and their streams.
 
-use crate::steps::lazy::Copying;
-use crate::steps::plain::PlainTerms;
-use crate::steps::process::{Processing, ResultStream};
+use crate::store::copying::Copying;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::memory::Shortage;
 use crate::store::prefetch::fetch;
+use crate::store::results::{Processing, ResultStream};
 use crate::store::ring::{Ring, Slot, SlotFlags};
+use crate::store::terms::PlainTerms;
 use crate::watch::silence::Quiet;
 use contract::{Contract, Plan, Receivers, StreamId, Ticket, Time, TopicName, invariant, names};
 use smallvec::SmallVec;
@@ -70,6 +70,12 @@ impl Topic {
         let Some(those) = &self.best_effort else { return all.into() };
         let best_effort = those.sessions.len() as u32 + those.others;
         Receivers { promised: all.saturating_sub(best_effort), best_effort, made_at_once: those.others }
+    }
+
+    /// Whether others than subscribers get its messages: those of other protocols, or operators.
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        self.route.is_some() || self.processing.is_some()
     }
 
     /// Whether a session is served as best effort.

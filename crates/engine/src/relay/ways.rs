@@ -4,6 +4,7 @@ use super::{Relay, Step};
 use crate::broker_node::{BrokerNode, Reporter};
 use crate::driving::{CLOSING_TIME, DRAINED_BYTES};
 use crate::processing::Operators;
+use crate::service::Service;
 use broker::Event;
 use contract::{Mutant, Time};
 use mqtt::Rules;
@@ -26,65 +27,115 @@ fn channel_is_over(relay: &mut Relay, number: u32, link: LinkId) {
     relay.channel(number).into_iter().for_each(|channel| channel.link = None);
 }
 
-impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
-    /// A connection of a relayed client changes, or the one between the brokers is gone. `false`: the broker is to be told.
-    pub(crate) fn handle_relay_link(
-        &mut self,
+/// Clients that are let through to the primary.
+pub(crate) struct Ways;
+
+impl Service for Ways {
+    fn handle_link<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
         now: Time,
         link: LinkId,
         change: LinkChange,
         net: &mut impl Effects,
     ) -> bool {
-        if change == LinkChange::Closed && self.relay.pair == Some(link) {
-            self.lose_ways(now, net);
+        if change == LinkChange::Closed && node.relay.pair == Some(link) {
+            node.lose_ways(now, net);
         }
-        if !self.relay.carries(link) {
+        if !node.relay.carries(link) {
             return false;
         }
-        let channel = self.relay.clients.get(&link).copied().flatten();
+        let channel = node.relay.clients.get(&link).copied().flatten();
         match (change, channel) {
             (LinkChange::Closed, channel) => {
-                self.relay.clients.remove(&link);
+                node.relay.clients.remove(&link);
                 if let Some(number) = channel {
-                    self.relay.channel(number).into_iter().for_each(|channel| channel.link = None);
+                    node.relay.channel(number).into_iter().for_each(|channel| channel.link = None);
                     // What it has sent before still goes its way.
-                    self.relay.end(number);
-                    self.relay.give_room(number);
+                    node.relay.end(number);
+                    node.relay.give_room(number);
                 }
             }
-            (LinkChange::Drained, Some(number)) => self.relay.give_room(number),
+            (LinkChange::Drained, Some(number)) => node.relay.give_room(number),
             _ => {}
         }
         true
     }
 
-    /// Bytes of a client that is relayed, or wants to be. `None`: they are the broker's.
-    pub(crate) fn handle_relayed_bytes(
-        &mut self,
+    fn handle_bytes<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
         now: Time,
         link: LinkId,
         bytes: &[u8],
         net: &mut impl Effects,
     ) -> Option<usize> {
-        if self.relay.carries(link) {
-            let channel = self.relay.clients.get(&link).copied().flatten();
-            if channel.is_some_and(|number| !self.relay.take(number, bytes)) {
-                self.part_with(link, FarewellReason::Limit, TOO_MUCH, net);
+        if node.relay.carries(link) {
+            let channel = node.relay.clients.get(&link).copied().flatten();
+            if channel.is_some_and(|number| !node.relay.take(number, bytes)) {
+                node.part_with(link, FarewellReason::Limit, TOO_MUCH, net);
             }
             return Some(bytes.len());
         }
-        if !is_greeting(bytes) || !self.broker.is_stranger(link) {
+        if !is_greeting(bytes) || !node.broker.is_stranger(link) {
             return None;
         }
         match decode(bytes) {
             Ok(Decoded::Frame(Frame::Hello(hello), _)) if hello.standing == Standing::CutOff => {
-                self.open_way(now, link, &hello, bytes, net);
+                node.open_way(now, link, &hello, bytes, net);
                 Some(bytes.len())
             }
             _ => None,
         }
     }
 
+    /// What waits in channels that end is given up after a while.
+    fn handle_timeout<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
+        now: Time,
+        _net: &mut impl Effects,
+    ) {
+        for number in 0..node.relay.channels.len() as u32 {
+            let late = node.relay.channel(number).is_some_and(|channel| channel.gives_up(now, CLOSING_TIME));
+            if late {
+                node.relay.call(number);
+            }
+        }
+    }
+
+    /// What came in channels is handed over, and what waits in them leaves.
+    fn poll_work<R: Reporter, O: Operators, G: Rules>(
+        node: &mut BrokerNode<R, O, G>,
+        now: Time,
+        net: &mut impl Effects,
+    ) -> bool {
+        if node.relay.is_idle() {
+            return false;
+        }
+        node.relay.now = now;
+        if !node.relay.lead_here && node.broker.way_to_primary() != node.relay.pair {
+            // The primary has handed over, or is gone. What it has sent already still comes, and is passed on.
+            (0..node.relay.channels.len() as u32).for_each(|number| _ = node.relay.end(number));
+        }
+        let mut worked = false;
+        loop {
+            while let Some(step) = node.relay.steps.pop_front() {
+                worked = true;
+                node.take_step(now, step, net);
+            }
+            node.relay.pump(net);
+            node.let_go_of_channels(now);
+            if node.relay.steps.is_empty() {
+                return worked;
+            }
+        }
+    }
+
+    /// What waits in channels is looked at whenever the broker looks at something.
+    fn next_deadline<R: Reporter, O: Operators, G: Rules>(_node: &BrokerNode<R, O, G>) -> Time {
+        Time::NEVER
+    }
+}
+
+impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
     /// A client asks to be let through to the primary.
     fn open_way(&mut self, now: Time, link: LinkId, hello: &Hello<'_>, bytes: &[u8], net: &mut impl Effects) {
         let way = self.broker.way_to_primary().filter(|_| !self.broker.is_leaving());
@@ -121,31 +172,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         if let Some(Some(number)) = self.relay.clients.get(&link).copied() {
             channel_is_over(&mut self.relay, number, link);
             self.relay.end(number);
-        }
-    }
-
-    /// After anything has happened: what came in channels is handed over, and what waits in them leaves. Returns whether that has made
-    /// work.
-    pub(crate) fn settle_relay(&mut self, now: Time, net: &mut impl Effects) -> bool {
-        if self.relay.is_idle() {
-            return false;
-        }
-        self.relay.now = now;
-        if !self.relay.lead_here && self.broker.way_to_primary() != self.relay.pair {
-            // The primary has handed over, or is gone. What it has sent already still comes, and is passed on.
-            (0..self.relay.channels.len() as u32).for_each(|number| _ = self.relay.end(number));
-        }
-        let mut worked = false;
-        loop {
-            while let Some(step) = self.relay.steps.pop_front() {
-                worked = true;
-                self.take_step(now, step, net);
-            }
-            self.relay.pump(net);
-            self.let_go_of_channels(now);
-            if self.relay.steps.is_empty() {
-                return worked;
-            }
         }
     }
 
@@ -284,16 +310,6 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             }
             let (client, lasted, bytes) = (&*channel.client, now.since(channel.since), channel.bytes);
             self.reporter.report(&Event::CutOffEnded { client, through_here: !lead_here, lasted, bytes });
-        }
-    }
-
-    /// What waits in channels that end is given up after a while.
-    pub(crate) fn handle_relay_timeout(&mut self, now: Time) {
-        for number in 0..self.relay.channels.len() as u32 {
-            let late = self.relay.channel(number).is_some_and(|channel| channel.gives_up(now, CLOSING_TIME));
-            if late {
-                self.relay.call(number);
-            }
         }
     }
 

@@ -1,0 +1,320 @@
+//! Room for messages is found, taken and given back; who gets it is in [`crate::store::memory`].
+
+use crate::broker::Broker;
+use crate::outputs::Outputs;
+use crate::store::memory::{Need, ORDER_LEAST, STREAM_BYTES, Shortage};
+use crate::store::ring::{Overwritten, Ring, SlotFlags};
+use contract::{Contract, Loss, StreamId, Ticket, Time, invariant};
+use wire::Frame;
+
+impl Broker {
+    /// What may be reserved for contracts besides what is.
+    pub(crate) fn left_for_contracts(&self) -> usize {
+        self.memory.left_for_contracts(&self.settings.limits.messages())
+    }
+
+    /// A stream's contract has become another one; that there is memory for it has been seen to. What is in its ring stays, and so does
+    /// what was reserved.
+    pub(crate) fn refit(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        (before, need): (Need, Need),
+        out: &mut impl Outputs,
+    ) {
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a stream whose contract changes is there");
+        };
+        let more = need.growth(before, &stream.ring);
+        match need.with(&stream.ring) {
+            Need::Loose { most, .. } => return stream.ring.allow(most),
+            _ if more == 0 => return,
+            Need::Reserved { slots, payload } if stream.ring.is_reserved() => {
+                stream.ring.raise(payload);
+                stream.ring.grow(slots);
+                self.memory.reserved += more;
+            }
+            need => {
+                let reserved = stream.ring.moved_into(need.ring());
+                let loose = std::mem::replace(&mut stream.ring, reserved);
+                self.give_memory_back(&loose);
+                self.memory.reserved += more;
+            }
+        }
+        self.squeeze(now, out);
+    }
+
+    /// What a stream of this contract needs, where so many of its messages may be under way.
+    pub(crate) fn need(&self, contract: &Contract, slots: usize, all_kept: bool) -> Need {
+        let limits = &self.settings.limits;
+        if contract.loss == Loss::Unbounded {
+            let least = limits.ring_slots_min.max(contract.retain as usize + 2).min(slots);
+            let all_kept = all_kept || contract.confirm || self.copies_everything();
+            return Need::Loose { least: if all_kept { slots } else { least }, most: slots };
+        }
+        let stated = contract.size as usize;
+        Need::Reserved { slots, payload: if stated == 0 { limits.size_assumed } else { stated } }
+    }
+
+    /// Takes the memory that a stream has to have, and so much for the name of its topic, from best effort where need be. `Err`: why
+    /// there is not enough.
+    pub(crate) fn take_memory(
+        &mut self,
+        now: Time,
+        (need, name): (Need, usize),
+        out: &mut impl Outputs,
+    ) -> Result<(), String> {
+        let (bound, bytes) = (self.settings.limits.messages(), need.bytes().saturating_add(name));
+        match need {
+            Need::Reserved { slots, payload } => {
+                let left = self.memory.left_for_contracts(&bound);
+                if bytes > left {
+                    let (places, lacking) = (Ring::reserved(slots, 0).slots(), bytes - left);
+                    return Err(format!(
+                        "the contract needs {bytes} bytes of memory, for {places} messages of up to {payload} bytes, and {left} of those \
+                         for contracts are left ({bound}): {lacking} too few. State a smaller size, retain or tolerate less, or raise {}",
+                        bound.key
+                    ));
+                }
+                self.memory.reserved += need.bytes();
+            }
+            Need::Loose { .. } => {
+                let left = self.memory.left_for_streams(&bound);
+                if bytes > left {
+                    return Err(format!(
+                        "a stream without a loss bound needs {bytes} bytes of memory at least, and {left} of those for such streams are \
+                         left ({bound}). Publish on fewer topics, or raise {}",
+                        bound.key
+                    ));
+                }
+                self.memory.fixed += need.bytes();
+            }
+        }
+        self.memory.names += name;
+        self.squeeze(now, out);
+        Ok(())
+    }
+
+    /// A ring goes, with its stream.
+    pub(crate) fn give_memory_back(&mut self, ring: &Ring) {
+        if ring.is_reserved() {
+            self.memory.reserved -= ring.bytes() + STREAM_BYTES;
+        } else {
+            self.memory.fixed -= ring.bytes() - ring.loose_bytes() + STREAM_BYTES;
+            self.memory.loose -= ring.loose_bytes();
+        }
+    }
+
+    /// The ring of a contract takes so many bytes more. `false`: there are not so many.
+    pub(crate) fn reserve_more(&mut self, now: Time, bytes: usize, out: &mut impl Outputs) -> bool {
+        let has_room = bytes <= self.memory.left_for_contracts(&self.settings.limits.messages());
+        if has_room {
+            self.memory.reserved += bytes;
+            self.squeeze(now, out);
+        }
+        has_room
+    }
+
+    /// Makes room for the next message of a stream, with a payload of this length.
+    #[cold]
+    pub(crate) fn find_room(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        length: usize,
+        out: &mut impl Outputs,
+    ) -> Result<(), Shortage> {
+        let Some(stream) = self.table.stream(index) else {
+            return invariant!("a stream that takes a message is there", Ok(()));
+        };
+        if !stream.ring.is_reserved() && stream.ring.overwrites_unsent() {
+            self.grow_loose(index);
+        }
+        let Some(stream) = self.table.stream(index) else {
+            return invariant!("growing ends no stream", Ok(()));
+        };
+        if stream.ring.has_room(length) {
+            return Ok(());
+        }
+        if !stream.ring.is_reserved() {
+            return self.find_loose_room(now, index, length, out);
+        }
+        let (reserved, needed) = (stream.ring.payload_max(), stream.ring.raised_bytes(length));
+        if needed > 0 && !self.reserve_more(now, needed, out) {
+            let bound = self.settings.limits.messages();
+            let left = self.memory.left_for_contracts(&bound);
+            return Err(Shortage::Longer { payload: length, reserved, needed, left, bound });
+        }
+        if let Some(stream) = self.table.stream_mut(index) {
+            stream.ring.raise(length);
+            stream.ring.make_room(length);
+        }
+        Ok(())
+    }
+
+    /// The same for a stream of best effort.
+    fn find_loose_room(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        length: usize,
+        out: &mut impl Outputs,
+    ) -> Result<(), Shortage> {
+        let bound = self.settings.limits.messages();
+        let left = self.memory.left_for_messages(&bound);
+        if length > left {
+            return Err(Shortage::TooLong { payload: length, left, bound });
+        }
+        self.squeeze_to(now, left - length, out);
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("making room ends no stream", Ok(()));
+        };
+        let before = stream.ring.loose_bytes();
+        let ticket = stream.ring.next_ticket();
+        stream.ring.make_room(length);
+        self.memory.loose = self.memory.loose + stream.ring.loose_bytes() - before;
+        self.memory.order.push_back((index, ticket));
+        if self.memory.order.len() >= self.memory.tidy_at {
+            self.forget_gone();
+        }
+        Ok(())
+    }
+
+    /// Forgets the places of messages that are not there any more.
+    fn forget_gone(&mut self) {
+        let table = &self.table;
+        let there = |(index, ticket): &(StreamId, Ticket)| {
+            table.stream(*index).is_some_and(|stream| stream.ring.holds(*ticket))
+        };
+        self.memory.order.retain(there);
+        // Half of them have to be new before it is worth another look.
+        self.memory.tidy_at = (2 * self.memory.order.len()).max(ORDER_LEAST);
+    }
+
+    /// Best effort gives up what contracts have taken over.
+    fn squeeze(&mut self, now: Time, out: &mut impl Outputs) {
+        let left = self.memory.left_for_messages(&self.settings.limits.messages());
+        if self.memory.loose > left {
+            self.squeeze_to(now, left, out);
+        }
+    }
+
+    /// Best effort gives up its oldest messages until it has no more than so many bytes, and then what its rings have beyond what they
+    /// have at least.
+    fn squeeze_to(&mut self, now: Time, left: usize, out: &mut impl Outputs) {
+        while self.memory.loose > left
+            && let Some((index, ticket)) = self.memory.order.pop_front()
+        {
+            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let (freed, old) = stream.ring.evict(ticket);
+            self.memory.loose -= freed;
+            if let Some(old) = old {
+                self.write_off_squeezed(now, index, &old, out);
+            }
+        }
+        if self.memory.loose > left {
+            self.shrink_rings(now, out);
+        }
+    }
+
+    /// Rings of best effort become as small as they may be.
+    fn shrink_rings(&mut self, now: Time, out: &mut impl Outputs) {
+        let grown = |ring: &Ring| ring.slots() > ring.bounds().0;
+        let rings: Vec<StreamId> =
+            self.table.streams().filter(|(_, it)| grown(&it.ring)).map(|(index, _)| index).collect();
+        for index in rings {
+            let Some(stream) = self.table.stream_mut(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
+            let (least, before) = (stream.ring.bounds().0, stream.ring.loose_bytes());
+            let gone: Vec<Overwritten> =
+                stream.ring.tickets_beyond(least).filter_map(|ticket| stream.ring.forget(ticket)).collect();
+            stream.ring.resize(least);
+            self.memory.loose = self.memory.loose + stream.ring.loose_bytes() - before;
+            gone.iter().for_each(|old| self.write_off_squeezed(now, index, old, out));
+        }
+    }
+
+    /// The ring of a stream of best effort is too small for those who have not read yet: it grows, if there is memory.
+    pub(crate) fn grow_loose(&mut self, index: StreamId) {
+        let left = self.memory.left_for_messages(&self.settings.limits.messages());
+        let Some(stream) = self.table.stream_mut(index) else { return };
+        let slots = (2 * stream.ring.slots()).min(stream.ring.bounds().1);
+        if stream.ring.is_reserved() || slots <= stream.ring.slots() || stream.ring.oldest().is_none() {
+            return;
+        }
+        let growth = stream.ring.grown_bytes(slots) - stream.ring.bytes();
+        if self.memory.loose + growth <= left {
+            stream.ring.grow(slots);
+            self.memory.loose += growth;
+        }
+    }
+
+    /// A message of best effort has gone for want of memory.
+    fn write_off_squeezed(&mut self, now: Time, index: StreamId, old: &Overwritten, out: &mut impl Outputs) {
+        if let Some(lineage) = old.lineage() {
+            out.release(lineage);
+        }
+        if old.is_copied() {
+            self.prune_overwritten(index, old, out);
+        }
+        if old.was_sent() {
+            return;
+        }
+        if old.flags.has(SlotFlags::ASKED) {
+            out.given_up(index, old.seq);
+        }
+        let bound = self.settings.limits.messages();
+        let left = self.memory.left_for_messages(&bound);
+        self.lose_for_memory(now, index, Shortage::Squeezed { left, bound }, out);
+    }
+
+    /// A message that was to be kept is lost for want of memory: it is counted, and its publisher and the admin are told why.
+    pub(crate) fn lose_for_memory(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        shortage: Shortage,
+        out: &mut impl Outputs,
+    ) {
+        let Some((stream, topic)) = self.table.pair_mut(index) else {
+            return invariant!("a stream that loses a message is there");
+        };
+        self.stats.overrun += 1;
+        if stream.ring.is_reserved() {
+            self.memory.unstored += 1;
+        } else {
+            self.memory.squeezed += 1;
+        }
+        stream.lose_for_memory(now, topic, &mut self.stats, shortage, out);
+        if stream.record.source.is_some() {
+            if stream.record.untold == 0 {
+                self.memory.untold.push(index);
+            }
+            stream.record.untold += 1;
+            stream.record.shortage = Some(shortage);
+        }
+    }
+
+    /// Tells publishers of their messages that were not kept.
+    #[inline]
+    pub(crate) fn tell_untaken(&mut self, out: &mut impl Outputs) {
+        if !self.memory.untold.is_empty() {
+            self.tell_each_untaken(out);
+        }
+    }
+
+    #[cold]
+    fn tell_each_untaken(&mut self, out: &mut impl Outputs) {
+        for index in std::mem::take(&mut self.memory.untold) {
+            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let messages = std::mem::take(&mut stream.record.untold);
+            let (source, shortage) = (stream.record.source, stream.record.shortage.take());
+            if let Some((link, shortage)) = source.zip(shortage) {
+                let stream = stream.record.source_number;
+                out.send(link, &Frame::Untaken { stream, messages, text: &shortage.to_string() });
+            }
+        }
+    }
+}
