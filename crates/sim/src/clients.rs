@@ -1,12 +1,12 @@
 //! What clients do: publishers publish, subscribers subscribe, and both take note of what they hear.
 
-use crate::clock::Clock;
 use crate::happening::Happening;
 use crate::node::{Heard, Host, Program};
 use crate::scenario::{Pace, PublisherSpec, SubscriberSpec};
 use crate::scene;
 use crate::world::World;
 use contract::{Needs, Span, Time, TopicFilter};
+use simulation::Clock;
 
 /// What a client is there for.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl World {
     }
 
     pub(crate) fn client_settings(&self, host: usize, now: Time) -> endpoint::Settings {
-        let mut settings = endpoint::Settings::new(&self.hosts[host].name, now.0, 2);
+        let mut settings = endpoint::Settings::new(&self.hosts[host].machine.name, now.0, 2);
         settings.failover = self.scenario.delays.failover;
         settings
     }
@@ -119,9 +119,9 @@ impl World {
         }
         let Role::Publisher { publications: known, groups, .. } = &mut self.roles[host] else { return };
         *known = publications;
-        let (life, groups) = (self.hosts[host].life, groups.clone());
+        let (life, groups) = (self.hosts[host].machine.life(), groups.clone());
         for (index, group) in groups.iter().enumerate() {
-            let phase = Span(self.hosts[host].random.i64(0..group.period.0.clamp(1, FIRST_WITHIN.0)));
+            let phase = Span(self.hosts[host].machine.random.i64(0..group.period.0.clamp(1, FIRST_WITHIN.0)));
             let what = Happening::Publish { node: host, life, group: index as u32 };
             self.agenda.push(self.now + phase, what);
         }
@@ -141,20 +141,20 @@ impl World {
             Pace::Periodic => (period, 1),
             Pace::Sporadic(percent) => {
                 let mean = (period.0 / 100 * i64::from(percent)).max(1);
-                (period + Span(self.hosts[host].random.i64(0..=2 * mean)), 1)
+                (period + Span(self.hosts[host].machine.random.i64(0..=2 * mean)), 1)
             }
             Pace::Bursts(most) => (
                 period,
-                if self.hosts[host].random.u32(0..4) == 0 {
-                    self.hosts[host].random.u32(1..=most)
+                if self.hosts[host].machine.random.u32(0..4) == 0 {
+                    self.hosts[host].machine.random.u32(1..=most)
                 } else {
                     1
                 },
             ),
         };
-        let life = self.hosts[host].life;
+        let life = self.hosts[host].machine.life();
         self.agenda.push(self.now + step, Happening::Publish { node: host, life, group });
-        if !self.hosts[host].paused {
+        if !self.hosts[host].machine.is_paused() {
             (0..times).for_each(|_| self.publish_group(host, group));
             if self.progress.waits_for_publisher {
                 self.progress.publisher = Some(host);
@@ -198,8 +198,8 @@ impl World {
     fn publish_topics(&mut self, host: usize, topics: &[usize]) {
         let World { hosts, roles, watch, scenario, now, payload, .. } = self;
         let Role::Publisher { index, publications, .. } = &roles[host] else { return };
-        let Host { program: Program::Client(node), port, clock, .. } = &mut hosts[host] else { return };
-        let local = clock.local(*now);
+        let Host { program: Program::Client(node), port, machine, .. } = &mut hosts[host] else { return };
+        let local = machine.local(*now);
         for topic in topics {
             let Some(Publication { number, stream }) = publications.get(*topic).copied() else { continue };
             let seq = node.endpoint().published(number);

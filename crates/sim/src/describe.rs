@@ -1,7 +1,7 @@
 //! A scenario in lines that a person can read.
 
 use crate::scenario::{
-    Act, ClockError, DeviceSpec, Fault, LastWrites, Latency, Pace, Scenario, Target, TopicSpec, When,
+    Act, ClockError, DeviceSpec, Fault, LastWrites, Pace, Scenario, Target, TopicSpec, When,
 };
 use contract::Span;
 use std::fmt;
@@ -88,16 +88,6 @@ impl fmt::Display for Scenario {
             .iter()
             .enumerate()
             .try_for_each(|(index, fault)| writeln!(f, "fault {}: {fault}", index + 1))
-    }
-}
-
-impl fmt::Display for Latency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.least == self.most {
-            write!(f, "{}", self.least)
-        } else {
-            write!(f, "{} to {}", self.least, self.most)
-        }
     }
 }
 

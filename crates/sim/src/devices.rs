@@ -19,9 +19,9 @@ impl World {
     pub(crate) fn begin_to_publish(&mut self, host: usize) {
         let Some(spec) = self.device_spec(host) else { return };
         let periods: Vec<Span> = spec.topics.iter().map(|topic| topic.period).collect();
-        let life = self.hosts[host].life;
+        let life = self.hosts[host].machine.life();
         for (topic, period) in (0..).zip(periods) {
-            let phase = Span(self.hosts[host].random.i64(0..period.0.max(1)));
+            let phase = Span(self.hosts[host].machine.random.i64(0..period.0.max(1)));
             self.agenda.push(self.now + phase, Happening::Publish { node: host, life, group: topic });
         }
     }
@@ -32,10 +32,10 @@ impl World {
         if self.progress.stops_publishing() {
             return;
         }
-        let life = self.hosts[host].life;
+        let life = self.hosts[host].machine.life();
         let what = Happening::Publish { node: host, life, group: topic as u32 };
         self.agenda.push(self.now + period, what);
-        if !self.hosts[host].paused {
+        if !self.hosts[host].machine.is_paused() {
             self.device_publishes_once(host, topic);
             self.digest(host, Span::ZERO);
             self.end_turn(host);
@@ -46,7 +46,7 @@ impl World {
         let Role::Device { index } = self.roles[host] else { return };
         let stream = self.watch.devices.streams_of(index).0[topic];
         let seq = self.watch.devices.next(stream);
-        let local = self.hosts[host].clock.local(self.now);
+        let local = self.hosts[host].machine.local(self.now);
         let Host { program: Program::Device(device), port, .. } = &mut self.hosts[host] else { return };
         if device.publish(local, topic, seq, port) {
             self.watch.devices.accepted(self.now, stream);
@@ -57,7 +57,7 @@ impl World {
     pub(crate) fn devices_ask_for_retained(&mut self) {
         self.watch.devices.asks_for_retained(self.now);
         for host in 2..self.hosts.len() {
-            let local = self.hosts[host].clock.local(self.now);
+            let local = self.hosts[host].machine.local(self.now);
             let Host { program: Program::Device(device), port, .. } = &mut self.hosts[host] else { continue };
             device.subscribe_all(local, port);
             self.end_turn(host);

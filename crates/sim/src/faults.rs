@@ -10,13 +10,6 @@ use contract::{Span, Time};
 use engine::Node;
 use wire::{Frame, PeerIndex};
 
-/// Hosts between which nothing passes.
-#[derive(Clone, Debug)]
-pub(crate) struct Partition {
-    /// From, to.
-    ways: Vec<(usize, usize)>,
-}
-
 /// How far a run has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Phase {
@@ -89,7 +82,7 @@ const REST: Span = Span::millis(500);
 
 impl World {
     pub(crate) fn is_blocked(&self, from: usize, to: usize) -> bool {
-        self.partitions.iter().flatten().any(|partition| partition.ways.contains(&(from, to)))
+        self.partitions.is_blocked(from, to)
     }
 
     /// Whether the pair is protected and everybody is connected to both brokers: what the fault model assumes before a
@@ -105,11 +98,13 @@ impl World {
             && both().all(|host| host.broker().is_some_and(broker::Broker::is_protected))
             && self.is_joined(0, 1)
             && (0..2).all(|host| self.agrees_on_clients(host))
-            && self
-                .hosts
-                .iter()
-                .all(|host| host.is_alive() && !host.paused && host.slow == 1 && host.dying.is_none())
-            && self.partitions.iter().all(Option::is_none)
+            && self.hosts.iter().all(|host| {
+                host.is_alive()
+                    && !host.machine.is_paused()
+                    && host.machine.slow() == 1
+                    && host.dying.is_none()
+            })
+            && self.partitions.is_empty()
             && self.now >= self.progress.quiet_at
             && self.hosts.iter().all(|host| !host.port.is_closing())
             && self.hosts.iter().filter_map(Host::client).all(follows)
@@ -133,7 +128,7 @@ impl World {
     fn what_is_not_whole(&self) -> String {
         let mut words = String::new();
         for host in &self.hosts {
-            let name = &host.name;
+            let name = &host.machine.name;
             if let Some(broker) = host.broker() {
                 let (reigns, protected) = (broker.is_primary(), broker.is_protected());
                 words += &format!(
@@ -221,7 +216,8 @@ impl World {
                     self.ask_for_proof();
                 } else if now > shrank + DRAIN_MAX.max(settled * 2) {
                     let most = self.hosts.iter().max_by_key(|host| host.port.unsent_bytes());
-                    let name = most.map_or("", |host| &host.name).to_owned() + &self.waiting_for_devices();
+                    let name =
+                        most.map_or("", |host| &host.machine.name).to_owned() + &self.waiting_for_devices();
                     self.watch.never_drained(now, &left, &name);
                     self.progress.phase = Phase::Done;
                 }
@@ -305,7 +301,7 @@ impl World {
         let mut at = now;
         for host in 2..self.hosts.len() {
             for topic in 0..self.publications(host) {
-                let life = self.hosts[host].life;
+                let life = self.hosts[host].machine.life();
                 self.agenda.push(at, Happening::Prove { node: host, life, topic });
                 at = at + PROOF_STEP;
             }
@@ -336,7 +332,7 @@ impl World {
         let strike = self.strike(&fault.act);
         let primary = self.primary();
         let backup = &self.hosts[1 - primary];
-        let local = backup.clock.local(self.now);
+        let local = backup.machine.local(self.now);
         let late = backup.broker().is_some_and(|broker| broker.notices_late(local));
         self.watch.fault_begins(self.now, &fault.act, whole, primary, &strike);
         if late {
@@ -418,7 +414,7 @@ impl World {
             Act::Partition { from, to, one_way, span } => self.part(from, to, *one_way, *span),
             Act::Break { from, to, delivers, half_open } => {
                 let (Some(one), Some(other)) = (self.find(*from), self.find(*to)) else { return };
-                let name = self.hosts[other].name.clone();
+                let name = self.hosts[other].machine.name.clone();
                 self.tell(one, || format!("loses its connections to {name}"));
                 self.break_conns(one, other, *delivers, *half_open);
             }
@@ -468,29 +464,29 @@ impl World {
                         self.tell(host, || "will die in its next writing".to_owned());
                         let state = &mut self.hosts[host];
                         state.dying = Some((*whole, *share));
-                        let life = state.life;
+                        let life = state.machine.life();
                         self.agenda.push(self.now + PERISH_AFTER, Happening::Perish { node: host, life });
                     }
                 }
             }
-            Act::HostCrash { restart, .. } if self.hosts[host].up => {
+            Act::HostCrash { restart, .. } if self.hosts[host].machine.is_up() => {
                 self.hosts[host].restart = *restart;
                 self.crash_host(host);
             }
             Act::Pause { span, .. } => self.pause(host, *span),
             Act::ClockStep { by, .. } => {
                 self.tell(host, || format!("has its clock set by {by}"));
-                self.hosts[host].clock.step(self.now, *by);
+                self.hosts[host].machine.clock.step(self.now, *by);
                 self.watch.sets_clock(self.now, host);
-                let local = self.hosts[host].clock.local(self.now);
+                let local = self.hosts[host].machine.local(self.now);
                 self.hosts[host].program.handle_clock_step(local, *by);
                 // The driver's alarm rings when the clock is set.
                 self.rouse(host);
             }
             Act::Slow { times, span, .. } => {
                 self.tell(host, || format!("is {times} times as slow for {span}"));
-                self.hosts[host].slow = (*times).max(1);
-                let life = self.hosts[host].life;
+                self.hosts[host].machine.slow_down(*times);
+                let life = self.hosts[host].machine.life();
                 self.agenda.push(self.now + *span, Happening::Recover { node: host, life });
             }
             _ => {}
@@ -504,7 +500,7 @@ impl World {
     /// `reigned`: as a broker. `greetings`: the connection that it had as a device.
     fn dies(&mut self, host: usize, reigned: bool, greetings: Option<u64>) {
         if let Some(after) = self.hosts[host].restart.take() {
-            let life = self.hosts[host].life;
+            let life = self.hosts[host].machine.life();
             self.agenda.push(self.now + after, Happening::Restart { node: host, life });
         }
         self.watch.dies(self.now, host, reigned, greetings);
@@ -524,7 +520,7 @@ impl World {
 
     fn crash_host(&mut self, host: usize) {
         self.tell(host, || "goes down with its host".to_owned());
-        self.hosts[host].up = false;
+        self.hosts[host].machine.go_down();
         self.watch.devices.host_goes_down(host);
         let reigned = self.reigns(host);
         self.vanish(host);
@@ -537,20 +533,18 @@ impl World {
             return;
         }
         self.tell(host, || format!("stands still for {span}"));
-        self.hosts[host].paused = true;
+        self.hosts[host].machine.pause();
         if span >= PATIENCE {
             self.doubt_conns(host);
         }
-        let life = self.hosts[host].life;
+        let life = self.hosts[host].machine.life();
         self.agenda.push(self.now + span, Happening::Resume { node: host, life });
     }
 
     pub(crate) fn resume(&mut self, host: usize) {
-        if !std::mem::take(&mut self.hosts[host].paused) {
-            return;
-        }
+        let Some(end_due) = self.hosts[host].machine.resume() else { return };
         self.tell(host, || "goes on".to_owned());
-        if std::mem::take(&mut self.hosts[host].end_due) {
+        if end_due {
             self.end_turn(host);
         }
         self.rouse(host);
@@ -572,16 +566,15 @@ impl World {
             if (*one >= 2 || *other >= 2) && span * 2 >= PATIENCE {
                 self.doubt_between(*one, *other);
             }
-            let name = self.hosts[*other].name.clone();
+            let name = self.hosts[*other].machine.name.clone();
             self.tell(*one, || format!("cannot reach {name} for {span}"));
         }
-        let partition = self.partitions.len() as u32;
-        self.partitions.push(Some(Partition { ways }));
+        let partition = self.partitions.cut(ways);
         self.agenda.push(self.now + span, Happening::Heal { partition });
     }
 
     pub(crate) fn heal(&mut self, partition: u32) {
-        if self.partitions[partition as usize].take().is_some() {
+        if self.partitions.heal(partition) {
             self.release_held();
         }
     }
@@ -602,13 +595,13 @@ impl World {
 
     /// The faults are over: what was cut is joined, what was dead starts again.
     fn heal_everything(&mut self) {
-        for partition in 0..self.partitions.len() {
-            self.heal(partition as u32);
+        for partition in self.partitions.numbers() {
+            self.heal(partition);
         }
         // Whoever changes one broker changes the other as well.
         (0..2).for_each(|host| self.configure(host, self.newest_plan));
         for host in 0..self.hosts.len() {
-            self.hosts[host].slow = 1;
+            self.hosts[host].machine.slow_down(1);
             self.resume(host);
             self.start(host);
         }

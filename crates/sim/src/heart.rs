@@ -46,7 +46,8 @@ impl Heart {
 impl World {
     /// A broker's heartbeat is due.
     pub(crate) fn beat(&mut self, host: usize) {
-        let (now, life, paused) = (self.now, self.hosts[host].life, self.hosts[host].paused);
+        let (now, life, paused) =
+            (self.now, self.hosts[host].machine.life(), self.hosts[host].machine.is_paused());
         let Some(mut heart) = self.hosts[host].heart.take() else { return };
         let mut sent = None;
         if !paused {
@@ -94,17 +95,17 @@ impl World {
     /// Whether a piece of what one broker sends the other is lost.
     pub(crate) fn is_lost(&mut self, from: usize) -> bool {
         let ppm = self.scenario.pair_loss_ppm;
-        ppm > 0 && self.hosts[from].random.u32(0..1_000_000) < ppm
+        ppm > 0 && self.hosts[from].machine.random.u32(0..1_000_000) < ppm
     }
 
     /// A heartbeat reaches a host.
     pub(crate) fn datagram(&mut self, number: u32) {
         self.free_datagrams.push(number);
         let Datagram { to, beat } = self.datagrams[number as usize];
-        if self.is_blocked(1 - to, to) || !self.hosts[to].up {
+        if self.is_blocked(1 - to, to) || !self.hosts[to].machine.is_up() {
             return;
         }
-        let (now, paused) = (self.now, self.hosts[to].paused);
+        let (now, paused) = (self.now, self.hosts[to].machine.is_paused());
         let Some(mut heart) = self.hosts[to].heart.take() else { return };
         if !paused {
             heart.take(now, std::mem::take(&mut self.hosts[to].port.words));

@@ -2,7 +2,6 @@
 
 mod checkers;
 mod clients;
-mod clock;
 mod describe;
 mod device;
 mod devices;
@@ -30,10 +29,11 @@ pub use ledger::Journeys;
 pub use report::{Findings, Sample, StreamFinding};
 pub use run::Outcome;
 pub use scenario::{
-    Act, ClockError, DeviceSpec, DeviceTopic, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario,
+    Act, ClockError, DeviceSpec, DeviceTopic, Fault, LastWrites, Pace, PublisherSpec, Scenario,
     SubscriberSpec, Target, TopicSpec, When,
 };
 pub use shrink::shrink;
+pub use simulation::Latency;
 pub use story::StoryLine;
 pub use weather::{Weather, scenario_of};
 pub use world::World;

@@ -100,13 +100,14 @@ impl World {
 
     /// The time that something takes from one host to another.
     pub(crate) fn latency(&mut self, one: usize, other: usize) -> Span {
-        let Host { latency, random, .. } = &mut self.hosts[one.max(other)];
+        let Host { latency, machine, .. } = &mut self.hosts[one.max(other)];
         let latency = if one < 2 && other < 2 { self.scenario.pair } else { *latency };
-        latency.sample(random)
+        latency.sample(&mut machine.random)
     }
 
     pub(crate) fn dial(&mut self, from: usize, peer: PeerIndex, within: Span) {
-        let (to, life, until) = (self.peer_host(from, peer), self.hosts[from].life, self.now + within);
+        let (to, life, until) =
+            (self.peer_host(from, peer), self.hosts[from].machine.life(), self.now + within);
         let attempt = Dial { from, life, peer, to, outcome: Outcome::Open, pending: 2 };
         let dial = match self.free_dials.pop() {
             Some(dial) => {
@@ -145,7 +146,8 @@ impl World {
 
     pub(crate) fn knock(&mut self, number: u32) {
         let Dial { from, to, outcome, .. } = self.take_dial(number);
-        let passes = !self.is_blocked(from, to) && !self.is_blocked(to, from) && self.hosts[to].up;
+        let passes =
+            !self.is_blocked(from, to) && !self.is_blocked(to, from) && self.hosts[to].machine.is_up();
         if outcome != Outcome::Open || !passes {
             return;
         }
@@ -168,7 +170,7 @@ impl World {
     pub(crate) fn answer(&mut self, number: u32) {
         let Dial { from, life, peer, outcome, .. } = self.take_dial(number);
         self.dials[number as usize].outcome = Outcome::Over;
-        let waits = self.hosts[from].life == life && self.hosts[from].is_alive();
+        let waits = self.hosts[from].machine.life() == life && self.hosts[from].is_alive();
         match outcome {
             Outcome::Accepted { conn, age } if waits => {
                 self.hosts[from].news.push(News::Dialed { conn, age, peer });
@@ -188,7 +190,8 @@ impl World {
         if let Outcome::Accepted { conn, age } = outcome {
             self.abandon(conn, age, 0);
         }
-        if outcome != Outcome::Over && self.hosts[from].life == life && self.hosts[from].is_alive() {
+        if outcome != Outcome::Over && self.hosts[from].machine.life() == life && self.hosts[from].is_alive()
+        {
             self.hosts[from].news.push(News::DialFailed { peer, refused: false });
             self.rouse(from);
         }
@@ -308,7 +311,7 @@ impl World {
     pub(crate) fn arrive(&mut self, conn: u32, age: u32, side: usize) {
         let Some(slot) = self.conn(conn, age) else { return };
         let (from, to, state) = (slot.ends[1 - side].host, slot.ends[side].host, slot.ends[side].state);
-        let held = self.is_blocked(from, to) || !self.hosts[to].up;
+        let held = self.is_blocked(from, to) || !self.hosts[to].machine.is_up();
         let now = self.now;
         let lane = &mut self.conns[conn as usize].lanes[1 - side];
         if held {
@@ -343,7 +346,7 @@ impl World {
         let Some(slot) = self.conn(conn, age) else { return };
         let (host, state) = (slot.ends[side].host, slot.ends[side].state);
         let (cut, ended) = (slot.cut, slot.lanes[1 - side].chunks.back().map(|last| last.end));
-        if state == EndState::Gone || !self.hosts[host].up {
+        if state == EndState::Gone || !self.hosts[host].machine.is_up() {
             return;
         }
         if let (EndState::Open(_), false, Some(ended)) = (state, cut, ended) {
@@ -416,7 +419,7 @@ impl World {
         let (most, before) = (socket.portion.bytes(), *spent);
         let mut room = most;
         let more = self.read_into(&mut room, host, conn, age, side, spent);
-        let took = (*spent - before) * u64::from(self.hosts[host].slow);
+        let took = self.hosts[host].machine.takes(*spent - before);
         if let Some(socket) = self.hosts[host].port.socket_mut(link) {
             socket.portion.handled(most - room, took);
         }
@@ -507,7 +510,7 @@ impl World {
     fn hand_over(&mut self, host: usize, link: LinkId, bytes: &[u8], spent: Span) {
         let hash = simulation::hash::bytes(self.hash, bytes);
         self.hash = hash;
-        let local = self.hosts[host].clock.local(self.now + spent);
+        let local = self.hosts[host].machine.local(self.now + spent);
         let Host { program, port, .. } = &mut self.hosts[host];
         let Some(socket) = port.socket_mut(link) else { return };
         if socket.closing.is_some() {
@@ -627,13 +630,13 @@ impl World {
             return;
         }
         let delay = self.latency(host, peer);
-        let split = self.hosts[host].random.u32(0..SPLIT_ONE_IN) == 0;
+        let split = self.hosts[host].machine.random.u32(0..SPLIT_ONE_IN) == 0;
         let second = if split { self.latency(host, peer) } else { Span::ZERO };
         // What follows a lost segment waits until that has come again.
         let lost = host < 2 && peer < 2 && self.is_lost(host);
         let delay = if lost { delay + RETRANSMISSION } else { delay };
         let (age, now) = (self.conns[conn as usize].age, self.now);
-        let local = self.hosts[host].clock.local(now);
+        let local = self.hosts[host].machine.local(now);
         let Some(socket) = self.hosts[host].port.socket_mut(link) else { return };
         let lane = &mut self.conns[conn as usize].lanes[side];
         let waiting = socket.outbox.len();
@@ -753,7 +756,7 @@ impl World {
                 let slot = &self.conns[index];
                 let (age, from, to) = (slot.age, slot.ends[side].host, slot.ends[1 - side].host);
                 let Some(since) = slot.lanes[side].held else { continue };
-                if self.is_blocked(from, to) || !self.hosts[to].up {
+                if self.is_blocked(from, to) || !self.hosts[to].machine.is_up() {
                     continue;
                 }
                 // The sender's kernel tries again now and then, more rarely the longer it has waited.

@@ -1,18 +1,18 @@
 //! A host with its process: a broker or a client, as the drivers of the product would run it.
 
 use crate::checkers::is_of_device;
-use crate::clock::Clock;
 use crate::device::Device;
 use crate::heart::Heart;
 use crate::operators::{MIXED, Part, Workers, parts_of};
 use crate::port::Port;
-use crate::scenario::Latency;
 use crate::scene;
+use crate::turn::ReadyEnd;
 use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::driving::TurnState;
 use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
+use simulation::{Clock, Latency, Machine};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 
 /// What a broker told its operator, as far as checkers want to know.
@@ -265,31 +265,15 @@ pub(crate) enum News {
 
 /// A host and its one process.
 pub(crate) struct Host {
-    pub(crate) name: String,
+    pub(crate) machine: Machine,
     pub(crate) program: Program,
-    /// Which life of the process it is. What was meant for an earlier one is void.
-    pub(crate) life: u32,
     pub(crate) port: Port,
-    pub(crate) clock: Clock,
     /// A living broker's heartbeats.
     pub(crate) heart: Option<Heart>,
     pub(crate) latency: Latency,
-    /// Chance, of its own: what others do does not change what happens to it.
-    pub(crate) random: fastrand::Rng,
-    /// The host itself runs.
-    pub(crate) up: bool,
-    pub(crate) paused: bool,
-    /// A turn is under way; its end is on the agenda.
-    pub(crate) busy: bool,
-    /// A turn ended while the process was paused.
-    pub(crate) end_due: bool,
-    /// Its processor takes so many times as long.
-    pub(crate) slow: u32,
     /// Connections with something to read.
-    pub(crate) ready: Vec<(u32, u32, usize)>,
+    pub(crate) ready: Vec<ReadyEnd>,
     pub(crate) news: Vec<News>,
-    /// The earliest wake-up on the agenda.
-    pub(crate) wake_at: Time,
     /// What is left over from the last turn.
     pub(crate) turn: TurnState,
     /// It dies in its next turn's writing.
@@ -303,22 +287,13 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(name: &str, clock: Clock, latency: Latency, seed: u64) -> Host {
         Host {
-            random: fastrand::Rng::with_seed(simulation::hash::bytes(seed, name.as_bytes())),
-            name: name.to_owned(),
+            machine: Machine::new(name, clock, seed),
             program: Program::Dead,
-            life: 0,
             port: Port::default(),
-            clock,
             heart: None,
             latency,
-            up: true,
-            paused: false,
-            busy: false,
-            end_due: false,
-            slow: 1,
             ready: Vec::new(),
             news: Vec::new(),
-            wake_at: Time::NEVER,
             turn: TurnState::default(),
             dying: None,
             made_last: Span::ZERO,

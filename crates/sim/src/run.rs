@@ -63,15 +63,15 @@ impl World {
         let World { hosts, watch, now, .. } = self;
         for host in hosts.iter() {
             let Program::Client(node) = &host.program else { continue };
-            let local = host.clock.local(*now);
-            watch.has_told(*now, &host.name, local, node.endpoint().untold_since());
+            let local = host.machine.local(*now);
+            watch.has_told(*now, &host.machine.name, local, node.endpoint().untold_since());
         }
     }
 
     /// Every subscriber judges its gaps and says what it makes of its streams.
     fn ask_for_accounts(&mut self) {
         let World { hosts, watch, now, .. } = self;
-        let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+        let names: Vec<String> = hosts.iter().map(|host| host.machine.name.clone()).collect();
         for (index, host) in hosts.iter_mut().enumerate() {
             let Program::Client(node) = &mut host.program else { continue };
             node.with(&mut host.port, |endpoint, _| endpoint.judge_gaps(Time::NEVER));
@@ -98,10 +98,10 @@ impl World {
             };
             let primary = client.primary().map(reached);
             let (Some(known), Some(primary)) = (client.clock(), primary) else { continue };
-            let (own, other, now) = (&state.clock, &self.hosts[primary].clock, self.now);
+            let (own, other, now) = (&state.machine.clock, &self.hosts[primary].machine.clock, self.now);
             let ahead = own.local(now).since(other.local(now));
             let drift = own.drift_ppb() - other.drift_ppb();
-            let name = state.name.clone();
+            let name = state.machine.name.clone();
             self.watch.knows_clock(now, &name, known, ahead, drift);
         }
     }

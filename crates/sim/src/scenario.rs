@@ -4,34 +4,7 @@ use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::admission::Costs;
 use contract::{Contract, Delays, Lazy, Links, Span, Supply};
 use processing::GraphSpec;
-
-/// The way from one host to another: at least `least`, usually about `typical`, never above `most`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Latency {
-    /// The shortest.
-    pub least: Span,
-    /// The mean, roughly: delays above the shortest are exponentially distributed.
-    pub typical: Span,
-    /// The longest.
-    pub most: Span,
-}
-
-impl Latency {
-    /// Always the same.
-    pub const fn fixed(span: Span) -> Latency {
-        Latency { least: span, typical: span, most: span }
-    }
-
-    /// One delay.
-    pub(crate) fn sample(&self, random: &mut fastrand::Rng) -> Span {
-        let mean = (self.typical - self.least).0;
-        if mean <= 0 {
-            return self.least;
-        }
-        let extra = -(1.0 - random.f64()).ln() * mean as f64;
-        (self.least + Span(extra as i64)).min(self.most)
-    }
-}
+use simulation::Latency;
 
 /// How wrong a host's clock is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

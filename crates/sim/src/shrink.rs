@@ -2,10 +2,10 @@
 //! shorter, and with nothing unusual that does not matter.
 
 use crate::run::Outcome;
-use crate::scenario::{Act, ClockError, Latency, Pace, Scenario};
+use crate::scenario::{Act, ClockError, Pace, Scenario};
 use crate::world::World;
 use contract::Span;
-use simulation::Search;
+use simulation::{Latency, Search};
 
 /// Runs that may be spent on it.
 const RUNS_MAX: usize = 600;

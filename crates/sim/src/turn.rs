@@ -40,10 +40,10 @@ impl World {
             later: Vec::new(),
         };
         take_turn(&mut turning);
-        let spent = turning.spent * u64::from(self.hosts[host].slow);
+        let spent = turning.lasted();
         if spent > Span::ZERO {
-            self.hosts[host].busy = true;
-            let life = self.hosts[host].life;
+            self.hosts[host].machine.begin_turn();
+            let life = self.hosts[host].machine.life();
             self.agenda.push(self.now + spent, Happening::TurnEnd { node: host, life });
         } else {
             self.end_turn(host);
@@ -58,7 +58,7 @@ impl Turning<'_> {
 
     /// How long the turn has lasted.
     fn lasted(&self) -> Span {
-        self.spent * u64::from(self.world.hosts[self.host].slow)
+        self.world.hosts[self.host].machine.takes(self.spent)
     }
 }
 
@@ -70,7 +70,7 @@ impl Turn for Turning<'_> {
     }
 
     fn now(&self) -> Time {
-        self.world.hosts[self.host].clock.local(self.world.now + self.spent)
+        self.world.hosts[self.host].machine.local(self.world.now + self.spent)
     }
 
     /// Whoever sets a clock tells the node at once.

@@ -5,8 +5,8 @@ mod devices;
 
 use crate::operators::LEVELS;
 use crate::scenario::{
-    Act, ClockError, Fault, LastWrites, Latency, Pace, PublisherSpec, Scenario, SubscriberSpec, Target,
-    TopicSpec, When,
+    Act, ClockError, Fault, LastWrites, Pace, PublisherSpec, Scenario, SubscriberSpec, Target, TopicSpec,
+    When,
 };
 use broker::{Detection, Limits, Policy, Replication, TopicRule};
 use contract::admission::{Carriers, Costs};
@@ -20,6 +20,7 @@ use processing::{
     ConsumerSpec, GraphSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, RelativeSet,
     SupplierSpec, Value, Violation, captures,
 };
+use simulation::Latency;
 
 /// How bad it gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

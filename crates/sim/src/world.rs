@@ -4,16 +4,15 @@
 
 use crate::checkers::{Watch, is_of_device};
 use crate::clients::Role;
-use crate::clock::Clock;
 use crate::device::Device;
-use crate::faults::{Partition, Progress};
+use crate::faults::Progress;
 use crate::happening::Happening;
 use crate::heart::{Datagram, Heart};
 use crate::network::{Conn, Dial, Notes};
 use crate::node::{App, Ear, Heard, Host, News, Program, Told};
 use crate::operators::{Kinds, LEVELS, UNDER_WAY_MAX, Workers};
 use crate::port::{Note, Written};
-use crate::scenario::{Latency, Scenario};
+use crate::scenario::Scenario;
 use crate::story::{Story, StoryLine};
 use broker::{Liveness, Settings};
 use contract::rounds::{LAST_BYTES, LAST_WRITES};
@@ -21,7 +20,7 @@ use contract::{NodeId, Span, Time};
 use engine::driving::TurnState;
 use engine::{BrokerNode, Node, Processor};
 use processing::GraphSpec;
-use simulation::{Agenda, hash};
+use simulation::{Agenda, Clock, Latency, Partitions, hash};
 use std::sync::Arc;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
 
@@ -50,7 +49,7 @@ pub struct World {
     pub(crate) free_dials: Vec<u32>,
     pub(crate) datagrams: Vec<Datagram>,
     pub(crate) free_datagrams: Vec<u32>,
-    pub(crate) partitions: Vec<Option<Partition>>,
+    pub(crate) partitions: Partitions,
     /// Which graphs the configuration of each broker has.
     pub(crate) configured: [usize; 2],
     /// Which priority it has for topics, where that was changed.
@@ -90,7 +89,7 @@ impl World {
             free_dials: Vec::new(),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
-            partitions: Vec::new(),
+            partitions: Partitions::default(),
             configured: [0; 2],
             priorities: [None; 2],
             rereads: [false; 2],
@@ -129,13 +128,7 @@ impl World {
             Happening::Room { conn, age, side } => self.room(conn, age, side),
             Happening::Reset { conn, age, side } => self.reset(conn, age, side),
             Happening::CloseTimeout { conn, age, side } => self.close_timeout(conn, age, side),
-            Happening::TurnEnd { node, life } if self.lives(node, life) => {
-                if self.hosts[node].paused {
-                    self.hosts[node].end_due = true;
-                } else {
-                    self.end_turn(node);
-                }
-            }
+            Happening::TurnEnd { node, life } if self.lives(node, life) => self.turn_time_ends(node),
             Happening::WorkEnd { node, life, worker } if self.lives(node, life) => {
                 self.work_ends(node, worker);
             }
@@ -148,10 +141,12 @@ impl World {
             Happening::Publish { node, life, group } if self.lives(node, life) => self.publish(node, group),
             Happening::Prove { node, life, topic } if self.lives(node, life) => self.prove(node, topic),
             Happening::Start { node } => self.start(node),
-            Happening::Restart { node, life } if self.hosts[node].life == life => self.start(node),
+            Happening::Restart { node, life } if self.hosts[node].machine.life() == life => self.start(node),
             Happening::Resume { node, life } if self.lives(node, life) => self.resume(node),
             Happening::Perish { node, life } if self.lives(node, life) => self.kill(node),
-            Happening::Recover { node, life } if self.lives(node, life) => self.hosts[node].slow = 1,
+            Happening::Recover { node, life } if self.lives(node, life) => {
+                self.hosts[node].machine.slow_down(1);
+            }
             Happening::Heal { partition } => self.heal(partition),
             Happening::Fault { number } if number as usize == self.progress.faults => self.next_fault(),
             Happening::Look => self.look(),
@@ -161,7 +156,7 @@ impl World {
     }
 
     fn lives(&self, host: usize, life: u32) -> bool {
-        self.hosts[host].life == life && self.hosts[host].is_alive()
+        self.hosts[host].machine.life() == life && self.hosts[host].is_alive()
     }
 
     /// Starts a host's process, and the host itself if it was down.
@@ -169,8 +164,8 @@ impl World {
         if self.hosts[host].is_alive() {
             return;
         }
-        let was_down = !std::mem::replace(&mut self.hosts[host].up, true);
-        let now = self.hosts[host].clock.local(self.now);
+        let was_down = self.hosts[host].machine.start();
+        let now = self.hosts[host].machine.local(self.now);
         let program = if host < 2 {
             let ear = Ear { words: self.story.is_some().then(Vec::new), ..Ear::default() };
             self.new_broker(host, now, ear)
@@ -185,9 +180,7 @@ impl World {
         self.replace_program(host, program);
         self.hosts[host].port.spoken = self.story.is_some().then(Vec::new);
         let state = &mut self.hosts[host];
-        state.life += 1;
-        (state.paused, state.busy, state.end_due) = (false, false, false);
-        (state.slow, state.dying, state.wake_at) = (1, None, Time::NEVER);
+        state.dying = None;
         state.turn = TurnState { busy: false, last: now };
         if was_down {
             self.release_held();
@@ -195,7 +188,7 @@ impl World {
         self.tell(host, || "starts".to_owned());
         if host < 2 {
             self.watch.broker_starts(host);
-            let life = self.hosts[host].life;
+            let life = self.hosts[host].machine.life();
             self.hosts[host].heart =
                 Some(Heart::new(Liveness::new(self.scenario.detection.hearing(), self.now)));
             self.agenda.push(self.now, Happening::Beat { node: host, life });
@@ -240,7 +233,7 @@ impl World {
     pub(crate) fn reread(&mut self, host: usize, spent: Span) {
         let graphs = self.graphs_of(host);
         let rules = self.scenario.rules(self.priorities[host]);
-        let local = self.hosts[host].clock.local(self.now + spent);
+        let local = self.hosts[host].machine.local(self.now + spent);
         let Host { program: Program::Broker(node), port, .. } = &mut self.hosts[host] else { return };
         let change = node.change_graphs(local, graphs, port);
         assert!(change.is_ok(), "invariant: the graphs of a scenario are right: {change:?}");
@@ -258,10 +251,10 @@ impl World {
         self.lives += 1;
         let scenario = &self.scenario;
         Settings {
-            name: self.hosts[host].name.clone(),
+            name: self.hosts[host].machine.name.clone(),
             // Drawn at random by a real driver, so that either may be the larger.
-            node: NodeId(self.hosts[host].random.u64(1..u64::MAX / 2) * 2 + (self.lives & 1)),
-            nonce: self.hosts[host].random.u128(..).to_le_bytes(),
+            node: NodeId(self.hosts[host].machine.random.u64(1..u64::MAX / 2) * 2 + (self.lives & 1)),
+            nonce: self.hosts[host].machine.random.u128(..).to_le_bytes(),
             started,
             prefers_to_reign: host == 0,
             has_peer: true,
@@ -282,14 +275,13 @@ impl World {
     /// Something has come for a process; it takes a turn if it can.
     pub(crate) fn rouse(&mut self, host: usize) {
         let state = &self.hosts[host];
-        if state.is_alive() && !state.paused && !state.busy {
+        if state.is_alive() && state.machine.can_turn() {
             self.turn(host);
         }
     }
 
     fn wake(&mut self, host: usize) {
-        if self.hosts[host].wake_at == self.now {
-            self.hosts[host].wake_at = Time::NEVER;
+        if self.hosts[host].machine.wakes(self.now) {
             self.rouse(host);
         }
     }
@@ -307,19 +299,16 @@ impl World {
 
     /// Workers that are free begin what can be run.
     fn employ(&mut self, host: usize, spent: Span) {
-        let local = self.hosts[host].clock.local(self.now + spent);
+        let local = self.hosts[host].machine.local(self.now + spent);
         loop {
-            let Host { program: Program::Broker(node), random, life, slow, .. } = &mut self.hosts[host]
-            else {
-                return;
-            };
+            let Host { program: Program::Broker(node), machine, .. } = &mut self.hosts[host] else { return };
             let crew = node.operators().crew();
             let began = crew.begin(local);
             let seen = std::mem::take(&mut crew.seen);
             if let Some(worker) = began {
-                let cost = self.scenario.operator_cost.sample(random) * u64::from(*slow);
-                let what = Happening::WorkEnd { node: host, life: *life, worker };
-                self.agenda.push(self.now + spent + cost, what);
+                let cost = self.scenario.operator_cost.sample(&mut machine.random);
+                let what = Happening::WorkEnd { node: host, life: machine.life(), worker };
+                self.agenda.push(self.now + spent + machine.takes(cost), what);
             }
             for seen in seen {
                 self.watch.operators(self.now, host, local, &seen);
@@ -332,12 +321,12 @@ impl World {
 
     /// A worker has ended a run; one whose process stands still does so when that goes on.
     fn work_ends(&mut self, host: usize, worker: usize) {
-        let life = self.hosts[host].life;
-        if self.hosts[host].paused {
+        let life = self.hosts[host].machine.life();
+        if self.hosts[host].machine.is_paused() {
             self.agenda.push(self.now + STILL, Happening::WorkEnd { node: host, life, worker });
             return;
         }
-        let local = self.hosts[host].clock.local(self.now);
+        let local = self.hosts[host].machine.local(self.now);
         if let Program::Broker(node) = &mut self.hosts[host].program {
             node.operators().crew().end(worker, local);
         }
@@ -345,16 +334,22 @@ impl World {
         self.rouse(host);
     }
 
+    fn turn_time_ends(&mut self, host: usize) {
+        if self.hosts[host].machine.may_end_turn() {
+            self.end_turn(host);
+        }
+    }
+
     /// What was written in a turn leaves.
     pub(crate) fn end_turn(&mut self, host: usize) {
-        self.hosts[host].busy = false;
+        self.hosts[host].machine.end_turn();
         self.hosts[host].heart.iter_mut().for_each(|heart| heart.turn_since = None);
         if !self.flush(host) {
             return;
         }
         self.tell_left(host);
         self.watch_closing(host);
-        let (now, life) = (self.now, self.hosts[host].life);
+        let (now, life) = (self.now, self.hosts[host].machine.life());
         let state = &mut self.hosts[host];
         let products = match &mut state.program {
             Program::Broker(node) => node.operators().crew().has_products(),
@@ -367,10 +362,10 @@ impl World {
             || !state.ready.is_empty()
             || state.turn.busy
             || products;
-        let wait = if waits { Span::ZERO } else { state.clock.until(now, state.program.next_deadline()) };
+        let wait =
+            if waits { Span::ZERO } else { state.machine.clock.until(now, state.program.next_deadline()) };
         let at = now + wait;
-        if at < state.wake_at {
-            state.wake_at = at;
+        if state.machine.wake_by(at) {
             self.agenda.push(at, Happening::Wake { node: host, life });
         }
     }
@@ -381,7 +376,7 @@ impl World {
         // Telling may make more news.
         while !self.hosts[host].news.is_empty() {
             for news in std::mem::take(&mut self.hosts[host].news) {
-                let local = self.hosts[host].clock.local(self.now + spent);
+                let local = self.hosts[host].machine.local(self.now + spent);
                 let change = match news {
                     News::Accepted { conn, age } => {
                         let protocol = self.spoken_on(conn);
@@ -454,15 +449,15 @@ impl World {
         if let Written::Message { bytes, .. } = note.what {
             *spent += self.scenario.true_costs.arrival + self.carrying(bytes);
         }
-        let local = self.hosts[host].clock.local(self.now + *spent);
-        let came = self.hosts[host].clock.local(came);
+        let local = self.hosts[host].machine.local(self.now + *spent);
+        let came = self.hosts[host].machine.local(came);
         self.watch.arrived(local, came, host, followed, &note);
     }
 
     /// Takes note of what a process has written and said. Returns what the writing costs.
     pub(crate) fn digest(&mut self, host: usize, spent: Span) -> Span {
         let mut cost = Span::ZERO;
-        let local = self.hosts[host].clock.local(self.now + spent);
+        let local = self.hosts[host].machine.local(self.now + spent);
         // Whom a client follows decides to whom it writes, so that is looked at first.
         self.hear(host, local);
         let mut sent = std::mem::take(&mut self.hosts[host].port.sent);
@@ -506,8 +501,10 @@ impl World {
         news.extend(port.again.drain(..).map(News::Again));
         if let Some(spoken) = self.hosts[host].port.spoken.as_mut().map(std::mem::take) {
             for (link, words) in spoken {
-                let peer =
-                    self.hosts[host].port.socket(link).map_or("?", |socket| &self.hosts[socket.peer].name);
+                let peer = self.hosts[host]
+                    .port
+                    .socket(link)
+                    .map_or("?", |socket| &self.hosts[socket.peer].machine.name);
                 let line = format!("says to {peer} on {}: {words}", link.0);
                 self.tell_line(host, false, || line);
             }
@@ -522,7 +519,7 @@ impl World {
 
     /// Says to a process that what it wrote has left.
     fn tell_left(&mut self, host: usize) {
-        let local = self.hosts[host].clock.local(self.now);
+        let local = self.hosts[host].machine.local(self.now);
         let Host { program, port, .. } = &mut self.hosts[host];
         if program.awaits_leaving() {
             program.handle_left(local, port);
@@ -614,7 +611,7 @@ impl World {
 
     pub(crate) fn tell_line(&mut self, host: usize, matters: bool, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
-            let (at, who) = (self.now.since(START), self.hosts[host].name.clone());
+            let (at, who) = (self.now.since(START), self.hosts[host].machine.name.clone());
             story.add(StoryLine { at, who, what: what(), matters });
         }
     }
@@ -630,11 +627,11 @@ impl World {
             Written::Mark { kind: MarkKind::Confirm } => "confirms",
         };
         let topic = self.watch.ledger.stream(note.stream).map_or("?", |stream| stream.topic.as_str());
-        format!("{verb} {topic} #{} to {}", note.seq, self.hosts[to].name)
+        format!("{verb} {topic} #{} to {}", note.seq, self.hosts[to].machine.name)
     }
 
     /// The names of all hosts, the brokers first.
     pub fn host_names(&self) -> Vec<String> {
-        self.hosts.iter().map(|host| host.name.clone()).collect()
+        self.hosts.iter().map(|host| host.machine.name.clone()).collect()
     }
 }

@@ -1,14 +1,21 @@
-//! What Verge's simulators and tests share: an agenda in invented time, links where nobody is at the other end, fingerprints of runs,
-//! making a failing scenario smaller, and the proof that checkers can fail. It knows nothing of what is simulated.
+#![doc = include_str!("../README.md")]
 
 mod agenda;
+mod clock;
+mod latency;
+mod machine;
 mod mutants;
+mod partitions;
 mod search;
 mod wires;
 
 pub mod hash;
 
 pub use agenda::Agenda;
+pub use clock::Clock;
+pub use latency::Latency;
+pub use machine::Machine;
 pub use mutants::unnoticed;
+pub use partitions::Partitions;
 pub use search::Search;
 pub use wires::{Ended, Wires};

@@ -1,10 +1,11 @@
 //! Clients that speak MQTT, and what happens to them.
 
 use super::Maker;
-use crate::scenario::{Act, DeviceSpec, DeviceTopic, Fault, LastWrites, Latency, Scenario, Target, When};
+use crate::scenario::{Act, DeviceSpec, DeviceTopic, Fault, LastWrites, Scenario, Target, When};
 use contract::Span;
 use engine::driving::DRAINED_BYTES;
 use mqtt::packet::Version;
+use simulation::Latency;
 
 impl Maker {
     /// Some devices among everybody else, with faults of their own among the others.

@@ -1,10 +1,10 @@
-//! A node's clock: off by a constant, running a little fast or slow, and now and then set.
+//! A host's clock: off by a constant, running a little fast or slow, and now and then set.
 
 use contract::{Span, Time};
 
 /// A clock that is wrong in a known way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     /// A true time, and what this clock showed then.
     anchor: Time,
     shown: Time,
@@ -16,12 +16,12 @@ const BILLION: i64 = 1_000_000_000;
 
 impl Clock {
     /// A clock that is `offset` ahead at `now` and gains so much from then on.
-    pub(crate) fn new(now: Time, offset: Span, drift_ppb: i64) -> Clock {
+    pub fn new(now: Time, offset: Span, drift_ppb: i64) -> Clock {
         Clock { anchor: now, shown: now + offset, drift_ppb }
     }
 
     /// What the clock shows.
-    pub(crate) fn local(&self, now: Time) -> Time {
+    pub fn local(&self, now: Time) -> Time {
         let passed = now.since(self.anchor).0;
         self.shown + Span(passed + self.gained(passed))
     }
@@ -32,7 +32,7 @@ impl Clock {
     }
 
     /// The true time from `now` until the clock shows `local`, rounded up; zero if it already does.
-    pub(crate) fn until(&self, now: Time, local: Time) -> Span {
+    pub fn until(&self, now: Time, local: Time) -> Span {
         if local == Time::NEVER {
             return Span::FOREVER;
         }
@@ -49,12 +49,12 @@ impl Clock {
     }
 
     /// Nanoseconds that it gains in a second.
-    pub(crate) fn drift_ppb(&self) -> i64 {
+    pub fn drift_ppb(&self) -> i64 {
         self.drift_ppb
     }
 
     /// Somebody sets it forward, or back.
-    pub(crate) fn step(&mut self, now: Time, by: Span) {
+    pub fn step(&mut self, now: Time, by: Span) {
         (self.shown, self.anchor) = (self.local(now) + by, now);
     }
 }
