@@ -1,7 +1,8 @@
 //! One node's part in one lane, as its host has it: the lane, connections with what has come on them, and rings.
 
-use contract::{Span, Time};
+use contract::Time;
 use kv::{HEAD_BYTES, Head, KeyId, Lane, Node};
+use simulation::Clock;
 
 /// What a task wants to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +76,7 @@ pub(crate) struct Part {
     /// `None` while the process is dead.
     pub(crate) lane: Option<Lane>,
     pub(crate) life: u32,
-    pub(crate) ahead: Span,
+    pub(crate) clock: Clock,
     pub(crate) incoming: Vec<Option<Wire>>,
     pub(crate) offered_in: Vec<Option<Wire>>,
     pub(crate) outgoing: Vec<Option<u32>>,
@@ -91,11 +92,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(nodes: usize, ahead: Span) -> Part {
+    pub(crate) fn new(nodes: usize, clock: Clock) -> Part {
         Part {
             lane: None,
             life: 0,
-            ahead,
+            clock,
             incoming: (0..nodes).map(|_| None).collect(),
             offered_in: (0..nodes).map(|_| None).collect(),
             outgoing: vec![None; nodes],
@@ -112,7 +113,7 @@ impl Part {
     /// Its process ends, and all that it had.
     pub(crate) fn die(&mut self) {
         let nodes = self.incoming.len();
-        *self = Part { life: self.life + 1, ..Part::new(nodes, self.ahead) };
+        *self = Part { life: self.life + 1, ..Part::new(nodes, self.clock) };
     }
 
     /// Takes new connections over in place of those that there were.

@@ -52,7 +52,7 @@ impl World<'_> {
                 late = late.max(by);
             }
         }
-        let when = (release + late - self.part(at).ahead).max(self.now);
+        let when = self.when(at, release + late);
         let life = self.part(at).life;
         self.agenda.push(when, Happening::Release { at, life, release });
     }
@@ -122,8 +122,7 @@ impl World<'_> {
         let mut random =
             self.random(&[5, at.lane as u64, at.node as u64, until.0, u64::from(self.part(at).ticket)]);
         let late = edge(&mut random, self.scenario.wake_max());
-        let real = until - self.part(at).ahead + late;
-        let when = if more { self.now } else { real.max(self.now) };
+        let when = if more { self.now } else { self.when(at, until + late) };
         let part = self.part_mut(at);
         part.waits_until = Some(when);
         part.ticket += 1;

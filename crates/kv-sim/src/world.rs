@@ -8,7 +8,7 @@ use crate::report::{Findings, Outcome};
 use crate::scenario::{Act, REDIAL, START, Scenario};
 use contract::{Span, Time};
 use kv::{Lane, LinkKey, Node, Setup, Standing};
-use simulation::{Agenda, hash};
+use simulation::{Agenda, Clock, hash};
 use std::sync::Arc;
 
 /// A run that takes more steps than this is not getting anywhere.
@@ -53,7 +53,8 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, seed: u64) -> World<'a> {
         let strand = |lane| {
             let setup = Setup::new(scenario.config(lane)).expect("scenarios are proper configurations");
-            let parts = scenario.clocks.iter().map(|ahead| Part::new(scenario.nodes, *ahead)).collect();
+            let clocks = scenario.clocks.iter().map(|ahead| Clock::new(START, *ahead, 0));
+            let parts = clocks.map(|clock| Part::new(scenario.nodes, clock)).collect();
             Strand { setup, parts, watch: Watch::new(Terms::of(scenario, lane), scenario.only) }
         };
         let mut world = World {
@@ -103,17 +104,16 @@ impl<'a> World<'a> {
         let cost =
             edge(&mut self.random(&[1, at.lane as u64, at.node as u64, task as u64, period]), spec.cost);
         let local = self.scenario.beginning(period) + cost;
-        let real = local - self.part(at).ahead;
-        self.agenda.push(real.max(self.now), Happening::Task { at, task, period });
+        self.agenda.push(self.when(at, local), Happening::Task { at, task, period });
     }
 
     /// A reader looks at the end of a period, right before it, and in between.
     fn plan_looks(&mut self, at: Place, job: u64) {
         let between =
             Span(self.random(&[2, at.lane as u64, at.node as u64, job]).i64(0..self.scenario.period.0));
-        let beginning = self.scenario.beginning(job) - self.part(at).ahead;
-        for when in [beginning - Span(1), beginning, beginning + between] {
-            self.agenda.push(when.max(self.now), Happening::Look { at });
+        let beginning = self.scenario.beginning(job);
+        for local in [beginning - Span(1), beginning, beginning + between] {
+            self.agenda.push(self.when(at, local), Happening::Look { at });
         }
     }
 
@@ -132,7 +132,12 @@ impl<'a> World<'a> {
 
     /// The time on a node's clock.
     pub(crate) fn local(&self, at: Place) -> Time {
-        self.now + self.part(at).ahead
+        self.part(at).clock.local(self.now)
+    }
+
+    /// When a node's clock shows this; now, if it has already.
+    pub(crate) fn when(&self, at: Place, local: Time) -> Time {
+        self.now + self.part(at).clock.until(self.now, local)
     }
 
     /// The key of two nodes.
