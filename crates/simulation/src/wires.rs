@@ -39,9 +39,15 @@ impl Wires {
     pub fn outbox(&mut self, link: LinkId) -> &mut Outbox {
         let index = link.0 as usize;
         if index >= self.boxes.len() {
-            self.boxes.resize_with(index + 1, Outbox::default);
+            self.grow(index);
         }
         &mut self.boxes[index]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, index: usize) {
+        self.boxes.resize_with(index + 1, Outbox::default);
     }
 
     /// Takes what was written on a link.
@@ -80,6 +86,7 @@ impl Effects for Wires {
         self.outbox(link).push(frame);
     }
 
+    #[inline]
     fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
         self.outbox(link).push_message(kind, message);
     }
@@ -98,6 +105,7 @@ impl Effects for Wires {
         self.outbox(link).push_mark(kind, mark);
     }
 
+    #[inline]
     fn backlog(&self, link: LinkId) -> usize {
         self.boxes.get(link.0 as usize).map_or(0, Outbox::len)
     }
