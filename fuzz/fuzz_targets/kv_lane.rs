@@ -4,7 +4,7 @@
 use contract::{Span, Time};
 use kv::frame::BodyHash;
 use kv::hello::{CHALLENGE_BYTES, Challenge, GREETING_BYTES, Greeting, decode_facts};
-use kv::{Ask, Config, Format, Head, Key, KeyId, Lane, LinkKey, Node, Setup, Standing, Step, Vote};
+use kv::{Ask, Config, Format, Head, Key, KeyId, Lane, LinkKey, Node, Setup, Start, Step, Vote};
 use libfuzzer_sys::fuzz_target;
 
 const KEY: LinkKey = LinkKey([7; 32]);
@@ -25,7 +25,7 @@ fuzz_target!(|steps: Vec<(u8, u8, u8, u8, Vec<u8>)>| {
     let setup = Setup::new(config).expect("a proper configuration");
     let mut release = setup.first_release(Time(1_000_000_000_000));
     let links = vec![KEY; 4];
-    let mut lane = Lane::new(setup.clone(), Node(0), &links, Standing::Founding, release);
+    let mut lane = Lane::new(setup.clone(), Node(0), &links, Start::Founding, release);
     let mut steps = steps.into_iter();
     for job in 0..4_u64 {
         let _ = lane.write(KeyId(0), b"v", release + Span::millis(46), release - Span(1));

@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::arguments::Links;
 use crate::workload::{Workload, expected};
 use contract::{Span, Time};
-use kv::{Config, Key, KeyId, Lane, LinkKey, Node, Setup, Standing, Step};
+use kv::{Config, Key, KeyId, Lane, LinkKey, Node, Setup, Start, Step};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub fn run(plan: &Links) -> Outcome<Report> {
     let setup = setup(plan)?;
     let release = setup.first_release(Time(1_000_000_000_000));
     let links = vec![LinkKey([7; 32]); plan.nodes];
-    let lane = |me| Lane::new(setup.clone(), Node::at(me), &links, Standing::Founding, release);
+    let lane = |me| Lane::new(setup.clone(), Node::at(me), &links, Start::Founding, release);
     let ways = Ways {
         up: vec![release; plan.nodes],
         down: vec![release; plan.nodes],

@@ -107,7 +107,7 @@ impl VoteFunction for ModuleVote {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kv::{Config, Key, KeyId, Lane, LinkKey, Mode, Node, Standing, Step, Vote};
+    use kv::{Config, Key, KeyId, Lane, LinkKey, Mode, Node, Start, Step, Vote};
     use std::sync::Arc;
 
     /// A module whose `verge_run` has this body. The proposal of node n is at 1028 + 64 n, its length before it.
@@ -143,7 +143,7 @@ mod tests {
         };
         let setup = kv::Setup::new(config).unwrap();
         let first = setup.release_after(Time(1_000_000_000));
-        let mut lane = Lane::new(setup.clone(), Node(0), &[LinkKey([0; 32])], Standing::Founded, first);
+        let mut lane = Lane::new(setup.clone(), Node(0), &[LinkKey([0; 32])], Start::Founded, first);
         let results = [0, 1, 2].map(|job| {
             let release = first + setup.period() * job;
             let stamp = release + setup.period() * 2;

@@ -10,7 +10,7 @@ use broker::{Beginning, Broker, Event, Other, Outputs, Posted, Unkept, Unposted}
 use contract::admission::Carriers;
 use contract::{StreamId, Time, TopicError};
 use mqtt::packet::Reason;
-use mqtt::{BrokerFigures, Draft, Load, Post, Rules, Step, Trouble, Wish};
+use mqtt::{Admits, BrokerFigures, Draft, Post, Rules, Step, Trouble, Wish};
 use wire::{Effects, Frame, LinkChange, LinkId, Posting, Protocol};
 
 /// Between two words to the admin about what clients are refused.
@@ -25,7 +25,7 @@ struct Judge<'a> {
     commands: &'a mut Commands,
 }
 
-impl Load for Judge<'_> {
+impl Admits for Judge<'_> {
     fn comes(&mut self, link: LinkId, wish: &Wish) -> Option<Result<(), String>> {
         let counted = match other_of(wish) {
             Ok(other) => self.broker.count_other(link, &other),

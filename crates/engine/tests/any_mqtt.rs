@@ -5,7 +5,7 @@
 
 mod any_mqtt_bench;
 
-use any_mqtt_bench::{Bench, LINKS, WORDS};
+use any_mqtt_bench::{LINKS, Stand, WORDS};
 use proptest::prelude::*;
 
 fn any_step() -> impl Strategy<Value = [u8; 8]> {
@@ -21,7 +21,7 @@ proptest! {
         stands_by in any::<bool>(),
         steps in prop::collection::vec(any_step(), 1..300)
     ) {
-        let mut bench = Bench::new(stands_by);
+        let mut bench = Stand::new(stands_by);
         for step in &steps {
             bench.step(*step);
         }

@@ -34,19 +34,19 @@ fn any_step() -> impl Strategy<Value = Step> {
         .prop_map(|(link, what, number, seq, word, flag)| Step { link, what, number, seq, word, flag })
 }
 
-struct Bench {
+struct Stand {
     now: Time,
     node: BrokerNode<Log>,
     net: Wires,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl Stand {
+    fn new() -> Stand {
         let now = Time(1_000_000_000_000);
         let limits =
             Limits { streams: 100, store_bytes: 1 << 20, deferred_per_subscriber: 8, ..Default::default() };
         let settings = Settings { limits, ..Settings::new("tried", NodeId(50), now) };
-        let mut bench = Bench { now, node: BrokerNode::new(settings, Log::default()), net: Wires::default() };
+        let mut bench = Stand { now, node: BrokerNode::new(settings, Log::default()), net: Wires::default() };
         (0..LINKS + 1).for_each(|link| bench.accept(LinkId(link)));
         bench
     }
@@ -244,7 +244,7 @@ proptest! {
 
     #[test]
     fn nothing_that_peers_send_breaks_a_broker(steps in prop::collection::vec(any_step(), 1..120)) {
-        let mut bench = Bench::new();
+        let mut bench = Stand::new();
         bench.pass(Span::secs(1));
         for step in &steps {
             bench.step(step);

@@ -47,7 +47,7 @@ topics = ["#"]
 "##;
 
 /// A broker, and what its driver keeps for it.
-struct Bench {
+struct Stand {
     now: Time,
     node: BrokerNode<Log>,
     wires: Wires,
@@ -59,11 +59,11 @@ fn rules(text: &str) -> Arc<Access> {
     Arc::new(Access::parse(text).unwrap())
 }
 
-impl Bench {
+impl Stand {
     /// A broker that reigns alone.
-    fn new(by: Guarding) -> Bench {
+    fn new(by: Guarding) -> Stand {
         let node = BrokerNode::new(Settings::new("a", NodeId(1), START), Log::default()).with_gate(by);
-        let mut bench = Bench { now: START, node, wires: Wires::default(), kept: BTreeMap::new(), links: 0 };
+        let mut bench = Stand { now: START, node, wires: Wires::default(), kept: BTreeMap::new(), links: 0 };
         for _ in 0..100 {
             bench.now = bench.now + Span::millis(10);
             bench.node.handle_timeout(bench.now, &mut bench.wires);
@@ -73,8 +73,8 @@ impl Bench {
         bench
     }
 
-    fn with_users() -> Bench {
-        Bench::new(Guarding { access: Some(rules(USERS)), ..Guarding::default() })
+    fn with_users() -> Stand {
+        Stand::new(Guarding { access: Some(rules(USERS)), ..Guarding::default() })
     }
 
     fn run(&mut self) {
@@ -194,7 +194,7 @@ fn contract() -> Option<Contract> {
 
 #[test]
 fn who_has_the_right_password_comes_in_when_that_is_known_and_not_before() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let link = bench.accept();
     bench.tell(link, &hello(Standing::Orphaned, "plc", "line", "right"));
     bench.tell(link, &Frame::Poll { number: 1 });
@@ -215,7 +215,7 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
         (Reason::SERVER_BUSY, FarewellReason::Busy, "try again"),
         (Reason::CONNECTION_RATE_EXCEEDED, FarewellReason::Busy, "security.logins_per_minute"),
     ] {
-        let mut bench = Bench::with_users();
+        let mut bench = Stand::with_users();
         let link = bench.accept();
         bench.tell(link, &hello(Standing::Orphaned, "plc", "line", "wrong"));
         bench.answer(Err(reason));
@@ -231,7 +231,7 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
 
 #[test]
 fn a_certificate_means_its_user_and_needs_no_password() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let link = bench.accept();
     bench.node.handle_identity(bench.now, link, "line.example");
     bench.tell(link, &hello(Standing::Orphaned, "plc", "", ""));
@@ -246,14 +246,14 @@ fn a_certificate_means_its_user_and_needs_no_password() {
 
 #[test]
 fn who_does_not_log_in_is_anonymous_where_there_is_such_a_user_and_nobody_otherwise() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let link = bench.accept();
     bench.tell(link, &hello(Standing::Orphaned, "x", "", ""));
     assert!(bench.closed(link).unwrap().1.contains("--user"));
     let users = format!(
         "{USERS}\n[[user]]\nname = \"anonymous\"\n[[user.rule]]\nallow = \"subscribe\"\ntopics = [\"open\"]\n"
     );
-    let mut bench = Bench::new(Guarding { access: Some(rules(&users)), ..Guarding::default() });
+    let mut bench = Stand::new(Guarding { access: Some(rules(&users)), ..Guarding::default() });
     let link = bench.accept();
     bench.tell(link, &hello(Standing::Orphaned, "x", "", ""));
     assert!(bench.heard(link)[0].contains("Hello"));
@@ -271,7 +271,7 @@ fn who_does_not_log_in_is_anonymous_where_there_is_such_a_user_and_nobody_otherw
 
 #[test]
 fn what_no_rule_allows_is_refused_with_a_remedy() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let link = bench.enter("line", "plc");
     assert!(bench.ask(link, &register("plant/line/x", contract())).contains("admitted: true"));
     let refused = bench.ask(link, &register("plant/other/x", contract()));
@@ -309,7 +309,7 @@ fn what_no_rule_allows_is_refused_with_a_remedy() {
 
 #[test]
 fn who_may_manage_gets_the_status_and_an_answer_to_a_handover() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let link = bench.enter("boss", "desk");
     assert!(bench.ask(link, &Frame::StatusRequest { first_stream: 0, rows: 0 }).contains("NodeStatus"));
     assert!(bench.ask(link, &Frame::ClientsRequest { after: "" }).contains("Clients"));
@@ -320,7 +320,7 @@ fn who_may_manage_gets_the_status_and_an_answer_to_a_handover() {
 
 #[test]
 fn messages_of_a_stream_that_was_refused_go_nowhere() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let (publisher, subscriber) = (bench.enter("line", "plc"), bench.enter("boss", "desk"));
     bench.ask(subscriber, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "#" });
     for (topic, carried) in [("plant/other/x", false), ("plant/line/x", true)] {
@@ -341,10 +341,10 @@ fn messages_of_a_stream_that_was_refused_go_nowhere() {
 
 #[test]
 fn a_name_that_belongs_to_another_users_client_is_refused() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let boss = bench.enter("boss", "desk");
     bench.ask(boss, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/secret" });
-    let thief = |bench: &mut Bench| {
+    let thief = |bench: &mut Stand| {
         let link = bench.accept();
         bench.tell(link, &hello(Standing::Orphaned, "desk", "line", "right"));
         bench.answer(Ok("line"));
@@ -362,7 +362,7 @@ fn a_name_that_belongs_to_another_users_client_is_refused() {
 
 #[test]
 fn rules_that_change_hold_for_what_is_asked_from_then_on() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let (line, boss) = (bench.enter("line", "plc"), bench.enter("boss", "desk"));
     assert!(bench.ask(line, &register("plant/line/x", contract())).contains("admitted: true"));
     let fewer = rules("[[user]]\nname = \"line\"\n[[user.rule]]\nallow = \"subscribe\"\ntopics = [\"#\"]\n");
@@ -389,7 +389,7 @@ fn a_broker_has_to_know_the_secret_and_clients_are_not_told_it() {
         pair_secret: Some("between us".into()),
         partner: Some("b.example".into()),
     };
-    let mut bench = Bench::new(by);
+    let mut bench = Stand::new(by);
     let liar = bench.accept();
     bench.tell(liar, &hello(Standing::Seeking, "b", "", "guessed"));
     assert!(bench.closed(liar).unwrap().1.contains("security.pair_secret_file"));
@@ -422,7 +422,7 @@ fn a_broker_has_to_know_the_secret_and_clients_are_not_told_it() {
 
 #[test]
 fn with_users_and_without_a_secret_nobody_is_taken_for_a_broker_that_calls() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let caller = bench.accept();
     bench.tell(caller, &hello(Standing::Primary, "b", "", ""));
     assert_eq!(bench.closed(caller).unwrap().0, FarewellReason::Denied);
@@ -433,7 +433,7 @@ fn with_users_and_without_a_secret_nobody_is_taken_for_a_broker_that_calls() {
 
 #[test]
 fn with_a_secret_and_without_users_clients_come_in_as_before() {
-    let mut bench = Bench::new(Guarding { pair_secret: Some("s".into()), ..Guarding::default() });
+    let mut bench = Stand::new(Guarding { pair_secret: Some("s".into()), ..Guarding::default() });
     let client = bench.accept();
     bench.tell(client, &hello(Standing::Orphaned, "x", "whoever", "whatever"));
     assert!(bench.heard(client)[0].contains("Hello"));
@@ -445,7 +445,7 @@ fn with_a_secret_and_without_users_clients_come_in_as_before() {
 
 #[test]
 fn who_is_not_known_cannot_make_the_broker_keep_much() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let waiting = bench.accept();
     bench.tell(waiting, &hello(Standing::Orphaned, "x", "line", "?"));
     bench.feed(waiting, &[0; 60 << 10]);
@@ -468,7 +468,7 @@ fn who_is_not_known_cannot_make_the_broker_keep_much() {
 
 #[test]
 fn an_answer_for_somebody_who_has_left_is_forgotten() {
-    let mut bench = Bench::with_users();
+    let mut bench = Stand::with_users();
     let gone = bench.accept();
     bench.tell(gone, &hello(Standing::Orphaned, "x", "line", "right"));
     bench.close(gone);
@@ -484,7 +484,7 @@ fn an_answer_for_somebody_who_has_left_is_forgotten() {
 }
 
 /// What the broker has said in a channel since the last look.
-fn heard_through(bench: &mut Bench, partner: LinkId, channel: u32) -> Vec<String> {
+fn heard_through(bench: &mut Stand, partner: LinkId, channel: u32) -> Vec<String> {
     let bytes = bench.wires.take(partner);
     let (mut rest, mut said, mut words) = (&bytes[..], Vec::new(), Vec::new());
     while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
@@ -506,7 +506,7 @@ fn heard_through(bench: &mut Bench, partner: LinkId, channel: u32) -> Vec<String
     words
 }
 
-fn tell_through(bench: &mut Bench, partner: LinkId, channel: u32, frame: &Frame<'_>) {
+fn tell_through(bench: &mut Stand, partner: LinkId, channel: u32, frame: &Frame<'_>) {
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     bench.tell(partner, &Frame::Relay { channel, bytes: &bytes });
@@ -514,7 +514,7 @@ fn tell_through(bench: &mut Bench, partner: LinkId, channel: u32, frame: &Frame<
 
 #[test]
 fn who_comes_through_the_backup_is_looked_at_as_anybody_is() {
-    let mut bench = Bench::new(Guarding {
+    let mut bench = Stand::new(Guarding {
         access: Some(rules(USERS)),
         pair_secret: Some("between us".into()),
         ..Guarding::default()

@@ -10,7 +10,7 @@ use crate::status::{Desk, LaneDesk};
 use crate::wires::{Handover, Wires};
 use contract::Span;
 use host::{Helpers, HostError, Loss};
-use kv::{Lane, Standing, VoteFunction};
+use kv::{Lane, Start, VoteFunction};
 use kv_shared::{Backend, MemoryError, Server, ServerError, State, StoreWriter};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -223,17 +223,17 @@ impl Node {
 
     fn begin(&mut self, settings: &NodeSettings, ready: Vec<Ready>) -> Result<(), NodeError> {
         let rejoins = self.links.found_running.load(Ordering::Relaxed);
-        let standing = match (rejoins, settings.founds) {
-            (true, _) => Standing::Rejoining,
-            (false, true) => Standing::Founded,
-            (false, false) => Standing::Founding,
+        let start = match (rejoins, settings.founds) {
+            (true, _) => Start::Rejoining,
+            (false, true) => Start::Founded,
+            (false, false) => Start::Founding,
         };
         if rejoins && settings.founds {
             self.journal.warn("the others are running, so this node joins them and founds nothing");
         }
         self.journal.note(if rejoins { "joins the others, which are running" } else { "begins" });
         for one in ready {
-            let pulse = self.pulse(settings, one, standing);
+            let pulse = self.pulse(settings, one, start);
             let (priority, processors) = (pulse.1.priority, pulse.1.processor);
             let journal = self.journal.clone();
             let who = format!("lane {}", pulse.1.setup.config().lane);
@@ -251,11 +251,11 @@ impl Node {
         Ok(())
     }
 
-    fn pulse(&mut self, settings: &NodeSettings, ready: Ready, standing: Standing) -> (Pulse, LaneSettings) {
+    fn pulse(&mut self, settings: &NodeSettings, ready: Ready, start: Start) -> (Pulse, LaneSettings) {
         let Ready { lane: told, handovers, clients, store, shared } = ready;
         let setup = told.setup.clone();
         let now = host::now();
-        let lane = Lane::new(setup.clone(), settings.me, &settings.links, standing, now);
+        let lane = Lane::new(setup.clone(), settings.me, &settings.links, start, now);
         let counts_from = setup.first_release(now);
         store.set_counts_from(counts_from);
         // What is written before the first job is for that one.

@@ -7,7 +7,7 @@ use crate::part::{Part, Wire};
 use crate::report::{Findings, Outcome};
 use crate::scenario::{Act, REDIAL, START, Scenario};
 use contract::{Span, Time};
-use kv::{Lane, LinkKey, Node, Setup, Standing};
+use kv::{Lane, LinkKey, Node, Setup, Start};
 use simulation::{Agenda, Clock, hash};
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl<'a> World<'a> {
             story: None,
         };
         for node in 0..scenario.nodes {
-            world.start(node, Standing::Founding);
+            world.start(node, Start::Founding);
         }
         world.plan();
         world
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
     }
 
     /// A process starts, and is connected to all others that live.
-    fn start(&mut self, node: usize, standing: Standing) {
+    fn start(&mut self, node: usize, start: Start) {
         for lane in 0..self.scenario.lanes {
             let at = Place { lane, node };
             if self.part(at).lane.is_some() {
@@ -169,15 +169,15 @@ impl<'a> World<'a> {
             let links: Vec<LinkKey> = (0..self.scenario.nodes).map(|peer| self.key(node, peer)).collect();
             let now = self.local(at);
             let strand = &mut self.strands[lane];
-            let made = Lane::new(strand.setup.clone(), Node::at(node), &links, standing, now.max(START));
+            let made = Lane::new(strand.setup.clone(), Node::at(node), &links, start, now.max(START));
             strand.parts[node].lane = Some(made);
-            strand.watch.born(node, now, standing == Standing::Rejoining);
+            strand.watch.born(node, now, start == Start::Rejoining);
             for peer in (0..self.scenario.nodes).filter(|peer| *peer != node) {
                 self.connect(at, peer);
                 self.connect(Place { lane, node: peer }, node);
             }
             self.sleep(at, None);
-            self.tell(at, || format!("starts, {standing:?}"));
+            self.tell(at, || format!("starts, {start:?}"));
         }
     }
 
@@ -263,7 +263,7 @@ impl<'a> World<'a> {
             Happening::Restart { node } => {
                 let is_dead = self.part(Place { lane: 0, node }).lane.is_none();
                 self.findings.rejoins += u64::from(is_dead);
-                self.start(node, Standing::Rejoining);
+                self.start(node, Start::Rejoining);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// How a node comes into its lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum Start {
     /// All begin together with an empty store. That is so once enough others are seen to have an empty one too.
     Founding,
     /// The same, and an operator says so: nothing need be seen of others.
@@ -140,7 +140,7 @@ pub struct Lane {
     /// It has raised the alarm, and its store has not been like that of others since.
     alone: bool,
     /// How it came, whether a job has ended since, and whether it has lacked nothing since.
-    standing: Standing,
+    start: Start,
     has_ended: bool,
     has_known: bool,
     /// Until when a key must have been published before this node writes it.
@@ -161,7 +161,7 @@ impl Lane {
     ///
     /// # Panics
     /// If there is no such node, or not one key for each.
-    pub fn new(setup: Arc<Setup>, me: Node, links: &[LinkKey], standing: Standing, first: Time) -> Lane {
+    pub fn new(setup: Arc<Setup>, me: Node, links: &[LinkKey], start: Start, first: Time) -> Lane {
         let job = setup.job_at(setup.release_after(first - Span(1))).unwrap_or(0);
         let mut lane = Lane {
             me,
@@ -172,7 +172,7 @@ impl Lane {
             fused: None,
             gap: None,
             alone: false,
-            standing,
+            start,
             has_ended: false,
             has_known: false,
             cautious_until: Time::ZERO,
@@ -185,10 +185,10 @@ impl Lane {
             recovered: 0,
             setup,
         };
-        match standing {
-            Standing::Founded => {}
-            Standing::Founding => lane.lack(Time::ZERO, first),
-            Standing::Rejoining => lane.rejoin(first),
+        match start {
+            Start::Founded => {}
+            Start::Founding => lane.lack(Time::ZERO, first),
+            Start::Rejoining => lane.rejoin(first),
         }
         lane.expect(job);
         lane
@@ -199,7 +199,7 @@ impl Lane {
     pub fn rejoin(&mut self, now: Time) {
         self.unpublished.clear();
         self.published.clear();
-        (self.standing, self.has_known) = (Standing::Rejoining, false);
+        (self.start, self.has_known) = (Start::Rejoining, false);
         self.lack(Time::ZERO, now);
         self.cautious_until = now + self.setup.horizon();
     }
@@ -224,12 +224,12 @@ impl Lane {
 
     /// Until when this node, which has come to others or to nobody, writes only keys that it can read, unless it knows before what there is.
     pub fn cautious_until(&self) -> Time {
-        match self.standing {
+        match self.start {
             _ if self.has_known || Mutant::WriteUnseen.is_on() => Time::ZERO,
-            Standing::Rejoining => self.cautious_until,
+            Start::Rejoining => self.cautious_until,
             // Before the first job all are alike.
-            Standing::Founding if self.has_ended => Time::NEVER,
-            Standing::Founding | Standing::Founded => Time::ZERO,
+            Start::Founding if self.has_ended => Time::NEVER,
+            Start::Founding | Start::Founded => Time::ZERO,
         }
     }
 
@@ -403,7 +403,7 @@ impl Lane {
             self.lack(Time::ZERO, self.job.release());
         }
         // Those who have not met enough others to begin together agree on nothing: their stores stay empty, and so the same.
-        let begins = self.standing == Standing::Founding && !self.has_known && self.gap.is_some();
+        let begins = self.start == Start::Founding && !self.has_known && self.gap.is_some();
         if outcome.fenced {
             self.fenced += 1;
             self.miss(number, number);

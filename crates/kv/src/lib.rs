@@ -30,7 +30,7 @@ pub use facts::{Fact, first_difference};
 pub use frame::{Ask, Frame, HEAD_BYTES, Head, LinkKey, STATE_ROUND};
 pub use fuse::{Fuse, Fused, Proposals};
 pub use job::{Job, Step, Taken};
-pub use lane::{BeginError, Lane, Outcome, Standing, WriteError};
+pub use lane::{BeginError, Lane, Outcome, Start, WriteError};
 pub use layout::Layout;
 pub use node::{NODES_MAX, Node, NodeSet};
 pub use number::{Format, write_decimal};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use contract::{Span, Time};
-use kv::{Config, ConfigError, Key, KeyId, Lane, LinkKey, LinkTimes, Node, NodeSet, Setup, Standing, Step};
+use kv::{Config, ConfigError, Key, KeyId, Lane, LinkKey, LinkTimes, Node, NodeSet, Setup, Start, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn config(round: Span, link: LinkTimes) -> Config {
 
 fn lanes(setup: &Arc<Setup>, first: Time) -> Vec<Lane> {
     let links = vec![LinkKey([9; 32]); 4];
-    (0..4).map(|me| Lane::new(setup.clone(), Node(me), &links, Standing::Founding, first)).collect()
+    (0..4).map(|me| Lane::new(setup.clone(), Node(me), &links, Start::Founding, first)).collect()
 }
 
 enum Event {

@@ -50,7 +50,7 @@ use wire::{Effects, Knowledge, LinkId, Order, Transport};
 use words::append_with_words;
 
 /// Whether one more subscriber of a filter can be served in time, and whether there is time to deal with it now. The broker judges.
-pub trait Load {
+pub trait Admits {
     /// A subscriber comes. `None`: ask again when there is room again, for the same link and wish.
     fn comes(&mut self, link: LinkId, wish: &Wish) -> Option<Result<(), String>>;
 
@@ -202,7 +202,7 @@ pub enum Step<'a> {
     Crowded,
     /// It has to wait until messages before it are dispatched: let the broker work, and take it again.
     Behind,
-    /// It is a command, and has to wait until there is room for it; see [`Load::has_room`].
+    /// It is a command, and has to wait until there is room for it; see [`Admits::has_room`].
     Later,
     /// A message is to be published.
     Post(Post<'a>),
@@ -728,7 +728,7 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         bytes: &'a [u8],
         buffers: &'a mut Buffers,
-        load: &mut impl Load,
+        load: &mut impl Admits,
         net: &mut impl Effects,
     ) -> (usize, Step<'a>) {
         let limit = self.settings.limits.packet_bytes;
@@ -804,7 +804,7 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         packet: Packet<'a>,
         buffers: &'a mut Buffers,
-        load: &mut impl Load,
+        load: &mut impl Admits,
         net: &mut impl Effects,
     ) -> Step<'a> {
         self.stats.packets_received += 1;

@@ -18,7 +18,7 @@ pub mod tree;
 mod unanswered;
 
 pub use gateway::BrokerFigures;
-pub use gateway::{Action, Buffers, Draft, Gateway, Load, Login, Open, Post, Rules, Step, Trouble, Wish};
+pub use gateway::{Action, Admits, Buffers, Draft, Gateway, Login, Open, Post, Rules, Step, Trouble, Wish};
 pub use records::{Record, append_record, known, rank, records};
 pub use settings::{Limits, References, Settings, Standby};
 pub use stats::Stats;

@@ -4,7 +4,7 @@
 use contract::{Contract, Loss, Span, StreamId, Time};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, subscribe, v5};
-use mqtt::{Buffers, Gateway, Limits, Load, Settings, Wish};
+use mqtt::{Admits, Buffers, Gateway, Limits, Settings, Wish};
 use simulation::Wires;
 use std::num::NonZeroU16;
 use wire::{LinkId, MessageFlags, Origin, Routed};
@@ -14,7 +14,7 @@ const NOW: Time = Time(1_000_000_000_000);
 /// Everybody is served.
 struct Nobody;
 
-impl Load for Nobody {
+impl Admits for Nobody {
     fn comes(&mut self, _link: LinkId, _wish: &Wish) -> Option<Result<(), String>> {
         Some(Ok(()))
     }

@@ -168,7 +168,7 @@ pub fn run(config: &Config, arguments: &BenchArguments, format: Format) -> Outco
     let asked = names.iter().map(|name| (name.as_str(), Some(contract)));
     let publishers = client.publishers(asked)?;
     let mut sent_after = histogram()?;
-    let load = Load { interval, messages, payload: arguments.payload as usize };
+    let load = Workload { interval, messages, payload: arguments.payload as usize };
     let published = load.publish(&client, &publishers, &mut sent_after, &stop)?;
     let first = first.min(published);
     let patience = STRAGGLERS + Duration::from_nanos(config.delays.failover.as_nanos_u64());
@@ -246,13 +246,13 @@ fn count_failovers(client: &Client) -> Result<Arc<AtomicU32>, Trouble> {
 }
 
 /// What is published.
-struct Load {
+struct Workload {
     interval: Span,
     messages: u64,
     payload: usize,
 }
 
-impl Load {
+impl Workload {
     /// Publishes each message when it is due, or as soon after that as may be. Returns how many there were.
     fn publish(
         &self,

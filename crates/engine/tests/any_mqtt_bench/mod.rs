@@ -21,7 +21,7 @@ const GOOD: LinkId = LinkId(LINKS + 1);
 pub const WORDS: [&str; 10] =
     ["a", "a/b", "+/b", "#", "$share/g/a", "$share/g/#", "$SYS/#", "bad/#/x", "b", "c"];
 
-pub struct Bench {
+pub struct Stand {
     now: Time,
     node: BrokerNode<Log>,
     net: Wires,
@@ -31,9 +31,9 @@ pub struct Bench {
     limits: mqtt::Limits,
 }
 
-impl Bench {
+impl Stand {
     /// `stands_by`: there is a partner, which reigns.
-    pub fn new(stands_by: bool) -> Bench {
+    pub fn new(stands_by: bool) -> Stand {
         let now = Time(1_000_000_000_000);
         let settings = Settings {
             limits: Limits { streams: 50, store_bytes: 1 << 20, ..Default::default() },
@@ -70,7 +70,7 @@ impl Bench {
         let gateway = mqtt::Gateway::new(told, mqtt::Open);
         let node = BrokerNode::new(settings, Log::default()).with_gateway(gateway);
         let mut bench =
-            Bench { now, node, net: Wires::default(), partial: BTreeMap::new(), greeted: [false; 4], limits };
+            Stand { now, node, net: Wires::default(), partial: BTreeMap::new(), greeted: [false; 4], limits };
         (0..=GOOD.0).for_each(|link| bench.accept(LinkId(link)));
         if stands_by {
             bench.partner(0, 0);

@@ -5,7 +5,7 @@
 pub mod house;
 
 use contract::{Span, Time};
-use kv::{Config, Format, Key, Lane, LinkKey, Mode, Node, Setup, Standing, Step, Vote};
+use kv::{Config, Format, Key, Lane, LinkKey, Mode, Node, Setup, Start, Step, Vote};
 use kv_shared::{Backend, Quotas, RingProblem, RingReader, Seat, State, Store, StoreWriter, clock};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub type Seats = Arc<Mutex<Rings>>;
 impl Node1 {
     pub fn new(setup: &Arc<Setup>, first: Time) -> Node1 {
         let links = vec![LinkKey([0; 32]); setup.nodes()];
-        let lane = Lane::new(setup.clone(), Node(0), &links, Standing::Founded, first);
+        let lane = Lane::new(setup.clone(), Node(0), &links, Start::Founded, first);
         let writer = StoreWriter::create_with_vectors(setup, Node(0), VECTORS).unwrap();
         let release = setup.release_after(first - Span(1));
         writer.set_counts_from(release);

@@ -26,14 +26,14 @@ fn config() -> Config {
 
 fn lanes(config: Config, first: Time) -> Vec<Lane> {
     let setup = Setup::new(config).unwrap();
-    let lane = |me| lane(&setup, me, Standing::Founding, first);
+    let lane = |me| lane(&setup, me, Start::Founding, first);
     (0..setup.nodes()).map(lane).collect()
 }
 
-fn lane(setup: &Arc<Setup>, me: usize, standing: Standing, first: Time) -> Lane {
+fn lane(setup: &Arc<Setup>, me: usize, start: Start, first: Time) -> Lane {
     let key = |peer: usize| LinkKey([(me.min(peer) * 16 + me.max(peer)) as u8; 32]);
     let links: Vec<LinkKey> = (0..setup.nodes()).map(key).collect();
-    Lane::new(setup.clone(), Node::at(me), &links, standing, first)
+    Lane::new(setup.clone(), Node::at(me), &links, start, first)
 }
 
 /// One job of these lanes, whose frames all arrive at once; the others are silent. What came of it at each.
@@ -153,7 +153,7 @@ fn what_was_written_once_outlives_a_restart_of_all_nodes_one_after_the_other() {
     for restarted in 0..4 {
         whole_job(&mut all(&mut lanes), release, honestly);
         release = release + Span::millis(50);
-        lanes[restarted] = lane(&setup, restarted, Standing::Rejoining, release);
+        lanes[restarted] = lane(&setup, restarted, Start::Rejoining, release);
         assert_eq!(lanes[restarted].read(A, ms(0), ms(2_000)), Err(ReadError::Unknown));
         for _ in 0..2 {
             whole_job(&mut all(&mut lanes), release, honestly);
@@ -287,8 +287,8 @@ fn where_nodes_only_stop_one_that_speaks_too_late_is_fenced_and_two_that_differ_
 #[test]
 fn who_founds_alone_writes_and_reads_nothing_unless_an_operator_says_so() {
     let setup = Setup::new(config()).unwrap();
-    for (standing, word) in [(Standing::Founding, false), (Standing::Founded, true)] {
-        let mut alone = lane(&setup, 0, standing, ms(1_004));
+    for (start, word) in [(Start::Founding, false), (Start::Founded, true)] {
+        let mut alone = lane(&setup, 0, start, ms(1_004));
         assert_eq!(alone.write(A, b"v", ms(1_050), ms(1_003)), Ok(()), "others may come with the first job");
         job(&mut [&mut alone], ms(1_004), ms(1_020));
         assert_eq!(alone.write(A, b"v", ms(1_100), ms(1_053)).is_ok(), word);
@@ -403,7 +403,7 @@ fn a_node_that_rejoins_writes_a_key_when_it_knows_what_the_others_have() {
     whole_job(&mut all(&mut lanes), ms(1_004), honestly);
     // Node 3 starts again.
     let setup = lanes[0].setup().clone();
-    lanes[3] = lane(&setup, 3, Standing::Rejoining, ms(1_054));
+    lanes[3] = lane(&setup, 3, Start::Rejoining, ms(1_054));
     assert_eq!(write(&mut lanes[3], 1), Err(WriteError::Rejoining));
     assert_eq!(lanes[3].write(OWN, b"v", ms(1_100), ms(1_050)), Ok(()), "nobody else can have written it");
     lanes[..3].iter_mut().for_each(|lane| write(lane, 1).unwrap());

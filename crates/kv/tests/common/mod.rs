@@ -3,9 +3,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use contract::{Span, Time};
-use kv::{
-    Config, Dropped, Format, HEAD_BYTES, Key, Lane, LinkKey, Node, Outcome, Setup, Standing, Step, Vote,
-};
+use kv::{Config, Dropped, Format, HEAD_BYTES, Key, Lane, LinkKey, Node, Outcome, Setup, Start, Step, Vote};
 
 /// The key of two nodes.
 pub fn key(one: usize, other: usize) -> LinkKey {
@@ -36,7 +34,7 @@ impl Cluster {
         let setup = Setup::new(config).expect("a proper configuration");
         let lane = |me: usize| {
             let links: Vec<LinkKey> = (0..n).map(|peer| key(me, peer)).collect();
-            Lane::new(setup.clone(), Node::at(me), &links, Standing::Founding, Time(0))
+            Lane::new(setup.clone(), Node::at(me), &links, Start::Founding, Time(0))
         };
         let buffer = vec![0; setup.frame_bytes_max()];
         Cluster { lanes: (0..n).map(lane).collect(), buffer }

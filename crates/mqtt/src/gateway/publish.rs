@@ -3,7 +3,7 @@
 use super::asking::asked_contract;
 use super::repeats::Unwanted;
 use super::words::append_with_words;
-use super::{Action, Gateway, Load, Rules, Step, Trouble};
+use super::{Action, Admits, Gateway, Rules, Step, Trouble};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
 use crate::session::{Outlet, Session, Told};
@@ -290,7 +290,7 @@ impl<R: Rules> Gateway<R> {
     /// Whether what a client sends has to wait for its messages before it, so that packets take effect in their order: a command for all
     /// of them (`most` is 0), a message where there are more than are remembered.
     #[inline]
-    pub(super) fn is_behind(&mut self, session: u32, most: usize, load: &impl Load) -> bool {
+    pub(super) fn is_behind(&mut self, session: u32, most: usize, load: &impl Admits) -> bool {
         let Some(session) = self.sessions.get_mut(session).filter(|session| session.ahead.len() > most)
         else {
             return false;

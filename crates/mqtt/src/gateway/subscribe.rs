@@ -2,7 +2,7 @@
 
 use super::asking::asked_needs;
 use super::words::append_with_words;
-use super::{ANSWER_TOO_LARGE, Action, Gateway, Load, Rules, Step, Trouble, Wish};
+use super::{ANSWER_TOO_LARGE, Action, Admits, Gateway, Rules, Step, Trouble, Wish};
 use crate::packet::{Qos, Reason, Subscribe, Unsubscribe, Wanted, suback, unsuback};
 use crate::tree::{Entry, FilterError, is_shared, parse_filter};
 use contract::{Needs, Time, invariant};
@@ -34,7 +34,7 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         subscribe: &Subscribe,
-        load: &mut impl Load,
+        load: &mut impl Admits,
         net: &mut impl Effects,
     ) -> Step<'a> {
         let mut asking = self.resume_asking(link);
@@ -156,7 +156,7 @@ impl<R: Rules> Gateway<R> {
         wanted: &Wanted,
         (entry, asked): (Entry, Needs),
         asking: &mut Asking,
-        load: &mut impl Load,
+        load: &mut impl Admits,
     ) -> Option<Result<bool, (Reason, String)>> {
         // All of a session is served as best effort, or nothing.
         let last = self.sessions.get(index)?.is_best_effort();
@@ -274,7 +274,7 @@ impl<R: Rules> Gateway<R> {
         link: LinkId,
         index: u32,
         unsubscribe: &Unsubscribe,
-        load: &mut impl Load,
+        load: &mut impl Admits,
         net: &mut impl Effects,
     ) -> Step<'a> {
         let mut asking = self.resume_asking(link);

@@ -249,15 +249,15 @@ impl Cipher {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, text};
+    use super::super::testing::{OneOperator, text};
     use super::*;
     use crate::operator::Value;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn bench(direction: &str, mode: &str, key: &str) -> Bench {
+    fn one(direction: &str, mode: &str, key: &str) -> OneOperator {
         let parameters = [("direction", text(direction)), ("mode", text(mode)), ("key", text(key))];
-        Bench::new("aes", &["bytes"], &parameters)
+        OneOperator::new("aes", &["bytes"], &parameters)
     }
 
     fn keys() -> [String; 2] {
@@ -281,22 +281,22 @@ mod tests {
             (&long, "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919"),
         ] {
             let payload = bytes(&format!("{nonce}{sealed}"));
-            assert_eq!(bench("decrypt", "gcm", key).run(&payload), Ok(Some(vec![0; 16])));
+            assert_eq!(one("decrypt", "gcm", key).run(&payload), Ok(Some(vec![0; 16])));
         }
         let stream = bytes("58e2fccefa7e3061367f1d57a4e7455a0388dace60b6a392f328c2b971b2fe78");
         let payload = [bytes(&nonce), stream].concat();
-        assert_eq!(bench("decrypt", "ctr", &short).run(&payload), Ok(Some(vec![0; 32])));
+        assert_eq!(one("decrypt", "ctr", &short).run(&payload), Ok(Some(vec![0; 32])));
     }
 
     #[test]
     fn no_two_payloads_and_no_two_times_share_a_nonce() {
         let mut nonces = BTreeSet::new();
         for mode in ["gcm", "ctr"] {
-            let mut bench = bench("encrypt", mode, &keys()[0]);
+            let mut one = one("encrypt", mode, &keys()[0]);
             for now in 0..20 {
-                bench.now = Time(now);
+                one.now = Time(now);
                 for payload in 0..20_u8 {
-                    nonces.insert(bench.run(&[payload]).unwrap().unwrap()[..NONCE].to_vec());
+                    nonces.insert(one.run(&[payload]).unwrap().unwrap()[..NONCE].to_vec());
                 }
             }
         }
@@ -305,26 +305,26 @@ mod tests {
 
     #[test]
     fn a_run_after_a_crash_repeats_the_one_before() {
-        let run = || bench("encrypt", "gcm", &keys()[1]).run(b"reading");
+        let run = || one("encrypt", "gcm", &keys()[1]).run(b"reading");
         assert_eq!(run(), run());
     }
 
     #[test]
     fn what_is_too_short_is_said_to_be() {
         let too_short = |bytes, needed| Err(Fault::TooShort { slot: 0, bytes, needed });
-        assert_eq!(bench("decrypt", "gcm", &keys()[0]).run(&[]), too_short(0, 28));
-        assert_eq!(bench("decrypt", "gcm", &keys()[0]).run(&[0; 27]), too_short(27, 28));
-        assert_eq!(bench("decrypt", "ctr", &keys()[0]).run(&[0; 11]), too_short(11, 12));
+        assert_eq!(one("decrypt", "gcm", &keys()[0]).run(&[]), too_short(0, 28));
+        assert_eq!(one("decrypt", "gcm", &keys()[0]).run(&[0; 27]), too_short(27, 28));
+        assert_eq!(one("decrypt", "ctr", &keys()[0]).run(&[0; 11]), too_short(11, 12));
         assert!(matches!(
-            bench("decrypt", "gcm", &keys()[0]).run(&[0; 28]),
+            one("decrypt", "gcm", &keys()[0]).run(&[0; 28]),
             Err(Fault::Malformed { slot: 0, .. })
         ));
-        assert_eq!(bench("decrypt", "ctr", &keys()[0]).run(&[0; 12]), Ok(Some(Vec::new())));
+        assert_eq!(one("decrypt", "ctr", &keys()[0]).run(&[0; 12]), Ok(Some(Vec::new())));
     }
 
     #[test]
     fn parameters_are_checked_and_a_key_is_never_repeated() {
-        let refused = |parameters: &[(&str, Value)]| Bench::refused("aes", &["bytes"], parameters);
+        let refused = |parameters: &[(&str, Value)]| OneOperator::refused("aes", &["bytes"], parameters);
         let encrypt = ("direction", text("encrypt"));
         assert!(refused(std::slice::from_ref(&encrypt)).starts_with("`key` is missing"));
         assert!(refused(&[("key", text(&keys()[0]))]).starts_with("`direction` is missing"));
@@ -342,7 +342,10 @@ mod tests {
         };
         assert!(refused(&typed("encrypt", "f64")).contains("leave it out"));
         assert!(refused(&typed("decrypt", "f16")).contains("is no payload type"));
-        assert_eq!(Bench::new("aes", &["bytes"], &typed("decrypt", "json:a")).output.to_string(), "json:a");
+        assert_eq!(
+            OneOperator::new("aes", &["bytes"], &typed("decrypt", "json:a")).output.to_string(),
+            "json:a"
+        );
     }
 
     proptest! {
@@ -352,11 +355,11 @@ mod tests {
         ) {
             for key in [key.clone(), key.repeat(2)] {
                 for mode in ["gcm", "ctr"] {
-                    let mut encrypt = bench("encrypt", mode, &key);
+                    let mut encrypt = one("encrypt", mode, &key);
                     encrypt.now = Time(now);
                     let mut sealed = encrypt.run(&payload).unwrap().unwrap();
                     prop_assert_eq!(sealed.len(), payload.len() + NONCE + if mode == "gcm" { TAG } else { 0 });
-                    let mut decrypt = bench("decrypt", mode, &key);
+                    let mut decrypt = one("decrypt", mode, &key);
                     prop_assert_eq!(decrypt.run(&sealed), Ok(Some(payload.clone())));
                     if mode == "gcm" {
                         let at = at % sealed.len();

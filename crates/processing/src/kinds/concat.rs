@@ -51,22 +51,22 @@ impl Operator for Concat {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::OneOperator;
     use crate::operator::Fault;
 
     #[test]
     fn bytes_follow_bytes() {
-        let mut bench = Bench::new("concat", &["bytes", "bytes", "f64"], &[]);
-        assert_eq!(bench.run_all(&[b"ab", b"", b"c"]), Ok(Some(b"abc".to_vec())));
-        assert_eq!(bench.run_all(&[b"", b"", b""]), Ok(Some(Vec::new())));
+        let mut one = OneOperator::new("concat", &["bytes", "bytes", "f64"], &[]);
+        assert_eq!(one.run_all(&[b"ab", b"", b"c"]), Ok(Some(b"abc".to_vec())));
+        assert_eq!(one.run_all(&[b"", b"", b""]), Ok(Some(Vec::new())));
     }
 
     #[test]
     fn arrays_of_one_type_stay_one() {
-        assert_eq!(Bench::new("concat", &["i16", "i16"], &[]).output.to_string(), "i16");
-        let result = Bench::new("concat", &["i16", "i16"], &[]).run_all(&[b"ab", b"c"]);
+        assert_eq!(OneOperator::new("concat", &["i16", "i16"], &[]).output.to_string(), "i16");
+        let result = OneOperator::new("concat", &["i16", "i16"], &[]).run_all(&[b"ab", b"c"]);
         assert_eq!(result, Err(Fault::TooShort { slot: 1, bytes: 1, needed: 2 }));
-        assert_eq!(Bench::new("concat", &["i16", "i32"], &[]).output.to_string(), "bytes");
-        assert_eq!(Bench::new("concat", &["json", "json"], &[]).output.to_string(), "bytes");
+        assert_eq!(OneOperator::new("concat", &["i16", "i32"], &[]).output.to_string(), "bytes");
+        assert_eq!(OneOperator::new("concat", &["json", "json"], &[]).output.to_string(), "bytes");
     }
 }

@@ -104,29 +104,29 @@ impl Operator for Deadband {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s};
+    use super::super::testing::{OneOperator, f64s};
     use super::*;
     use crate::operator::Value;
     use crate::payload::PayloadType;
 
-    fn passes(bench: &mut Bench, readings: &[f64]) -> bool {
-        bench.numbers(&f64s(readings)).unwrap().is_some_and(|passed| passed == readings)
+    fn passes(one: &mut OneOperator, readings: &[f64]) -> bool {
+        one.numbers(&f64s(readings)).unwrap().is_some_and(|passed| passed == readings)
     }
 
     #[test]
     fn slow_drift_passes_once_it_adds_up() {
-        let mut bench = Bench::new("deadband", &["f64"], &[("absolute", Value::Number(1.0))]);
+        let mut one = OneOperator::new("deadband", &["f64"], &[("absolute", Value::Number(1.0))]);
         let passed: Vec<bool> =
-            [5.0, 5.5, 6.0, 6.1, 5.2, 5.0].iter().map(|reading| passes(&mut bench, &[*reading])).collect();
+            [5.0, 5.5, 6.0, 6.1, 5.2, 5.0].iter().map(|reading| passes(&mut one, &[*reading])).collect();
         assert_eq!(passed, [true, false, false, true, false, true]);
     }
 
     #[test]
     fn a_share_is_of_what_was_passed_on() {
-        let mut bench = Bench::new("deadband", &["f64"], &[("percent", Value::Number(10.0))]);
+        let mut one = OneOperator::new("deadband", &["f64"], &[("percent", Value::Number(10.0))]);
         let passed: Vec<bool> = [-100.0, -109.0, -111.0, -101.0, -99.0, 0.0, 1e-9]
             .iter()
-            .map(|reading| passes(&mut bench, &[*reading]))
+            .map(|reading| passes(&mut one, &[*reading]))
             .collect();
         assert_eq!(passed, [true, false, true, false, true, true, true]);
     }
@@ -134,40 +134,40 @@ mod tests {
     #[test]
     fn a_sign_of_life_is_passed_on() {
         let parameters = [("absolute", Value::Number(1.0)), ("at_least_every", Value::Span(Span(10)))];
-        let mut bench = Bench::new("deadband", &["f64"], &parameters);
+        let mut one = OneOperator::new("deadband", &["f64"], &parameters);
         let at = |now: u64| Time(1_000 + now);
         for (now, expected) in [(0, true), (9, false), (10, true), (15, false), (25, true), (24, false)] {
-            bench.now = at(now);
-            assert_eq!(passes(&mut bench, &[1.0]), expected, "{now}");
+            one.now = at(now);
+            assert_eq!(passes(&mut one, &[1.0]), expected, "{now}");
         }
     }
 
     #[test]
     fn one_number_of_several_is_enough_and_another_length_is_news() {
-        let mut bench = Bench::new("deadband", &["f64"], &[("absolute", Value::Number(0.0))]);
-        assert!(passes(&mut bench, &[1.0, 2.0]) && !passes(&mut bench, &[1.0, 2.0]));
-        assert!(passes(&mut bench, &[1.0, 2.1]) && passes(&mut bench, &[1.0]));
-        assert!(bench.run(&[]).is_err() && bench.run(&[1]).is_err());
-        assert!(!passes(&mut bench, &[1.0]));
+        let mut one = OneOperator::new("deadband", &["f64"], &[("absolute", Value::Number(0.0))]);
+        assert!(passes(&mut one, &[1.0, 2.0]) && !passes(&mut one, &[1.0, 2.0]));
+        assert!(passes(&mut one, &[1.0, 2.1]) && passes(&mut one, &[1.0]));
+        assert!(one.run(&[]).is_err() && one.run(&[1]).is_err());
+        assert!(!passes(&mut one, &[1.0]));
     }
 
     #[test]
     fn the_payload_stays_what_it_is() {
-        let mut bench = Bench::new("deadband", &["json:a"], &[("absolute", Value::Number(0.0))]);
-        assert_eq!(bench.output, PayloadType::Json("a".to_owned()));
+        let mut one = OneOperator::new("deadband", &["json:a"], &[("absolute", Value::Number(0.0))]);
+        assert_eq!(one.output, PayloadType::Json("a".to_owned()));
         let document = br#"{ "a": 1, "b": "kept" }"#;
-        assert_eq!(bench.run(document), Ok(Some(document.to_vec())));
-        assert!(bench.run(b"garbage").is_err());
+        assert_eq!(one.run(document), Ok(Some(document.to_vec())));
+        assert!(one.run(b"garbage").is_err());
     }
 
     #[test]
     fn one_measure_of_difference_is_wanted() {
         let number = Value::Number;
-        assert!(Bench::refused("deadband", &["f64"], &[]).starts_with("`absolute` is missing"));
+        assert!(OneOperator::refused("deadband", &["f64"], &[]).starts_with("`absolute` is missing"));
         let both = [("absolute", number(1.0)), ("percent", number(1.0))];
-        assert!(Bench::refused("deadband", &["f64"], &both).contains("leave one of them out"));
+        assert!(OneOperator::refused("deadband", &["f64"], &both).contains("leave one of them out"));
         assert!(
-            Bench::refused("deadband", &["f64"], &[("percent", number(-1.0))])
+            OneOperator::refused("deadband", &["f64"], &[("percent", number(-1.0))])
                 .contains("must not be negative")
         );
     }

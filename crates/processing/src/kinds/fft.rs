@@ -193,7 +193,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s, text};
+    use super::super::testing::{OneOperator, f64s, text};
     use super::*;
     use crate::operator::Value;
     use proptest::prelude::*;
@@ -215,41 +215,41 @@ mod tests {
     #[test]
     fn a_sine_is_one_line() {
         let sine: Vec<f64> = (0..64).map(|at| 1.0 + 3.0 * (TAU * 5.0 * f64::from(at) / 64.0).sin()).collect();
-        let mut bench = Bench::new("fft", &["f64"], &[("result", text("amplitude"))]);
-        let lines = bench.numbers(&f64s(&sine)).unwrap().unwrap();
+        let mut one = OneOperator::new("fft", &["f64"], &[("result", text("amplitude"))]);
+        let lines = one.numbers(&f64s(&sine)).unwrap().unwrap();
         assert_eq!(lines.len(), 33);
         for (index, line) in lines.iter().enumerate() {
             let expected = [1.0, 0.0, 0.0, 0.0, 0.0, 3.0].get(index).copied().unwrap_or(0.0);
             assert!((line - expected).abs() < 1e-12, "line {index} is {line}");
         }
-        let mut bench =
-            Bench::new("fft", &["f64"], &[("result", text("amplitude")), ("window", text("hann"))]);
-        let lines = bench.numbers(&f64s(&sine)).unwrap().unwrap();
+        let mut one =
+            OneOperator::new("fft", &["f64"], &[("result", text("amplitude")), ("window", text("hann"))]);
+        let lines = one.numbers(&f64s(&sine)).unwrap().unwrap();
         assert!((lines[5] - 3.0).abs() < 1e-12 && (lines[4] - 1.5).abs() < 1e-12 && lines[8] < 1e-12);
     }
 
     #[test]
     fn short_frames_and_changing_lengths_work() {
-        let mut bench = Bench::new("fft", &["f64"], &[]);
-        assert_eq!(bench.numbers(&f64s(&[-2.0])), Ok(Some(vec![2.0])));
-        assert_eq!(bench.numbers(&f64s(&[1.0, 3.0])), Ok(Some(vec![4.0, 2.0])));
-        assert_eq!(bench.numbers(&f64s(&[1.0, 1.0, 1.0])).unwrap().unwrap()[0], 3.0);
-        assert!(bench.run(&[]).is_err() && bench.run(&[0; 9]).is_err());
-        assert!(matches!(bench.run(&vec![0; 8 * FRAME_MAX + 8]), Err(Fault::Failed(_))));
+        let mut one = OneOperator::new("fft", &["f64"], &[]);
+        assert_eq!(one.numbers(&f64s(&[-2.0])), Ok(Some(vec![2.0])));
+        assert_eq!(one.numbers(&f64s(&[1.0, 3.0])), Ok(Some(vec![4.0, 2.0])));
+        assert_eq!(one.numbers(&f64s(&[1.0, 1.0, 1.0])).unwrap().unwrap()[0], 3.0);
+        assert!(one.run(&[]).is_err() && one.run(&[0; 9]).is_err());
+        assert!(matches!(one.run(&vec![0; 8 * FRAME_MAX + 8]), Err(Fault::Failed(_))));
     }
 
     #[test]
     fn readings_are_gathered() {
-        let mut bench = Bench::new("fft", &["f64"], &[("size", Value::Number(2.0))]);
-        assert_eq!(bench.numbers(&f64s(&[1.0])), Ok(None));
-        assert_eq!(bench.numbers(&f64s(&[3.0])), Ok(Some(vec![4.0, 2.0])));
-        assert_eq!(bench.numbers(&f64s(&[1.0, 1.0, 0.0, 5.0, 7.0])), Ok(Some(vec![2.0, 0.0, 5.0, 5.0])));
-        assert_eq!(bench.numbers(&f64s(&[0.0])), Ok(Some(vec![7.0, 7.0])));
+        let mut one = OneOperator::new("fft", &["f64"], &[("size", Value::Number(2.0))]);
+        assert_eq!(one.numbers(&f64s(&[1.0])), Ok(None));
+        assert_eq!(one.numbers(&f64s(&[3.0])), Ok(Some(vec![4.0, 2.0])));
+        assert_eq!(one.numbers(&f64s(&[1.0, 1.0, 0.0, 5.0, 7.0])), Ok(Some(vec![2.0, 0.0, 5.0, 5.0])));
+        assert_eq!(one.numbers(&f64s(&[0.0])), Ok(Some(vec![7.0, 7.0])));
     }
 
     #[test]
     fn sizes_have_limits() {
-        let refused = |name, value| Bench::refused("fft", &["f64"], &[(name, value)]);
+        let refused = |name, value| OneOperator::refused("fft", &["f64"], &[(name, value)]);
         assert!(refused("size", Value::Number(0.0)).contains("from 1 to 65536"));
         assert!(refused("window", text("kaiser")).contains("may be none, hann"));
     }
@@ -257,8 +257,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_the_transform_of_the_definition(readings in prop::collection::vec(-10.0..10.0, 1..80)) {
-            let mut bench = Bench::new("fft", &["f64"], &[("result", text("complex"))]);
-            let got = bench.numbers(&f64s(&readings)).unwrap().unwrap();
+            let mut one = OneOperator::new("fft", &["f64"], &[("result", text("complex"))]);
+            let got = one.numbers(&f64s(&readings)).unwrap().unwrap();
             let expected: Vec<f64> = naive(&readings).iter().flat_map(|line| [line.re, line.im]).collect();
             prop_assert_eq!(got.len(), expected.len());
             prop_assert!(got.iter().zip(&expected).all(|(got, expected)| (got - expected).abs() < 1e-9));

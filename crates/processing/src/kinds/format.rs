@@ -82,13 +82,13 @@ impl Operator for Format {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s, text};
+    use super::super::testing::{OneOperator, f64s, text};
     use crate::operator::Value;
     use proptest::prelude::*;
 
     fn written(parameters: &[(&str, Value)], readings: &[f64]) -> String {
-        let mut bench = Bench::new("format", &["f64"], parameters);
-        String::from_utf8(bench.run(&f64s(readings)).unwrap().unwrap()).unwrap()
+        let mut one = OneOperator::new("format", &["f64"], parameters);
+        String::from_utf8(one.run(&f64s(readings)).unwrap().unwrap()).unwrap()
     }
 
     #[test]
@@ -98,13 +98,13 @@ mod tests {
         assert_eq!(written(&[("decimals", Value::Number(2.0))], &[1.0 / 3.0]), "0.33");
         assert_eq!(written(&[("as", text("json"))], &[12.5]), "{\"value\":12.5}");
         assert_eq!(written(&[("as", text("json")), ("key", text("kW"))], &[1.0, 2.0]), "{\"kW\":[1,2]}");
-        let refused = Bench::refused("format", &["f64"], &[("key", text("kW"))]);
+        let refused = OneOperator::refused("format", &["f64"], &[("key", text("kW"))]);
         assert!(refused.contains("as = \"json\""), "{refused}");
         assert!(
-            Bench::refused("format", &["f64"], &[("as", text("json")), ("key", text("a\"b"))])
+            OneOperator::refused("format", &["f64"], &[("as", text("json")), ("key", text("a\"b"))])
                 .contains("quotes")
         );
-        assert!(Bench::refused("format", &["bytes"], &[]).contains("bytes"));
+        assert!(OneOperator::refused("format", &["bytes"], &[]).contains("bytes"));
     }
 
     proptest! {
@@ -112,8 +112,8 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(readings in prop::collection::vec(-1e300_f64..1e300, 1..5), json in any::<bool>()) {
             let parameters = [("as", text(if json { "json" } else { "text" })), ("key", text("a.b[0]"))];
-            let mut bench = Bench::new("format", &["f64"], if json { &parameters } else { &parameters[..1] });
-            prop_assert_eq!(bench.numbers(&f64s(&readings)).unwrap().unwrap(), readings);
+            let mut one = OneOperator::new("format", &["f64"], if json { &parameters } else { &parameters[..1] });
+            prop_assert_eq!(one.numbers(&f64s(&readings)).unwrap().unwrap(), readings);
         }
     }
 }

@@ -57,34 +57,34 @@ impl Operator for Join {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s};
+    use super::super::testing::{OneOperator, f64s};
     use super::*;
     use crate::operator::Value;
     use contract::Time;
 
     #[test]
     fn numbers_come_in_the_order_of_the_inputs() {
-        let mut bench = Bench::new("join", &["i16", "json:a", "f64"], &[]);
-        let result = bench.run_all(&[&7_i16.to_le_bytes(), br#"{"a":[1,2]}"#, &f64s(&[0.5])]);
+        let mut one = OneOperator::new("join", &["i16", "json:a", "f64"], &[]);
+        let result = one.run_all(&[&7_i16.to_le_bytes(), br#"{"a":[1,2]}"#, &f64s(&[0.5])]);
         assert_eq!(result, Ok(Some(f64s(&[7.0, 1.0, 2.0, 0.5]))));
     }
 
     #[test]
     fn readings_too_far_apart_say_nothing() {
-        let mut bench = Bench::new("join", &["f64", "f64"], &[("within", Value::Span(Span(5)))]);
+        let mut one = OneOperator::new("join", &["f64", "f64"], &[("within", Value::Span(Span(5)))]);
         let reading = f64s(&[1.0]);
         let mut at = |first, second| {
-            bench.run_at(&[(&reading, Time(first)), (&reading, Time(second))]).unwrap().is_some()
+            one.run_at(&[(&reading, Time(first)), (&reading, Time(second))]).unwrap().is_some()
         };
         assert!(at(10, 15) && at(15, 10) && !at(10, 16) && !at(16, 10));
     }
 
     #[test]
     fn one_bad_input_or_one_alone_is_a_fault() {
-        let mut bench = Bench::new("join", &["f64", "f64"], &[]);
-        assert!(matches!(bench.run(&f64s(&[1.0])), Err(Fault::Failed(_))));
-        let result = bench.run_all(&[&f64s(&[1.0]), &[1, 2]]);
+        let mut one = OneOperator::new("join", &["f64", "f64"], &[]);
+        assert!(matches!(one.run(&f64s(&[1.0])), Err(Fault::Failed(_))));
+        let result = one.run_all(&[&f64s(&[1.0]), &[1, 2]]);
         assert_eq!(result, Err(Fault::TooShort { slot: 1, bytes: 2, needed: 8 }));
-        assert!(bench.run_all(&[&[], &[]]).is_err());
+        assert!(one.run_all(&[&[], &[]]).is_err());
     }
 }

@@ -109,24 +109,27 @@ pub fn build(kind: &str, setup: &Setup<'_>) -> Result<Built, SetupError> {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{Bench, text};
+    use super::testing::{OneOperator, text};
     use super::*;
     use std::collections::BTreeSet;
 
     #[test]
     fn what_nobody_knows_is_refused_with_what_is_known() {
-        let refused = Bench::refused("avarage", &["f64"], &[]);
+        let refused = OneOperator::refused("avarage", &["f64"], &[]);
         assert!(
             refused.starts_with("there is no operator of kind `avarage`: there are scale, average, "),
             "{refused}"
         );
-        let refused = Bench::refused("scale", &["f64"], &[("gian", text("1"))]);
+        let refused = OneOperator::refused("scale", &["f64"], &[("gian", text("1"))]);
         assert_eq!(refused, "`gian` is no parameter of `scale`: it has from, to, gain, offset, as");
-        let refused = Bench::refused("scale", &["f64", "f64"], &[]);
+        let refused = OneOperator::refused("scale", &["f64", "f64"], &[]);
         assert_eq!(refused, "`scale` takes one input, and it is given 2");
-        assert_eq!(Bench::refused("join", &[], &[]), "`join` takes 1 or more inputs, and it is given 0");
+        assert_eq!(
+            OneOperator::refused("join", &[], &[]),
+            "`join` takes 1 or more inputs, and it is given 0"
+        );
         let deep = format!("json:{}", "a.".repeat(16) + "a");
-        assert!(Bench::refused("scale", &[&deep], &[]).contains("a path of at most 16 parts"));
+        assert!(OneOperator::refused("scale", &[&deep], &[]).contains("a path of at most 16 parts"));
     }
 
     #[test]

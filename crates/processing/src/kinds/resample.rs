@@ -160,71 +160,71 @@ impl Grid {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s, text};
+    use super::super::testing::{OneOperator, f64s, text};
     use super::*;
     use crate::operator::Value;
     use proptest::prelude::*;
 
-    fn bench(method: &str, align: i64) -> Bench {
+    fn one(method: &str, align: i64) -> OneOperator {
         let parameters =
             [("every", Value::Span(Span(10))), ("method", text(method)), ("align", Value::Span(Span(align)))];
-        Bench::new("resample", &["f64"], &parameters)
+        OneOperator::new("resample", &["f64"], &parameters)
     }
 
-    fn at(bench: &mut Bench, now: u64, readings: &[f64]) -> Option<Vec<f64>> {
-        bench.now = Time(now);
-        bench.numbers(&f64s(readings)).unwrap()
+    fn at(one: &mut OneOperator, now: u64, readings: &[f64]) -> Option<Vec<f64>> {
+        one.now = Time(now);
+        one.numbers(&f64s(readings)).unwrap()
     }
 
     #[test]
     fn hold_says_what_was_last_known() {
-        let mut bench = bench("hold", 0);
-        assert_eq!(at(&mut bench, 12, &[1.0]), None);
-        assert_eq!(at(&mut bench, 18, &[2.0]), None);
-        assert_eq!(at(&mut bench, 25, &[3.0]), Some(vec![2.0]));
-        assert_eq!(at(&mut bench, 50, &[4.0]), Some(vec![3.0, 3.0, 4.0]));
-        assert_eq!(at(&mut bench, 50, &[5.0]), None);
-        assert_eq!(at(&mut bench, 40, &[9.0]), None, "it is late");
-        assert_eq!(at(&mut bench, 60, &[6.0]), Some(vec![6.0]));
+        let mut one = one("hold", 0);
+        assert_eq!(at(&mut one, 12, &[1.0]), None);
+        assert_eq!(at(&mut one, 18, &[2.0]), None);
+        assert_eq!(at(&mut one, 25, &[3.0]), Some(vec![2.0]));
+        assert_eq!(at(&mut one, 50, &[4.0]), Some(vec![3.0, 3.0, 4.0]));
+        assert_eq!(at(&mut one, 50, &[5.0]), None);
+        assert_eq!(at(&mut one, 40, &[9.0]), None, "it is late");
+        assert_eq!(at(&mut one, 60, &[6.0]), Some(vec![6.0]));
     }
 
     #[test]
     fn linear_draws_lines() {
-        let mut bench = bench("linear", 5);
-        assert_eq!(at(&mut bench, 5, &[0.0, 0.0]), Some(vec![0.0, 0.0]));
-        assert_eq!(at(&mut bench, 25, &[20.0, -2.0]), Some(vec![10.0, -1.0, 20.0, -2.0]));
-        assert_eq!(at(&mut bench, 34, &[29.0, -2.9]), None);
-        assert_eq!(at(&mut bench, 41, &[3.0]), None, "another count of numbers begins anew");
-        assert_eq!(at(&mut bench, 49, &[11.0]), Some(vec![7.0]));
+        let mut one = one("linear", 5);
+        assert_eq!(at(&mut one, 5, &[0.0, 0.0]), Some(vec![0.0, 0.0]));
+        assert_eq!(at(&mut one, 25, &[20.0, -2.0]), Some(vec![10.0, -1.0, 20.0, -2.0]));
+        assert_eq!(at(&mut one, 34, &[29.0, -2.9]), None);
+        assert_eq!(at(&mut one, 41, &[3.0]), None, "another count of numbers begins anew");
+        assert_eq!(at(&mut one, 49, &[11.0]), Some(vec![7.0]));
     }
 
     #[test]
     fn a_long_gap_is_bounded() {
-        let mut bench = bench("hold", 0);
-        at(&mut bench, 0, &[1.0]);
-        let result = at(&mut bench, u64::MAX, &[2.0]).unwrap();
+        let mut one = one("hold", 0);
+        at(&mut one, 0, &[1.0]);
+        let result = at(&mut one, u64::MAX, &[2.0]).unwrap();
         assert_eq!(result.len(), GRID_NUMBERS_MAX);
-        assert_eq!(at(&mut bench, u64::MAX, &[2.0]), None);
+        assert_eq!(at(&mut one, u64::MAX, &[2.0]), None);
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert!(Bench::refused("resample", &["f64"], &[]).starts_with("`every` is missing"));
-        assert!(Bench::refused("resample", &["f64"], &[("every", text("0"))]).contains("is zero"));
-        let mut bench = bench("hold", 0);
-        assert!(bench.run(&[]).is_err() && bench.run(&[1, 2]).is_err());
+        assert!(OneOperator::refused("resample", &["f64"], &[]).starts_with("`every` is missing"));
+        assert!(OneOperator::refused("resample", &["f64"], &[("every", text("0"))]).contains("is zero"));
+        let mut one = one("hold", 0);
+        assert!(one.run(&[]).is_err() && one.run(&[1, 2]).is_err());
     }
 
     proptest! {
         /// Every point of the grid from the first reading on is said once, in order, and lies on the line.
         #[test]
         fn a_straight_line_stays_one(pauses in prop::collection::vec(0_u64..40, 1..30), align in 0_i64..20) {
-            let mut bench = bench("linear", align);
+            let mut one = one("linear", align);
             let (mut now, mut said) = (100, Vec::new());
-            at(&mut bench, now, &[now as f64]).into_iter().for_each(|result| said.extend(result));
+            at(&mut one, now, &[now as f64]).into_iter().for_each(|result| said.extend(result));
             for pause in pauses {
                 now += pause;
-                at(&mut bench, now, &[now as f64]).into_iter().for_each(|result| said.extend(result));
+                at(&mut one, now, &[now as f64]).into_iter().for_each(|result| said.extend(result));
             }
             let expected: Vec<f64> =
                 (100..=now).filter(|time| (*time as i64 - align).rem_euclid(10) == 0).map(|time| time as f64).collect();

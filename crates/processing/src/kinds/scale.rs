@@ -124,13 +124,13 @@ const UNITS: &[Unit] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s, text};
+    use super::super::testing::{OneOperator, f64s, text};
     use super::*;
     use crate::operator::Value;
 
     fn converted(from: &str, to: &str, reading: f64) -> f64 {
-        let mut bench = Bench::new("scale", &["f64"], &[("from", text(from)), ("to", text(to))]);
-        bench.numbers(&f64s(&[reading])).unwrap().unwrap()[0]
+        let mut one = OneOperator::new("scale", &["f64"], &[("from", text(from)), ("to", text(to))]);
+        one.numbers(&f64s(&[reading])).unwrap().unwrap()[0]
     }
 
     #[test]
@@ -172,13 +172,13 @@ mod tests {
             ("gain", Value::Number(2.0)),
             ("offset", Value::Number(-1.0)),
         ];
-        let mut bench = Bench::new("scale", &["json:a"], &parameters);
-        assert_eq!(bench.numbers(br#"{"a":[1,2]}"#), Ok(Some(vec![1999.0, 3999.0])));
+        let mut one = OneOperator::new("scale", &["json:a"], &parameters);
+        assert_eq!(one.numbers(br#"{"a":[1,2]}"#), Ok(Some(vec![1999.0, 3999.0])));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let refused = |parameters: &[(&str, Value)]| Bench::refused("scale", &["f64"], parameters);
+        let refused = |parameters: &[(&str, Value)]| OneOperator::refused("scale", &["f64"], parameters);
         assert!(refused(&[("from", text("degC"))]).starts_with("`to` is missing"));
         assert!(refused(&[("to", text("degC"))]).starts_with("`from` is missing"));
         assert!(
@@ -191,15 +191,15 @@ mod tests {
         );
         assert!(refused(&[("gain", text("2"))]).starts_with("`gain` is a text, and must be a number"));
         assert!(refused(&[("as", text("f16"))]).starts_with("`as` is `f16`, and may be i16, i32, f32, f64"));
-        assert!(Bench::refused("scale", &["bytes"], &[]).contains("give the source its `type`"));
+        assert!(OneOperator::refused("scale", &["bytes"], &[]).contains("give the source its `type`"));
     }
 
     #[test]
     fn a_result_that_does_not_fit_is_a_fault() {
-        let mut bench =
-            Bench::new("scale", &["f64"], &[("as", text("i16")), ("gain", Value::Number(1000.0))]);
-        assert_eq!(bench.output, PayloadType::Array(Element::I16));
-        assert_eq!(bench.run(&f64s(&[3.0])).unwrap().unwrap(), 3000_i16.to_le_bytes());
-        assert!(matches!(bench.run(&f64s(&[33.0])), Err(Fault::Failed(_))));
+        let mut one =
+            OneOperator::new("scale", &["f64"], &[("as", text("i16")), ("gain", Value::Number(1000.0))]);
+        assert_eq!(one.output, PayloadType::Array(Element::I16));
+        assert_eq!(one.run(&f64s(&[3.0])).unwrap().unwrap(), 3000_i16.to_le_bytes());
+        assert!(matches!(one.run(&f64s(&[33.0])), Err(Fault::Failed(_))));
     }
 }

@@ -263,7 +263,7 @@ impl<'a> Fields<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, text};
+    use super::super::testing::{OneOperator, text};
     use super::*;
     use proptest::prelude::*;
 
@@ -305,20 +305,20 @@ mod tests {
         out
     }
 
-    fn bench() -> Bench {
-        Bench::new("sparkplug", &["bytes", "bytes"], &[("metric", text("T"))])
+    fn one() -> OneOperator {
+        OneOperator::new("sparkplug", &["bytes", "bytes"], &[("metric", text("T"))])
     }
 
     /// A birth gives the metric its number and type, and data have the number alone.
     fn read(datatype: u64, value: Vec<u8>) -> Result<Option<f64>, Fault> {
-        let mut bench = bench();
+        let mut one = one();
         let birth = payload(&[
             &[bytes(1, b"other"), whole(2, 4), whole(4, 9)],
             &[bytes(1, b"T"), whole(2, 5), whole(4, datatype), whole(7, 1)],
         ]);
-        assert_eq!(bench.numbers(&birth), Ok(None), "it is null in its birth");
+        assert_eq!(one.numbers(&birth), Ok(None), "it is null in its birth");
         let data = payload(&[&[whole(2, 4), fixed(12, &1_f32.to_le_bytes())], &[whole(2, 5), value]]);
-        bench.numbers(&data).map(|numbers| numbers.map(|numbers| numbers[0]))
+        one.numbers(&data).map(|numbers| numbers.map(|numbers| numbers[0]))
     }
 
     #[test]
@@ -349,51 +349,51 @@ mod tests {
 
     #[test]
     fn without_a_birth_only_names_count_and_signs_are_not_guessed() {
-        let mut bench = bench();
+        let mut one = one();
         assert_eq!(
-            bench.numbers(&payload(&[&[whole(2, 5), whole(10, 3)]])),
+            one.numbers(&payload(&[&[whole(2, 5), whole(10, 3)]])),
             Ok(None),
             "nobody has said what 5 is"
         );
-        assert_eq!(bench.numbers(&payload(&[&[bytes(1, b"T"), whole(10, 3)]])), Ok(Some(vec![3.0])));
+        assert_eq!(one.numbers(&payload(&[&[bytes(1, b"T"), whole(10, 3)]])), Ok(Some(vec![3.0])));
         let negative = payload(&[&[bytes(1, b"T"), whole(10, u64::from(-5_i32 as u32))]]);
         assert!(
-            matches!(bench.numbers(&negative), Err(Fault::Malformed { reason, .. }) if reason.contains("sign"))
+            matches!(one.numbers(&negative), Err(Fault::Malformed { reason, .. }) if reason.contains("sign"))
         );
         // A birth that gives the number to another metric.
         let births = [(b"T", 5), (b"U", 5)]
             .map(|(name, alias)| payload(&[&[bytes(1, name), whole(2, alias), whole(4, 3), whole(10, 1)]]));
-        assert_eq!(bench.numbers(&births[0]), Ok(Some(vec![1.0])));
-        assert_eq!(bench.numbers(&births[1]), Ok(None));
-        assert_eq!(bench.numbers(&payload(&[&[whole(2, 5), whole(10, 3)]])), Ok(None));
+        assert_eq!(one.numbers(&births[0]), Ok(Some(vec![1.0])));
+        assert_eq!(one.numbers(&births[1]), Ok(None));
+        assert_eq!(one.numbers(&payload(&[&[whole(2, 5), whole(10, 3)]])), Ok(None));
     }
 
     #[test]
     fn what_is_historical_or_in_another_type_is_left_out_or_refused() {
         let old = payload(&[&[bytes(1, b"T"), whole(4, 3), whole(5, 1), whole(10, 3)]]);
-        assert_eq!(bench().numbers(&old), Ok(None));
+        assert_eq!(one().numbers(&old), Ok(None));
         assert!(
             matches!(read(9, whole(10, 3)), Err(Fault::Malformed { .. })),
             "a float that comes as a whole number"
         );
-        let refused = Bench::refused("sparkplug", &["f64"], &[("metric", text("T"))]);
+        let refused = OneOperator::refused("sparkplug", &["f64"], &[("metric", text("T"))]);
         assert!(refused.contains("type = \"bytes\""), "{refused}");
-        assert!(Bench::refused("sparkplug", &["bytes"], &[]).contains("metric"));
+        assert!(OneOperator::refused("sparkplug", &["bytes"], &[]).contains("metric"));
     }
 
     proptest! {
         #[test]
         fn rubbish_is_refused_and_never_more(rubbish in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = bench().numbers(&rubbish);
+            let _ = one().numbers(&rubbish);
         }
 
         #[test]
         fn a_torn_payload_is_refused_and_nothing_of_it_is_remembered(keep in 1_usize..24) {
             let whole_payload = payload(&[&[bytes(1, b"T"), whole(2, 5), whole(4, 3), whole(10, 1)]]);
             let torn = &whole_payload[..whole_payload.len().min(7 + keep)];
-            let mut bench = bench();
-            if bench.numbers(torn).is_err() {
-                prop_assert_eq!(bench.numbers(&payload(&[&[whole(2, 5), whole(10, 3)]])), Ok(None));
+            let mut one = one();
+            if one.numbers(torn).is_err() {
+                prop_assert_eq!(one.numbers(&payload(&[&[whole(2, 5), whole(10, 3)]])), Ok(None));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A bench for the tests of kinds: sets one up and feeds it.
+//! A one for the tests of kinds: sets one up and feeds it.
 
 use super::build;
 use crate::numbers;
@@ -6,7 +6,7 @@ use crate::operator::{Answer, Answers, Fault, Input, Operator, Parameters, Setup
 use crate::payload::PayloadType;
 use contract::Time;
 
-pub(crate) struct Bench {
+pub(crate) struct OneOperator {
     operator: Box<dyn Operator>,
     pub(crate) output: PayloadType,
     pub(crate) answers: Answers,
@@ -14,10 +14,10 @@ pub(crate) struct Bench {
     pub(crate) now: Time,
 }
 
-impl Bench {
-    pub(crate) fn new(kind: &str, inputs: &[&str], parameters: &[(&str, Value)]) -> Bench {
+impl OneOperator {
+    pub(crate) fn new(kind: &str, inputs: &[&str], parameters: &[(&str, Value)]) -> OneOperator {
         let built = set_up(kind, inputs, parameters).unwrap_or_else(|error| panic!("{error}"));
-        Bench { operator: built.operator, output: built.output, answers: built.answers, now: Time(0) }
+        OneOperator { operator: built.operator, output: built.output, answers: built.answers, now: Time(0) }
     }
 
     pub(crate) fn refused(kind: &str, inputs: &[&str], parameters: &[(&str, Value)]) -> String {

@@ -94,12 +94,12 @@ impl Operator for Threshold {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s};
+    use super::super::testing::{OneOperator, f64s};
     use crate::operator::Value;
 
     fn said(parameters: &[(&str, Value)], readings: &[f64]) -> Vec<Option<f64>> {
-        let mut bench = Bench::new("threshold", &["f64"], parameters);
-        let mut run = |reading: &f64| bench.numbers(&f64s(&[*reading])).unwrap().map(|said| said[0]);
+        let mut one = OneOperator::new("threshold", &["f64"], parameters);
+        let mut run = |reading: &f64| one.numbers(&f64s(&[*reading])).unwrap().map(|said| said[0]);
         readings.iter().map(&mut run).collect()
     }
 
@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn one_number_of_several_is_enough_and_all_must_be_back() {
-        let mut bench = Bench::new("threshold", &["f64"], &[("above", Value::Number(1.0))]);
-        assert_eq!(bench.numbers(&f64s(&[0.0, 2.0])), Ok(Some(vec![1.0])));
-        assert_eq!(bench.numbers(&f64s(&[2.0, 0.0])), Ok(None));
-        assert!(bench.run(&[]).is_err() && bench.run(&[0; 7]).is_err());
-        assert_eq!(bench.numbers(&f64s(&[0.0, 0.0])), Ok(Some(vec![0.0])));
+        let mut one = OneOperator::new("threshold", &["f64"], &[("above", Value::Number(1.0))]);
+        assert_eq!(one.numbers(&f64s(&[0.0, 2.0])), Ok(Some(vec![1.0])));
+        assert_eq!(one.numbers(&f64s(&[2.0, 0.0])), Ok(None));
+        assert!(one.run(&[]).is_err() && one.run(&[0; 7]).is_err());
+        assert_eq!(one.numbers(&f64s(&[0.0, 0.0])), Ok(Some(vec![0.0])));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let refused = |parameters: &[(&str, f64)]| {
             let parameters: Vec<_> =
                 parameters.iter().map(|(name, level)| (*name, Value::Number(*level))).collect();
-            Bench::refused("threshold", &["f64"], &parameters)
+            OneOperator::refused("threshold", &["f64"], &parameters)
         };
         assert!(refused(&[]).starts_with("`above` is missing"));
         assert!(refused(&[("above", 1.0), ("below", 0.0)]).contains("use two operators"));

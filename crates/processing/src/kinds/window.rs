@@ -205,7 +205,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, f64s, text};
+    use super::super::testing::{OneOperator, f64s, text};
     use super::*;
     use crate::operator::Value;
     use proptest::prelude::*;
@@ -226,40 +226,40 @@ mod tests {
     #[test]
     fn without_a_window_it_is_over_the_payload() {
         for (kind, result) in [("average", 3.5), ("min", 3.0), ("max", 4.0), ("rms", 12.5_f64.sqrt())] {
-            let mut bench = Bench::new(kind, &["f64"], &[]);
-            assert_eq!(bench.numbers(&f64s(&[100.0])), Ok(Some(vec![100.0])));
-            assert_eq!(bench.numbers(&f64s(&[3.0, 4.0])), Ok(Some(vec![result])), "{kind}");
+            let mut one = OneOperator::new(kind, &["f64"], &[]);
+            assert_eq!(one.numbers(&f64s(&[100.0])), Ok(Some(vec![100.0])));
+            assert_eq!(one.numbers(&f64s(&[3.0, 4.0])), Ok(Some(vec![result])), "{kind}");
         }
     }
 
     #[test]
     fn several_inputs_are_one_reading() {
-        let mut bench = Bench::new("average", &["i16", "f64"], &[]);
-        let result = bench.run_all(&[&1_i16.to_le_bytes(), &f64s(&[2.0, 6.0])]);
+        let mut one = OneOperator::new("average", &["i16", "f64"], &[]);
+        let result = one.run_all(&[&1_i16.to_le_bytes(), &f64s(&[2.0, 6.0])]);
         assert_eq!(result, Ok(Some(f64s(&[3.0]))));
     }
 
     #[test]
     fn a_fault_leaves_the_window_as_it_was() {
-        let mut bench = Bench::new("average", &["f64"], &[("window", Value::Number(2.0))]);
-        assert_eq!(bench.numbers(&f64s(&[1.0])), Ok(Some(vec![1.0])));
+        let mut one = OneOperator::new("average", &["f64"], &[("window", Value::Number(2.0))]);
+        assert_eq!(one.numbers(&f64s(&[1.0])), Ok(Some(vec![1.0])));
         for bad in [&[][..], &[1, 2, 3], &f64s(&[f64::NAN])] {
-            assert!(bench.run(bad).is_err());
+            assert!(one.run(bad).is_err());
         }
-        assert_eq!(bench.numbers(&f64s(&[2.0])), Ok(Some(vec![1.5])));
+        assert_eq!(one.numbers(&f64s(&[2.0])), Ok(Some(vec![1.5])));
     }
 
     #[test]
     fn what_overflows_is_a_fault_until_it_has_left() {
-        let mut bench = Bench::new("rms", &["f64"], &[("window", Value::Number(2.0))]);
-        assert!(bench.run(&f64s(&[1e300])).is_err());
-        assert!(bench.run(&f64s(&[1.0])).is_err());
-        assert_eq!(bench.numbers(&f64s(&[1.0])), Ok(Some(vec![1.0])));
+        let mut one = OneOperator::new("rms", &["f64"], &[("window", Value::Number(2.0))]);
+        assert!(one.run(&f64s(&[1e300])).is_err());
+        assert!(one.run(&f64s(&[1.0])).is_err());
+        assert_eq!(one.numbers(&f64s(&[1.0])), Ok(Some(vec![1.0])));
     }
 
     #[test]
     fn windows_have_limits() {
-        let refused = |parameters: &[(&str, Value)]| Bench::refused("max", &["f64"], parameters);
+        let refused = |parameters: &[(&str, Value)]| OneOperator::refused("max", &["f64"], parameters);
         for window in [0.0, 1.5, -3.0, 65_537.0] {
             assert!(
                 refused(&[("window", Value::Number(window))])
@@ -284,15 +284,15 @@ mod tests {
             for kind in KINDS {
                 let mut parameters = vec![("window", Value::Number(window as f64))];
                 parameters.extend(span.map(|span| ("span", Value::Span(Span(span)))));
-                let mut bench = Bench::new(kind, &["f64"], &parameters);
+                let mut one = OneOperator::new(kind, &["f64"], &parameters);
                 let mut past: Vec<(Time, &[f64])> = Vec::new();
                 for (numbers, pause) in &readings {
-                    bench.now = bench.now + Span(*pause as i64);
-                    past.push((bench.now, numbers));
+                    one.now = one.now + Span(*pause as i64);
+                    past.push((one.now, numbers));
                     past.drain(..past.len().saturating_sub(window));
-                    past.retain(|(time, _)| span.is_none_or(|span| bench.now.since(*time) <= Span(span)));
+                    past.retain(|(time, _)| span.is_none_or(|span| one.now.since(*time) <= Span(span)));
                     let all: Vec<f64> = past.iter().flat_map(|(_, numbers)| numbers.iter().copied()).collect();
-                    let got = bench.numbers(&f64s(numbers)).unwrap().unwrap()[0];
+                    let got = one.numbers(&f64s(numbers)).unwrap().unwrap()[0];
                     prop_assert!((got - naive(kind, &all)).abs() < 1e-9, "{kind}: {got} of {all:?}");
                 }
             }

@@ -1,7 +1,7 @@
 //! What a job of the store costs on this host, measured with the shipped core and all nodes in memory.
 
 use contract::{Span, Time};
-use kv::{Format, KeyId, Lane, LinkKey, Node, Setup, Standing, Step, Vote};
+use kv::{Format, KeyId, Lane, LinkKey, Node, Setup, Start, Step, Vote};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub fn job(setup: &Arc<Setup>, tuples: usize) -> (Span, usize) {
     let nodes = setup.nodes();
     let links = vec![LinkKey([7; 32]); nodes];
     let first = setup.first_release(Time(1_000_000_000_000));
-    let lane = |me| Lane::new(setup.clone(), Node::at(me), &links, Standing::Founding, first);
+    let lane = |me| Lane::new(setup.clone(), Node::at(me), &links, Start::Founding, first);
     let mut lanes: Vec<Lane> = (0..nodes).map(lane).collect();
     let mut frames = vec![Vec::new(); nodes];
     let (mut worst, mut written, mut release, since) = (Span::ZERO, 0, first, Instant::now());

@@ -1,4 +1,4 @@
-use super::super::testing::{Bench, f64s, text};
+use super::super::testing::{OneOperator, f64s, text};
 use super::filter::{Expected, Model, Motion, Start, step};
 use super::models::{ConstantVelocity, Pendulum, RangeBearing};
 use crate::operator::{Fault, Value};
@@ -82,12 +82,12 @@ proptest! {
             ("model", text("linear")), ("F", matrix(&f)), ("H", matrix(&h)), ("Q", matrix(&q)), ("R", matrix(&r)),
             ("x0", Value::Numbers(numbers[60..64].to_vec())), ("P0", matrix(&p0)), ("variances", Value::Switch(true)),
         ];
-        let mut bench = Bench::new("ekf", &["f64"], &parameters);
+        let mut one = OneOperator::new("ekf", &["f64"], &parameters);
         let oracle = Oracle::new(f, q, h, r);
         let filter = KalmanFilterNoControl::new(&oracle, &oracle);
         let mut believed = StateAndCovariance::new(x0, p0);
         for (first, second) in readings {
-            let got = bench.numbers(&f64s(&[first, second])).unwrap().unwrap();
+            let got = one.numbers(&f64s(&[first, second])).unwrap().unwrap();
             believed = filter.step(&believed, &Vector2::new(first, second)).unwrap();
             let (state, variances) = (believed.state(), believed.covariance().diagonal());
             let expected: Vec<f64> = state.iter().chain(variances.iter()).copied().collect();
@@ -102,7 +102,7 @@ proptest! {
         let parameters = [
             ("model", text("linear")), ("F", one(0.9)), ("H", one(2.0)), ("Q", one(0.1)), ("R", one(0.5)), ("P0", one(1.0)),
         ];
-        let mut bench = Bench::new("ekf", &["f64"], &parameters);
+        let mut one = OneOperator::new("ekf", &["f64"], &parameters);
         let (mut state, mut variance) = (0.0, 1.0);
         for reading in readings {
             // The filter of one number, written out.
@@ -111,7 +111,7 @@ proptest! {
             let gain = variance * 2.0 / (4.0 * variance + 0.5);
             state += gain * (reading - 2.0 * state);
             variance *= 1.0 - gain * 2.0;
-            let got = bench.numbers(&f64s(&[reading])).unwrap().unwrap();
+            let got = one.numbers(&f64s(&[reading])).unwrap().unwrap();
             prop_assert!(got.len() == 1 && near(got[0], state), "{got:?} {state}");
         }
     }
@@ -164,15 +164,15 @@ fn constant_velocity_finds_the_rate() {
         ("process", Value::Number(1e-4)),
         ("noise", Value::Number(0.1)),
     ];
-    let mut bench = Bench::new("ekf", &["f64", "f64"], &parameters);
+    let mut one = OneOperator::new("ekf", &["f64", "f64"], &parameters);
     let mut seed = 1;
     let mut state = Vec::new();
     for second in 0..200_u32 {
-        bench.now = Time(u64::from(second) * SECOND);
+        one.now = Time(u64::from(second) * SECOND);
         let at = f64::from(second);
         let x = f64s(&[2.0 * at + 0.1 * noise(&mut seed)]);
         let y = f64s(&[5.0 - 0.5 * at + 0.1 * noise(&mut seed)]);
-        let payload = bench.run_all(&[&x, &y]).unwrap().unwrap();
+        let payload = one.run_all(&[&x, &y]).unwrap().unwrap();
         state = payload.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
     }
     let expected = [398.0, -94.5, 2.0, -0.5];
@@ -188,15 +188,15 @@ fn range_and_bearing_find_what_passes_behind() {
         ("sensor", Value::Numbers(vec![10.0, 0.0])),
         ("rate", Value::Number(3.0)),
     ];
-    let mut bench = Bench::new("ekf", &["f64"], &parameters);
+    let mut one = OneOperator::new("ekf", &["f64"], &parameters);
     let mut seed = 2;
     let mut state = Vec::new();
     for tick in 0..100_u32 {
-        bench.now = Time(u64::from(tick) * SECOND / 10);
+        one.now = Time(u64::from(tick) * SECOND / 10);
         // It goes from north to south on the western side, where the bearing jumps from half a turn to minus that.
         let (x, y) = (-20.0_f64, 10.0 - 0.2 * f64::from(tick));
         let reading = [x.hypot(y) + 0.05 * noise(&mut seed), y.atan2(x) + 0.002 * noise(&mut seed)];
-        state = bench.numbers(&f64s(&reading)).unwrap().unwrap();
+        state = one.numbers(&f64s(&reading)).unwrap().unwrap();
     }
     let expected = [-10.0, 10.0 - 0.2 * 99.0, 0.0, -2.0];
     assert!(state.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 0.15), "{state:?}");
@@ -225,10 +225,10 @@ fn late_readings_and_long_gaps_are_survived() {
     for model in ["constant-velocity", "pendulum"] {
         let parameters =
             [("model", text(model)), ("process", Value::Number(1.0)), ("noise", Value::Number(0.1))];
-        let mut bench = Bench::new("ekf", &["f64"], &parameters);
+        let mut one = OneOperator::new("ekf", &["f64"], &parameters);
         for now in [5 * SECOND, 4 * SECOND, 5 * SECOND, 1_000_000 * SECOND, 0] {
-            bench.now = Time(now);
-            assert!(bench.numbers(&f64s(&[0.5])).unwrap().is_some(), "{model} {now}");
+            one.now = Time(now);
+            assert!(one.numbers(&f64s(&[0.5])).unwrap().is_some(), "{model} {now}");
         }
     }
 }
@@ -240,11 +240,11 @@ fn bad_payloads_are_faults_and_leave_the_state_alone() {
         ("process", Value::Number(0.0)),
         ("noise", Value::Number(1.0)),
     ];
-    let mut bench = Bench::new("ekf", &["f64"], &parameters);
-    assert_eq!(bench.numbers(&f64s(&[2.0])), Ok(Some(vec![2.0, 0.0])));
-    assert!(matches!(bench.run(&f64s(&[2.0, 3.0])), Err(Fault::Malformed { .. })));
-    assert!(bench.run(&[]).is_err() && bench.run(&[1; 5]).is_err() && bench.run(&f64s(&[f64::NAN])).is_err());
-    assert_eq!(bench.numbers(&f64s(&[4.0])), Ok(Some(vec![3.0, 0.0])));
+    let mut one = OneOperator::new("ekf", &["f64"], &parameters);
+    assert_eq!(one.numbers(&f64s(&[2.0])), Ok(Some(vec![2.0, 0.0])));
+    assert!(matches!(one.run(&f64s(&[2.0, 3.0])), Err(Fault::Malformed { .. })));
+    assert!(one.run(&[]).is_err() && one.run(&[1; 5]).is_err() && one.run(&f64s(&[f64::NAN])).is_err());
+    assert_eq!(one.numbers(&f64s(&[4.0])), Ok(Some(vec![3.0, 0.0])));
 }
 
 #[test]
@@ -258,9 +258,9 @@ fn a_filter_that_runs_away_begins_anew() {
         ("R", one(1.0)),
         ("P0", one(1.0)),
     ];
-    let mut bench = Bench::new("ekf", &["f64"], &parameters);
+    let mut one = OneOperator::new("ekf", &["f64"], &parameters);
     for _ in 0..3 {
-        assert!(matches!(bench.run(&f64s(&[1.0])), Err(Fault::Failed(_))));
+        assert!(matches!(one.run(&f64s(&[1.0])), Err(Fault::Failed(_))));
     }
     let start = |model: &ConstantVelocity<1>| matches!(model.start(&Matrix1::new(1.0)), Start::Read(_));
     assert!(start(&ConstantVelocity { noise: Matrix1::new(1.0), process: 0.0, rate_variance: 0.0 }));
@@ -269,7 +269,7 @@ fn a_filter_that_runs_away_begins_anew() {
 #[test]
 fn models_must_make_sense() {
     let one = Value::Number;
-    let refused = |parameters: &[(&str, Value)]| Bench::refused("ekf", &["f64"], parameters);
+    let refused = |parameters: &[(&str, Value)]| OneOperator::refused("ekf", &["f64"], parameters);
     assert!(refused(&[]).starts_with("`model` is missing"));
     assert!(refused(&[("model", text("linear"))]).starts_with("`F` is missing"));
     assert!(refused(&[("model", text("pendulum"))]).starts_with("`process` is missing"));
