@@ -176,7 +176,7 @@ pub fn find(path: &str) -> Option<&'static Key> {
     place(path).map(|place| &KEYS[place])
 }
 
-/// Where that is among [`KEYS`].
+/// Where that is among all keys.
 pub fn place(path: &str) -> Option<usize> {
     KEYS.iter().position(|key| matches(key.path, path))
 }

@@ -20,7 +20,6 @@ const SUBSCRIBERS: u32 = 3;
 /// Messages at a time; more than the window, so that some wait in the queue.
 const BURST: u16 = 20;
 
-#[expect(clippy::too_many_lines, reason = "a scenario, told from its beginning to its end")]
 fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     let now = Time(1_000_000_000_000);
     let cost = Span(100);

@@ -1,7 +1,7 @@
 //! The plant: a cart on a rail with a pole that stands on it.
 //!
 //! Nothing rubs. The equations are those of Barto, Sutton and Anderson (1983), whose pole is a thin rod; they follow from the energy
-//! that [`Motion::energy`] says, which tests look at.
+//! that `Motion::energy` says, which tests look at.
 
 /// Of the cart, in kg.
 const CART: f64 = 1.0;
