@@ -14,7 +14,7 @@ mod serving;
 pub mod testing;
 
 pub use self::processing::{Made, NoOperators, Operators, Processor};
-pub use broker_node::{BrokerNode, Reporter};
+pub use broker_node::{BrokerNode, Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use client_node::{Application, ClientNode, ClientOutputs};
 pub use gate::{Guarding, is_of_gate};
 pub use mqtt::{Open, Rules};

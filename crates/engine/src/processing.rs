@@ -29,9 +29,7 @@ pub trait Operators {
     fn release(&mut self, lineage: u32);
 
     /// A result has been sent to everybody who reads, and waits for others. What its operators remember need not wait for those.
-    fn offered(&mut self, lineage: u32) {
-        let _ = lineage;
-    }
+    fn offered(&mut self, lineage: u32);
 
     /// A message with which operators are done.
     fn processed(&mut self) -> Option<Receipt>;
@@ -40,57 +38,37 @@ pub trait Operators {
     fn next_result(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Made>;
 
     /// Somebody who will keep what operators remember has come, or nobody is there any more.
-    fn keep_for(&mut self, somebody: bool) {
-        let _ = somebody;
-    }
+    fn keep_for(&mut self, somebody: bool);
 
     /// Whoever keeps it understands it now, and has nothing yet.
-    fn keep_all(&mut self) {}
+    fn keep_all(&mut self);
 
     /// Whether whoever has just come has been told everything that operators remember.
-    fn is_kept(&self) -> bool {
-        true
-    }
+    fn is_kept(&self) -> bool;
 
     /// Whether there is anything that remembers.
-    fn remembers(&self) -> bool {
-        false
-    }
+    fn remembers(&self) -> bool;
 
     /// What an instance remembers, to be sent to whoever keeps it.
-    fn next_kept(&mut self) -> Option<Kept> {
-        None
-    }
+    fn next_kept(&mut self) -> Option<Kept>;
 
     /// An instance of which it cannot be said what it remembers.
-    fn next_unkept(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Unkept> {
-        let _ = (now, reporter);
-        None
-    }
+    fn next_unkept(&mut self, now: Time, reporter: &mut impl Reporter) -> Option<Unkept>;
 
     /// What an instance is to remember. `ours`: our numbers for the streams of whoever says so.
-    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>) {
-        let _ = (now, instance, picture, ours);
-    }
+    fn recall(&mut self, now: Time, instance: &str, picture: &[u8], ours: &dyn Fn(u32) -> Option<StreamId>);
 
     /// This broker does not reign any more.
-    fn step_down(&mut self, now: Time) {
-        let _ = now;
-    }
+    fn step_down(&mut self, now: Time);
 
     /// When there is something to do although nothing comes.
-    fn next_deadline(&self) -> Time {
-        Time::NEVER
-    }
+    fn next_deadline(&self) -> Time;
 
     /// Whether everything that could be done has been.
     fn is_idle(&self) -> bool;
 
     /// What they do, with these of their rows, and levels with the first. It waits for nobody.
-    fn survey(&self, wanted: Range<u32>) -> Survey {
-        let _ = wanted;
-        Survey::default()
-    }
+    fn survey(&self, wanted: Range<u32>) -> Survey;
 }
 
 /// A broker without operators.
@@ -114,6 +92,36 @@ impl Operators for NoOperators {
     }
     fn next_result(&mut self, _now: Time, _reporter: &mut impl Reporter) -> Option<Made> {
         None
+    }
+    fn offered(&mut self, _lineage: u32) {}
+    fn keep_for(&mut self, _somebody: bool) {}
+    fn keep_all(&mut self) {}
+    fn is_kept(&self) -> bool {
+        true
+    }
+    fn remembers(&self) -> bool {
+        false
+    }
+    fn next_kept(&mut self) -> Option<Kept> {
+        None
+    }
+    fn next_unkept(&mut self, _now: Time, _reporter: &mut impl Reporter) -> Option<Unkept> {
+        None
+    }
+    fn recall(
+        &mut self,
+        _now: Time,
+        _instance: &str,
+        _picture: &[u8],
+        _ours: &dyn Fn(u32) -> Option<StreamId>,
+    ) {
+    }
+    fn step_down(&mut self, _now: Time) {}
+    fn next_deadline(&self) -> Time {
+        Time::NEVER
+    }
+    fn survey(&self, _wanted: Range<u32>) -> Survey {
+        Survey::default()
     }
     fn is_idle(&self) -> bool {
         true
@@ -452,6 +460,7 @@ impl<C: Crew> Operators for Processor<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{KeepsNothing, KnowsEverybody};
     use processing::{
         BuiltIn, ConsumerSpec, Join, Keep, Level, OperatorSpec, Parameters, PayloadType, Place, Route,
         Station, Strain, Streams, SupplierSpec, Violation,
@@ -533,10 +542,19 @@ mod tests {
     #[derive(Default)]
     struct Heard(Vec<String>);
 
+    impl KeepsNothing for Heard {}
+    impl KnowsEverybody for Heard {}
+
     impl Reporter for Heard {
         fn report(&mut self, event: &broker::Event<'_>) {
             self.0.push(event.kind().to_owned());
         }
+
+        fn next_alarm(&mut self, _out: &mut String) -> bool {
+            false
+        }
+
+        fn tidy(&mut self, _freed: usize) {}
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who hears what a node reports, for tests: a log with a store that holds everything at once, and nobody.
 
-use crate::Reporter;
+use crate::{Introduces, Keeps, KnowsEverybody, Reporter};
 use broker::Event;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -44,6 +44,14 @@ impl Reporter for Log {
         self.words.push(words);
     }
 
+    fn next_alarm(&mut self, _out: &mut String) -> bool {
+        false
+    }
+
+    fn tidy(&mut self, _freed: usize) {}
+}
+
+impl Keeps for Log {
     fn keeps(&self) -> bool {
         self.disk.is_some()
     }
@@ -72,6 +80,18 @@ impl Reporter for Log {
         Some("aside".to_owned())
     }
 
+    fn wants_everything(&mut self) -> bool {
+        false
+    }
+
+    fn takes_more(&mut self) -> Option<bool> {
+        None
+    }
+
+    fn kept_all(&mut self) {}
+}
+
+impl Introduces for Log {
     fn caller(&mut self, address: Option<IpAddr>) {
         self.callers.push(address);
     }
@@ -91,7 +111,37 @@ pub struct Silent {
 impl Reporter for Silent {
     fn report(&mut self, _event: &Event<'_>) {}
 
+    fn next_alarm(&mut self, _out: &mut String) -> bool {
+        false
+    }
+
+    fn tidy(&mut self, _freed: usize) {}
+}
+
+impl KnowsEverybody for Silent {}
+
+impl Keeps for Silent {
     fn keeps(&self) -> bool {
         self.keeps
     }
+
+    fn keep(&mut self, _records: &[u8], _known: u64) {}
+
+    fn store(&self) -> (StoreState, &str) {
+        (StoreState::None, "")
+    }
+
+    fn set_aside(&mut self) -> Option<String> {
+        None
+    }
+
+    fn wants_everything(&mut self) -> bool {
+        false
+    }
+
+    fn takes_more(&mut self) -> Option<bool> {
+        None
+    }
+
+    fn kept_all(&mut self) {}
 }

@@ -73,8 +73,17 @@ fn measure<const N: usize>(mut benches: [Rig; N]) -> Option<[Span; N]> {
 
 struct Silent;
 
+impl engine::KeepsNothing for Silent {}
+impl engine::KnowsEverybody for Silent {}
+
 impl Reporter for Silent {
     fn report(&mut self, _event: &broker::Event<'_>) {}
+
+    fn next_alarm(&mut self, _out: &mut String) -> bool {
+        false
+    }
+
+    fn tidy(&mut self, _freed: usize) {}
 }
 
 /// Socket pairs in the place of connections, and the broker between them.

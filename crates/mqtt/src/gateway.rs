@@ -55,9 +55,7 @@ pub trait Admits {
     fn comes(&mut self, link: LinkId, wish: &Wish) -> Option<Result<(), String>>;
 
     /// Whether a subscription for which there is no time is served as best effort.
-    fn serves_instead(&self) -> bool {
-        false
-    }
+    fn serves_instead(&self) -> bool;
 
     /// So many clients are served in turn now, and so many last.
     fn shares(&mut self, carried: [&Carriers<u64>; 2]) {
@@ -68,20 +66,13 @@ pub trait Admits {
     fn goes(&mut self, wish: &Wish);
 
     /// Whether there is room for another command now, or messages go first.
-    fn has_room(&self) -> bool {
-        true
-    }
+    fn has_room(&self) -> bool;
 
     /// Whether a message that was posted has been given to all who wanted its topic.
-    fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
-        let _ = (stream, seq);
-        true
-    }
+    fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool;
 
     /// A command has taken so many units of work.
-    fn spend(&mut self, units: usize) {
-        let _ = units;
-    }
+    fn spend(&mut self, units: usize);
 }
 
 /// What a subscription means to the broker.

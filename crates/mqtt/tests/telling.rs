@@ -18,7 +18,18 @@ impl Admits for Nobody {
     fn comes(&mut self, _link: LinkId, _wish: &Wish) -> Option<Result<(), String>> {
         Some(Ok(()))
     }
+    fn serves_instead(&self) -> bool {
+        false
+    }
+    fn shares(&mut self, _carried: [&contract::admission::Carriers<u64>; 2]) {}
     fn goes(&mut self, _wish: &Wish) {}
+    fn has_room(&self) -> bool {
+        true
+    }
+    fn was_dispatched(&self, _stream: StreamId, _seq: u64) -> bool {
+        true
+    }
+    fn spend(&mut self, _units: usize) {}
 }
 
 fn gateway(node: u64) -> Gateway {

@@ -8,7 +8,6 @@ use broker::{Budget, Event, Fact, JsonObject, Severity, Throttle, Verdict, cause
 use config::LogConfig;
 use contract::{Span, Time, shortened};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use engine::Reporter;
 use host::{Helpers, end_on_purpose, now};
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -122,8 +121,9 @@ impl Shared {
     }
 }
 
-impl Reporter for Lines {
-    fn report(&mut self, event: &Event<'_>) {
+impl Lines {
+    /// An event, if it is grave enough.
+    pub(crate) fn report(&mut self, event: &Event<'_>) {
         if !self.shared.wants(event.severity()) {
             return;
         }

@@ -11,7 +11,9 @@ use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::driving::TurnState;
-use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
+use engine::{
+    Application, BrokerNode, ClientNode, KeepsNothing, KnowsEverybody, Node, Operators, Processor, Reporter,
+};
 use simulation::{Clock, Latency, Machine};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 
@@ -38,6 +40,9 @@ pub(crate) struct Ear {
     pub(crate) words: Option<Vec<String>>,
 }
 
+impl KeepsNothing for Ear {}
+impl KnowsEverybody for Ear {}
+
 impl Reporter for Ear {
     fn report(&mut self, event: &Event<'_>) {
         if let Some(words) = &mut self.words {
@@ -58,6 +63,11 @@ impl Reporter for Ear {
             _ => Told::Other,
         });
     }
+    fn next_alarm(&mut self, _out: &mut String) -> bool {
+        false
+    }
+
+    fn tidy(&mut self, _freed: usize) {}
 }
 
 /// A message as an application got it.

@@ -5,7 +5,7 @@ use crate::Trouble;
 use crate::log::Lines;
 use broker::{Alarms, Event};
 use config::Config;
-use engine::Reporter;
+use engine::{Introduces, Keeps, Reporter};
 use host::{Before, Found, Record, State, Store, StoreDoes, StoreSettings, now};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -141,8 +141,34 @@ impl Reporter for Around {
         }
     }
 
+    fn tidy(&mut self, freed: usize) {
+        crate::allocator::give_back(freed >= MUCH_FREED);
+    }
+
+    fn next_alarm(&mut self, out: &mut String) -> bool {
+        self.look_at_store();
+        let next = self.waiting.pop_front();
+        if let Some(alarm) = &next {
+            out.push_str(alarm);
+        }
+        next.is_some()
+    }
+}
+
+impl Keeps for Around {
     fn keeps(&self) -> bool {
         self.store.is_some()
+    }
+
+    fn keep(&mut self, records: &[u8], known: u64) {
+        let Some(store) = &mut self.store else { return };
+        for record in mqtt::records(records) {
+            match record.value {
+                Some(value) => store.put(record.key.into(), value.into()),
+                None => store.remove(record.key.into()),
+            }
+        }
+        store.reach(known);
     }
 
     fn store(&self) -> (StoreState, &str) {
@@ -167,22 +193,9 @@ impl Reporter for Around {
             store.given_all();
         }
     }
+}
 
-    fn keep(&mut self, records: &[u8], known: u64) {
-        let Some(store) = &mut self.store else { return };
-        for record in mqtt::records(records) {
-            match record.value {
-                Some(value) => store.put(record.key.into(), value.into()),
-                None => store.remove(record.key.into()),
-            }
-        }
-        store.reach(known);
-    }
-
-    fn tidy(&mut self, freed: usize) {
-        crate::allocator::give_back(freed >= MUCH_FREED);
-    }
-
+impl Introduces for Around {
     fn caller(&mut self, address: Option<IpAddr>) {
         if let Some(desk) = &mut self.desk {
             desk.caller(address);
@@ -193,14 +206,5 @@ impl Reporter for Around {
         if let Some(desk) = &mut self.desk {
             desk.login(login);
         }
-    }
-
-    fn next_alarm(&mut self, out: &mut String) -> bool {
-        self.look_at_store();
-        let next = self.waiting.pop_front();
-        if let Some(alarm) = &next {
-            out.push_str(alarm);
-        }
-        next.is_some()
     }
 }

@@ -11,7 +11,7 @@ use broker::Event;
 use config::Config;
 use contract::{Span, Time};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use engine::{Guarding, Reporter, Rules};
+use engine::{Guarding, Rules};
 use host::{Answer, Asked, Authenticator, Helpers, Network, now};
 use mqtt::packet::Reason;
 use mqtt::{Action, Login};
