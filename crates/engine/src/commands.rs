@@ -75,17 +75,56 @@ impl Commands {
 /// Whether a frame is a command, where a client sends it.
 #[inline]
 pub(crate) fn is_command(frame: &Frame<'_>) -> bool {
-    matches!(
-        frame,
-        Frame::Hello(_)
-            | Frame::Register(_)
-            | Frame::Unregister { .. }
-            | Frame::Subscribe { .. }
-            | Frame::Unsubscribe { .. }
-            | Frame::StatusRequest { .. }
-            | Frame::ClientsRequest { .. }
-            | Frame::DropClient { .. }
-            | Frame::Handover
-            | Frame::Farewell(_)
-    )
+    match frame {
+        Frame::Hello { .. }
+        | Frame::Register { .. }
+        | Frame::Unregister { .. }
+        | Frame::Subscribe { .. }
+        | Frame::Unsubscribe { .. }
+        | Frame::StatusRequest { .. }
+        | Frame::ClientsRequest { .. }
+        | Frame::DropClient { .. }
+        | Frame::Handover { .. }
+        | Frame::Farewell { .. } => true,
+        Frame::Reign { .. }
+        | Frame::Verdict { .. }
+        | Frame::Untaken { .. }
+        | Frame::Announce { .. }
+        | Frame::Retire { .. }
+        | Frame::Publish { .. }
+        | Frame::Deliver { .. }
+        | Frame::Replicate { .. }
+        | Frame::Forward { .. }
+        | Frame::Prune { .. }
+        | Frame::Confirm { .. }
+        | Frame::Subscribed { .. }
+        | Frame::Shortfall { .. }
+        | Frame::Received { .. }
+        | Frame::Trouble { .. }
+        | Frame::Session { .. }
+        | Frame::Records { .. }
+        | Frame::Memory { .. }
+        | Frame::Join { .. }
+        | Frame::JoinKnowing { .. }
+        | Frame::Knows { .. }
+        | Frame::Synced { .. }
+        | Frame::Standby { .. }
+        | Frame::Poll { .. }
+        | Frame::PollReply { .. }
+        | Frame::Heartbeats { .. }
+        | Frame::ClockRequest { .. }
+        | Frame::ClockReply { .. }
+        | Frame::HandoverReply { .. }
+        | Frame::TakeOver { .. }
+        | Frame::RelayOpen { .. }
+        | Frame::Relay { .. }
+        | Frame::RelayRoom { .. }
+        | Frame::RelayEnd { .. }
+        | Frame::Clients { .. }
+        | Frame::DropReply { .. }
+        | Frame::NodeStatus { .. }
+        | Frame::LevelStatuses { .. }
+        | Frame::OperatorStatuses { .. }
+        | Frame::StreamStatuses { .. } => false,
+    }
 }

@@ -8,7 +8,7 @@
 //!
 //! The last reference may go on a thread of any priority, and another thread may be interrupted in the middle of the same.
 //! So nobody ever waits here: what cannot be had at once is made anew, and what cannot be kept at once is given up. The program's
-//! allocator must not wait either (`cli/allocator.rs`).
+//! allocator must not wait either (`node/allocator.rs`).
 
 use crate::validity::Validity;
 use contract::{StreamId, Time};

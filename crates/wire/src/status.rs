@@ -508,3 +508,20 @@ impl<'a> Iterator for StreamStatuses<'a> {
         Some(row)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_lists_all_counters_in_their_order() {
+        let manual = include_str!("../../../docs/protocol.md");
+        let listed = manual.split_once("\nCounters: ").and_then(|(_, rest)| rest.split_once(". ")).unwrap().0;
+        let listed: Vec<&str> = listed.split(',').map(str::trim).collect();
+        assert_eq!(listed, Counters::NAMES);
+        let said = format!("{} counters u64", Counters::NAMES.len());
+        assert!(
+            manual.contains(&said) && manual.contains(&format!("NodeStatus [{}]", size_of::<NodeHead>()))
+        );
+    }
+}

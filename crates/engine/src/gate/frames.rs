@@ -8,7 +8,7 @@ use access::{Access, Action};
 use contract::Time;
 use mqtt::Rules;
 use std::sync::Arc;
-use wire::{Decoded, Effects, FarewellReason, Frame, LinkId, decode};
+use wire::{Decoded, Effects, FarewellReason, Frame, LinkId, Register, decode};
 
 /// What `verge acl test` and rules call what is asked of a broker.
 const STATUS: &str = "status";
@@ -163,16 +163,11 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             Some(gate) => gate.check(who, action, what),
             None => Ok(()),
         };
-        let checked = match frame {
-            Frame::Register(register) => check(Action::Publish, register.topic).and_then(|()| {
-                if register.contract.is_some() { check(Action::Contract, register.topic) } else { Ok(()) }
-            }),
-            Frame::Subscribe { filter, .. } => check(Action::Subscribe, filter),
-            Frame::Handover => check(Action::Admin, HANDOVER),
-            Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => check(Action::Admin, STATUS),
-            Frame::DropClient { .. } => check(Action::Admin, CLIENTS),
+        let allowed = right_for(frame).map_or(Ok(()), |(action, what)| check(action, what));
+        let checked = allowed.and_then(|()| match frame {
+            Frame::Register(Register { contract: Some(_), topic, .. }) => check(Action::Contract, topic),
             _ => Ok(()),
-        };
+        });
         let Err(text) = checked else { return Pass::On };
         let client = who.client.clone();
         let (broker, mut wired) = self.wired(net);
@@ -208,5 +203,60 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             // It has left meanwhile.
             None => {}
         }
+    }
+}
+
+/// What a client must be allowed for a frame, and on what; nothing where everybody may. Whoever adds a frame says it here.
+fn right_for<'f>(frame: &'f Frame<'_>) -> Option<(Action, &'f str)> {
+    match frame {
+        Frame::Register(register) => Some((Action::Publish, register.topic)),
+        Frame::Subscribe { filter, .. } => Some((Action::Subscribe, filter)),
+        Frame::Handover => Some((Action::Admin, HANDOVER)),
+        Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => Some((Action::Admin, STATUS)),
+        Frame::DropClient { .. } => Some((Action::Admin, CLIENTS)),
+        Frame::Hello { .. }
+        | Frame::Farewell { .. }
+        | Frame::Reign { .. }
+        | Frame::Verdict { .. }
+        | Frame::Unregister { .. }
+        | Frame::Untaken { .. }
+        | Frame::Announce { .. }
+        | Frame::Retire { .. }
+        | Frame::Publish { .. }
+        | Frame::Deliver { .. }
+        | Frame::Replicate { .. }
+        | Frame::Forward { .. }
+        | Frame::Prune { .. }
+        | Frame::Confirm { .. }
+        | Frame::Subscribed { .. }
+        | Frame::Unsubscribe { .. }
+        | Frame::Shortfall { .. }
+        | Frame::Received { .. }
+        | Frame::Trouble { .. }
+        | Frame::Session { .. }
+        | Frame::Records { .. }
+        | Frame::Memory { .. }
+        | Frame::Join { .. }
+        | Frame::JoinKnowing { .. }
+        | Frame::Knows { .. }
+        | Frame::Synced { .. }
+        | Frame::Standby { .. }
+        | Frame::Poll { .. }
+        | Frame::PollReply { .. }
+        | Frame::Heartbeats { .. }
+        | Frame::ClockRequest { .. }
+        | Frame::ClockReply { .. }
+        | Frame::HandoverReply { .. }
+        | Frame::TakeOver { .. }
+        | Frame::RelayOpen { .. }
+        | Frame::Relay { .. }
+        | Frame::RelayRoom { .. }
+        | Frame::RelayEnd { .. }
+        | Frame::Clients { .. }
+        | Frame::DropReply { .. }
+        | Frame::NodeStatus { .. }
+        | Frame::LevelStatuses { .. }
+        | Frame::OperatorStatuses { .. }
+        | Frame::StreamStatuses { .. } => None,
     }
 }
