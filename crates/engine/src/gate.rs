@@ -11,7 +11,7 @@
 
 mod frames;
 
-use crate::broker_node::Reporter;
+use crate::reporter::Reporter;
 use access::{ANONYMOUS, Access, Action};
 use broker::Broker;
 use mqtt::packet::Reason;

@@ -8,14 +8,17 @@ mod gate;
 mod node;
 mod processing;
 mod relay;
+mod reporter;
 mod service;
 mod serving;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod wired;
 
 pub use self::processing::{Made, NoOperators, Operators, Processor};
-pub use broker_node::{BrokerNode, Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
+pub use broker_node::BrokerNode;
 pub use client_node::{Application, ClientNode, ClientOutputs};
 pub use gate::{Guarding, is_of_gate};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
+pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};

@@ -1,6 +1,6 @@
 //! Event processing as a part of a broker: messages become events, results become messages.
 
-use crate::broker_node::Reporter;
+use crate::reporter::Reporter;
 use broker::{FAILING_MAX, Failing, FailureCause, OTHERS, Outcome, Processed, Processing, Survey};
 use contract::{Mutant, Receipt, Span, StreamId, Time};
 use processing::{

@@ -3,8 +3,9 @@
 //! Each is a type without a value; what it has lies in the node, since each calls the broker, and the broker calls each. The node asks all
 //! of them in turn ([`BrokerNode`] is the one place that knows the order), and each is chosen when the program is built.
 
-use crate::broker_node::{BrokerNode, Reporter};
+use crate::broker_node::BrokerNode;
 use crate::processing::Operators;
+use crate::reporter::Reporter;
 use contract::Time;
 use mqtt::Rules;
 use wire::{Effects, LinkChange, LinkId};

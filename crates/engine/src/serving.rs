@@ -1,11 +1,13 @@
 //! Clients of MQTT as a part of a broker: their packets become calls of the broker, and what the gateway has to remember goes
 //! to the backup and to the store.
 
-use crate::broker_node::{BrokerNode, Reporter, Wired};
+use crate::broker_node::BrokerNode;
 use crate::commands::Commands;
 use crate::driving::JOBS_PER_PORTION;
 use crate::processing::Operators;
+use crate::reporter::Reporter;
 use crate::service::Service;
+use crate::wired::Wired;
 use broker::{Beginning, Broker, Event, Other, Outputs, Posted, Unkept, Unposted};
 use contract::admission::Carriers;
 use contract::{StreamId, Time, TopicError};

@@ -1,9 +1,10 @@
 //! The frames of guarded connections, on their way to the broker.
 
 use super::{Entry, Gate, Guarding, Guest, Refusal, UNKNOWN_BYTES_MAX, named};
-use crate::broker_node::{BrokerNode, Reporter};
+use crate::broker_node::BrokerNode;
 use crate::commands::is_command;
 use crate::processing::Operators;
+use crate::reporter::Reporter;
 use access::{Access, Action};
 use contract::Time;
 use mqtt::Rules;

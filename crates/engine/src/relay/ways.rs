@@ -1,9 +1,10 @@
 //! What a broker does for clients that cannot reach the primary, as the backup that lets them through and as the primary that serves them.
 
 use super::{Relay, Step};
-use crate::broker_node::{BrokerNode, Reporter};
+use crate::broker_node::BrokerNode;
 use crate::driving::{CLOSING_TIME, DRAINED_BYTES};
 use crate::processing::Operators;
+use crate::reporter::Reporter;
 use crate::service::Service;
 use broker::Event;
 use contract::{Mutant, Time};
