@@ -2,6 +2,7 @@
 
 mod checkers;
 mod clients;
+mod connections;
 mod describe;
 mod device;
 mod devices;

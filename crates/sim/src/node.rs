@@ -1,12 +1,12 @@
 //! A host with its process: a broker or a client, as the drivers of the product would run it.
 
 use crate::checkers::is_of_device;
+use crate::connections::{EndId, News};
 use crate::device::Device;
 use crate::heart::Heart;
 use crate::operators::{MIXED, Part, Workers, parts_of};
 use crate::port::Port;
 use crate::scene;
-use crate::turn::ReadyEnd;
 use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
@@ -241,28 +241,6 @@ impl<O: Operators> Node for Program<O> {
     }
 }
 
-/// What a process must still be told by its driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    Accepted {
-        conn: u32,
-        age: u32,
-    },
-    Dialed {
-        conn: u32,
-        age: u32,
-        peer: PeerIndex,
-    },
-    DialFailed {
-        peer: PeerIndex,
-        refused: bool,
-    },
-    /// What came and was not consumed is to be presented again.
-    Again(LinkId),
-    Closed(LinkId),
-    Drained(LinkId),
-}
-
 /// A host and its one process.
 pub(crate) struct Host {
     pub(crate) machine: Machine,
@@ -272,7 +250,7 @@ pub(crate) struct Host {
     pub(crate) heart: Option<Heart>,
     pub(crate) latency: Latency,
     /// Connections with something to read.
-    pub(crate) ready: Vec<ReadyEnd>,
+    pub(crate) ready: Vec<EndId>,
     pub(crate) news: Vec<News>,
     /// What is left over from the last turn.
     pub(crate) turn: TurnState,

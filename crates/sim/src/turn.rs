@@ -1,6 +1,7 @@
 //! A turn of a process, as every driver takes it. It takes as long as what is done in it costs; what comes meanwhile waits, and what is
 //! written leaves when it is over.
 
+use crate::connections::{self, EndId};
 use crate::happening::Happening;
 use crate::node::Host;
 use crate::world::World;
@@ -17,13 +18,10 @@ struct Turning<'a> {
     /// How long it had lasted when something was read last.
     read: Span,
     /// What can be read, of those that do not flood and of those that do.
-    ready: [Vec<ReadyEnd>; 2],
+    ready: [Vec<EndId>; 2],
     /// Those that are not read this time.
-    later: Vec<ReadyEnd>,
+    later: Vec<EndId>,
 }
-
-/// One end of a connection, by its number, its age and its side.
-pub(crate) type ReadyEnd = (u32, u32, usize);
 
 impl World {
     /// One turn of a process's loop.
@@ -63,7 +61,7 @@ impl Turning<'_> {
 }
 
 impl Turn for Turning<'_> {
-    type Ready = ReadyEnd;
+    type Ready = EndId;
 
     fn state(&mut self) -> &mut TurnState {
         &mut self.host().turn
@@ -87,10 +85,10 @@ impl Turn for Turning<'_> {
         // What the other broker asks comes first.
         let world = &mut *self.world;
         let Host { port, ready, .. } = &mut world.hosts[self.host];
-        let foremost = port.foremost.and_then(|link| port.socket(link)).map(|socket| socket.conn);
+        let foremost = port.foremost.and_then(|link| port.sockets.get(link)).map(|socket| socket.conn);
         let mut ready = std::mem::take(ready);
-        ready.sort_by_key(|(conn, _, _)| Some(*conn) != foremost);
-        let floods = |(conn, _, side): &ReadyEnd| world.floods(self.host, *conn, *side);
+        ready.sort_by_key(|end| Some(end.conn) != foremost);
+        let floods = |end: &EndId| world.floods(self.host, *end);
         let (floods, others) = ready.into_iter().partition(floods);
         self.ready = [others, floods];
     }
@@ -113,9 +111,9 @@ impl Turn for Turning<'_> {
         true
     }
 
-    fn read(&mut self, (conn, age, side): &ReadyEnd) -> (Time, bool) {
-        if self.world.read(self.host, *conn, *age, *side, &mut self.spent) {
-            self.host().ready.push((*conn, *age, *side));
+    fn read(&mut self, end: &EndId) -> (Time, bool) {
+        if self.world.read(self.host, *end, &mut self.spent) {
+            self.host().ready.push(*end);
         }
         self.read = self.lasted();
         (self.now(), true)
@@ -147,7 +145,8 @@ impl Turn for Turning<'_> {
 
     fn dial(&mut self, _time: Time) {
         for (peer, within) in std::mem::take(&mut self.host().port.dials) {
-            self.world.dial(self.host, peer, within);
+            let to = self.world.peer_host(self.host, peer);
+            connections::dial(self.world, self.host, to, peer, within);
         }
     }
 
