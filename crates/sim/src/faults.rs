@@ -1,7 +1,6 @@
 //! What goes wrong, and when; and how far a run has come.
 
 use crate::checkers::{Left, Strike};
-use crate::connections::{self, Hosts};
 use crate::device::Device;
 use crate::happening::Happening;
 use crate::node::{Host, Program};
@@ -9,6 +8,7 @@ use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};
 use contract::{Span, Time};
 use engine::Node;
+use simulation::network::{self, Hosts};
 use wire::{Frame, PeerIndex};
 
 /// How far a run has come.
@@ -413,7 +413,7 @@ impl World {
                 let (Some(one), Some(other)) = (self.find(*from), self.find(*to)) else { return };
                 let name = self.hosts[other].machine.name.clone();
                 self.tell(one, || format!("loses its connections to {name}"));
-                connections::break_between(self, one, other, *delivers, *half_open);
+                network::break_between(self, one, other, *delivers, *half_open);
             }
             Act::Handover => self.ask_for_handover(),
             Act::Priorities { target, priority } => {
@@ -511,7 +511,7 @@ impl World {
         self.tell(host, || "dies".to_owned());
         let (reigned, greetings) = (self.reigns(host), self.greetings_of(host));
         self.replace_program(host, Program::Dead);
-        connections::abandon_all(self, host);
+        network::abandon_all(self, host);
         self.dies(host, reigned, greetings);
     }
 
@@ -520,7 +520,7 @@ impl World {
         self.hosts[host].machine.go_down();
         self.watch.devices.host_goes_down(host);
         let reigned = self.reigns(host);
-        connections::vanish(self, host);
+        network::vanish(self, host);
         self.replace_program(host, Program::Dead);
         self.dies(host, reigned, None);
     }
@@ -572,7 +572,7 @@ impl World {
 
     pub(crate) fn heal(&mut self, partition: u32) {
         if self.partitions.heal(partition) {
-            connections::release_held(self);
+            network::release_held(self);
         }
     }
 

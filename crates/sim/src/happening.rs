@@ -1,6 +1,6 @@
 //! What can be on the agenda.
 
-use crate::connections::Passing;
+use simulation::network::Passing;
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,12 @@
 //! A broker's heartbeats: the shipped core, on a clock of its own that nobody sets, and datagrams that may be lost. Its thread is in time
 //! whatever the process has to do, and stands still with it.
 
-use crate::connections::Hosts;
 use crate::happening::Happening;
 use crate::port::Port;
 use crate::world::World;
 use broker::Liveness;
 use contract::{Span, Time};
+use simulation::network::Hosts;
 use wire::{Companion, HEARTBEAT_BYTES};
 
 type Beat = [u8; HEARTBEAT_BYTES];

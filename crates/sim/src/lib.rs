@@ -2,7 +2,6 @@
 
 mod checkers;
 mod clients;
-mod connections;
 mod describe;
 mod device;
 mod devices;

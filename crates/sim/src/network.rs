@@ -1,6 +1,5 @@
 //! What the network needs of a deployment, and the order in which its processes read and write.
 
-use crate::connections::{self, EndId, Hosts, Network, News, Passing, Sockets};
 use crate::happening::Happening;
 use crate::node::{Host, Program};
 use crate::port::{Note, Pass, Service};
@@ -8,6 +7,7 @@ use crate::world::World;
 use contract::rounds::{LAST_BYTES_BEGUN, LAST_WRITES};
 use contract::{Span, Time};
 use engine::Node;
+use simulation::network::{self, EndId, Hosts, Network, News, Passing, Sockets};
 use simulation::{Machine, hash};
 use wire::{LinkId, PeerIndex, Protocol};
 
@@ -143,7 +143,7 @@ impl World {
         }
         let (most, before) = (socket.own.portion.bytes(), *spent);
         let mut room = most;
-        let more = connections::read(self, host, end, &mut room, spent);
+        let more = network::read(self, host, end, &mut room, spent);
         let took = self.hosts[host].machine.takes(*spent - before);
         if let Some(socket) = self.hosts[host].port.sockets.get_mut(link) {
             socket.own.portion.handled(most - room, took);
@@ -160,7 +160,7 @@ impl World {
 
     /// A node has been told that a connection is gone.
     pub(crate) fn release(&mut self, host: usize, link: LinkId) {
-        if connections::release(self, host, link) {
+        if network::release(self, host, link) {
             let port = &mut self.hosts[host].port;
             port.foremost = port.foremost.filter(|foremost| *foremost != link);
         }
@@ -171,7 +171,7 @@ impl World {
         let local = self.hosts[host].machine.local(self.now + spent);
         let Host { program, port, .. } = &mut self.hosts[host];
         let take = |bytes: &[u8], port: &mut _| program.handle_bytes(local, link, bytes, port);
-        if connections::hand_over(port, link, bytes, take) {
+        if network::hand_over(port, link, bytes, take) {
             self.digest(host, spent);
         }
     }
@@ -213,11 +213,11 @@ impl World {
     fn write_one(&mut self, host: usize, link: LinkId, writes: &mut u32) -> bool {
         match self.hosts[host].dying {
             Some((whole, share)) if *writes == whole => {
-                connections::write(self, host, link, share);
+                network::write(self, host, link, share);
                 self.kill(host);
                 return false;
             }
-            _ => connections::write(self, host, link, 100),
+            _ => network::write(self, host, link, 100),
         }
         *writes += 1;
         true

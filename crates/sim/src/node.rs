@@ -1,7 +1,6 @@
 //! A host with its process: a broker or a client, as the drivers of the product would run it.
 
 use crate::checkers::is_of_device;
-use crate::connections::{EndId, News};
 use crate::device::Device;
 use crate::heart::Heart;
 use crate::operators::{MIXED, Part, Workers, parts_of};
@@ -12,6 +11,7 @@ use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
 use engine::driving::TurnState;
 use engine::{Application, BrokerNode, ClientNode, Node, Operators, Processor, Reporter};
+use simulation::network::{EndId, News};
 use simulation::{Clock, Latency, Machine};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 

@@ -1,9 +1,9 @@
 //! What cores of a deployment write to: the output buffers of their connections, and an ear that hears what they write.
 
-use crate::connections::Sockets;
 use crate::scene::PAYLOAD_HEAD;
 use contract::{Span, Time};
 use engine::driving::Portion;
+use simulation::network::Sockets;
 use wire::{
     Companion, Effects, Evidence, Farewell, Frame, LinkId, Mark, MarkKind, Message, MessageKind, Order,
     PeerIndex,

@@ -1,13 +1,13 @@
 //! A turn of a process, as every driver takes it. It takes as long as what is done in it costs; what comes meanwhile waits, and what is
 //! written leaves when it is over.
 
-use crate::connections::{self, EndId};
 use crate::happening::Happening;
 use crate::node::Host;
 use crate::world::World;
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::{Reading, Turn, TurnState, hear_news, serve, take_turn};
+use simulation::network::{self, EndId};
 
 /// A process in its turn.
 struct Turning<'a> {
@@ -146,7 +146,7 @@ impl Turn for Turning<'_> {
     fn dial(&mut self, _time: Time) {
         for (peer, within) in std::mem::take(&mut self.host().port.dials) {
             let to = self.world.peer_host(self.host, peer);
-            connections::dial(self.world, self.host, to, peer, within);
+            network::dial(self.world, self.host, to, peer, within);
         }
     }
 

@@ -4,7 +4,6 @@
 
 use crate::checkers::{Watch, is_of_device};
 use crate::clients::Role;
-use crate::connections::{self, Hosts, Network, News};
 use crate::device::Device;
 use crate::faults::Progress;
 use crate::happening::Happening;
@@ -20,6 +19,7 @@ use contract::{NodeId, Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, TurnState};
 use engine::{BrokerNode, Node, Processor};
 use processing::GraphSpec;
+use simulation::network::{self, Hosts, Network, News};
 use simulation::{Agenda, Clock, Latency, Partitions, hash};
 use std::sync::Arc;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
@@ -32,8 +32,8 @@ const STILL: Span = Span::millis(1);
 /// A copy costs four times what it costs to take it back; admission counts both as one.
 const PRUNES_PER_COPY: i64 = 5;
 
-fn network_settings(scenario: &Scenario) -> connections::Settings {
-    connections::Settings {
+fn network_settings(scenario: &Scenario) -> network::Settings {
+    network::Settings {
         window_bytes: scenario.window_bytes,
         outbox_bytes_max: OUTBOX_BYTES_MAX,
         drained_bytes: DRAINED_BYTES,
@@ -125,7 +125,7 @@ impl World {
         self.hash = hash::number(self.hash, at.0);
         self.latest = Some(what);
         match what {
-            Happening::Passing(what) => connections::happens(self, what),
+            Happening::Passing(what) => network::happens(self, what),
             Happening::TurnEnd { node, life } if self.lives(node, life) => self.turn_time_ends(node),
             Happening::WorkEnd { node, life, worker } if self.lives(node, life) => {
                 self.work_ends(node, worker);
@@ -178,7 +178,7 @@ impl World {
         state.dying = None;
         state.turn = TurnState { busy: false, last: now };
         if was_down {
-            connections::release_held(self);
+            network::release_held(self);
         }
         self.tell(host, || "starts".to_owned());
         if host < 2 {
@@ -335,7 +335,7 @@ impl World {
             return;
         }
         self.tell_left(host);
-        connections::watch_closing(self, host);
+        network::watch_closing(self, host);
         let (now, life) = (self.now, self.hosts[host].machine.life());
         let state = &mut self.hosts[host];
         let products = match &mut state.program {
@@ -367,9 +367,9 @@ impl World {
                 let change = match news {
                     News::Accepted(end) => {
                         let protocol = self.spoken_on(end.conn);
-                        connections::open_end(self, end).map(|link| (link, LinkChange::Accepted(protocol)))
+                        network::open_end(self, end).map(|link| (link, LinkChange::Accepted(protocol)))
                     }
-                    News::Dialed(end, peer) => match connections::open_end(self, end) {
+                    News::Dialed(end, peer) => match network::open_end(self, end) {
                         Some(link) => {
                             let way = host >= 2 && peer.0 >= 2;
                             self.hosts[host]

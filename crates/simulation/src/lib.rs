@@ -10,6 +10,7 @@ mod search;
 mod wires;
 
 pub mod hash;
+pub mod network;
 
 pub use agenda::Agenda;
 pub use clock::Clock;

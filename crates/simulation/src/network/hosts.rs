@@ -1,8 +1,8 @@
 //! What a network needs of the world that it is in.
 
 use super::{EndId, Network, Sockets};
+use crate::Machine;
 use contract::{Span, Time};
-use simulation::Machine;
 use wire::{LinkId, PeerIndex};
 
 /// A world of hosts, each with a process, that are numbered from 0 on.

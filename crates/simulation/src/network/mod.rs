@@ -14,7 +14,7 @@ pub use dialing::{dial, open_end};
 pub use ending::release;
 pub use hosts::{Hosts, News, Passing};
 pub use reading::read;
-pub use sockets::{Sockets, hand_over};
+pub use sockets::{Socket, Sockets, hand_over};
 pub use writing::{watch_closing, write};
 
 use contract::{Span, Time};
