@@ -101,7 +101,7 @@ impl World {
                     && host.machine.slow() == 1
                     && host.dying.is_none()
             })
-            && self.partitions.is_empty()
+            && self.network.partitions.is_empty()
             && self.now >= self.progress.quiet_at
             && self.hosts.iter().all(|host| !host.port.sockets.is_closing())
             && self.hosts.iter().filter_map(Host::client).all(follows)
@@ -566,14 +566,8 @@ impl World {
             let name = self.hosts[*other].machine.name.clone();
             self.tell(*one, || format!("cannot reach {name} for {span}"));
         }
-        let partition = self.partitions.cut(ways);
+        let partition = self.network.partitions.cut(ways);
         self.agenda.push(self.now + span, Happening::Heal { partition });
-    }
-
-    pub(crate) fn heal(&mut self, partition: u32) {
-        if self.partitions.heal(partition) {
-            network::release_held(self);
-        }
     }
 
     fn ask_for_handover(&mut self) {
@@ -592,8 +586,8 @@ impl World {
 
     /// The faults are over: what was cut is joined, what was dead starts again.
     fn heal_everything(&mut self) {
-        for partition in self.partitions.numbers() {
-            self.heal(partition);
+        for partition in self.network.partitions.numbers() {
+            network::heal(self, partition);
         }
         // Whoever changes one broker changes the other as well.
         (0..2).for_each(|host| self.configure(host, self.newest_plan));

@@ -45,10 +45,6 @@ impl Hosts for World {
         latency.sample(&mut machine.random)
     }
 
-    fn is_blocked(&self, from: usize, to: usize) -> bool {
-        self.partitions.is_blocked(from, to)
-    }
-
     fn loses(&mut self, from: usize, to: usize) -> bool {
         from < 2 && to < 2 && self.is_lost(from)
     }

@@ -20,7 +20,7 @@ use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, TurnState};
 use engine::{BrokerNode, Node, Processor};
 use processing::GraphSpec;
 use simulation::network::{self, Hosts, Network, News};
-use simulation::{Agenda, Clock, Latency, Partitions, hash};
+use simulation::{Agenda, Clock, Latency, hash};
 use std::sync::Arc;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
 
@@ -55,7 +55,6 @@ pub struct World {
     pub(crate) network: Network<Note>,
     pub(crate) datagrams: Vec<Datagram>,
     pub(crate) free_datagrams: Vec<u32>,
-    pub(crate) partitions: Partitions,
     /// Which graphs the configuration of each broker has.
     pub(crate) configured: [usize; 2],
     /// Which priority it has for topics, where that was changed.
@@ -91,7 +90,6 @@ impl World {
             network: Network::new(network_settings(scenario)),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
-            partitions: Partitions::default(),
             configured: [0; 2],
             priorities: [None; 2],
             rereads: [false; 2],
@@ -142,7 +140,7 @@ impl World {
             Happening::Recover { node, life } if self.lives(node, life) => {
                 self.hosts[node].machine.slow_down(1);
             }
-            Happening::Heal { partition } => self.heal(partition),
+            Happening::Heal { partition } => network::heal(self, partition),
             Happening::Fault { number } if number as usize == self.progress.faults => self.next_fault(),
             Happening::Look => self.look(),
             _ => {}

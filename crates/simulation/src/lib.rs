@@ -5,7 +5,6 @@ mod clock;
 mod latency;
 mod machine;
 mod mutants;
-mod partitions;
 mod search;
 mod wires;
 
@@ -17,6 +16,5 @@ pub use clock::Clock;
 pub use latency::Latency;
 pub use machine::Machine;
 pub use mutants::unnoticed;
-pub use partitions::Partitions;
 pub use search::Search;
 pub use wires::{Ended, Wires};

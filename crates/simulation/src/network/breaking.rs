@@ -66,13 +66,20 @@ pub fn vanish<W: Hosts>(world: &mut W, host: usize) {
     }
 }
 
+/// A partition ends: what waited for that moves on.
+pub fn heal<W: Hosts>(world: &mut W, partition: u32) {
+    if world.network().partitions.heal(partition) {
+        release_held(world);
+    }
+}
+
 /// What waited for a partition to end, or for a host to be back, moves on.
 pub fn release_held<W: Hosts>(world: &mut W) {
     for end in ends(world) {
         let slot = &world.network().conns[end.conn as usize];
         let (from, to) = (slot.ends[end.side].host, slot.ends[1 - end.side].host);
         let Some(since) = slot.lanes[end.side].held else { continue };
-        if world.is_blocked(from, to) || !world.machine(to).is_up() {
+        if world.network().partitions.is_blocked(from, to) || !world.machine(to).is_up() {
             continue;
         }
         // The sender's kernel tries again now and then, more rarely the longer it has waited.

@@ -78,7 +78,9 @@ pub fn dial<W: Hosts>(world: &mut W, from: usize, to: usize, peer: PeerIndex, wi
 
 pub(super) fn knock<W: Hosts>(world: &mut W, number: u32) {
     let Dial { from, to, outcome, .. } = world.network().take_dial(number);
-    let passes = !world.is_blocked(from, to) && !world.is_blocked(to, from) && world.machine(to).is_up();
+    let partitions = &world.network().partitions;
+    let passes = !partitions.is_blocked(from, to) && !partitions.is_blocked(to, from);
+    let passes = passes && world.machine(to).is_up();
     if outcome != Outcome::Open || !passes {
         return;
     }

@@ -27,8 +27,6 @@ pub trait Hosts {
 
     /// The time that something takes from one host to another.
     fn latency(&mut self, from: usize, to: usize) -> Span;
-    /// Whether nothing passes from one host to another.
-    fn is_blocked(&self, from: usize, to: usize) -> bool;
     /// Whether a piece of what one host sends another is lost, and comes later.
     fn loses(&mut self, _from: usize, _to: usize) -> bool {
         false

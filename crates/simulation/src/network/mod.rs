@@ -5,14 +5,16 @@ mod breaking;
 mod dialing;
 mod ending;
 mod hosts;
+mod partitions;
 mod reading;
 mod sockets;
 mod writing;
 
-pub use breaking::{abandon_all, break_between, release_held, vanish};
+pub use breaking::{abandon_all, break_between, heal, release_held, vanish};
 pub use dialing::{dial, open_end};
 pub use ending::release;
 pub use hosts::{Hosts, News, Passing};
+pub use partitions::Partitions;
 pub use reading::read;
 pub use sockets::{Socket, Sockets, hand_over};
 pub use writing::{watch_closing, write};
@@ -38,6 +40,8 @@ pub struct Settings {
 /// All connections between hosts, and attempts to make some. `N` are notes of what is on its way, for whoever wants to know.
 #[derive(Clone, Debug)]
 pub struct Network<N> {
+    /// Where nothing passes.
+    pub partitions: Partitions,
     settings: Settings,
     conns: Vec<Conn<N>>,
     free_conns: Vec<u32>,
@@ -135,6 +139,7 @@ impl<N> Network<N> {
     /// Hosts without connections.
     pub fn new(settings: Settings) -> Network<N> {
         Network {
+            partitions: Partitions::default(),
             settings,
             conns: Vec::new(),
             free_conns: Vec::new(),

@@ -10,7 +10,7 @@ pub(super) fn arrive<W: Hosts>(world: &mut W, end: EndId) {
     let Some(slot) = world.network().conn(end) else { return };
     let (from, to) = (slot.ends[1 - end.side].host, slot.ends[end.side].host);
     let state = slot.ends[end.side].state;
-    let held = world.is_blocked(from, to) || !world.machine(to).is_up();
+    let held = world.network().partitions.is_blocked(from, to) || !world.machine(to).is_up();
     let now = world.now();
     let lane = world.network().lane(end.other());
     if held {
