@@ -54,8 +54,8 @@ impl Hosts for World {
     }
 
     /// Devices speak something else than everybody else does.
-    fn listens(&self, host: usize, to: usize) -> bool {
-        let speaks = if matches!(self.hosts[to].program, Program::Device(_)) {
+    fn listens(&self, host: usize, from: usize) -> bool {
+        let speaks = if matches!(self.hosts[from].program, Program::Device(_)) {
             Protocol::Mqtt
         } else {
             Protocol::Verge

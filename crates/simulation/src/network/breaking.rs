@@ -95,8 +95,8 @@ pub fn release_held<W: Hosts>(world: &mut W) {
     }
 }
 
-/// The connections between two hosts break. Either each end is told after it has had everything that the other `delivers`, or what is on
-/// its way is lost, and of a `half_open` connection only one end is told.
+/// The connections that one host made to another, or took from it, break. Where that `delivers`, each end is told after
+/// it has had everything; else what is on its way is lost, and of a `half_open` connection only `one` is told.
 pub fn break_between<W: Hosts>(world: &mut W, one: usize, other: usize, delivers: bool, half_open: bool) {
     for conn in 0..world.network().conns.len() as u32 {
         let ends = world.network().conns[conn as usize].ends;

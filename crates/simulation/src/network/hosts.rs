@@ -34,11 +34,11 @@ pub trait Hosts {
     /// Whether a host has a process.
     fn is_alive(&self, host: usize) -> bool;
     /// Whether a host's process takes connections from another host.
-    fn listens(&self, host: usize, to: usize) -> bool;
+    fn listens(&self, host: usize, from: usize) -> bool;
 
-    /// There is something for a process to hear; [`Hosts::rouse`] follows.
+    /// There is something for a process to hear in its next turn, or still in this one.
     fn has_news(&mut self, host: usize, news: News);
-    /// There is something for a process to read; [`Hosts::rouse`] follows.
+    /// There is something for a process to read at one of its ends.
     fn can_read(&mut self, host: usize, end: EndId);
     /// Something has come for a process; it takes a turn if it can.
     fn rouse(&mut self, host: usize);

@@ -129,7 +129,7 @@ struct Conn<N> {
     retired: bool,
     /// A fault cut it, or took one of its hosts. Nobody answers for what is lost with it.
     cut: bool,
-    /// One end stood still for about as long as clients are patient: it may be given up while messages are under way.
+    /// Nothing passed for about as long as its ends are patient: it may be given up while something is under way.
     doubted: bool,
     /// By the end that sends.
     lanes: [Lane<N>; 2],

@@ -51,8 +51,8 @@ enum First<N> {
     Piece(Chunk<N>, usize, usize, bool),
 }
 
-/// A process reads what is there at one of its ends, until there is no more room. Returns whether there is more. `spent` is what its turn has cost
-/// so far.
+/// A process reads what is there at one of its ends, until there is no more room. Returns whether there is more. `spent`
+/// is what its turn has cost so far.
 pub fn read<W: Hosts>(world: &mut W, host: usize, end: EndId, room: &mut usize, spent: &mut Span) -> bool {
     loop {
         let Some(link) = world.network().link_of(end) else { return false };

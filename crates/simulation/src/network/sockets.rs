@@ -56,6 +56,12 @@ impl<N, O> Default for Sockets<N, O> {
     }
 }
 
+impl<N, O> AsMut<Sockets<N, O>> for Sockets<N, O> {
+    fn as_mut(&mut self) -> &mut Sockets<N, O> {
+        self
+    }
+}
+
 impl<N, O: Default> Sockets<N, O> {
     /// The node has another connection, to this host.
     pub fn open(&mut self, conn: u32, side: usize, peer: usize) -> LinkId {
@@ -113,7 +119,8 @@ impl<N, O> Sockets<N, O> {
         Some(socket)
     }
 
-    /// The node wants a connection closed as soon as what it has written there has left. Who has a clock fills in until when.
+    /// The node wants a connection closed as soon as what it has written there has left. Who has a clock fills in until
+    /// when.
     pub fn hang_up(&mut self, link: LinkId) {
         if let Some(socket) = self.touch(link).filter(|socket| socket.closing.is_none()) {
             socket.closing = Some(Time::NEVER);
@@ -198,8 +205,9 @@ impl<N, O> Socket<N, O> {
     }
 }
 
-/// Hands over to a node what came on a connection, after what it has not consumed of what came before. `port` is what the node writes to;
-/// `take` lets it handle bytes, and returns how many it has consumed. `false`: nothing is handed over on a connection that is being closed.
+/// Hands over to a node what came on a connection, after what it has not consumed of what came before. `port` is what the
+/// node writes to; `take` lets it handle bytes, and returns how many it has consumed. `false`: nothing is handed over on
+/// a connection that is being closed.
 pub fn hand_over<P, N, O>(
     port: &mut P,
     link: LinkId,

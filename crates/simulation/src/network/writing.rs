@@ -40,8 +40,8 @@ pub fn write<W: Hosts>(world: &mut W, host: usize, link: LinkId, share: u32) {
     }
 }
 
-/// So many percent of what waits goes on its way, as far as there is room. It arrives at this time at the earliest; some of it later, if it is to
-/// come in two pieces.
+/// So many percent of what waits goes on its way, as far as there is room. It arrives at `soonest` at the earliest, and
+/// where it comes in two pieces, the `second` of them then.
 fn send<W: Hosts>(
     world: &mut W,
     host: usize,
