@@ -246,3 +246,6 @@ const POOL_MAX: usize = 256;
 /// After the end of a short partition, what it held back is sent again within this; after a long one, within as long as it
 /// lasted.
 const RETRANSMISSION: Span = Span::millis(200);
+
+#[cfg(test)]
+mod tests;
