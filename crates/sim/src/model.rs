@@ -17,6 +17,7 @@ use broker::Settings;
 use contract::{Contract, NodeId, Span, Supply, Time};
 use engine::{BrokerNode, ClientNode, NoOperators, Node};
 use simulation::hash;
+use simulation::network::EndId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, PeerIndex, Protocol};
 
@@ -171,8 +172,12 @@ impl State {
         state
     }
 
+    fn open(&mut self, node: usize, side: usize, peer: usize) -> LinkId {
+        self.ports[node].sockets.open(EndId { conn: 0, age: 0, side }, peer)
+    }
+
     fn connect(&mut self, from: usize, to: usize) {
-        let (near, far) = (self.ports[from].sockets.open(0, 0, to), self.ports[to].sockets.open(0, 1, from));
+        let (near, far) = (self.open(from, 0, to), self.open(to, 1, from));
         self.links.insert((from, to), near);
         self.links.insert((to, from), far);
         let peer = PeerIndex(if from < 2 { 0 } else { to as u8 });

@@ -91,8 +91,8 @@ impl Hosts for World {
     }
 
     fn reads(&mut self, host: usize, link: LinkId, bytes: &[u8], spent: &mut Span) {
-        let conn = self.hosts[host].port.sockets.get(link).map(|socket| socket.conn);
-        if conn.is_some_and(|conn| self.spoken_on(conn) == Protocol::Mqtt) {
+        let end = self.hosts[host].port.sockets.get(link).map(|socket| socket.end);
+        if end.is_some_and(|end| self.spoken_on(end) == Protocol::Mqtt) {
             *spent += self.scenario.true_costs.arrival * (bytes.len() / PACKET_BYTES + 1) as u64;
         }
         self.hand_over(host, link, bytes, *spent);
@@ -125,14 +125,13 @@ impl World {
 
     /// Whether others of its process are read first.
     pub(crate) fn floods(&self, host: usize, end: EndId) -> bool {
-        let socket =
-            self.network.link(end.conn, end.side).and_then(|link| self.hosts[host].port.sockets.get(link));
+        let socket = self.network.link(end).and_then(|link| self.hosts[host].port.sockets.get(link));
         socket.is_some_and(|socket| socket.own.portion.floods())
     }
 
     /// Reads once from a connection and hands over what is there. Returns whether there is more.
     pub(crate) fn read(&mut self, host: usize, end: EndId, spent: &mut Span) -> bool {
-        let Some(link) = self.network.link_of(end) else { return false };
+        let Some(link) = self.network.link(end) else { return false };
         let Some(socket) = self.hosts[host].port.sockets.get(link) else { return false };
         if host < 2 && socket.peer >= 2 {
             *spent += self.scenario.true_costs.io.tcp.read;

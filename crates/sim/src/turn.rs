@@ -85,9 +85,9 @@ impl Turn for Turning<'_> {
         // What the other broker asks comes first.
         let world = &mut *self.world;
         let Host { port, ready, .. } = &mut world.hosts[self.host];
-        let foremost = port.foremost.and_then(|link| port.sockets.get(link)).map(|socket| socket.conn);
+        let foremost = port.foremost.and_then(|link| port.sockets.get(link)).map(|socket| socket.end);
         let mut ready = std::mem::take(ready);
-        ready.sort_by_key(|end| Some(end.conn) != foremost);
+        ready.sort_by_key(|end| Some(*end) != foremost);
         let floods = |end: &EndId| world.floods(self.host, *end);
         let (floods, others) = ready.into_iter().partition(floods);
         self.ready = [others, floods];

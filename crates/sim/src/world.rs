@@ -19,7 +19,7 @@ use contract::{NodeId, Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, TurnState};
 use engine::{BrokerNode, Node, Processor};
 use processing::GraphSpec;
-use simulation::network::{self, Hosts, Network, News};
+use simulation::network::{self, EndId, Hosts, Network, News};
 use simulation::{Agenda, Clock, Latency, hash};
 use std::sync::Arc;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
@@ -364,7 +364,7 @@ impl World {
                 let local = self.hosts[host].machine.local(self.now + spent);
                 let change = match news {
                     News::Accepted(end) => {
-                        let protocol = self.spoken_on(end.conn);
+                        let protocol = self.spoken_on(end);
                         network::open_end(self, end).map(|link| (link, LinkChange::Accepted(protocol)))
                     }
                     News::Dialed(end, peer) => match network::open_end(self, end) {
@@ -413,8 +413,8 @@ impl World {
     }
 
     /// What is spoken on a connection: that is up to who made it.
-    pub(crate) fn spoken_on(&self, conn: u32) -> Protocol {
-        match self.roles[self.network.made_by(conn)] {
+    pub(crate) fn spoken_on(&self, end: EndId) -> Protocol {
+        match self.roles[self.network.made_by(end)] {
             Role::Device { .. } => Protocol::Mqtt,
             _ => Protocol::Verge,
         }
@@ -435,7 +435,7 @@ impl World {
         }
         let Some(broker) = self.hosts[host].broker() else { return };
         let socket = self.hosts[host].port.sockets.get(link).filter(|_| broker.follows(link));
-        let followed = socket.map(|socket| (socket.conn, self.network.end(socket.conn, 0).age));
+        let followed = socket.map(|socket| (socket.end.conn, socket.end.age));
         if let Written::Message { bytes, .. } = note.what {
             *spent += self.scenario.true_costs.arrival + self.carrying(bytes);
         }

@@ -1,7 +1,7 @@
 //! How connections are made.
 
 use super::{Conn, End, EndId, EndState, Hosts, Network, News, Passing, ending};
-use contract::{Span, Time};
+use contract::Span;
 use wire::{LinkId, PeerIndex};
 
 /// An attempt to connect.
@@ -129,17 +129,16 @@ pub(super) fn dial_timeout<W: Hosts>(world: &mut W, number: u32) {
 
 /// A process takes its end of a connection. `None`: it was broken before.
 pub fn open_end<W: Hosts>(world: &mut W, end: EndId) -> Option<LinkId> {
-    let EndId { conn, side, .. } = end;
     let slot = world.network().conn(end)?;
-    if slot.ends[side].state != EndState::Opening {
+    if slot.ends[end.side].state != EndState::Opening {
         return None;
     }
-    let (host, peer) = (slot.ends[side].host, slot.ends[1 - side].host);
-    let link = world.sockets(host).open(conn, side, peer);
-    let slot = &mut world.network().conns[conn as usize];
-    slot.ends[side].state = EndState::Open(link);
-    let first: Option<Time> = slot.lanes[1 - side].chunks.front().map(|chunk| chunk.arrives);
-    if let Some(arrives) = first {
+    let (host, peer) = (slot.ends[end.side].host, slot.ends[1 - end.side].host);
+    let link = world.sockets(host).open(end, peer);
+    let network = world.network();
+    network.conns[end.conn as usize].ends[end.side].state = EndState::Open(link);
+    let first = network.lane(end.other()).chunks.front();
+    if let Some(arrives) = first.map(|chunk| chunk.arrives) {
         world.put_down(arrives.max(world.now()), Passing::Arrive(end));
     }
     Some(link)

@@ -80,8 +80,8 @@ pub(super) fn reset<W: Hosts>(world: &mut W, end: EndId) {
 
 /// A connection of a process is gone; what it had not sent is lost, and the process must be told.
 pub(super) fn forget_socket<W: Hosts>(world: &mut W, host: usize, link: LinkId) {
-    let Some(conn) = world.sockets(host).get(link).map(|socket| socket.conn) else { return };
-    let Conn { cut, doubted, .. } = world.network().conns[conn as usize];
+    let Some(end) = world.sockets(host).get(link).map(|socket| socket.end) else { return };
+    let Conn { cut, doubted, .. } = world.network().conns[end.conn as usize];
     let excused = cut || doubted;
     let Some(socket) = world.sockets(host).get_mut(link) else { return };
     socket.broken = excused;

@@ -149,28 +149,17 @@ impl<N> Network<N> {
         }
     }
 
-    /// One end of the connection that has this place now.
-    pub fn end(&self, conn: u32, side: usize) -> EndId {
-        EndId { conn, age: self.conns[conn as usize].age, side }
+    /// The host that made a connection.
+    pub fn made_by(&self, end: EndId) -> usize {
+        self.conns[end.conn as usize].ends[0].host
     }
 
-    /// The host that made the connection.
-    pub fn made_by(&self, conn: u32) -> usize {
-        self.conns[conn as usize].ends[0].host
-    }
-
-    /// What the node at one end of the connection that has this place now calls it, while it has it.
-    pub fn link(&self, conn: u32, side: usize) -> Option<LinkId> {
-        match self.conns[conn as usize].ends[side].state {
+    /// What the node at an end calls it, while it has it.
+    pub fn link(&self, end: EndId) -> Option<LinkId> {
+        match self.conn(end)?.ends[end.side].state {
             EndState::Open(link) => Some(link),
             _ => None,
         }
-    }
-
-    /// The same, if this is still the connection that is meant.
-    pub fn link_of(&self, end: EndId) -> Option<LinkId> {
-        self.conn(end)?;
-        self.link(end.conn, end.side)
     }
 
     /// A host stands still for so long that others may give up their connections to it, whenever they notice.
@@ -195,6 +184,11 @@ impl<N> Network<N> {
             let open = conn.ends.iter().all(|end| matches!(end.state, EndState::Open(_)));
             open && !conn.cut && hosts.contains(&one) && hosts.contains(&other)
         })
+    }
+
+    /// One end of the connection that has this place now.
+    fn end(&self, conn: u32, side: usize) -> EndId {
+        EndId { conn, age: self.conns[conn as usize].age, side }
     }
 
     fn conn(&self, end: EndId) -> Option<&Conn<N>> {

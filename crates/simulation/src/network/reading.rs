@@ -55,7 +55,7 @@ enum First<N> {
 /// is what its turn has cost so far.
 pub fn read<W: Hosts>(world: &mut W, host: usize, end: EndId, room: &mut usize, spent: &mut Span) -> bool {
     loop {
-        let Some(link) = world.network().link_of(end) else { return false };
+        let Some(link) = world.network().link(end) else { return false };
         let held = world.sockets(host).get(link).is_some_and(|socket| socket.held);
         match take_first(world, end, if held { 0 } else { *room }) {
             First::Nothing => return false,

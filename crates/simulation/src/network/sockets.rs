@@ -1,5 +1,6 @@
 //! A node's side of the network: what waits to be written on its connections, and what was read there and not consumed.
 
+use super::EndId;
 use contract::Time;
 use std::collections::VecDeque;
 use wire::{LinkId, Outbox};
@@ -7,10 +8,8 @@ use wire::{LinkId, Outbox};
 /// One of a node's connections. `N` are notes of what is written, `O` is what its world keeps of it besides.
 #[derive(Clone)]
 pub struct Socket<N, O> {
-    /// Which connection it is.
-    pub conn: u32,
-    /// Which of the connection's two ends it is.
-    pub side: usize,
+    /// Which end of which connection it is.
+    pub end: EndId,
     /// The host at the other end.
     pub peer: usize,
     /// What waits to be written.
@@ -64,12 +63,12 @@ impl<N, O> AsMut<Sockets<N, O>> for Sockets<N, O> {
 
 impl<N, O: Default> Sockets<N, O> {
     /// The node has another connection, to this host.
-    pub fn open(&mut self, conn: u32, side: usize, peer: usize) -> LinkId {
+    pub fn open(&mut self, end: EndId, peer: usize) -> LinkId {
         let link = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             (self.all.len() - 1) as u32
         });
-        self.all[link as usize] = Some(Socket::new(conn, side, peer));
+        self.all[link as usize] = Some(Socket::new(end, peer));
         LinkId(link)
     }
 }
@@ -140,10 +139,9 @@ impl<N, O> Sockets<N, O> {
 }
 
 impl<N, O: Default> Socket<N, O> {
-    fn new(conn: u32, side: usize, peer: usize) -> Socket<N, O> {
+    fn new(end: EndId, peer: usize) -> Socket<N, O> {
         Socket {
-            conn,
-            side,
+            end,
             peer,
             outbox: Outbox::default(),
             held: false,

@@ -344,7 +344,7 @@ fn who_does_not_read_for_too_long_is_given_up() {
 #[test]
 fn a_node_sees_again_what_it_has_not_consumed() {
     let mut sockets: Sockets<u32, ()> = Sockets::default();
-    let link = sockets.open(0, 0, 1);
+    let link = sockets.open(EndId { conn: 0, age: 0, side: 0 }, 1);
     let mut seen = Vec::new();
     let mut hand = |sockets: &mut Sockets<u32, ()>, bytes: &[u8], used: usize| {
         hand_over(sockets, link, bytes, |bytes, _| {

@@ -10,9 +10,8 @@ pub fn write<W: Hosts>(world: &mut W, host: usize, link: LinkId, share: u32) {
     let settings = world.network().settings;
     let Some(socket) = world.sockets(host).get_mut(link) else { return };
     socket.weigh(settings.drained_bytes);
-    let (conn, side, peer) = (socket.conn, socket.side, socket.peer);
-    let end = world.network().end(conn, side);
-    if world.network().link(conn, side) != Some(link) {
+    let (end, peer) = (socket.end, socket.peer);
+    if world.network().link(end) != Some(link) {
         return;
     }
     let delay = world.latency(host, peer);
@@ -99,8 +98,7 @@ pub fn watch_closing<W: Hosts>(world: &mut W, host: usize) {
     for link in std::mem::take(&mut world.sockets(host).closed) {
         let Some(socket) = world.sockets(host).get_mut(link) else { continue };
         socket.closing = Some(until);
-        let (conn, side) = (socket.conn, socket.side);
-        let end = world.network().end(conn, side);
+        let end = socket.end;
         world.put_down(until, Passing::CloseTimeout(end));
     }
 }
