@@ -119,29 +119,23 @@ impl Effects for Port {
             self.streams[number] = stream;
         }
         let Some(socket) = self.sockets.touch(link) else { return };
-        let before = socket.outbox.len();
-        socket.outbox.push_message(kind, message);
-        let joined = socket.outbox.len() - before == message.encoded_bytes();
         let resent = message.flags.contains(wire::MessageFlags::RESEND);
         let bytes = message.payload.len() as u32;
         let what = Written::Message { kind, stamped: message.created, resent, bytes };
         let note = Note { what, stream, seq: message.seq };
-        socket.note(note, joined);
+        socket.push_message(kind, message, note);
         self.sent.push(Sent { link, note });
     }
 
     fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
         let known = self.streams.get(mark.stream as usize).copied();
         let Some(socket) = self.sockets.touch(link) else { return };
-        let before = socket.outbox.len();
-        socket.outbox.push_mark(kind, mark);
-        let joined = socket.outbox.len() - before == wire::MARK_BYTES;
         if kind == MarkKind::Prune {
             socket.own.pass = socket.own.pass.max(Pass::Prunes);
         }
         let stream = known.unwrap_or(NO_STREAM);
         let note = Note { what: Written::Mark { kind }, stream, seq: mark.seq };
-        socket.note(note, joined);
+        socket.push_mark(kind, mark, note);
         self.sent.push(Sent { link, note });
     }
 

@@ -3,7 +3,7 @@
 use super::EndId;
 use contract::Time;
 use std::collections::VecDeque;
-use wire::{LinkId, Outbox};
+use wire::{LinkId, MARK_BYTES, Mark, MarkKind, Message, MessageKind, Outbox};
 
 /// One of a node's connections. `N` are notes of what is written, `O` is what its world keeps of it besides.
 #[derive(Clone)]
@@ -160,8 +160,22 @@ impl<N, O: Default> Socket<N, O> {
 }
 
 impl<N, O> Socket<N, O> {
+    /// Writes a message, and takes note of it.
+    pub fn push_message(&mut self, kind: MessageKind, message: &Message<'_>, note: N) {
+        let before = self.outbox.len();
+        self.outbox.push_message(kind, message);
+        self.note(note, self.outbox.len() - before == message.encoded_bytes());
+    }
+
+    /// Writes a mark, and takes note of it.
+    pub fn push_mark(&mut self, kind: MarkKind, mark: Mark, note: N) {
+        let before = self.outbox.len();
+        self.outbox.push_mark(kind, mark);
+        self.note(note, self.outbox.len() - before == MARK_BYTES);
+    }
+
     /// Takes note of what was just written: in a frame of its own, or in the one before.
-    pub fn note(&mut self, note: N, joined: bool) {
+    pub(super) fn note(&mut self, note: N, joined: bool) {
         let end = self.left + self.outbox.len() as u64;
         match self.frames.back_mut().filter(|_| joined) {
             Some((last, count)) => (*last, *count) = (end, *count + 1),
