@@ -28,9 +28,7 @@ pub trait Hosts {
     /// The time that something takes from one host to another.
     fn latency(&mut self, from: usize, to: usize) -> Span;
     /// Whether a piece of what one host sends another is lost, and comes later.
-    fn loses(&mut self, _from: usize, _to: usize) -> bool {
-        false
-    }
+    fn loses(&mut self, from: usize, to: usize) -> bool;
     /// Whether a host has a process.
     fn is_alive(&self, host: usize) -> bool;
     /// Whether a host's process takes connections from another host.
@@ -52,9 +50,9 @@ pub trait Hosts {
     /// What a note is about never reaches a host, and what goes wrong is to blame.
     fn lost(&mut self, to: usize, note: &Self::Note);
     /// A dead process's kernel discards some of what it had written to another host.
-    fn discards(&mut self, _from: usize, _to: usize) {}
+    fn discards(&mut self, from: usize, to: usize);
     /// What was held back comes then.
-    fn moves_on(&mut self, _at: Time) {}
+    fn moves_on(&mut self, at: Time);
 }
 
 /// What the network puts down.

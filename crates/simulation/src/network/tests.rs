@@ -57,6 +57,9 @@ impl Hosts for Row {
         let way = Span::micros(100) * from.abs_diff(to) as u64;
         Latency { least: way, typical: way * 2, most: way * 9 }.sample(&mut self.random)
     }
+    fn loses(&mut self, _from: usize, _to: usize) -> bool {
+        false
+    }
     fn is_alive(&self, host: usize) -> bool {
         self.places[host].is_alive
     }
@@ -85,6 +88,8 @@ impl Hosts for Row {
     fn lost(&mut self, _to: usize, note: &u32) {
         self.lost.push(*note);
     }
+    fn discards(&mut self, _from: usize, _to: usize) {}
+    fn moves_on(&mut self, _at: Time) {}
 }
 
 const WINDOW: usize = 100;
