@@ -43,7 +43,7 @@ const ENDING: [&str; 12] = [
     "reload",
     "signals:error",
     "heart",
-    "lobby:error",
+    "handshakes:error",
     "verify-0",
     "operators-0",
     "watchdog",

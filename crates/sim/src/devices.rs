@@ -80,9 +80,9 @@ impl World {
     /// Whether every device is connected to the primary, and has what it asked for.
     pub(crate) fn devices_are_whole(&self, primary: usize) -> bool {
         let settled = |(host, state): (usize, &Host)| {
-            state
-                .device()
-                .is_none_or(|device| device.settled_at() == Some(primary) && self.is_joined(host, primary))
+            state.device().is_none_or(|device| {
+                device.settled_at() == Some(primary) && self.network.is_joined(host, primary)
+            })
         };
         self.hosts.iter().enumerate().all(settled)
     }
@@ -93,7 +93,7 @@ impl World {
         let device = self.hosts[host].device()?;
         // The same where the other end has closed it, since it does not reign any more.
         let reigns = |broker: usize| self.hosts[broker].broker().is_some_and(broker::Broker::is_primary);
-        let serves = |broker: &usize| reigns(*broker) && self.is_joined(host, *broker);
+        let serves = |broker: &usize| reigns(*broker) && self.network.is_joined(host, *broker);
         device.settled_at().filter(serves).map(|_| device.greetings())
     }
 }

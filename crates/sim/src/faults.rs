@@ -8,6 +8,7 @@ use crate::scenario::{Act, Fault, LastWrites, Target, When};
 use crate::world::{START, World};
 use contract::{Span, Time};
 use engine::Node;
+use simulation::network::{self, Hosts};
 use wire::{Frame, PeerIndex};
 
 /// How far a run has come.
@@ -81,10 +82,6 @@ const PROOF_STEP: Span = Span::millis(5);
 const REST: Span = Span::millis(500);
 
 impl World {
-    pub(crate) fn is_blocked(&self, from: usize, to: usize) -> bool {
-        self.partitions.is_blocked(from, to)
-    }
-
     /// Whether the pair is protected and everybody is connected to both brokers: what the fault model assumes before a
     /// fault.
     pub(crate) fn is_whole(&self) -> bool {
@@ -96,7 +93,7 @@ impl World {
         let primaries = both().filter_map(Host::broker).filter(|broker| broker.is_primary()).count();
         primaries == 1
             && both().all(|host| host.broker().is_some_and(broker::Broker::is_protected))
-            && self.is_joined(0, 1)
+            && self.network.is_joined(0, 1)
             && (0..2).all(|host| self.agrees_on_clients(host))
             && self.hosts.iter().all(|host| {
                 host.is_alive()
@@ -104,9 +101,9 @@ impl World {
                     && host.machine.slow() == 1
                     && host.dying.is_none()
             })
-            && self.partitions.is_empty()
+            && self.network.partitions.is_empty()
             && self.now >= self.progress.quiet_at
-            && self.hosts.iter().all(|host| !host.port.is_closing())
+            && self.hosts.iter().all(|host| !host.port.sockets.is_closing())
             && self.hosts.iter().filter_map(Host::client).all(follows)
             && self.hosts.iter().all(Host::is_connected_to_both)
             && self.watch.ledger.everybody_is_answered()
@@ -121,7 +118,7 @@ impl World {
         };
         let believers: Vec<usize> = (2..self.hosts.len()).filter(believes).collect();
         let clients = self.hosts[broker].broker().map(|state| state.occupancy().clients);
-        clients == Some(believers.len()) && believers.iter().all(|host| self.is_joined(*host, broker))
+        clients == Some(believers.len()) && believers.iter().all(|host| self.network.is_joined(*host, broker))
     }
 
     /// In words, what keeps everything from being whole.
@@ -215,7 +212,7 @@ impl World {
                 if left == Left::default() && now >= since + REST.max(settled) {
                     self.ask_for_proof();
                 } else if now > shrank + DRAIN_MAX.max(settled * 2) {
-                    let most = self.hosts.iter().max_by_key(|host| host.port.unsent_bytes());
+                    let most = self.hosts.iter().max_by_key(|host| host.port.sockets.unsent_bytes());
                     let name =
                         most.map_or("", |host| &host.machine.name).to_owned() + &self.waiting_for_devices();
                     self.watch.never_drained(now, &left, &name);
@@ -277,7 +274,7 @@ impl World {
         let occupancies = || self.hosts.iter().filter_map(Host::broker).map(broker::Broker::occupancy);
         Left {
             jobs: occupancies().map(|occupancy| occupancy.jobs).sum(),
-            bytes: self.hosts.iter().map(|host| host.port.unsent_bytes()).sum(),
+            bytes: self.hosts.iter().map(|host| host.port.sockets.unsent_bytes()).sum(),
             waiting,
             unanswered: self.hosts.iter().filter_map(Host::device).map(Device::open_messages).sum(),
             deferred: occupancies().map(|occupancy| occupancy.owed).sum(),
@@ -416,7 +413,7 @@ impl World {
                 let (Some(one), Some(other)) = (self.find(*from), self.find(*to)) else { return };
                 let name = self.hosts[other].machine.name.clone();
                 self.tell(one, || format!("loses its connections to {name}"));
-                self.break_conns(one, other, *delivers, *half_open);
+                network::break_between(self, one, other, *delivers, *half_open);
             }
             Act::Handover => self.ask_for_handover(),
             Act::Priorities { target, priority } => {
@@ -514,7 +511,7 @@ impl World {
         self.tell(host, || "dies".to_owned());
         let (reigned, greetings) = (self.reigns(host), self.greetings_of(host));
         self.replace_program(host, Program::Dead);
-        self.abandon_all(host);
+        network::abandon_all(self, host);
         self.dies(host, reigned, greetings);
     }
 
@@ -523,7 +520,7 @@ impl World {
         self.hosts[host].machine.go_down();
         self.watch.devices.host_goes_down(host);
         let reigned = self.reigns(host);
-        self.vanish(host);
+        network::vanish(self, host);
         self.replace_program(host, Program::Dead);
         self.dies(host, reigned, None);
     }
@@ -535,7 +532,7 @@ impl World {
         self.tell(host, || format!("stands still for {span}"));
         self.hosts[host].machine.pause();
         if span >= PATIENCE {
-            self.doubt_conns(host);
+            self.network.doubt_all(host);
         }
         let life = self.hosts[host].machine.life();
         self.agenda.push(self.now + span, Happening::Resume { node: host, life });
@@ -564,19 +561,13 @@ impl World {
         for (one, other) in &ways {
             // What waited is sent again up to as much later as it has waited, see `release_held`.
             if (*one >= 2 || *other >= 2) && span * 2 >= PATIENCE {
-                self.doubt_between(*one, *other);
+                self.network.doubt_between(*one, *other);
             }
             let name = self.hosts[*other].machine.name.clone();
             self.tell(*one, || format!("cannot reach {name} for {span}"));
         }
-        let partition = self.partitions.cut(ways);
+        let partition = self.network.partitions.cut(ways);
         self.agenda.push(self.now + span, Happening::Heal { partition });
-    }
-
-    pub(crate) fn heal(&mut self, partition: u32) {
-        if self.partitions.heal(partition) {
-            self.release_held();
-        }
     }
 
     fn ask_for_handover(&mut self) {
@@ -595,8 +586,8 @@ impl World {
 
     /// The faults are over: what was cut is joined, what was dead starts again.
     fn heal_everything(&mut self) {
-        for partition in self.partitions.numbers() {
-            self.heal(partition);
+        for partition in self.network.partitions.numbers() {
+            network::heal(self, partition);
         }
         // Whoever changes one broker changes the other as well.
         (0..2).for_each(|host| self.configure(host, self.newest_plan));

@@ -1,28 +1,18 @@
 //! What can be on the agenda.
 
+use simulation::network::Passing;
+
 /// Something that is going to happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Happening {
-    /// The next piece of a connection's bytes reaches the end `side`.
-    Arrive { conn: u32, age: u32, side: usize },
-    /// The end `side` may send again.
-    Room { conn: u32, age: u32, side: usize },
-    /// The end `side` learns that its connection is broken.
-    Reset { conn: u32, age: u32, side: usize },
-    /// A connection that is being closed by the end `side` has had its time.
-    CloseTimeout { conn: u32, age: u32, side: usize },
+    /// Something of the network.
+    Passing(Passing),
     /// A node's turn is over: what it wrote leaves.
     TurnEnd { node: usize, life: u32 },
     /// A worker of a broker has ended a run of an operator.
     WorkEnd { node: usize, life: u32, worker: usize },
     /// A node's deadline.
     Wake { node: usize, life: u32 },
-    /// An attempt to connect reaches its target.
-    Knock { dial: u32 },
-    /// The answer to an attempt reaches who made it.
-    Answer { dial: u32 },
-    /// An attempt has had its time.
-    DialTimeout { dial: u32 },
     /// A broker's heartbeat is due.
     Beat { node: usize, life: u32 },
     /// A heartbeat reaches the other broker's host.

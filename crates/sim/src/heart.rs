@@ -6,6 +6,7 @@ use crate::port::Port;
 use crate::world::World;
 use broker::Liveness;
 use contract::{Span, Time};
+use simulation::network::Hosts;
 use wire::{Companion, HEARTBEAT_BYTES};
 
 type Beat = [u8; HEARTBEAT_BYTES];
@@ -75,7 +76,7 @@ impl World {
         let to = 1 - from;
         let delay = self.latency(from, to);
         let lost = self.is_lost(from);
-        if lost || self.is_blocked(from, to) {
+        if lost || self.network.partitions.is_blocked(from, to) {
             return;
         }
         let datagram = Datagram { to, beat };
@@ -102,7 +103,7 @@ impl World {
     pub(crate) fn datagram(&mut self, number: u32) {
         self.free_datagrams.push(number);
         let Datagram { to, beat } = self.datagrams[number as usize];
-        if self.is_blocked(1 - to, to) || !self.hosts[to].machine.is_up() {
+        if self.network.partitions.is_blocked(1 - to, to) || !self.hosts[to].machine.is_up() {
             return;
         }
         let (now, paused) = (self.now, self.hosts[to].machine.is_paused());

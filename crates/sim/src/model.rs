@@ -17,6 +17,7 @@ use broker::Settings;
 use contract::{Contract, NodeId, Span, Supply, Time};
 use engine::{BrokerNode, ClientNode, NoOperators, Node};
 use simulation::hash;
+use simulation::network::EndId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, PeerIndex, Protocol};
 
@@ -171,8 +172,12 @@ impl State {
         state
     }
 
+    fn open(&mut self, node: usize, side: usize, peer: usize) -> LinkId {
+        self.ports[node].sockets.open(EndId { conn: 0, age: 0, side }, peer)
+    }
+
     fn connect(&mut self, from: usize, to: usize) {
-        let (near, far) = (self.ports[from].open(0, 0, to), self.ports[to].open(0, 1, from));
+        let (near, far) = (self.open(from, 0, to), self.open(to, 1, from));
         self.links.insert((from, to), near);
         self.links.insert((to, from), far);
         let peer = PeerIndex(if from < 2 { 0 } else { to as u8 });
@@ -258,17 +263,12 @@ impl State {
 
     /// Connections of the primary that may be written to now. Those with prunes come last, as the driver sees to.
     fn writable(&self) -> impl Iterator<Item = LinkId> {
-        let waiting = |socket: &crate::port::Socket| !socket.outbox.is_empty();
-        let sockets = self.ports[A].sockets.iter().enumerate();
-        let sockets: Vec<_> = sockets.filter_map(|(index, socket)| Some((index, socket.as_ref()?))).collect();
-        let others = sockets.iter().any(|(_, socket)| waiting(socket) && socket.pass == Pass::First);
+        let sockets = self.ports[A].sockets.iter().filter(|(_, socket)| !socket.outbox.is_empty());
+        let sockets: Vec<_> = sockets.map(|(link, socket)| (link, socket.own.pass)).collect();
+        let others = sockets.iter().any(|(_, pass)| *pass == Pass::First);
         let last = self.model.prunes_leave_last && others;
-        let links: Vec<LinkId> = sockets
-            .into_iter()
-            .filter(|(_, socket)| waiting(socket) && (socket.pass == Pass::First || !last))
-            .map(|(index, _)| LinkId(index as u32))
-            .collect();
-        links.into_iter()
+        let now = move |(_, pass): &(LinkId, Pass)| *pass == Pass::First || !last;
+        sockets.into_iter().filter(now).map(|(link, _)| link)
     }
 
     /// Whether the next message may be published: there is one, and what it pushes out of the retention has left.
@@ -337,7 +337,7 @@ impl State {
             }
             Item::End => {
                 self.nodes[to].handle_link(self.now, link, LinkChange::Closed, &mut self.ports[to]);
-                self.ports[to].release(link);
+                self.ports[to].sockets.release(link);
                 self.links.remove(&(to, from));
             }
         }
@@ -376,20 +376,21 @@ impl State {
 
     /// Who does not die in this model writes at once; when it does makes no difference to anybody.
     fn write_all(&mut self, node: usize) {
-        for link in 0..self.ports[node].sockets.len() as u32 {
-            let waits = self.ports[node].socket(LinkId(link)).is_some_and(|socket| !socket.outbox.is_empty());
-            if waits {
-                self.write(node, LinkId(link));
+        let links: Vec<LinkId> = self.ports[node].sockets.iter().map(|(link, _)| link).collect();
+        for link in links {
+            let socket = self.ports[node].sockets.get(link);
+            if socket.is_some_and(|socket| !socket.outbox.is_empty()) {
+                self.write(node, link);
             }
         }
     }
 
     /// What waits for a connection is given to its kernel.
     fn write(&mut self, node: usize, link: LinkId) {
-        let Some(socket) = self.ports[node].socket_mut(link) else { return };
+        let Some(socket) = self.ports[node].sockets.get_mut(link) else { return };
         let (to, mut bytes) = (socket.peer, Vec::new());
         socket.outbox.copy_to(&mut bytes, usize::MAX);
-        (socket.dirty, socket.pass) = (false, Pass::First);
+        (socket.dirty, socket.own.pass) = (false, Pass::First);
         let mut pruned = Vec::new();
         let left = &mut self.left;
         socket.leave(bytes.len(), |_, note| match note.what {
@@ -399,7 +400,7 @@ impl State {
             }
             _ => {}
         });
-        self.ports[node].dirty.retain(|dirty| *dirty != link);
+        self.ports[node].sockets.dirty.retain(|dirty| *dirty != link);
         if self.links.contains_key(&(to, node)) {
             self.channels.entry((node, to)).or_default().push_back(Item::Bytes { bytes, pruned });
         }

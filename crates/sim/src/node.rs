@@ -6,7 +6,6 @@ use crate::heart::Heart;
 use crate::operators::{MIXED, Part, Workers, parts_of};
 use crate::port::Port;
 use crate::scene;
-use crate::turn::ReadyEnd;
 use broker::{Event, Loneliness, PromotionCause};
 use contract::{Reign, Span, Time};
 use endpoint::{Delivery, PublicationState, Reigning, Unfit};
@@ -14,6 +13,7 @@ use engine::driving::TurnState;
 use engine::{
     Application, BrokerNode, ClientNode, KeepsNothing, KnowsEverybody, Node, Operators, Processor, Reporter,
 };
+use simulation::network::{EndId, News};
 use simulation::{Clock, Latency, Machine};
 use wire::{Effects, Farewell, Frame, LinkChange, LinkId, PeerIndex, Protocol};
 
@@ -251,28 +251,6 @@ impl<O: Operators> Node for Program<O> {
     }
 }
 
-/// What a process must still be told by its driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    Accepted {
-        conn: u32,
-        age: u32,
-    },
-    Dialed {
-        conn: u32,
-        age: u32,
-        peer: PeerIndex,
-    },
-    DialFailed {
-        peer: PeerIndex,
-        refused: bool,
-    },
-    /// What came and was not consumed is to be presented again.
-    Again(LinkId),
-    Closed(LinkId),
-    Drained(LinkId),
-}
-
 /// A host and its one process.
 pub(crate) struct Host {
     pub(crate) machine: Machine,
@@ -282,7 +260,7 @@ pub(crate) struct Host {
     pub(crate) heart: Option<Heart>,
     pub(crate) latency: Latency,
     /// Connections with something to read.
-    pub(crate) ready: Vec<ReadyEnd>,
+    pub(crate) ready: Vec<EndId>,
     pub(crate) news: Vec<News>,
     /// What is left over from the last turn.
     pub(crate) turn: TurnState,

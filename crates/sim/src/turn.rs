@@ -7,6 +7,7 @@ use crate::world::World;
 use contract::{Span, Time};
 use engine::Node;
 use engine::driving::{Reading, Turn, TurnState, hear_news, serve, take_turn};
+use simulation::network::{self, EndId};
 
 /// A process in its turn.
 struct Turning<'a> {
@@ -17,13 +18,10 @@ struct Turning<'a> {
     /// How long it had lasted when something was read last.
     read: Span,
     /// What can be read, of those that do not flood and of those that do.
-    ready: [Vec<ReadyEnd>; 2],
+    ready: [Vec<EndId>; 2],
     /// Those that are not read this time.
-    later: Vec<ReadyEnd>,
+    later: Vec<EndId>,
 }
-
-/// One end of a connection, by its number, its age and its side.
-pub(crate) type ReadyEnd = (u32, u32, usize);
 
 impl World {
     /// One turn of a process's loop.
@@ -63,7 +61,7 @@ impl Turning<'_> {
 }
 
 impl Turn for Turning<'_> {
-    type Ready = ReadyEnd;
+    type Ready = EndId;
 
     fn state(&mut self) -> &mut TurnState {
         &mut self.host().turn
@@ -87,10 +85,10 @@ impl Turn for Turning<'_> {
         // What the other broker asks comes first.
         let world = &mut *self.world;
         let Host { port, ready, .. } = &mut world.hosts[self.host];
-        let foremost = port.foremost.and_then(|link| port.socket(link)).map(|socket| socket.conn);
+        let foremost = port.foremost.and_then(|link| port.sockets.get(link)).map(|socket| socket.end);
         let mut ready = std::mem::take(ready);
-        ready.sort_by_key(|(conn, _, _)| Some(*conn) != foremost);
-        let floods = |(conn, _, side): &ReadyEnd| world.floods(self.host, *conn, *side);
+        ready.sort_by_key(|end| Some(*end) != foremost);
+        let floods = |end: &EndId| world.floods(self.host, *end);
         let (floods, others) = ready.into_iter().partition(floods);
         self.ready = [others, floods];
     }
@@ -113,9 +111,9 @@ impl Turn for Turning<'_> {
         true
     }
 
-    fn read(&mut self, (conn, age, side): &ReadyEnd) -> (Time, bool) {
-        if self.world.read(self.host, *conn, *age, *side, &mut self.spent) {
-            self.host().ready.push((*conn, *age, *side));
+    fn read(&mut self, end: &EndId) -> (Time, bool) {
+        if self.world.read(self.host, *end, &mut self.spent) {
+            self.host().ready.push(*end);
         }
         self.read = self.lasted();
         (self.now(), true)
@@ -147,7 +145,8 @@ impl Turn for Turning<'_> {
 
     fn dial(&mut self, _time: Time) {
         for (peer, within) in std::mem::take(&mut self.host().port.dials) {
-            self.world.dial(self.host, peer, within);
+            let to = self.world.peer_host(self.host, peer);
+            network::dial(self.world, self.host, to, peer, within);
         }
     }
 

@@ -8,8 +8,7 @@ use crate::device::Device;
 use crate::faults::Progress;
 use crate::happening::Happening;
 use crate::heart::{Datagram, Heart};
-use crate::network::{Conn, Dial, Notes};
-use crate::node::{App, Ear, Heard, Host, News, Program, Told};
+use crate::node::{App, Ear, Heard, Host, Program, Told};
 use crate::operators::{Kinds, LEVELS, UNDER_WAY_MAX, Workers};
 use crate::port::{Note, Written};
 use crate::scenario::Scenario;
@@ -17,10 +16,11 @@ use crate::story::{Story, StoryLine};
 use broker::{Liveness, Settings};
 use contract::rounds::{LAST_BYTES, LAST_WRITES};
 use contract::{NodeId, Span, Time};
-use engine::driving::TurnState;
+use engine::driving::{CLOSING_TIME, DRAINED_BYTES, OUTBOX_BYTES_MAX, TurnState};
 use engine::{BrokerNode, Node, Processor};
 use processing::GraphSpec;
-use simulation::{Agenda, Clock, Latency, Partitions, hash};
+use simulation::network::{self, EndId, Hosts, Network, News};
+use simulation::{Agenda, Clock, Latency, hash};
 use std::sync::Arc;
 use wire::{LinkChange, LinkId, MarkKind, MessageKind, Protocol};
 
@@ -31,6 +31,15 @@ pub(crate) const START: Time = Time(1_700_000_000_000_000_000);
 const STILL: Span = Span::millis(1);
 /// A copy costs four times what it costs to take it back; admission counts both as one.
 const PRUNES_PER_COPY: i64 = 5;
+
+fn network_settings(scenario: &Scenario) -> network::Settings {
+    network::Settings {
+        window_bytes: scenario.window_bytes,
+        outbox_bytes_max: OUTBOX_BYTES_MAX,
+        drained_bytes: DRAINED_BYTES,
+        closing_time: CLOSING_TIME,
+    }
+}
 
 /// A deployment on invented time.
 pub struct World {
@@ -43,13 +52,9 @@ pub struct World {
     /// The brokers, then the publishers, then the subscribers.
     pub(crate) hosts: Vec<Host>,
     pub(crate) roles: Vec<Role>,
-    pub(crate) conns: Vec<Conn>,
-    pub(crate) free_conns: Vec<u32>,
-    pub(crate) dials: Vec<Dial>,
-    pub(crate) free_dials: Vec<u32>,
+    pub(crate) network: Network<Note>,
     pub(crate) datagrams: Vec<Datagram>,
     pub(crate) free_datagrams: Vec<u32>,
-    pub(crate) partitions: Partitions,
     /// Which graphs the configuration of each broker has.
     pub(crate) configured: [usize; 2],
     /// Which priority it has for topics, where that was changed.
@@ -60,7 +65,6 @@ pub struct World {
     pub(crate) newest_plan: usize,
     pub(crate) progress: Progress,
     pub(crate) watch: Watch,
-    pub(crate) pool: Vec<(Vec<u8>, Notes)>,
     pub(crate) payload: Vec<u8>,
     pub(crate) hash: u64,
     pub(crate) steps: u64,
@@ -83,19 +87,14 @@ impl World {
             agenda: Agenda::default(),
             hosts: Vec::new(),
             roles: Vec::new(),
-            conns: Vec::new(),
-            free_conns: Vec::new(),
-            dials: Vec::new(),
-            free_dials: Vec::new(),
+            network: Network::new(network_settings(scenario)),
             datagrams: Vec::new(),
             free_datagrams: Vec::new(),
-            partitions: Partitions::default(),
             configured: [0; 2],
             priorities: [None; 2],
             rereads: [false; 2],
             newest_plan: 0,
             progress: Progress::default(),
-            pool: Vec::new(),
             payload: Vec::new(),
             hash: seed,
             steps: 0,
@@ -124,10 +123,7 @@ impl World {
         self.hash = hash::number(self.hash, at.0);
         self.latest = Some(what);
         match what {
-            Happening::Arrive { conn, age, side } => self.arrive(conn, age, side),
-            Happening::Room { conn, age, side } => self.room(conn, age, side),
-            Happening::Reset { conn, age, side } => self.reset(conn, age, side),
-            Happening::CloseTimeout { conn, age, side } => self.close_timeout(conn, age, side),
+            Happening::Passing(what) => network::happens(self, what),
             Happening::TurnEnd { node, life } if self.lives(node, life) => self.turn_time_ends(node),
             Happening::WorkEnd { node, life, worker } if self.lives(node, life) => {
                 self.work_ends(node, worker);
@@ -135,9 +131,6 @@ impl World {
             Happening::Wake { node, life } if self.lives(node, life) => self.wake(node),
             Happening::Beat { node, life } if self.lives(node, life) => self.beat(node),
             Happening::Datagram { number } => self.datagram(number),
-            Happening::Knock { dial } => self.knock(dial),
-            Happening::Answer { dial } => self.answer(dial),
-            Happening::DialTimeout { dial } => self.dial_timeout(dial),
             Happening::Publish { node, life, group } if self.lives(node, life) => self.publish(node, group),
             Happening::Prove { node, life, topic } if self.lives(node, life) => self.prove(node, topic),
             Happening::Start { node } => self.start(node),
@@ -147,7 +140,7 @@ impl World {
             Happening::Recover { node, life } if self.lives(node, life) => {
                 self.hosts[node].machine.slow_down(1);
             }
-            Happening::Heal { partition } => self.heal(partition),
+            Happening::Heal { partition } => network::heal(self, partition),
             Happening::Fault { number } if number as usize == self.progress.faults => self.next_fault(),
             Happening::Look => self.look(),
             _ => {}
@@ -183,7 +176,7 @@ impl World {
         state.dying = None;
         state.turn = TurnState { busy: false, last: now };
         if was_down {
-            self.release_held();
+            network::release_held(self);
         }
         self.tell(host, || "starts".to_owned());
         if host < 2 {
@@ -272,14 +265,6 @@ impl World {
         }
     }
 
-    /// Something has come for a process; it takes a turn if it can.
-    pub(crate) fn rouse(&mut self, host: usize) {
-        let state = &self.hosts[host];
-        if state.is_alive() && state.machine.can_turn() {
-            self.turn(host);
-        }
-    }
-
     fn wake(&mut self, host: usize) {
         if self.hosts[host].machine.wakes(self.now) {
             self.rouse(host);
@@ -348,7 +333,7 @@ impl World {
             return;
         }
         self.tell_left(host);
-        self.watch_closing(host);
+        network::watch_closing(self, host);
         let (now, life) = (self.now, self.hosts[host].machine.life());
         let state = &mut self.hosts[host];
         let products = match &mut state.program {
@@ -378,14 +363,19 @@ impl World {
             for news in std::mem::take(&mut self.hosts[host].news) {
                 let local = self.hosts[host].machine.local(self.now + spent);
                 let change = match news {
-                    News::Accepted { conn, age } => {
-                        let protocol = self.spoken_on(conn);
-                        self.open_end(conn, age, 1).map(|link| (link, LinkChange::Accepted(protocol)))
+                    News::Accepted(end) => {
+                        let protocol = self.spoken_on(end);
+                        network::open_end(self, end).map(|link| (link, LinkChange::Accepted(protocol)))
                     }
-                    News::Dialed { conn, age, peer } => match self.open_end(conn, age, 0) {
+                    News::Dialed(end, peer) => match network::open_end(self, end) {
                         Some(link) => {
                             let way = host >= 2 && peer.0 >= 2;
-                            self.hosts[host].port.socket_mut(link).into_iter().for_each(|it| it.way = way);
+                            self.hosts[host]
+                                .port
+                                .sockets
+                                .get_mut(link)
+                                .into_iter()
+                                .for_each(|it| it.own.way = way);
                             Some((link, LinkChange::Dialed(peer)))
                         }
                         None => {
@@ -401,7 +391,7 @@ impl World {
                         None
                     }
                     News::Drained(link) => {
-                        self.hosts[host].port.socket(link).map(|_| (link, LinkChange::Drained))
+                        self.hosts[host].port.sockets.get(link).map(|_| (link, LinkChange::Drained))
                     }
                     News::DialFailed { peer, refused } => {
                         let Host { program, port, .. } = &mut self.hosts[host];
@@ -423,8 +413,8 @@ impl World {
     }
 
     /// What is spoken on a connection: that is up to who made it.
-    pub(crate) fn spoken_on(&self, conn: u32) -> Protocol {
-        match self.roles[self.conns[conn as usize].ends[0].host] {
+    pub(crate) fn spoken_on(&self, end: EndId) -> Protocol {
+        match self.roles[self.network.made_by(end)] {
             Role::Device { .. } => Protocol::Mqtt,
             _ => Protocol::Verge,
         }
@@ -444,8 +434,8 @@ impl World {
             return;
         }
         let Some(broker) = self.hosts[host].broker() else { return };
-        let socket = self.hosts[host].port.socket(link).filter(|_| broker.follows(link));
-        let followed = socket.map(|socket| (socket.conn, self.conns[socket.conn as usize].age));
+        let socket = self.hosts[host].port.sockets.get(link).filter(|_| broker.follows(link));
+        let followed = socket.map(|socket| (socket.end.conn, socket.end.age));
         if let Written::Message { bytes, .. } = note.what {
             *spent += self.scenario.true_costs.arrival + self.carrying(bytes);
         }
@@ -462,10 +452,10 @@ impl World {
         self.hear(host, local);
         let mut sent = std::mem::take(&mut self.hosts[host].port.sent);
         for sent in sent.drain(..) {
-            let Some(socket) = self.hosts[host].port.socket(sent.link) else { continue };
+            let Some(socket) = self.hosts[host].port.sockets.get(sent.link) else { continue };
             // What goes through the backup is for the primary.
-            let peer = if socket.way { 1 - socket.peer } else { socket.peer };
-            let last = socket.last;
+            let peer = if socket.own.way { 1 - socket.peer } else { socket.peer };
+            let last = socket.own.last;
             let before = cost;
             if host < 2 {
                 let truth = &self.scenario.true_costs;
@@ -503,7 +493,8 @@ impl World {
             for (link, words) in spoken {
                 let peer = self.hosts[host]
                     .port
-                    .socket(link)
+                    .sockets
+                    .get(link)
                     .map_or("?", |socket| &self.hosts[socket.peer].machine.name);
                 let line = format!("says to {peer} on {}: {words}", link.0);
                 self.tell_line(host, false, || line);
@@ -533,9 +524,13 @@ impl World {
     /// What a broker's writes at the end of a turn cost. One to the other broker counts with the turn.
     pub(crate) fn writes(&self, host: usize) -> Span {
         let port = &self.hosts[host].port;
-        let clients =
-            port.dirty.iter().filter_map(|link| port.socket(*link)).filter(|socket| socket.peer >= 2);
-        let (last, usual): (Vec<_>, Vec<_>) = clients.partition(|socket| socket.last);
+        let clients = port
+            .sockets
+            .dirty
+            .iter()
+            .filter_map(|link| port.sockets.get(*link))
+            .filter(|socket| socket.peer >= 2);
+        let (last, usual): (Vec<_>, Vec<_>) = clients.partition(|socket| socket.own.last);
         let kib = last.iter().map(|socket| socket.outbox.len() as i64).sum::<i64>().min(LAST_BYTES as i64);
         let io = self.scenario.true_costs.io.tcp;
         io.write * (usual.len() as u64 + LAST_WRITES.min(last.len() as u64)) + Span(io.kib.0 * kib / 1_024)

@@ -5,17 +5,16 @@ mod clock;
 mod latency;
 mod machine;
 mod mutants;
-mod partitions;
 mod search;
 mod wires;
 
 pub mod hash;
+pub mod network;
 
 pub use agenda::Agenda;
 pub use clock::Clock;
 pub use latency::Latency;
 pub use machine::Machine;
 pub use mutants::unnoticed;
-pub use partitions::Partitions;
 pub use search::Search;
 pub use wires::{Ended, Wires};

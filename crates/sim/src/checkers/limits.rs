@@ -44,7 +44,8 @@ impl Limits {
             }
         }
         let natives = 2..self.first_device;
-        let backlog = port.sockets.iter().flatten().filter(|socket| natives.contains(&socket.peer));
+        let backlog =
+            port.sockets.iter().map(|(_, socket)| socket).filter(|socket| natives.contains(&socket.peer));
         let longest = backlog.map(|socket| socket.outbox.len()).max().unwrap_or(0);
         if longest > limits.subscriber_backlog_bytes + MARGIN_BYTES {
             let limit = limits.subscriber_backlog_bytes;
