@@ -43,6 +43,11 @@ impl<T> Agenda<T> {
         self.heap.push(Reverse(Entry { at, order: rank | self.count, what }));
     }
 
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse(entry)| entry.at)
+    }
+
     /// What happens next, and when.
     pub fn pop(&mut self) -> Option<(Time, T)> {
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.what))

@@ -12,6 +12,7 @@ use contract::{Contract, NodeId, Span, Time};
 use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning, Unfit};
 use engine::testing::{Disk, Log};
 use engine::{Application, BrokerNode, ClientNode, Node};
+use simulation::Agenda;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{
     Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
@@ -192,8 +193,7 @@ pub struct World {
     pub delay: Span,
     ports: BTreeMap<Who, Port>,
     conns: Vec<Conn>,
-    queue: BTreeMap<(Time, u64), Happening>,
-    order: u64,
+    agenda: Agenda<Happening>,
     paused: BTreeSet<Who>,
     held: BTreeMap<Who, VecDeque<Happening>>,
     cut: bool,
@@ -229,8 +229,7 @@ impl World {
             delay: Span::micros(100),
             ports: BTreeMap::new(),
             conns: Vec::new(),
-            queue: BTreeMap::new(),
-            order: 0,
+            agenda: Agenda::new(),
             paused: BTreeSet::new(),
             held: BTreeMap::new(),
             cut: false,
@@ -421,8 +420,7 @@ impl World {
     pub fn resume(&mut self, who: Who) {
         self.paused.remove(&who);
         for happening in self.held.remove(&who).into_iter().flatten() {
-            self.order += 1;
-            self.queue.insert((self.now, self.order), happening);
+            self.agenda.push(self.now, happening);
         }
     }
 
@@ -578,8 +576,9 @@ impl World {
     pub fn step(&mut self, end: Time) -> bool {
         let Some(at) = self.next_at().filter(|at| *at <= end) else { return false };
         self.now = self.now.max(at);
-        if let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let happening = entry.remove();
+        if self.agenda.next_at().is_some_and(|at| at <= self.now)
+            && let Some((_, happening)) = self.agenda.pop()
+        {
             self.happen(happening);
         } else {
             self.tick();
@@ -596,8 +595,7 @@ impl World {
         });
         let skew = |who: Who| self.skew.get(&who).copied().unwrap_or(Span::ZERO);
         let due = due.map(|(who, at)| if at == Time::NEVER { at } else { at - skew(who) });
-        let queued = self.queue.keys().next().map(|key| key.0);
-        due.chain(queued).min().filter(|at| *at != Time::NEVER)
+        due.chain(self.agenda.next_at()).min().filter(|at| *at != Time::NEVER)
     }
 
     fn names(&self) -> Vec<Who> {
@@ -725,8 +723,7 @@ impl World {
     }
 
     fn push(&mut self, after: Span, happening: Happening) {
-        self.order += 1;
-        self.queue.insert((self.now + after, self.order), happening);
+        self.agenda.push(self.now + after, happening);
     }
 
     fn open(&mut self, who: Who, conn: usize, end: usize, change: LinkChange) -> LinkId {
