@@ -2,7 +2,6 @@
 
 use contract::Time;
 use kv::{HEAD_BYTES, Head, KeyId, Lane, Node};
-use simulation::Clock;
 
 /// What a task wants to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,8 +74,6 @@ impl Wire {
 pub(crate) struct Part {
     /// `None` while the process is dead.
     pub(crate) lane: Option<Lane>,
-    pub(crate) life: u32,
-    pub(crate) clock: Clock,
     pub(crate) incoming: Vec<Option<Wire>>,
     pub(crate) offered_in: Vec<Option<Wire>>,
     pub(crate) outgoing: Vec<Option<u32>>,
@@ -92,11 +89,9 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(nodes: usize, clock: Clock) -> Part {
+    pub(crate) fn new(nodes: usize) -> Part {
         Part {
             lane: None,
-            life: 0,
-            clock,
             incoming: (0..nodes).map(|_| None).collect(),
             offered_in: (0..nodes).map(|_| None).collect(),
             outgoing: vec![None; nodes],
@@ -112,8 +107,7 @@ impl Part {
 
     /// Its process ends, and all that it had.
     pub(crate) fn die(&mut self) {
-        let nodes = self.incoming.len();
-        *self = Part { life: self.life + 1, ..Part::new(nodes, self.clock) };
+        *self = Part::new(self.incoming.len());
     }
 
     /// Takes new connections over in place of those that there were.

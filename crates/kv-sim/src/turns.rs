@@ -53,7 +53,7 @@ impl World<'_> {
             }
         }
         let when = self.when(at, release + late);
-        let life = self.part(at).life;
+        let life = self.life(at);
         self.agenda.push(when, Happening::Release { at, life, release });
     }
 
@@ -110,7 +110,7 @@ impl World<'_> {
                         &mut self.random(&[4, at.lane as u64, at.node as u64, release.0]),
                         self.scenario.cpu,
                     );
-                    let life = self.part(at).life;
+                    let life = self.life(at);
                     return self.agenda.push(self.now + cost, Happening::Finish { at, life });
                 }
             }
@@ -126,7 +126,8 @@ impl World<'_> {
         let part = self.part_mut(at);
         part.waits_until = Some(when);
         part.ticket += 1;
-        let (life, ticket) = (part.life, part.ticket);
+        let ticket = part.ticket;
+        let life = self.life(at);
         self.agenda.push(when, Happening::Turn { at, life, ticket });
     }
 
@@ -139,7 +140,8 @@ impl World<'_> {
             let part = self.part_mut(at);
             part.waits_until = Some(when);
             part.ticket += 1;
-            let (life, ticket) = (part.life, part.ticket);
+            let ticket = part.ticket;
+            let life = self.life(at);
             self.agenda.push(when, Happening::Turn { at, life, ticket });
         }
     }

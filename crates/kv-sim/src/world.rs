@@ -8,7 +8,7 @@ use crate::report::{Findings, Outcome};
 use crate::scenario::{Act, REDIAL, START, Scenario};
 use contract::{Span, Time};
 use kv::{Lane, LinkKey, Node, Setup, Start};
-use simulation::{Agenda, Clock, hash};
+use simulation::{Agenda, Clock, Machine, hash};
 use std::sync::Arc;
 
 /// A run that takes more steps than this is not getting anywhere.
@@ -29,6 +29,8 @@ pub struct World<'a> {
     pub(crate) seed: u64,
     pub(crate) now: Time,
     pub(crate) agenda: Agenda<Happening>,
+    /// The hosts of the nodes.
+    pub(crate) machines: Vec<Machine>,
     pub(crate) strands: Vec<Strand>,
     pub(crate) lines: u32,
     pub(crate) findings: Findings,
@@ -53,8 +55,7 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, seed: u64) -> World<'a> {
         let strand = |lane| {
             let setup = Setup::new(scenario.config(lane)).expect("scenarios are proper configurations");
-            let clocks = scenario.clocks.iter().map(|ahead| Clock::new(START, *ahead, 0));
-            let parts = clocks.map(|clock| Part::new(scenario.nodes, clock)).collect();
+            let parts = (0..scenario.nodes).map(|_| Part::new(scenario.nodes)).collect();
             Strand { setup, parts, watch: Watch::new(Terms::of(scenario, lane), scenario.only) }
         };
         let mut world = World {
@@ -62,6 +63,12 @@ impl<'a> World<'a> {
             seed,
             now: START - scenario.before(),
             agenda: Agenda::default(),
+            machines: scenario
+                .clocks
+                .iter()
+                .enumerate()
+                .map(|(node, ahead)| machine(node, *ahead, seed))
+                .collect(),
             strands: (0..scenario.lanes).map(strand).collect(),
             lines: 0,
             findings: Findings::default(),
@@ -132,12 +139,22 @@ impl<'a> World<'a> {
 
     /// The time on a node's clock.
     pub(crate) fn local(&self, at: Place) -> Time {
-        self.part(at).clock.local(self.now)
+        self.machines[at.node].local(self.now)
     }
 
     /// When a node's clock shows this; now, if it has already.
     pub(crate) fn when(&self, at: Place, local: Time) -> Time {
-        self.now + self.part(at).clock.until(self.now, local)
+        self.now + self.machines[at.node].clock.until(self.now, local)
+    }
+
+    /// Which life of its process it is.
+    pub(crate) fn life(&self, at: Place) -> u32 {
+        self.machines[at.node].life()
+    }
+
+    /// Whether a process still has this life.
+    fn lives(&self, at: Place, life: u32) -> bool {
+        self.part(at).lane.is_some() && self.life(at) == life
     }
 
     /// The key of two nodes.
@@ -161,11 +178,12 @@ impl<'a> World<'a> {
 
     /// A process starts, and is connected to all others that live.
     fn start(&mut self, node: usize, start: Start) {
+        if self.part(Place { lane: 0, node }).lane.is_some() {
+            return;
+        }
+        self.machines[node].start();
         for lane in 0..self.scenario.lanes {
             let at = Place { lane, node };
-            if self.part(at).lane.is_some() {
-                return;
-            }
             let links: Vec<LinkKey> = (0..self.scenario.nodes).map(|peer| self.key(node, peer)).collect();
             let now = self.local(at);
             let strand = &mut self.strands[lane];
@@ -249,14 +267,14 @@ impl<'a> World<'a> {
                 }
             }
             Happening::Task { at, task, period } => self.task(at, task, period),
-            Happening::Release { at, life, release } if self.part(at).life == life => self.work(at, release),
+            Happening::Release { at, life, release } if self.lives(at, life) => self.work(at, release),
             Happening::Turn { at, life, ticket } => {
                 let part = self.part(at);
-                if (part.life, part.ticket) == (life, ticket) && part.waits_until.is_some() {
+                if self.lives(at, life) && part.ticket == ticket && part.waits_until.is_some() {
                     self.turn(at);
                 }
             }
-            Happening::Finish { at, life } if self.part(at).life == life => self.publish(at),
+            Happening::Finish { at, life } if self.lives(at, life) => self.publish(at),
             Happening::Release { .. } | Happening::Finish { .. } => {}
             Happening::Look { at } => self.look(at),
             Happening::Crash { node } => self.crash(node),
@@ -320,6 +338,11 @@ impl<'a> World<'a> {
             }
         }
     }
+}
+
+/// The host of a node.
+fn machine(node: usize, ahead: Span, seed: u64) -> Machine {
+    Machine::new(&node.to_string(), Clock::new(START, ahead, 0), seed)
 }
 
 /// Mostly nothing or the bound, where things break.
