@@ -174,7 +174,7 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         self.gateway.as_deref_mut()
     }
 
-    /// Who a client is that wanted to be known; see [`Reporter::login`].
+    /// Who a client is that wanted to be known; see [`crate::Introduces::login`].
     pub fn judged(
         &mut self,
         now: Time,
