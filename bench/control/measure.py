@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import time
 from bench.rooms.code import BROKER
 from bench.rooms.noise import undisturbed
 from bench.rooms.options import QUICK, program
-from bench.rooms.processes import free_ports, scheduled
+from bench.rooms.processes import free_ports, scheduled, wait_until_listening
 
 ABOUT = "messages while clients subscribe, register, come and go, and graphs change"
 PROGRAMS = ["verge", "verge-bench-awake", "verge-bench-peers"]
@@ -32,7 +31,7 @@ TOPICS = int(os.environ.get("TOPICS", "13525"))
 PRIORITY = int(os.environ.get("PRIORITY", "50"))
 WARM_UP, SECONDS = (1, 4) if QUICK else (2, 15)
 FILTERS, REGISTERED, CLIENTS = 10_000, 5_000, 1_000
-START_SECONDS, PATIENCE_SECONDS = 15, 120
+PATIENCE_SECONDS = 120
 
 GRAPH = """
 [[source]]
@@ -61,17 +60,7 @@ class Broker:
         self.log = open(os.path.join(self.folder, "log"), "wb")
         self.child = subprocess.Popen([VERGE, "--config", self.file, "broker", "a"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                       preexec_fn=scheduled(PRIORITY))
-        until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                if self.child.poll() is not None or time.monotonic() > until:
-                    told = self.told()
-                    self.end()
-                    sys.exit(f"the broker does not listen: {told}")
-                time.sleep(0.02)
+        wait_until_listening(self.port, self.child, "the broker", self.told, self.end)
 
     def configure(self, graph):
         with open(self.file, "w") as file:

@@ -6,15 +6,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 from bench.rooms.code import BROKER
 from bench.rooms.options import QUICK, program
-from bench.rooms.processes import free_ports, said, scheduled
+from bench.rooms.processes import free_ports, said, scheduled, wait_until_listening
 
 ABOUT = "the MQTT gateway beside mosquitto"
 PROGRAMS = ["verge", "verge-bench-mqtt"]
@@ -37,7 +35,6 @@ PAYLOAD_BYTES = 64
 # Messages of one publisher that may be on their way: so many that brokers can collect them, and one, with which they cannot.
 WINDOWS = (50, 1)
 VERSION = 4
-START_SECONDS = 15
 # Name: publishers, subscribers of each, moderate rate of messages per second.
 SHAPES = {"1:1": (10, 1, 2000), "1:100": (1, 100, 100)}
 
@@ -83,17 +80,11 @@ class Broker:
         self.log = open(path("log"), "wb")
         self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                       preexec_fn=scheduled(PRIORITY))
-        until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                break
-            except OSError:
-                if self.child.poll() is not None or time.monotonic() > until:
-                    told = open(path("log")).read()[-2000:]
-                    self.end()
-                    sys.exit(f"{name} does not listen: {told}")
-                time.sleep(0.02)
+        wait_until_listening(self.port, self.child, name, self.told, self.end)
+
+    def told(self):
+        with open(os.path.join(self.folder, "log"), errors="replace") as file:
+            return file.read()[-2000:]
 
     def end(self):
         if self.child.poll() is None:

@@ -8,18 +8,16 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 from bench.rooms import document
 from bench.rooms.code import BROKER
 from bench.rooms.host import awake
 from bench.rooms.noise import undisturbed
 from bench.rooms.options import QUICK, program
-from bench.rooms.processes import free_ports, said, scheduled
+from bench.rooms.processes import free_ports, said, scheduled, wait_until_listening
 
 ABOUT = "round trips, floods, fan-out, urgent messages and the workload of FRAME, beside other brokers"
 CODE = BROKER
@@ -52,7 +50,6 @@ SATURATING = ("flood", "urgent")
 SECONDS = 1.5 if QUICK else 5
 URGENT_SECONDS = 4 if QUICK else 15
 WARM_UP = 0.5 if QUICK else 1
-START_SECONDS = 15
 # A load that takes longer than this is ended, and the case has failed.
 PATIENCE_SECONDS = 90
 SIZES = {"16 B": 16, "512 B": 512, "16 KiB": 16384}
@@ -145,17 +142,7 @@ class Broker:
         return [*self.relay(_), "--keep"]
 
     def wait(self):
-        until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                if self.child.poll() is not None or time.monotonic() > until:
-                    told = self.told()
-                    self.end()
-                    sys.exit(f"{self.name} does not listen: {told}")
-                time.sleep(0.02)
+        wait_until_listening(self.port, self.child, self.name, self.told, self.end)
 
     def told(self):
         with open(self.path("log"), errors="replace") as file:

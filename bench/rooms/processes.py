@@ -4,8 +4,12 @@ import os
 import resource
 import socket
 import subprocess
+import sys
+import time
 
 DESCRIPTORS = 20000
+# A server listens within this, or the measurement ends.
+START_SECONDS = 15
 
 
 def free_ports(count):
@@ -16,6 +20,21 @@ def free_ports(count):
     for one in held:
         one.close()
     return numbers
+
+
+def wait_until_listening(port, child, name, told, end):
+    """Until somebody takes connections at the port. If the child ends before, or takes too long, everything is ended and `told()` is shown."""
+    until = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if child.poll() is not None or time.monotonic() > until:
+                words = told()
+                end()
+                sys.exit(f"{name} does not listen: {words}")
+            time.sleep(0.02)
 
 
 def scheduled(priority, processors=None):

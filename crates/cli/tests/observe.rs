@@ -383,3 +383,17 @@ fn a_status_of_two_pairs_says_so_and_is_no_success() {
         assert_eq!(asked([ports[0], other]), (Some(1), 1), "a broker of another pair");
     }
 }
+
+#[test]
+fn a_status_is_given_where_native_clients_have_all_places() {
+    let site = Site::new("[limits]\nconnections = 4\n");
+    let broker = site.start(0);
+    wait_until("that a broker reigns", || broker.log().contains("this broker is primary"));
+    let clients: Vec<_> = (0..4).map(|_| site.client()).collect();
+    let ran = site.run(&["status", "--format", "json"]);
+    let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
+    assert_eq!(shown["brokers"][0]["role"], "primary", "{}", ran.out);
+    let fifth = verge::Client::builder().patience(Duration::from_secs(1)).connect(&site.addresses());
+    assert!(fifth.is_err_and(|error| error.to_string().contains("limit of connections")));
+    drop(clients);
+}

@@ -244,18 +244,22 @@ impl Understanding {
             self.problem(&place, message, remedy.to_owned());
         };
         if has_vote {
-            refuse("vote", "it has a `vote` and a `module`".to_owned(), "leave one of them out");
+            refuse(vote::VOTE.path(), "it has a `vote` and a `module`".to_owned(), "leave one of them out");
             return None;
         }
         if budget <= Span::ZERO {
-            refuse("budget", format!("a budget of {budget}"), "give it a time above zero, such as \"200us\"");
+            refuse(
+                vote::BUDGET.path(),
+                format!("a budget of {budget}"),
+                "give it a time above zero, such as \"200us\"",
+            );
             return None;
         }
         match read {
             Ok(bytes) => Some(RuleVote::Module { file, bytes, budget }),
             Err(error) => {
                 refuse(
-                    "module",
+                    vote::MODULE.path(),
                     error,
                     "name the module's file; a relative path starts at the working directory or at this file",
                 );
@@ -278,7 +282,11 @@ impl Understanding {
         let place = |writer: &String| names.iter().position(|name| name == writer).map(kv::Node::at);
         if let Some(unknown) = writers.iter().find(|writer| place(writer).is_none()) {
             let message = format!("there is no node `{unknown}`");
-            self.problem(&table.place_of("writers"), message, format!("nodes are: {}", names.join(", ")));
+            self.problem(
+                &table.place_of(vote::WRITERS.path()),
+                message,
+                format!("nodes are: {}", names.join(", ")),
+            );
             return None;
         }
         Some(writers.iter().filter_map(place).collect())
@@ -289,13 +297,21 @@ impl Understanding {
         let lane = row.get(&task::LANE);
         if lane >= lanes {
             let message = format!("there is no lane {lane}: there are {lanes} of them, from 0");
-            self.problem(&table.place_of("lane"), message, "name another one, or add a [[lane]]".to_owned());
+            self.problem(
+                &table.place_of(task::LANE.path()),
+                message,
+                "name another one, or add a [[lane]]".to_owned(),
+            );
             return None;
         }
         let period = row.get(&task::PERIOD);
         if period <= Span::ZERO {
             let message = format!("a task cannot run every {period}");
-            self.problem(&table.place_of("period"), message, "give it a period above 0".to_owned());
+            self.problem(
+                &table.place_of(task::PERIOD.path()),
+                message,
+                "give it a period above 0".to_owned(),
+            );
             return None;
         }
         Some((lane, Task { name: row.get(&task::NAME), period, cost: row.get(&task::COST) }))
@@ -339,7 +355,7 @@ impl Understanding {
         let priority = row.given(&lane::PRIORITY).unwrap_or(Some(1));
         let vectors = row.get(&lane::VECTORS);
         if let Some((message, remedy)) = refuse_vectors(&setup, vectors) {
-            self.problem(&table.place_of("vectors"), message, remedy.to_owned());
+            self.problem(&table.place_of(lane::VECTORS.path()), message, remedy.to_owned());
             return None;
         }
         Some(KvLane { setup, tasks, processor, priority, vectors })

@@ -384,7 +384,7 @@ impl Understanding {
 
     /// What a key holds.
     fn get<T>(&self, key: &Typed<T>) -> T {
-        self.values.get(key.key.path).and_then(|value| key.read(value)).unwrap_or_else(|| key.default())
+        self.values.get(key.path()).and_then(|value| key.read(value)).unwrap_or_else(|| key.default())
     }
 
     /// What a key with a name in it holds; nothing where no such name is given, or its value is bad.
@@ -394,14 +394,14 @@ impl Understanding {
 
     /// The names with which a key is given.
     fn names(&self, key: &Typed<impl Sized>) -> Vec<String> {
-        let (before, after) = key.key.path.split_once('*').unwrap_or((key.key.path, ""));
+        let (before, after) = key.path().split_once('*').unwrap_or((key.path(), ""));
         let name = |path: &String| path.strip_prefix(before)?.strip_suffix(after).map(str::to_owned);
         self.values.keys().filter_map(name).collect()
     }
 
     /// Where a key is given.
     fn place_of(&self, key: &Typed<impl Sized>) -> Source {
-        self.source(key.key.path)
+        self.source(key.path())
     }
 
     /// A file that is named. A relative path in a file starts at that file, so that it means the same wherever a command is typed.
@@ -583,7 +583,7 @@ impl Understanding {
                     earlier.rule.filter
                 );
                 self.problem(
-                    &table.place_of(topic::FILTER.key.path),
+                    &table.place_of(topic::FILTER.path()),
                     message,
                     "put this [[topic]] before that one, or leave it out".to_owned(),
                 );
@@ -644,7 +644,7 @@ impl Understanding {
             return None;
         }
         if links.delay(contract.link).is_none() {
-            let source = table.place_of(topic::LINK.key.path);
+            let source = table.place_of(topic::LINK.path());
             let message = format!("the link class `{}` is not configured", contract.link);
             self.problem(&source, message, format!("add [link.{}] or use edge or cloud", contract.link));
             return None;
@@ -752,7 +752,7 @@ struct Row(BTreeMap<&'static str, Value>);
 impl Row {
     /// What a key holds, if it is given.
     fn given<T>(&self, key: &Typed<T>) -> Option<T> {
-        self.0.get(key.key.path).and_then(|value| key.read(value))
+        self.0.get(key.path()).and_then(|value| key.read(value))
     }
 
     /// What a key holds, given or by its default.

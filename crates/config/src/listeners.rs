@@ -202,9 +202,9 @@ impl Understanding {
                 let path = format!("brokers.{}.{key}", broker.name);
                 let needs_ca = transport == Transport::PairTls;
                 let lacks = [
-                    (keys::TLS_CERTIFICATE.key.path, transport.is_secure() && tls.certificate.is_none()),
-                    (keys::TLS_KEY.key.path, transport.is_secure() && tls.key.is_none()),
-                    (keys::TLS_CA.key.path, needs_ca && tls.ca.is_none()),
+                    (keys::TLS_CERTIFICATE.path(), transport.is_secure() && tls.certificate.is_none()),
+                    (keys::TLS_KEY.path(), transport.is_secure() && tls.key.is_none()),
+                    (keys::TLS_CA.path(), needs_ca && tls.ca.is_none()),
                 ];
                 for (lacking, _) in lacks.into_iter().filter(|(_, lacks)| *lacks) {
                     let source = self.source(&path);

@@ -89,11 +89,18 @@ impl Understanding {
         let before = self.layers.problems.len();
         let row = self.row(table, &schema::OPERATOR);
         let parameters = self.parameters(table);
-        let name = table.keys.get("name").map(|given| given.raw.to_string().trim_matches('"').to_owned());
+        let name = table
+            .keys
+            .get(operator::NAME.path())
+            .map(|given| given.raw.to_string().trim_matches('"').to_owned());
         let Some(name) = name else { return };
         if let Some(other) = draft.tables.insert(name.clone(), table.clone()) {
             let message = format!("two operators are called `{name}`");
-            self.problem(&table.place_of("name"), message, "give each a name of its own".to_owned());
+            self.problem(
+                &table.place_of(operator::NAME.path()),
+                message,
+                "give each a name of its own".to_owned(),
+            );
             draft.tables.insert(name, other);
             return;
         }
@@ -110,7 +117,7 @@ impl Understanding {
         draft.spec.consumers.extend(consumer);
         self.effective.push((
             format!("operator {name}"),
-            format!("{}", table.keys["kind"].raw),
+            format!("{}", table.keys[operator::KIND.path()].raw),
             self.origin(&table.place),
         ));
         draft.spec.operators.push(operator_of(name, &row, parameters));
@@ -137,7 +144,7 @@ impl Understanding {
 
     /// Keys of an output, where there is none.
     fn without_output(&mut self, table: &Table) {
-        for key in ["level", "deadline"] {
+        for key in [operator::LEVEL.path(), operator::DEADLINE.path()] {
             if table.keys.contains_key(key) {
                 let message = format!("`{key}` belongs to an output, and this operator has none");
                 self.problem(&table.place_of(key), message, "add `output`, or leave this key out".to_owned());
@@ -151,7 +158,7 @@ impl Understanding {
         let topic = filter.to_string();
         if let Some(other) = draft.tables.insert(topic.clone(), table.clone()) {
             let message = format!("`{topic}` is described twice");
-            self.problem(&table.place_of("topic"), message, "leave one of them out".to_owned());
+            self.problem(&table.place_of(source::TOPIC.path()), message, "leave one of them out".to_owned());
             draft.tables.insert(topic, other);
             return;
         }
@@ -161,7 +168,11 @@ impl Understanding {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "name it among the inputs of an operator, or leave it out".to_owned(),
             };
-            self.problem(&table.place_of("topic"), format!("`{topic}` feeds no operator"), remedy);
+            self.problem(
+                &table.place_of(source::TOPIC.path()),
+                format!("`{topic}` feeds no operator"),
+                remedy,
+            );
             return;
         }
         let period = row.given(&source::PERIOD).or_else(|| period_of(topics, &topic)).unwrap_or_else(|| {
@@ -190,7 +201,7 @@ impl Understanding {
                     None => "add a [[topic]] for it, or a [[source]] with its `period`".to_owned(),
                 };
                 let message = format!("`{topic}` is neither an operator nor a topic whose period is known");
-                self.problem(&draft.place(&operator, "inputs"), message, remedy);
+                self.problem(&draft.place(&operator, operator::INPUTS.path()), message, remedy);
                 ANY_PERIOD
             });
             if added.insert(topic.clone()) {
@@ -207,7 +218,7 @@ impl Understanding {
             if let Some(other) = seen.insert(&consumer.name, &consumer.from) {
                 let message =
                     format!("`{other}` and `{}` both publish on `{}`", consumer.from, consumer.name);
-                let place = draft.place(&consumer.from, "output");
+                let place = draft.place(&consumer.from, operator::OUTPUT.path());
                 self.problem(&place, message, "give each output a topic of its own".to_owned());
             }
         }
@@ -215,7 +226,7 @@ impl Understanding {
             if let Some(from) = seen.get(&input.to_owned()) {
                 let message = format!("`{input}` is the output of the operator `{from}`");
                 self.problem(
-                    &draft.place(operator, "inputs"),
+                    &draft.place(operator, operator::INPUTS.path()),
                     message,
                     format!("take `{from}` itself as input"),
                 );
@@ -277,28 +288,40 @@ impl Draft {
     /// Where the cause of an error is, and what to do about it.
     fn explain(&self, error: &GraphError) -> (Source, String) {
         let (place, remedy) = match error {
-            GraphError::Period(name, _) => (self.place(name, "period"), "lengthen it"),
-            GraphError::Validity(name, _) => (self.place(name, "validity"), "lengthen it, or leave it out"),
-            GraphError::Inputs(name, _) => (self.place(name, "inputs"), "change the number of inputs"),
+            GraphError::Period(name, _) => (self.place(name, source::PERIOD.path()), "lengthen it"),
+            GraphError::Validity(name, _) => {
+                (self.place(name, source::VALIDITY.path()), "lengthen it, or leave it out")
+            }
+            GraphError::Inputs(name, _) => {
+                (self.place(name, operator::INPUTS.path()), "change the number of inputs")
+            }
             GraphError::Setup { operator, reason } => return self.explain_setup(operator, reason),
-            GraphError::Keep { operator, .. } => (self.place(operator, "keep"), "change the number"),
-            GraphError::Deadline(topic, _) => (self.place(self.publisher(topic), "deadline"), "lengthen it"),
-            GraphError::UnknownInput { operator, .. } => (self.place(operator, "inputs"), "mend this name"),
-            GraphError::RepeatedInput { operator, .. } => (self.place(operator, "inputs"), "name it once"),
+            GraphError::Keep { operator, .. } => {
+                (self.place(operator, operator::KEEP.path()), "change the number")
+            }
+            GraphError::Deadline(topic, _) => {
+                (self.place(self.publisher(topic), operator::DEADLINE.path()), "lengthen it")
+            }
+            GraphError::UnknownInput { operator, .. } => {
+                (self.place(operator, operator::INPUTS.path()), "mend this name")
+            }
+            GraphError::RepeatedInput { operator, .. } => {
+                (self.place(operator, operator::INPUTS.path()), "name it once")
+            }
             GraphError::Circle(names) => {
                 let first = names.first().map_or("", String::as_str);
-                (self.place(first, "inputs"), "break the circle")
+                (self.place(first, operator::INPUTS.path()), "break the circle")
             }
             GraphError::Level { consumer, levels, .. } => {
                 let remedy = format!("choose 0 to {}, or raise processing.levels", levels - 1);
-                return (self.place(self.publisher(consumer), "level"), remedy);
+                return (self.place(self.publisher(consumer), operator::LEVEL.path()), remedy);
             }
             GraphError::UnknownMember { operator, .. } => {
-                (self.place(operator, "together"), "name inputs of this operator only")
+                (self.place(operator, operator::TOGETHER.path()), "name inputs of this operator only")
             }
-            GraphError::Set(operator) => (self.place(operator, "together"), "mend this set"),
+            GraphError::Set(operator) => (self.place(operator, operator::TOGETHER.path()), "mend this set"),
             GraphError::SetOfAny(operator) => {
-                (self.place(operator, "together"), "leave it out, or choose join = \"all\"")
+                (self.place(operator, operator::TOGETHER.path()), "leave it out, or choose join = \"all\"")
             }
             GraphError::Pattern(error) => (self.pattern_place(&error.to_string()), "mend this topic"),
             _ => (Source::Default, "mend this graph"),
@@ -310,11 +333,12 @@ impl Draft {
     fn explain_setup(&self, operator: &str, reason: &str) -> (Source, String) {
         let Some(table) = self.tables.get(operator) else { return (Source::Default, String::new()) };
         let named = reason.split('`').nth(1).unwrap_or("");
-        let kind = table.keys.get("kind").map(|given| given.raw.to_string()).unwrap_or_default();
+        let kind =
+            table.keys.get(operator::KIND.path()).map(|given| given.raw.to_string()).unwrap_or_default();
         let kind = kind.trim_matches('"');
         let own = KINDS.iter().filter(|known| known.name == kind).flat_map(|known| known.parameters);
         let own: Vec<&str> = own.map(|parameter| parameter.name).collect();
-        let place = if reason.contains("as input") { "inputs" } else { "kind" };
+        let place = if reason.contains("as input") { operator::INPUTS.path() } else { operator::KIND.path() };
         if table.keys.contains_key(named) && !operator::KEYS.iter().any(|key| key.path == named) {
             let keys = operator::KEYS.iter().map(|key| key.path).chain(own.iter().copied());
             let remedy = match schema::nearest(named, keys.filter(|key| *key != named)) {
@@ -335,14 +359,14 @@ impl Draft {
     fn pattern_place(&self, message: &str) -> Source {
         let topic = message.split('`').nth(1).unwrap_or("");
         if self.tables.contains_key(topic) {
-            return self.place(topic, "topic");
+            return self.place(topic, source::TOPIC.path());
         }
         match self.publisher(topic) {
             "" => {
                 let taker = self.inputs().find(|(_, input)| *input == topic);
-                taker.map_or(Source::Default, |(operator, _)| self.place(operator, "inputs"))
+                taker.map_or(Source::Default, |(operator, _)| self.place(operator, operator::INPUTS.path()))
             }
-            operator => self.place(operator, "output"),
+            operator => self.place(operator, operator::OUTPUT.path()),
         }
     }
 }

@@ -75,6 +75,11 @@ impl<T> Typed<T> {
         })
     }
 
+    /// Its path.
+    pub const fn path(&self) -> &'static str {
+        self.key.path
+    }
+
     /// Its path with a name in the place of `*`.
     pub fn path_of(&self, name: &str) -> String {
         self.key.path.replacen('*', name, 1)

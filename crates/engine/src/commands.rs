@@ -10,7 +10,7 @@
 
 use broker::UNITS_PER_SLICE;
 use std::collections::{BTreeSet, VecDeque};
-use wire::{Frame, LinkId};
+use wire::{Frame, LinkId, Register};
 
 /// Connections that wait and are looked at in one turn. A look copies what waits on the connection.
 const LOOKED_AT_PER_TURN: usize = 16;
@@ -72,59 +72,82 @@ impl Commands {
     }
 }
 
+/// What a client asks, by what it must be allowed for it.
+pub(crate) enum Command<'f> {
+    /// Everybody may.
+    Free,
+    /// To publish on a topic, and to state a contract where there is one.
+    Register(&'f Register<'f>),
+    /// To subscribe what this filter matches.
+    Subscribe(&'f str),
+    /// To see how the broker is, and who is connected.
+    Look,
+    /// To disconnect a client.
+    DropClient,
+    /// To hand the reign over.
+    Handover,
+}
+
+impl<'f> Command<'f> {
+    /// Whether a frame is a command, where a client sends it, and which. Whoever adds a frame says it here.
+    #[inline]
+    pub(crate) fn of(frame: &'f Frame<'f>) -> Option<Command<'f>> {
+        Some(match frame {
+            Frame::Register(register) => Command::Register(register),
+            Frame::Subscribe { filter, .. } => Command::Subscribe(filter),
+            Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => Command::Look,
+            Frame::DropClient { .. } => Command::DropClient,
+            Frame::Handover => Command::Handover,
+            Frame::Hello { .. }
+            | Frame::Unregister { .. }
+            | Frame::Unsubscribe { .. }
+            | Frame::Farewell { .. } => Command::Free,
+            Frame::Reign { .. }
+            | Frame::Verdict { .. }
+            | Frame::Untaken { .. }
+            | Frame::Announce { .. }
+            | Frame::Retire { .. }
+            | Frame::Publish { .. }
+            | Frame::Deliver { .. }
+            | Frame::Replicate { .. }
+            | Frame::Forward { .. }
+            | Frame::Prune { .. }
+            | Frame::Confirm { .. }
+            | Frame::Subscribed { .. }
+            | Frame::Shortfall { .. }
+            | Frame::Received { .. }
+            | Frame::Trouble { .. }
+            | Frame::Session { .. }
+            | Frame::Records { .. }
+            | Frame::Memory { .. }
+            | Frame::Join { .. }
+            | Frame::JoinKnowing { .. }
+            | Frame::Knows { .. }
+            | Frame::Synced { .. }
+            | Frame::Standby { .. }
+            | Frame::Poll { .. }
+            | Frame::PollReply { .. }
+            | Frame::Heartbeats { .. }
+            | Frame::ClockRequest { .. }
+            | Frame::ClockReply { .. }
+            | Frame::HandoverReply { .. }
+            | Frame::TakeOver { .. }
+            | Frame::RelayOpen { .. }
+            | Frame::Relay { .. }
+            | Frame::RelayRoom { .. }
+            | Frame::RelayEnd { .. }
+            | Frame::Clients { .. }
+            | Frame::DropReply { .. }
+            | Frame::NodeStatus { .. }
+            | Frame::LevelStatuses { .. }
+            | Frame::OperatorStatuses { .. }
+            | Frame::StreamStatuses { .. } => return None,
+        })
+    }
+}
+
 /// Whether a frame is a command, where a client sends it.
 #[inline]
 pub(crate) fn is_command(frame: &Frame<'_>) -> bool {
-    match frame {
-        Frame::Hello { .. }
-        | Frame::Register { .. }
-        | Frame::Unregister { .. }
-        | Frame::Subscribe { .. }
-        | Frame::Unsubscribe { .. }
-        | Frame::StatusRequest { .. }
-        | Frame::ClientsRequest { .. }
-        | Frame::DropClient { .. }
-        | Frame::Handover { .. }
-        | Frame::Farewell { .. } => true,
-        Frame::Reign { .. }
-        | Frame::Verdict { .. }
-        | Frame::Untaken { .. }
-        | Frame::Announce { .. }
-        | Frame::Retire { .. }
-        | Frame::Publish { .. }
-        | Frame::Deliver { .. }
-        | Frame::Replicate { .. }
-        | Frame::Forward { .. }
-        | Frame::Prune { .. }
-        | Frame::Confirm { .. }
-        | Frame::Subscribed { .. }
-        | Frame::Shortfall { .. }
-        | Frame::Received { .. }
-        | Frame::Trouble { .. }
-        | Frame::Session { .. }
-        | Frame::Records { .. }
-        | Frame::Memory { .. }
-        | Frame::Join { .. }
-        | Frame::JoinKnowing { .. }
-        | Frame::Knows { .. }
-        | Frame::Synced { .. }
-        | Frame::Standby { .. }
-        | Frame::Poll { .. }
-        | Frame::PollReply { .. }
-        | Frame::Heartbeats { .. }
-        | Frame::ClockRequest { .. }
-        | Frame::ClockReply { .. }
-        | Frame::HandoverReply { .. }
-        | Frame::TakeOver { .. }
-        | Frame::RelayOpen { .. }
-        | Frame::Relay { .. }
-        | Frame::RelayRoom { .. }
-        | Frame::RelayEnd { .. }
-        | Frame::Clients { .. }
-        | Frame::DropReply { .. }
-        | Frame::NodeStatus { .. }
-        | Frame::LevelStatuses { .. }
-        | Frame::OperatorStatuses { .. }
-        | Frame::StreamStatuses { .. } => false,
-    }
+    Command::of(frame).is_some()
 }

@@ -22,3 +22,23 @@ fn may_be_realtime() -> bool {
     let limit = getrlimit(Resource::Rtprio).current;
     geteuid().is_root() || limit.is_none_or(|limit| limit > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::testing::{Anything, load};
+    use planner::Study;
+
+    #[test]
+    fn costs_that_nobody_gives_are_measured() {
+        let text = "[[topic]]\nfilter = \"s/#\"\nperiod = \"20ms\"\nretain = 20\n\
+                    [[operator]]\nname = \"a\"\nkind = \"pass\"\ninputs = [\"s/1\"]\noutput = \"out/a\"\n";
+        let config = load("facts", text);
+        let here = facts(&config, |_| ());
+        let study = Study::on(&config, &Anything, here.for_operators(&config), here.measure).unwrap();
+        let rows = study.rows();
+        let operator = rows.iter().flat_map(|graph| &graph.operators).find(|row| row.name == "a").unwrap();
+        assert!(operator.cost_measured && operator.cost_us > 0.0);
+        assert!(operator.cost_median_us.unwrap() <= operator.cost_us);
+    }
+}

@@ -86,14 +86,7 @@ mod tests {
     #[test]
     fn places_that_doors_keep_for_the_partner_and_for_admins_are_there_in_the_broker_too() {
         let config = config::testing::load("places", "limits.connections = 7\n");
-        let host = crate::Host {
-            costs: contract::admission::Costs::default(),
-            blocking: Span::ZERO,
-            limits: config.limits,
-            processors: 1,
-            is_realtime: false,
-            measure: |_, _, _| Vec::new(),
-        };
+        let host = crate::host::testing::host(&config);
         let identity = Identity { node: NodeId(1), nonce: [0; 16], started: Time::ZERO };
         let settings = settings(&config, &config.brokers[0], true, &host, identity);
         assert_eq!(settings.limits.links, config.limits.links + PLACES_KEPT as usize);

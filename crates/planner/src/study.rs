@@ -414,3 +414,6 @@ fn instances(config: &Config, spec: &GraphSpec) -> u32 {
     });
     streams.max().unwrap_or(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,6 +123,12 @@ impl Turn for Turning<'_> {
         self.world.tell_news(self.host, self.spent)
     }
 
+    /// Whoever comes is ready: nothing is shaken hands for here.
+    fn settle_guests(&mut self) {}
+
+    /// What has had its time is on the agenda.
+    fn expire(&mut self, _time: Time) {}
+
     fn portion(&mut self, time: Time) -> bool {
         self.world.portion(self.host, time, &mut self.spent)
     }

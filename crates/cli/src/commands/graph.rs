@@ -169,6 +169,3 @@ fn level(level: Option<u8>) -> String {
 fn number(value: Option<f64>) -> String {
     value.map_or("∞".to_owned(), |ms| millis(Span((ms * 1e6).round() as i64)))
 }
-
-#[cfg(test)]
-mod tests;

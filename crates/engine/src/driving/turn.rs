@@ -35,7 +35,7 @@ pub trait Turn {
     fn tell_news(&mut self) -> bool;
 
     /// Takes over connections that others have prepared.
-    fn settle_guests(&mut self) {}
+    fn settle_guests(&mut self);
 
     /// The node works a portion, at this time. Returns whether there is more.
     fn portion(&mut self, time: Time) -> bool;
@@ -44,9 +44,7 @@ pub trait Turn {
     fn send(&mut self);
 
     /// Gives up what has had its time.
-    fn expire(&mut self, time: Time) {
-        let _ = time;
-    }
+    fn expire(&mut self, time: Time);
 
     /// When the node wants to be woken.
     fn next_deadline(&self) -> Time;

@@ -2,14 +2,14 @@
 
 use super::{Entry, Gate, Guarding, Guest, Refusal, UNKNOWN_BYTES_MAX, named};
 use crate::broker_node::BrokerNode;
-use crate::commands::is_command;
+use crate::commands::{Command, is_command};
 use crate::processing::Operators;
 use crate::reporter::Reporter;
 use access::{Access, Action};
 use contract::Time;
 use mqtt::Rules;
 use std::sync::Arc;
-use wire::{Decoded, Effects, FarewellReason, Frame, LinkId, Register, decode};
+use wire::{Decoded, Effects, FarewellReason, Frame, LinkId, decode};
 
 /// What `verge acl test` and rules call what is asked of a broker.
 const STATUS: &str = "status";
@@ -164,11 +164,16 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             Some(gate) => gate.check(who, action, what),
             None => Ok(()),
         };
-        let allowed = right_for(frame).map_or(Ok(()), |(action, what)| check(action, what));
-        let checked = allowed.and_then(|()| match frame {
-            Frame::Register(Register { contract: Some(_), topic, .. }) => check(Action::Contract, topic),
-            _ => Ok(()),
-        });
+        let checked = match Command::of(frame) {
+            Some(Command::Register(register)) => check(Action::Publish, register.topic).and_then(|()| {
+                if register.contract.is_some() { check(Action::Contract, register.topic) } else { Ok(()) }
+            }),
+            Some(Command::Subscribe(filter)) => check(Action::Subscribe, filter),
+            Some(Command::Look) => check(Action::Admin, STATUS),
+            Some(Command::DropClient) => check(Action::Admin, CLIENTS),
+            Some(Command::Handover) => check(Action::Admin, HANDOVER),
+            Some(Command::Free) | None => Ok(()),
+        };
         let Err(text) = checked else { return Pass::On };
         let client = who.client.clone();
         let (broker, mut wired) = self.wired(net);
@@ -204,60 +209,5 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             // It has left meanwhile.
             None => {}
         }
-    }
-}
-
-/// What a client must be allowed for a frame, and on what; nothing where everybody may. Whoever adds a frame says it here.
-fn right_for<'f>(frame: &'f Frame<'_>) -> Option<(Action, &'f str)> {
-    match frame {
-        Frame::Register(register) => Some((Action::Publish, register.topic)),
-        Frame::Subscribe { filter, .. } => Some((Action::Subscribe, filter)),
-        Frame::Handover => Some((Action::Admin, HANDOVER)),
-        Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => Some((Action::Admin, STATUS)),
-        Frame::DropClient { .. } => Some((Action::Admin, CLIENTS)),
-        Frame::Hello { .. }
-        | Frame::Farewell { .. }
-        | Frame::Reign { .. }
-        | Frame::Verdict { .. }
-        | Frame::Unregister { .. }
-        | Frame::Untaken { .. }
-        | Frame::Announce { .. }
-        | Frame::Retire { .. }
-        | Frame::Publish { .. }
-        | Frame::Deliver { .. }
-        | Frame::Replicate { .. }
-        | Frame::Forward { .. }
-        | Frame::Prune { .. }
-        | Frame::Confirm { .. }
-        | Frame::Subscribed { .. }
-        | Frame::Unsubscribe { .. }
-        | Frame::Shortfall { .. }
-        | Frame::Received { .. }
-        | Frame::Trouble { .. }
-        | Frame::Session { .. }
-        | Frame::Records { .. }
-        | Frame::Memory { .. }
-        | Frame::Join { .. }
-        | Frame::JoinKnowing { .. }
-        | Frame::Knows { .. }
-        | Frame::Synced { .. }
-        | Frame::Standby { .. }
-        | Frame::Poll { .. }
-        | Frame::PollReply { .. }
-        | Frame::Heartbeats { .. }
-        | Frame::ClockRequest { .. }
-        | Frame::ClockReply { .. }
-        | Frame::HandoverReply { .. }
-        | Frame::TakeOver { .. }
-        | Frame::RelayOpen { .. }
-        | Frame::Relay { .. }
-        | Frame::RelayRoom { .. }
-        | Frame::RelayEnd { .. }
-        | Frame::Clients { .. }
-        | Frame::DropReply { .. }
-        | Frame::NodeStatus { .. }
-        | Frame::LevelStatuses { .. }
-        | Frame::OperatorStatuses { .. }
-        | Frame::StreamStatuses { .. } => None,
     }
 }

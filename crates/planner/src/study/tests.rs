@@ -1,6 +1,7 @@
 use super::*;
+use crate::host::testing::{as_said, host};
+use crate::picture;
 use config::testing::{Anything, load};
-use processing::Processors;
 
 /// 3 of 20 ms at level 0, and 2 of 20 at level 2.
 const GRAPH: &str = "\
@@ -49,7 +50,7 @@ fn study(text: &str) -> Study {
         preemptive: false,
         jitter: Span::millis(1),
     };
-    Study::on(&load("study", text), &Anything, processors, node::measure::measure).unwrap()
+    Study::on(&load("study", text), &Anything, processors, as_said).unwrap()
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn results_that_come_too_late_are_shown_with_the_deadline_that_would_do() {
 fn results_may_wait_for_two_rests_of_the_data_thread() {
     let way = |text: &str| {
         let config = load("study", text);
-        node::facts(&config, |_| ()).for_operators(&config).jitter
+        host(&config).for_operators(&config).jitter
     };
     let never = GRAPH.to_owned() + "[realtime]\ngather = \"0s\"\n";
     let long = GRAPH.to_owned() + "[realtime]\ngather = \"1ms\"\n";
@@ -103,13 +104,14 @@ fn an_overload_is_shown_with_its_numbers_and_where_shedding_starts() {
 }
 
 #[test]
-fn costs_that_nobody_gives_are_measured() {
+fn costs_that_nobody_gives_are_asked_for() {
     let study = study(&GRAPH.replace("cost = \"3ms\"\n", ""));
     let rows = study.rows();
-    let operator =
-        rows.iter().flat_map(|graph| &graph.operators).find(|operator| operator.name == "a").unwrap();
-    assert!(operator.cost_measured && operator.cost_us > 0.0);
-    assert!(operator.cost_median_us.unwrap() <= operator.cost_us);
+    let operators = || rows.iter().flat_map(|graph| &graph.operators);
+    let a = operators().find(|operator| operator.name == "a").unwrap();
+    assert!(a.cost_measured && a.cost_us == 7.0 && a.cost_median_us == Some(5.0));
+    let b = operators().find(|operator| operator.name == "b").unwrap();
+    assert!(!b.cost_measured && b.cost_us == 2_000.0 && b.cost_median_us.is_none());
 }
 
 #[test]
