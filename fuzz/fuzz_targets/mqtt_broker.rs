@@ -5,12 +5,12 @@
 #[path = "../../crates/engine/tests/any_mqtt_bench/mod.rs"]
 mod any_mqtt_bench;
 
-use any_mqtt_bench::Bench;
+use any_mqtt_bench::Stand;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Some((stands_by, steps)) = data.split_first() else { return };
-    let mut bench = Bench::new(stands_by % 2 == 1);
+    let mut bench = Stand::new(stands_by % 2 == 1);
     for step in steps.as_chunks().0 {
         bench.step(*step);
     }
