@@ -2,6 +2,7 @@
 
 mod agenda;
 mod clock;
+mod coordination;
 mod latency;
 mod machine;
 mod mutants;
@@ -13,6 +14,7 @@ pub mod network;
 
 pub use agenda::Agenda;
 pub use clock::Clock;
+pub use coordination::{Coordination, Ring};
 pub use latency::Latency;
 pub use machine::Machine;
 pub use mutants::unnoticed;

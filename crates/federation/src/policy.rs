@@ -1,0 +1,107 @@
+//! To which router a topic is given.
+
+use crate::records::Load;
+use crate::tree::hash;
+
+/// By what routers are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// By how many topics they carry (rule W2).
+    #[default]
+    LeastTopics,
+    /// By the bytes that leave them.
+    LeastTraffic,
+    /// By their links to sites.
+    LeastConnections,
+    /// By the share of a processor that they take.
+    LeastProcessor,
+    /// By nothing: each topic has a router by its name, and keeps it while that router lives.
+    Hash,
+}
+
+/// A router as the leader sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) name: &'a str,
+    /// Topics that it has been given.
+    pub(crate) topics: usize,
+    /// What it said of itself, when it last did.
+    pub(crate) load: Load,
+}
+
+/// The router for a topic; `None` where there are none. Equals are decided by topics, and then by name, so that every leader decides alike.
+pub(crate) fn choose<'a>(policy: Policy, topic: &str, candidates: &[Candidate<'a>]) -> Option<&'a str> {
+    if policy == Policy::Hash {
+        return carrier(topic, candidates.iter().map(|candidate| candidate.name));
+    }
+    let key = |candidate: &Candidate<'_>| {
+        // What has been given since it last spoke of itself weighs as much as what it had then, each.
+        let had = u64::from(candidate.load.topics.max(1));
+        let scaled = |figure: u64| figure.saturating_mul(candidate.topics as u64) / had;
+        match policy {
+            Policy::LeastTopics | Policy::Hash => 0,
+            Policy::LeastTraffic => scaled(candidate.load.bytes_per_second),
+            Policy::LeastConnections => u64::from(candidate.load.connections),
+            Policy::LeastProcessor => scaled(u64::from(candidate.load.processor_permille)),
+        }
+    };
+    let best = candidates.iter().min_by_key(|candidate| (key(candidate), candidate.topics, candidate.name));
+    best.map(|candidate| candidate.name)
+}
+
+/// The router that carries a topic where there is no coordination service, and routers are listed in a file: the one whose name together with
+/// the topic's hashes highest. Where a router is added or removed, only its own topics move.
+pub fn carrier<'a>(topic: &str, routers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    routers.into_iter().max_by_key(|router| (hash(&[topic, router]), *router))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn candidate(name: &str, topics: usize, load: Load) -> Candidate<'_> {
+        Candidate { name, topics, load }
+    }
+
+    #[test]
+    fn the_fewest_topics_win_and_then_the_first_name() {
+        let none = Load::default();
+        let choose = |candidates: &[Candidate<'static>]| choose(Policy::LeastTopics, "t", candidates);
+        assert_eq!(choose(&[candidate("r2", 1, none), candidate("r1", 2, none)]), Some("r2"));
+        assert_eq!(choose(&[candidate("r2", 1, none), candidate("r1", 1, none)]), Some("r1"));
+        assert_eq!(choose(&[]), None);
+    }
+
+    #[test]
+    fn other_policies_go_by_what_routers_say_of_themselves() {
+        let busy = Load { topics: 1, connections: 1, bytes_per_second: 900, processor_permille: 10 };
+        let calm = Load { topics: 1, connections: 9, bytes_per_second: 100, processor_permille: 90 };
+        let routers = [candidate("busy", 1, busy), candidate("calm", 1, calm)];
+        for (policy, best) in [
+            (Policy::LeastTraffic, "calm"),
+            (Policy::LeastConnections, "busy"),
+            (Policy::LeastProcessor, "busy"),
+            (Policy::LeastTopics, "busy"),
+        ] {
+            assert_eq!(choose(policy, "t", &routers), Some(best), "{policy:?}");
+        }
+        // Ten topics given since: it is not the calmer one any more.
+        let given = [candidate("busy", 1, busy), candidate("calm", 10, calm)];
+        assert_eq!(choose(Policy::LeastTraffic, "t", &given), Some("busy"));
+    }
+
+    /// Only the topics of a router that goes move, and the others share them about equally.
+    #[test]
+    fn by_hash_only_what_must_move_moves() {
+        let all = ["r1", "r2", "r3", "r4"];
+        let mut share: BTreeMap<&str, usize> = BTreeMap::new();
+        for topic in (0..4_000).map(|n| format!("plant/{n}")) {
+            let before = carrier(&topic, all).unwrap();
+            let after = carrier(&topic, all.into_iter().filter(|router| *router != "r2")).unwrap();
+            assert!(before == "r2" || before == after, "{topic} moved from {before} to {after}");
+            *share.entry(before).or_default() += 1;
+        }
+        assert!(share.len() == 4 && share.values().all(|count| (850..1_150).contains(count)), "{share:?}");
+    }
+}

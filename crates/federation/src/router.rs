@@ -1,0 +1,677 @@
+//! What a router asks of coordination: which topics it carries, and between which sites (PubSubCoord §2.6,
+//! A4 to A6 and A8).
+//!
+//! The idea: its topics stand in shards of its own; of each topic it follows who publishes and who subscribes. A topic goes from a site to
+//! another where it is published in the one, wanted in the other, and what is offered is what is asked. What does not match is written
+//! into the topic's node, which both sites follow.
+//!
+//! The invariant: what is carried follows from what is known of the tree by one function ([`Carried::of`]), whatever the order in which it
+//! became known.
+
+use crate::coordination::{Lasting, Operation, Reply, Request, Session, Ticket};
+use crate::leader::{Leader, LeaderNews};
+use crate::matching::mismatch;
+use crate::mirror::{Aspect, Change, Mirror, Outcome};
+use crate::owned::{Owned, Standing};
+use crate::policy::Policy;
+use crate::records::{
+    EndpointRecord, Holder, KeptRecord, Load, Refused, RouterRecord, ShardRecord, Terms, TopicRecord,
+    from_bytes, to_bytes,
+};
+use crate::site::{Layout, look_at_layout};
+use crate::tree::{
+    Side, VERSION_PATH, above, assign_path, broker_path, endpoint_path, last, side_path, topic_of,
+    topic_path, unescape,
+};
+use contract::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Who a router is, and how it decides where it leads.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RouterSettings {
+    /// Its name, which no other router has.
+    pub name: String,
+    /// Which router, or pair of routers, it is, and in which reign.
+    pub holder: Holder,
+    /// Where it is reached.
+    pub locator: String,
+    /// To which router topics are given.
+    pub policy: Policy,
+    /// How long a topic in which nobody has any interest is remembered (`t_idle`).
+    pub idle: Span,
+    /// How many topics in a second are moved to other routers at most, where that is no hurry.
+    pub moves_per_second: u32,
+    /// How long a router to which a topic moves may take to begin, before the former one stops all the same.
+    pub move_limit: Span,
+}
+
+impl RouterSettings {
+    /// The usual settings.
+    pub fn new(name: &str, holder: Holder, locator: &str) -> RouterSettings {
+        RouterSettings {
+            name: name.to_owned(),
+            holder,
+            locator: locator.to_owned(),
+            policy: Policy::default(),
+            idle: Span::secs(60),
+            moves_per_second: 20,
+            move_limit: Span::secs(30),
+        }
+    }
+}
+
+/// What a router carries of a topic.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Carried {
+    /// To which sites, from each site.
+    pub ways: BTreeMap<String, BTreeSet<String>>,
+    /// Where it does not go although it is offered and wanted.
+    pub refused: BTreeSet<Refused>,
+    /// Sites for which it is kept while they are away.
+    pub kept: BTreeSet<String>,
+}
+
+impl Carried {
+    /// What follows from who publishes a topic and who wants it (W1, W6). A site is served its own messages at home.
+    fn of(topic: &Assigned) -> Carried {
+        let mut carried = Carried::default();
+        let wants = topic.sides[1].iter().chain(&topic.sides[2]);
+        let mut asked: BTreeMap<&String, &Terms> = BTreeMap::new();
+        wants.for_each(|(site, terms)| _ = asked.entry(site).or_insert(terms));
+        for (from, offered) in &topic.sides[0] {
+            for (to, asked) in asked.iter().filter(|(to, _)| **to != from) {
+                match mismatch(offered, asked) {
+                    None => _ = carried.ways.entry(from.clone()).or_default().insert((*to).clone()),
+                    Some(why) => {
+                        let (from, to) = (from.clone(), (*to).clone());
+                        carried.refused.insert(Refused { from, to, why: why.to_string() });
+                    }
+                }
+            }
+        }
+        carried.kept.extend(topic.sides[2].keys().cloned());
+        carried
+    }
+}
+
+/// What a router is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RouterNews {
+    /// The router's name is ours.
+    Claimed,
+    /// The name is held by another router.
+    NameTaken,
+    /// The other broker of this pair has claimed the name in a later reign.
+    Deposed,
+    /// The tree is of another release, or of something else.
+    Layout {
+        /// What it says that it is.
+        found: String,
+    },
+    /// The service refuses what has to be written.
+    Forbidden {
+        /// The node.
+        path: String,
+        /// Why.
+        why: crate::Refusal,
+    },
+    /// What it carries of a topic has changed; `None`: it is another router's topic now, or nobody's.
+    Carries {
+        /// The topic.
+        topic: String,
+        /// What of it.
+        carried: Option<Carried>,
+    },
+    /// What leads has something to say.
+    Leader(LeaderNews),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Purpose {
+    Version,
+    Claim,
+    /// What does not match is written into the topic's node, or that it has begun; by the topic's number.
+    Topic(u64),
+    /// A topic that nobody wants is removed.
+    Remove(u64),
+    /// Something of a topic that is kept for somebody has run out.
+    Expire(u64),
+    Leader(crate::leader::LeaderPurpose),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Assigned {
+    number: u64,
+    /// In which epoch it was given to this router.
+    epoch: u64,
+    shard: String,
+    /// Publishing sites, subscribing ones, and those that are away; what each said.
+    sides: [BTreeMap<String, Terms>; 3],
+    /// When what is kept for the sites that are away runs out.
+    until_s: BTreeMap<String, u64>,
+    carried: Carried,
+    idle_since: Option<Time>,
+    /// The engine carries it.
+    begun: bool,
+    writing: bool,
+}
+
+/// The part of a router that speaks with coordination, and leads the others where it has been there for longest.
+#[derive(Clone, Debug)]
+pub struct Router {
+    settings: RouterSettings,
+    mirror: Mirror<Purpose>,
+    claim: Owned,
+    record: RouterRecord,
+    layout: Layout,
+    claimed: bool,
+    in_trouble: bool,
+    claim_at: Time,
+    topics: BTreeMap<String, Assigned>,
+    by_number: BTreeMap<u64, String>,
+    numbers: u64,
+    /// What each shard said last.
+    shards: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Topics in which nobody has any interest, and when they are removed.
+    idle: BTreeSet<(Time, String)>,
+    /// What is kept, and when it runs out.
+    expiries: BTreeSet<(u64, String, String)>,
+    leader: Leader,
+    news: VecDeque<RouterNews>,
+}
+
+impl Router {
+    /// A router that has no session yet.
+    pub fn new(settings: RouterSettings) -> Router {
+        let mut mirror = Mirror::new();
+        mirror.follow(Aspect::Data, VERSION_PATH);
+        mirror.follow(Aspect::Children, &assign_path(&settings.name));
+        let RouterSettings { holder, locator, .. } = settings.clone();
+        Router {
+            claim: Owned::new(broker_path(&settings.name), Lasting::Ephemeral),
+            record: RouterRecord { holder, locator, draining: false, load: Load::default() },
+            leader: Leader::new(&settings),
+            settings,
+            mirror,
+            layout: Layout::Unknown,
+            claimed: false,
+            in_trouble: false,
+            claim_at: Time::NEVER,
+            topics: BTreeMap::new(),
+            by_number: BTreeMap::new(),
+            numbers: 0,
+            shards: BTreeMap::new(),
+            idle: BTreeSet::new(),
+            expiries: BTreeSet::new(),
+            news: VecDeque::new(),
+        }
+    }
+
+    /// What it carries of a topic; `None`: it is not its own.
+    pub fn carried(&self, topic: &str) -> Option<&Carried> {
+        self.topics.get(topic).map(|topic| &topic.carried)
+    }
+
+    /// Topics that it has been given.
+    pub fn topics(&self) -> impl Iterator<Item = (&str, &Carried)> {
+        self.topics.iter().map(|(topic, assigned)| (topic.as_str(), &assigned.carried))
+    }
+
+    /// Whether it leads the others.
+    pub fn leads(&self) -> bool {
+        self.leader.leads()
+    }
+
+    /// Its topics are to go to others, and it is given no more; or not any longer.
+    pub fn drain(&mut self, now: Time, drains: bool) {
+        self.record.draining = drains;
+        self.claim(now);
+        self.settle(now);
+    }
+
+    /// What it carries now, for policies that go by that.
+    pub fn tell_load(&mut self, now: Time, load: Load) {
+        self.record.load = load;
+        self.claim(now);
+        self.settle(now);
+    }
+
+    /// Every site of a topic is linked, and it is carried: the router that had it before may stop.
+    pub fn begun(&mut self, now: Time, topic: &str) {
+        if let Some(assigned) = self.topics.get_mut(topic) {
+            assigned.begun = true;
+        }
+        self.write_topic(topic);
+        self.settle(now);
+    }
+
+    /// The service's session has changed.
+    pub fn handle_session(&mut self, now: Time, session: Session) {
+        match self.mirror.handle_session(session) {
+            Change::Nothing | Change::Away => {}
+            Change::Back => self.claim_at = now,
+            Change::New => {
+                self.claim.forget();
+                self.claimed = false;
+                self.leader.forget(&mut self.mirror);
+                self.claim_at = now;
+            }
+        }
+        self.settle(now);
+    }
+
+    /// A request has been answered.
+    pub fn handle_reply(&mut self, now: Time, ticket: Ticket, reply: Reply) {
+        self.mirror.handle_reply(ticket, reply);
+        self.settle(now);
+    }
+
+    /// A watch has rung.
+    pub fn handle_event(&mut self, now: Time, path: &str) {
+        self.mirror.handle_event(path);
+        self.settle(now);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.claim_at <= now {
+            self.claim_at = Time::NEVER;
+            self.claim(now);
+        }
+        while let Some((at, topic)) = self.idle.first().cloned()
+            && at <= now
+        {
+            self.idle.remove(&(at, topic.clone()));
+            self.remove(now, &topic);
+        }
+        self.expire(now);
+        self.leader.handle_timeout(now, &mut self.mirror);
+        self.settle(now);
+    }
+
+    /// Removes what has been kept for long enough.
+    fn expire(&mut self, now: Time) {
+        while let Some((until_s, topic, site)) = self.expiries.first().cloned()
+            && until_s <= now.0 / 1_000_000_000
+            && self.mirror.session().is_some()
+        {
+            self.expiries.remove(&(until_s, topic.clone(), site.clone()));
+            let Some(number) = self.topics.get(&topic).map(|topic| topic.number) else { continue };
+            let path = endpoint_path(&topic, Side::Keeps, &site);
+            let version = self.mirror.data(&path).map(|node| node.stat.version);
+            self.mirror.write(Purpose::Expire(number), vec![Operation::Delete { path, version }]);
+        }
+    }
+
+    /// When something is due although nothing comes.
+    pub fn next_deadline(&self) -> Time {
+        let idle = self.idle.first().map_or(Time::NEVER, |(at, _)| *at);
+        let expiry = self.expiries.first().filter(|_| self.mirror.session().is_some());
+        let expiry = expiry.map_or(Time::NEVER, |(until_s, ..)| Time(until_s.saturating_mul(1_000_000_000)));
+        self.claim_at.min(idle).min(expiry).min(self.leader.next_deadline())
+    }
+
+    /// The next request for the service.
+    pub fn poll_request(&mut self) -> Option<(Ticket, Request)> {
+        self.mirror.poll_request()
+    }
+
+    /// The next piece of news.
+    pub fn poll_news(&mut self) -> Option<RouterNews> {
+        self.news.pop_front().or_else(|| self.leader.poll_news().map(RouterNews::Leader))
+    }
+
+    fn settle(&mut self, now: Time) {
+        loop {
+            if let Some(Outcome { purpose, reply }) = self.mirror.poll_outcome() {
+                self.take_outcome(now, purpose, &reply);
+            } else if let Some((aspect, path)) = self.mirror.poll_change() {
+                self.take_change(now, aspect, &path);
+                self.leader.take_change(aspect, &path, &mut self.mirror);
+            } else if !self.leader.lead(now, &mut self.mirror) {
+                return;
+            }
+        }
+    }
+
+    fn take_outcome(&mut self, now: Time, purpose: Purpose, reply: &Reply) {
+        match purpose {
+            Purpose::Version => {}
+            Purpose::Expire(number) => {
+                // What could not be removed is tried again.
+                if let (false, Some(name)) = (is_written(reply), self.by_number.get(&number).cloned()) {
+                    self.look_at(now, &name);
+                }
+            }
+            Purpose::Claim => {
+                let holder = &self.settings.holder;
+                self.claim.settle(now, reply, holder, &mut self.mirror, purpose);
+                self.claim(now);
+            }
+            Purpose::Topic(number) => {
+                let Some(name) = self.by_number.get(&number).cloned() else { return };
+                let Some(topic) = self.topics.get_mut(&name) else { return };
+                topic.writing = false;
+                if !is_written(reply) {
+                    // What is found is told even if it has not changed, and then it is written again.
+                    self.mirror.look_again(Aspect::Data, &topic_path(&name));
+                }
+            }
+            Purpose::Remove(number) => {
+                let Some(name) = self.by_number.get(&number).cloned() else { return };
+                let Some(topic) = self.topics.get_mut(&name) else { return };
+                topic.writing = false;
+                if !is_written(reply) {
+                    // Somebody wants it after all, or the shard has changed: it is looked at again later.
+                    topic.idle_since = None;
+                    self.look_at(now, &name);
+                }
+            }
+            Purpose::Leader(purpose) => self.leader.take_outcome(now, purpose, reply, &mut self.mirror),
+        }
+    }
+
+    /// Claims the router's name, and stands for election.
+    fn claim(&mut self, now: Time) {
+        if self.layout != Layout::Ours || self.mirror.session().is_none() || self.claim_at != Time::NEVER {
+            return;
+        }
+        let data = to_bytes(&self.record);
+        let standing = self.claim.pursue(now, Some(&data), &mut self.mirror, Purpose::Claim);
+        match standing {
+            Standing::Busy => {}
+            Standing::Done => {
+                self.in_trouble = false;
+                if !std::mem::replace(&mut self.claimed, true) {
+                    self.news.push_back(RouterNews::Claimed);
+                }
+                self.leader.stand(&mut self.mirror);
+            }
+            Standing::Waits(at) => self.claim_at = at,
+            trouble @ (Standing::Foreign | Standing::Deposed | Standing::Refused(_)) => {
+                if !std::mem::replace(&mut self.in_trouble, true) {
+                    let path = self.claim.path().to_owned();
+                    self.news.push_back(match trouble {
+                        Standing::Refused(why) => RouterNews::Forbidden { path, why },
+                        Standing::Deposed => RouterNews::Deposed,
+                        _ => RouterNews::NameTaken,
+                    });
+                }
+                self.claim_at = now + crate::owned::RETRY;
+            }
+        }
+    }
+
+    fn take_change(&mut self, now: Time, aspect: Aspect, path: &str) {
+        let own = assign_path(&self.settings.name);
+        if path == VERSION_PATH {
+            let node = self.mirror.data(path).map(|node| node.data.clone());
+            self.layout = look_at_layout(node, &mut self.mirror, Purpose::Version, |found| {
+                self.news.push_back(RouterNews::Layout { found });
+            });
+            self.claim(now);
+        } else if path == own && aspect == Aspect::Children {
+            self.take_shards(now, &own);
+        } else if above(path) == own && aspect == Aspect::Data {
+            self.take_shard(now, path);
+        } else if let Some((topic, side)) = topic_of(path)
+            && self.topics.contains_key(&topic)
+        {
+            match (side, aspect) {
+                (None, _) => self.write_topic(&topic),
+                (Some(side), Aspect::Children) => self.take_side(&topic, side),
+                (Some(_), Aspect::Data) => {}
+            }
+            self.look_at(now, &topic);
+        }
+    }
+
+    /// Shards have come or gone.
+    fn take_shards(&mut self, now: Time, own: &str) {
+        let there: BTreeSet<String> = self.mirror.children(own).cloned().unwrap_or_default();
+        let there: BTreeSet<String> = there.iter().map(|shard| format!("{own}/{shard}")).collect();
+        let gone: Vec<String> = self.shards.keys().filter(|shard| !there.contains(*shard)).cloned().collect();
+        for shard in gone {
+            self.mirror.unfollow(Aspect::Data, &shard);
+            self.change_shard(now, &shard, BTreeMap::new());
+            self.shards.remove(&shard);
+        }
+        for shard in there {
+            if !self.shards.contains_key(&shard) {
+                self.shards.insert(shard.clone(), BTreeMap::new());
+                self.mirror.follow(Aspect::Data, &shard);
+                // What the leader follows anyway is not told again.
+                self.take_shard(now, &shard);
+            }
+        }
+    }
+
+    fn take_shard(&mut self, now: Time, path: &str) {
+        if !self.shards.contains_key(path) {
+            return;
+        }
+        let record = self.mirror.data(path).and_then(|node| from_bytes::<ShardRecord>(&node.data));
+        self.change_shard(now, path, record.unwrap_or_default().topics);
+    }
+
+    /// The topics of a shard have changed (A5).
+    fn change_shard(&mut self, now: Time, shard: &str, topics: BTreeMap<String, u64>) {
+        let before = self.shards.insert(shard.to_owned(), topics.clone()).unwrap_or_default();
+        for (topic, epoch) in before.iter().filter(|(topic, _)| !topics.contains_key(*topic)) {
+            // It may have come back in another shard before this one was read.
+            let stands = self.topics.get(topic);
+            if stands.is_some_and(|stands| stands.shard == shard && stands.epoch == *epoch) {
+                self.give_up(topic);
+            }
+        }
+        for (topic, epoch) in topics {
+            match self.topics.get_mut(&topic) {
+                Some(stands) if stands.epoch < epoch => {
+                    (stands.epoch, stands.begun) = (epoch, false);
+                    stands.shard = shard.to_owned();
+                    // It was to go to another router, and has come back: it begins anew.
+                    let carried = Some(stands.carried.clone());
+                    self.news.push_back(RouterNews::Carries { topic, carried });
+                }
+                Some(_) => {}
+                None => self.take_up(now, &topic, epoch, shard),
+            }
+        }
+    }
+
+    fn take_up(&mut self, now: Time, topic: &str, epoch: u64, shard: &str) {
+        self.numbers += 1;
+        self.by_number.insert(self.numbers, topic.to_owned());
+        let assigned = Assigned {
+            number: self.numbers,
+            epoch,
+            shard: shard.to_owned(),
+            sides: Default::default(),
+            until_s: BTreeMap::new(),
+            carried: Carried::default(),
+            idle_since: None,
+            begun: false,
+            writing: false,
+        };
+        self.topics.insert(topic.to_owned(), assigned);
+        self.mirror.follow(Aspect::Data, &topic_path(topic));
+        for side in Side::ALL {
+            self.mirror.follow(Aspect::Children, &side_path(topic, side));
+            // What is known of it, since another role or an epoch before followed it, is not told again.
+            self.take_side(topic, side);
+        }
+        let carried = Some(Carried::default());
+        self.news.push_back(RouterNews::Carries { topic: topic.to_owned(), carried });
+        self.look_at(now, topic);
+    }
+
+    fn give_up(&mut self, name: &str) {
+        let Some(topic) = self.topics.remove(name) else { return };
+        self.by_number.remove(&topic.number);
+        self.mirror.unfollow(Aspect::Data, &topic_path(name));
+        for (place, side) in Side::ALL.into_iter().enumerate() {
+            self.mirror.unfollow(Aspect::Children, &side_path(name, side));
+            for site in topic.sides[place].keys() {
+                self.mirror.unfollow(Aspect::Data, &endpoint_path(name, side, site));
+            }
+        }
+        for (site, until_s) in &topic.until_s {
+            self.expiries.remove(&(*until_s, name.to_owned(), site.clone()));
+        }
+        if let Some(since) = topic.idle_since {
+            self.idle.remove(&(since + self.settings.idle, name.to_owned()));
+        }
+        self.news.push_back(RouterNews::Carries { topic: name.to_owned(), carried: None });
+    }
+
+    /// Sites have come to a side of a topic, or gone (A6).
+    fn take_side(&mut self, name: &str, side: Side) {
+        let Some(topic) = self.topics.get_mut(name) else { return };
+        let path = side_path(name, side);
+        let there = self.mirror.children(&path);
+        let there: BTreeSet<String> = there.into_iter().flatten().filter_map(|name| unescape(name)).collect();
+        let sites = &mut topic.sides[side as usize];
+        let gone: Vec<String> = sites.keys().filter(|site| !there.contains(*site)).cloned().collect();
+        for site in gone {
+            sites.remove(&site);
+            self.mirror.unfollow(Aspect::Data, &endpoint_path(name, side, &site));
+            if let Some(until_s) = topic.until_s.remove(&site).filter(|_| side == Side::Keeps) {
+                self.expiries.remove(&(until_s, name.to_owned(), site));
+            }
+        }
+        for site in there {
+            if !sites.contains_key(&site) {
+                sites.insert(site.clone(), Terms::default());
+                self.mirror.follow(Aspect::Data, &endpoint_path(name, side, &site));
+            }
+        }
+    }
+
+    /// What is known of the sites of a topic has changed: what follows from that?
+    fn look_at(&mut self, now: Time, name: &str) {
+        let Some(topic) = self.topics.get_mut(name) else { return };
+        let mut known = topic.clone();
+        for (place, side) in Side::ALL.into_iter().enumerate() {
+            for (site, terms) in &mut topic.sides[place] {
+                let Some(node) = self.mirror.data(&endpoint_path(name, side, site)) else {
+                    // Not read yet: as if it were not there.
+                    known.sides[place].remove(site);
+                    continue;
+                };
+                if side == Side::Keeps {
+                    let Some(record) = from_bytes::<KeptRecord>(&node.data) else {
+                        known.sides[place].remove(site);
+                        continue;
+                    };
+                    *terms = record.terms;
+                    if let Some(before) = topic.until_s.insert(site.clone(), record.until_s) {
+                        self.expiries.remove(&(before, name.to_owned(), site.clone()));
+                    }
+                    self.expiries.insert((record.until_s, name.to_owned(), site.clone()));
+                } else {
+                    let Some(record) = from_bytes::<EndpointRecord>(&node.data) else {
+                        known.sides[place].remove(site);
+                        continue;
+                    };
+                    *terms = record.terms;
+                }
+                known.sides[place].insert(site.clone(), terms.clone());
+            }
+        }
+        let carried = Carried::of(&known);
+        if topic.carried != carried {
+            topic.carried.clone_from(&carried);
+            self.news.push_back(RouterNews::Carries { topic: name.to_owned(), carried: Some(carried) });
+            self.write_topic(name);
+        }
+        self.look_whether_idle(now, name);
+    }
+
+    fn look_whether_idle(&mut self, now: Time, name: &str) {
+        let Some(topic) = self.topics.get_mut(name) else { return };
+        let read =
+            Side::ALL.iter().all(|side| self.mirror.is_known(Aspect::Children, &side_path(name, *side)));
+        let is_idle = read && topic.sides.iter().all(BTreeMap::is_empty);
+        match (topic.idle_since, is_idle) {
+            (None, true) => {
+                topic.idle_since = Some(now);
+                self.idle.insert((now + self.settings.idle, name.to_owned()));
+            }
+            (Some(since), false) => {
+                topic.idle_since = None;
+                self.idle.remove(&(since + self.settings.idle, name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes into a topic's node what does not match, and that it has begun, where that does not stand there. Only in its own epoch.
+    fn write_topic(&mut self, name: &str) {
+        let path = topic_path(name);
+        let Some(topic) = self.topics.get_mut(name).filter(|topic| !topic.writing) else { return };
+        let Some(node) = self.mirror.data(&path) else { return };
+        let Some(before) = TopicRecord::of(&node.data) else { return };
+        if before.epoch > topic.epoch {
+            return;
+        }
+        let refused = topic.carried.refused.iter().take(REFUSED_MAX).cloned().collect();
+        // Shard and node are written as one. A node that says less has been removed and created again, or was read before that, which its
+        // version will tell.
+        let same = before.epoch == topic.epoch;
+        let former = before.former.clone().filter(|_| same && !topic.begun);
+        let router = Some(self.settings.name.clone());
+        let record = TopicRecord { router, epoch: topic.epoch, refused, former };
+        if record != before {
+            topic.writing = true;
+            let version = Some(node.stat.version);
+            let write = Operation::Set { path, data: to_bytes(&record), version };
+            self.mirror.write(Purpose::Topic(topic.number), vec![write]);
+        }
+    }
+
+    /// Removes a topic in which nobody has had any interest for long (A8). Whoever comes at this moment is not lost: what has children is
+    /// not deleted, and then nothing of it is.
+    fn remove(&mut self, now: Time, name: &str) {
+        let Some(topic) = self.topics.get_mut(name) else { return };
+        let path = topic_path(name);
+        let (Some(node), Some(shard)) = (self.mirror.data(&path), self.mirror.data(&topic.shard)) else {
+            // The topic's node is gone by hand: whoever leads takes it off us.
+            topic.idle_since = Some(now);
+            self.idle.insert((now + self.settings.idle, name.to_owned()));
+            return;
+        };
+        let record = TopicRecord::of(&node.data).unwrap_or_default();
+        if record.epoch != topic.epoch || topic.writing {
+            topic.idle_since = Some(now);
+            self.idle.insert((now + self.settings.idle, name.to_owned()));
+            return;
+        }
+        let mut rest = from_bytes::<ShardRecord>(&shard.data).unwrap_or_default();
+        rest.topics.remove(name);
+        let folders = Side::ALL.map(|side| Operation::Delete { path: side_path(name, side), version: None });
+        let others = [
+            Operation::Delete { path, version: Some(node.stat.version) },
+            Operation::Set {
+                path: topic.shard.clone(),
+                data: to_bytes(&rest),
+                version: Some(shard.stat.version),
+            },
+        ];
+        topic.writing = true;
+        let purpose = Purpose::Remove(topic.number);
+        self.mirror.write(purpose, folders.into_iter().chain(others).collect());
+    }
+}
+
+fn is_written(reply: &Reply) -> bool {
+    matches!(reply, Reply::Written(_))
+}
+
+/// So many pairs of sites between which a topic does not match are named in its node.
+const REFUSED_MAX: usize = 16;
+
+/// The shard that a path names, by its number.
+pub(crate) fn shard_number(path: &str) -> Option<u32> {
+    last(path).parse().ok()
+}

@@ -1,0 +1,149 @@
+//! The worked examples of the published system, and what it leaves open, one at a time.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod world;
+
+use contract::Span;
+use federation::{Side, Terms};
+use std::collections::BTreeSet;
+use world::World;
+
+fn terms() -> Terms {
+    Terms::default()
+}
+
+/// PubSubCoord, figure 1: a topic of one network stays there; one of several goes by a router, and not back to where it comes from.
+#[test]
+fn only_what_is_wanted_elsewhere_leaves_a_site() {
+    let mut world = World::new(1);
+    let router = world.add_router("r1");
+    let [a, b, c] = ["a", "b", "c"].map(|name| world.add_site(name));
+    world.open(a, "A", Side::Publishes, &terms());
+    world.open(a, "A", Side::Subscribes, &terms());
+    world.open(b, "B", Side::Publishes, &terms());
+    world.open(b, "B", Side::Subscribes, &terms());
+    world.open(c, "B", Side::Subscribes, &terms());
+    world.run(Span::secs(5));
+    let carried = |world: &mut World, topic| world.router(router).unwrap().carried(topic).cloned().unwrap();
+    assert!(carried(&mut world, "A").ways.is_empty());
+    let ways = carried(&mut world, "B").ways;
+    assert_eq!(ways, [("b".to_owned(), BTreeSet::from(["c".to_owned()]))].into());
+    assert_eq!(world.participants[a].links["r1"], "r1:7571");
+    world.close(c, "B", Side::Subscribes);
+    world.run(Span::secs(5));
+    assert!(carried(&mut world, "B").ways.is_empty());
+    assert!(world.participants[c].links.is_empty());
+    assert_eq!(world.broken, [""; 0]);
+}
+
+fn topics_of(world: &mut World, of: usize) -> Vec<String> {
+    world.router(of).unwrap().topics().map(|(topic, _)| topic.to_owned()).collect()
+}
+
+/// Seven topics over three routers, and what happens when the first of them dies.
+#[test]
+fn topics_go_to_the_router_with_the_fewest() {
+    let mut world = World::new(2);
+    let routers = ["r1", "r2", "r3"].map(|name| world.add_router(name));
+    let [a, b] = ["a", "b"].map(|name| world.add_site(name));
+    world.run(Span::secs(2));
+    for topic in 1..8 {
+        world.open(a, &format!("t{topic}"), Side::Publishes, &terms());
+        world.open(b, &format!("t{topic}"), Side::Subscribes, &terms());
+        world.run(Span::secs(2));
+    }
+    let had = routers.map(|router| topics_of(&mut world, router));
+    assert_eq!(had, [vec!["t1", "t4", "t7"], vec!["t2", "t5"], vec!["t3", "t6"]]);
+    world.kill(routers[0]);
+    world.run(Span::secs(10));
+    let has = [routers[1], routers[2]].map(|router| topics_of(&mut world, router));
+    assert_eq!(has, [vec!["t1", "t2", "t5", "t7"], vec!["t3", "t4", "t6"]]);
+    for (topic, (route, _)) in &world.participants[a].routes {
+        assert_ne!(route.router, "r1", "{topic}");
+    }
+    assert_eq!(world.broken, [""; 0]);
+}
+
+/// A link lasts while one topic needs it.
+#[test]
+fn links_are_counted_by_topics() {
+    let mut world = World::new(3);
+    world.add_router("r1");
+    let site = world.add_site("e1");
+    for topic in ["t1", "t1", "t4"] {
+        world.open(site, topic, Side::Publishes, &terms());
+    }
+    world.run(Span::secs(3));
+    let nodes = |world: &World| world.service.nodes().filter(|(path, _)| path.ends_with("/pub/e1")).count();
+    assert_eq!((nodes(&world), world.participants[site].links.len()), (2, 1));
+    world.close(site, "t1", Side::Publishes);
+    world.run(Span::secs(3));
+    assert_eq!((nodes(&world), world.participants[site].links.len()), (2, 1));
+    world.close(site, "t1", Side::Publishes);
+    world.run(Span::secs(3));
+    assert_eq!((nodes(&world), world.participants[site].links.len()), (1, 1));
+    world.close(site, "t4", Side::Publishes);
+    world.run(Span::secs(3));
+    assert_eq!((nodes(&world), world.participants[site].links.len()), (0, 0));
+    // And after a minute nothing of the topics is left.
+    world.run(Span::secs(70));
+    assert!(world.service.nodes().all(|(path, _)| !path.contains("/t1") && !path.contains("/t4")));
+    assert_eq!(world.broken, [""; 0]);
+}
+
+/// After a failover of a pair nothing changes at routers and at other sites, also not when the dead broker's session ends.
+#[test]
+fn a_failover_of_a_pair_is_seen_by_nobody_else() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        let router = world.add_router("r1");
+        let [a, b] = ["a", "b"].map(|name| world.add_site(name));
+        for topic in ["x", "y", "z"] {
+            world.open(a, topic, Side::Publishes, &terms());
+            world.open(b, topic, Side::Subscribes, &terms());
+        }
+        world.run(Span::secs(5));
+        for one in [a, b, router] {
+            world.forget_news();
+            world.take_over(one);
+            world.run(Span::secs(20));
+            let others = [a, b, router].into_iter().filter(|other| *other != one);
+            for other in others {
+                assert!(world.participants[other].news.is_empty(), "{:?}", world.participants[other].news);
+            }
+            assert!(world.said(one, "Claimed") == 1, "{:?}", world.participants[one].news);
+        }
+    }
+}
+
+/// A router drains: its topics go to others one by one, and until the new one has begun, both carry it.
+#[test]
+fn a_router_drains_and_a_new_one_takes_its_share() {
+    let mut world = World::new(4);
+    let r1 = world.add_router("r1");
+    let [a, b] = ["a", "b"].map(|name| world.add_site(name));
+    for topic in 0..40 {
+        world.open(a, &format!("t{topic}"), Side::Publishes, &terms());
+        world.open(b, &format!("t{topic}"), Side::Subscribes, &terms());
+    }
+    world.run(Span::secs(5));
+    let r2 = world.add_router("r2");
+    world.run(Span::secs(30));
+    assert_eq!([r1, r2].map(|router| topics_of(&mut world, router).len()), [20, 20]);
+    let now = world.now;
+    world.router(r1).unwrap().drain(now, true);
+    for _ in 0..300 {
+        world.run(Span::millis(100));
+        for topic in (0..40).map(|topic| format!("t{topic}")) {
+            let carries = |world: &mut World, router| {
+                let carried = world.router(router).unwrap().carried(&topic).cloned();
+                carried.is_some_and(|carried| carried.ways.len() == 1)
+            };
+            assert!([r1, r2].into_iter().any(|router| carries(&mut world, router)), "nobody carries {topic}");
+        }
+    }
+    assert_eq!([r1, r2].map(|router| topics_of(&mut world, router).len()), [0, 40]);
+    assert!(world.participants[a].links.keys().eq(["r2"]));
+    assert_eq!(world.broken, [""; 0]);
+}
