@@ -9,12 +9,14 @@ mod mutants;
 mod search;
 mod wires;
 
+pub mod disk;
 pub mod hash;
 pub mod network;
 
 pub use agenda::Agenda;
 pub use clock::Clock;
 pub use coordination::{Coordination, Ring};
+pub use disk::Disk;
 pub use latency::Latency;
 pub use machine::Machine;
 pub use mutants::unnoticed;
