@@ -45,6 +45,10 @@ impl Hosts for World {
         latency.sample(&mut machine.random)
     }
 
+    fn lag(&self, _end: EndId) -> Span {
+        Span::ZERO
+    }
+
     fn loses(&mut self, from: usize, to: usize) -> bool {
         from < 2 && to < 2 && self.is_lost(from)
     }

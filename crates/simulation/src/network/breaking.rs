@@ -6,13 +6,25 @@ use contract::Span;
 
 /// All connections of a host are given up: its process is gone.
 pub fn abandon_all<W: Hosts>(world: &mut W, host: usize) {
-    for end in ends(world) {
-        let of_end = world.network().conns[end.conn as usize].ends[end.side];
-        if of_end.host == host && of_end.state != EndState::Gone {
-            discard_unsent(world, end);
-            abandon(world, end);
-        }
+    for end in ends_of(world, host) {
+        discard_unsent(world, end);
+        abandon(world, end);
     }
+}
+
+/// The same where the kernel sends everything first.
+pub fn end_all<W: Hosts>(world: &mut W, host: usize) {
+    ends_of(world, host).into_iter().for_each(|end| abandon(world, end));
+}
+
+/// A host's ends of connections that it has not given up.
+fn ends_of<W: Hosts>(world: &mut W, host: usize) -> Vec<EndId> {
+    let mut ends = ends(world);
+    ends.retain(|end| {
+        let of_end = world.network().conns[end.conn as usize].ends[end.side];
+        of_end.host == host && of_end.state != EndState::Gone
+    });
+    ends
 }
 
 /// Both ends of all connections, whatever their state.

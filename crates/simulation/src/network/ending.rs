@@ -106,8 +106,14 @@ pub(super) fn close_timeout<W: Hosts>(world: &mut W, end: EndId) {
     let Some(slot) = world.network().conn(end) else { return };
     let (host, state) = (slot.ends[end.side].host, slot.ends[end.side].state);
     if let EndState::Open(link) = state {
-        abandon(world, end);
-        forget_socket(world, host, link);
-        world.rouse(host);
+        give_up(world, host, link);
     }
+}
+
+/// A connection of a process ends for it at once, and for the other end after everything that was sent.
+pub fn give_up<W: Hosts>(world: &mut W, host: usize, link: LinkId) {
+    let Some(end) = world.sockets(host).get(link).map(|socket| socket.end) else { return };
+    abandon(world, end);
+    forget_socket(world, host, link);
+    world.rouse(host);
 }

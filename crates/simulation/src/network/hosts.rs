@@ -27,6 +27,8 @@ pub trait Hosts {
 
     /// The time that something takes from one host to another.
     fn latency(&mut self, from: usize, to: usize) -> Span;
+    /// How much longer than that what one end sends is on its way.
+    fn lag(&self, end: EndId) -> Span;
     /// Whether a piece of what one host sends another is lost, and comes later.
     fn loses(&mut self, from: usize, to: usize) -> bool;
     /// Whether a host has a process.

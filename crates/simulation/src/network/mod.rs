@@ -10,14 +10,14 @@ mod reading;
 mod sockets;
 mod writing;
 
-pub use breaking::{abandon_all, break_between, heal, release_held, vanish};
+pub use breaking::{abandon_all, break_between, end_all, heal, release_held, vanish};
 pub use dialing::{dial, open_end};
-pub use ending::release;
+pub use ending::{give_up, release};
 pub use hosts::{Hosts, News, Passing};
 pub use partitions::Partitions;
 pub use reading::read;
 pub use sockets::{Socket, Sockets, hand_over};
-pub use writing::{watch_closing, write};
+pub use writing::{watch_closing, write, write_up_to};
 
 use contract::{Span, Time};
 use dialing::Dial;
@@ -63,7 +63,7 @@ pub struct EndId {
 
 impl EndId {
     /// The end on the other side.
-    fn other(self) -> EndId {
+    pub fn other(self) -> EndId {
         EndId { side: 1 - self.side, ..self }
     }
 }
@@ -152,6 +152,11 @@ impl<N> Network<N> {
     /// The host that made a connection.
     pub fn made_by(&self, end: EndId) -> usize {
         self.conns[end.conn as usize].ends[0].host
+    }
+
+    /// The host at an end of a connection.
+    pub fn host(&self, end: EndId) -> usize {
+        self.conns[end.conn as usize].ends[end.side].host
     }
 
     /// What the node at an end calls it, while it has it.

@@ -184,6 +184,11 @@ impl<N, O> Socket<N, O> {
         self.notes.push_back(note);
     }
 
+    /// How many bytes have left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
     /// So many bytes leave: hands over the notes of the frames that have left with them, each with the place among these
     /// bytes where its frame ends.
     pub fn leave(&mut self, bytes: usize, mut each: impl FnMut(usize, N)) {

@@ -28,6 +28,7 @@ struct Row {
     now: Time,
     arrived: Vec<u32>,
     lost: Vec<u32>,
+    lag: Span,
     most_bytes: usize,
 }
 
@@ -56,6 +57,9 @@ impl Hosts for Row {
     fn latency(&mut self, from: usize, to: usize) -> Span {
         let way = Span::micros(100) * from.abs_diff(to) as u64;
         Latency { least: way, typical: way * 2, most: way * 9 }.sample(&mut self.random)
+    }
+    fn lag(&self, _end: EndId) -> Span {
+        self.lag
     }
     fn loses(&mut self, _from: usize, _to: usize) -> bool {
         false
@@ -121,6 +125,7 @@ impl Row {
             now: Time(1),
             arrived: Vec::new(),
             lost: Vec::new(),
+            lag: Span::ZERO,
             most_bytes: 0,
         }
     }
@@ -274,6 +279,41 @@ fn what_a_process_has_said_outlives_it_and_then_comes_the_end() {
     row.run_for(Span::secs(2));
     assert_eq!(row.network.conns.len(), 1);
     assert!(row.network.is_joined(0, 1));
+}
+
+#[test]
+fn who_gives_up_is_told_at_once_and_the_other_after_all_that_was_sent() {
+    for all in [false, true] {
+        let mut row = Row::joined(2, 5);
+        row.say(0, 90);
+        if all {
+            end_all(&mut row, 0);
+        } else {
+            let link = row.places[0].links[0];
+            give_up(&mut row, 0, link);
+            assert!(row.is_closed(0));
+        }
+        assert!(!row.is_closed(1) && row.has_read(1, 0));
+        row.run_for(Span::secs(1));
+        assert!(row.is_closed(1) && row.has_read(1, 90));
+    }
+}
+
+#[test]
+fn only_so_much_leaves_as_is_wanted_and_may_lag() {
+    let mut row = Row::joined(2, 6);
+    let link = row.places[0].links[0];
+    row.lag = Span::millis(50);
+    row.places[0].sockets.get_mut(link).unwrap().outbox.append(|out| out.extend(0..30));
+    write_up_to(&mut row, 0, link, 20);
+    assert_eq!(row.places[0].sockets.get(link).unwrap().left(), 20);
+    row.run_for(Span::millis(49));
+    assert!(row.has_read(1, 0));
+    row.run_for(Span::millis(2));
+    assert!(row.has_read(1, 20));
+    // Who has read says that there is room for the rest.
+    row.run_for(Span::secs(1));
+    assert!(row.has_read(1, 30));
 }
 
 #[test]

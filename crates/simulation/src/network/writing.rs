@@ -7,6 +7,16 @@ use wire::LinkId;
 
 /// Writes so many percent of what waits for a connection, as far as its kernel has room.
 pub fn write<W: Hosts>(world: &mut W, host: usize, link: LinkId, share: u32) {
+    write_some(world, host, link, |bytes| bytes * share as usize / 100);
+}
+
+/// Writes so many bytes of what waits for a connection at most, as far as its kernel has room.
+pub fn write_up_to<W: Hosts>(world: &mut W, host: usize, link: LinkId, bytes_max: usize) {
+    write_some(world, host, link, |bytes| bytes.min(bytes_max));
+}
+
+/// Writes some of what waits for a connection and its kernel has room for. `share` is how much of that.
+fn write_some<W: Hosts>(world: &mut W, host: usize, link: LinkId, share: impl Fn(usize) -> usize) {
     let settings = world.network().settings;
     let Some(socket) = world.sockets(host).get_mut(link) else { return };
     socket.weigh(settings.drained_bytes);
@@ -14,7 +24,7 @@ pub fn write<W: Hosts>(world: &mut W, host: usize, link: LinkId, share: u32) {
     if world.network().link(end) != Some(link) {
         return;
     }
-    let delay = world.latency(host, peer);
+    let delay = world.latency(host, peer) + world.lag(end);
     let split = world.machine(host).random.u32(0..SPLIT_ONE_IN) == 0;
     let second = if split { Some(world.latency(host, peer)) } else { None };
     // What follows a lost segment waits until that has come again.
@@ -39,20 +49,20 @@ pub fn write<W: Hosts>(world: &mut W, host: usize, link: LinkId, share: u32) {
     }
 }
 
-/// So many percent of what waits goes on its way, as far as there is room. It arrives at `soonest` at the earliest, and
+/// A share of what waits and there is room for goes on its way. It arrives at `soonest` at the earliest, and
 /// where it comes in two pieces, the `second` of them then.
 fn send<W: Hosts>(
     world: &mut W,
     host: usize,
     (end, link): (EndId, LinkId),
-    share: u32,
+    share: impl Fn(usize) -> usize,
     soonest: Time,
     second: Option<Time>,
 ) {
     let window = world.network().settings.window_bytes;
     let room = window.saturating_sub(world.network().lane(end).bytes);
     let Some(waiting) = world.sockets(host).get(link).map(|socket| socket.outbox.len()) else { return };
-    let size = waiting.min(room) * share as usize / 100;
+    let size = share(waiting.min(room));
     if size == 0 {
         return;
     }
