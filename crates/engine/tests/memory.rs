@@ -5,7 +5,7 @@ mod world;
 
 use contract::{Contract, Span};
 use endpoint::PublicationState;
-use world::World;
+use world::{Who, World};
 
 /// Nothing may be lost, and 50 messages are kept.
 fn kept() -> Contract {
@@ -134,7 +134,9 @@ fn what_has_left_gives_its_memory_back() {
 
 #[test]
 fn subscribers_that_do_not_read_have_less_the_more_they_are() {
-    let mut world = World::protected(|settings| settings.limits.memory_bytes = 8 << 20);
+    let mut world = World::protected(|settings| {
+        (settings.limits.memory_bytes, settings.limits.silence) = (8 << 20, Span::secs(60));
+    });
     let publisher = world.add_client("publisher");
     world.run_for(Span::millis(300));
     let flood = world.advertise(publisher, "flood", best_effort());
@@ -149,6 +151,7 @@ fn subscribers_that_do_not_read_have_less_the_more_they_are() {
             world.subscribe(subscriber, "flood");
             world.run_for(Span::millis(50));
             world.stall(subscriber, true);
+            world.pause(Who::Client(subscriber));
             subscribers.push(subscriber);
         }
         for _ in 0..60 {

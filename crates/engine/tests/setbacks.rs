@@ -149,7 +149,7 @@ fn a_clock_that_jumps_forward_dismisses_nobody() {
     for who in [Who::Broker(0), Who::Broker(1)] {
         let mut run = run(&[urgent(), replicated()]);
         run.publish_for(Span::millis(500));
-        run.world.skew.insert(who, Span::secs(10));
+        run.world.skew(who, Span::secs(10));
         run.publish_for(Span::secs(1));
         run.assert_nothing_missing();
         assert!(run.world.seen(run.subscriber).dismissed.is_empty());
@@ -361,7 +361,7 @@ fn a_small_step_of_a_clock_unprotects_nobody() {
     for (broker, step) in [(0, 300), (1, 300), (0, 900), (1, 900)] {
         let mut run = run(&[urgent(), replicated()]);
         run.publish_for(Span::millis(500));
-        run.world.skew.insert(Who::Broker(broker), Span::millis(step));
+        run.world.skew(Who::Broker(broker), Span::millis(step));
         run.publish_for(Span::secs(1));
         run.assert_nothing_missing();
         assert!(!run.logs().concat().iter().any(|line| line.contains("UNPROTECTED")), "{:?}", run.logs());

@@ -5,19 +5,25 @@
 
 pub mod alone;
 pub mod mqtt;
+mod place;
+mod port;
 pub mod run;
+mod turn;
+
+pub use place::Who;
 
 use broker::Settings;
 use contract::{Contract, NodeId, Span, Time};
 use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning, Unfit};
+use engine::driving;
 use engine::testing::{Disk, Log};
-use engine::{Application, BrokerNode, ClientNode, Node};
+use engine::{Application, BrokerNode, ClientNode, ClientOutputs, Node};
+use place::{Place, Stranger};
+use port::Port;
 use simulation::Agenda;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::{
-    Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, Order, Outbox,
-    PeerIndex, Protocol, Shortfall,
-};
+use simulation::network::{self, Hosts, Network, Passing};
+use std::collections::BTreeMap;
+use wire::{Effects, Farewell, Frame, LinkId, Message, MessageKind, PeerIndex, Shortfall};
 
 pub const START: Time = Time(1_000_000_000_000);
 
@@ -67,118 +73,10 @@ impl Application for Seen {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Who {
-    Broker(usize),
-    Client(usize),
-    /// A client that speaks MQTT.
-    Mqtt(usize),
-}
-
-/// One end of a connection.
-struct End {
-    conn: usize,
-    outbox: Outbox,
-    /// The peer does not read.
-    stalled: bool,
-    closing: bool,
-    /// Bytes that have left.
-    taken: u64,
-    /// When a narrow way has room for more.
-    free_at: Time,
-}
-
-/// A node's side of the network.
-#[derive(Default)]
-struct Port {
-    ends: BTreeMap<LinkId, End>,
-    next_link: u32,
-    dials: Vec<(PeerIndex, Span)>,
-    partial: BTreeMap<LinkId, Vec<u8>>,
-    /// Links whose bytes are to be presented once more.
-    again: Vec<LinkId>,
-}
-
-impl Effects for Port {
-    fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
-        if let Some(end) = self.ends.get_mut(&link) {
-            end.outbox.push(frame);
-        }
-    }
-    fn send_message(&mut self, link: LinkId, kind: MessageKind, message: &Message<'_>) {
-        if let Some(end) = self.ends.get_mut(&link) {
-            end.outbox.push_message(kind, message);
-        }
-    }
-    fn send_mark(&mut self, link: LinkId, kind: MarkKind, mark: Mark) {
-        if let Some(end) = self.ends.get_mut(&link) {
-            end.outbox.push_mark(kind, mark);
-        }
-    }
-    fn backlog(&self, link: LinkId) -> usize {
-        self.ends.get(&link).map_or(0, |end| end.outbox.len())
-    }
-    fn shed(&mut self, link: LinkId, keep: usize) -> u64 {
-        self.ends.get_mut(&link).map_or(0, |end| end.outbox.shed(keep))
-    }
-    fn taken(&self, link: LinkId) -> u64 {
-        self.ends.get(&link).map_or(0, |end| end.taken)
-    }
-    fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
-    fn dial(&mut self, peer: PeerIndex, within: Span) {
-        self.dials.push((peer, within));
-    }
-    fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {
-        if let Some(end) = self.ends.get_mut(&link) {
-            end.outbox.push(&Frame::Farewell(*farewell));
-            end.closing = true;
-        }
-    }
-    fn append(&mut self, link: LinkId, _order: Order, write: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(end) = self.ends.get_mut(&link) {
-            end.outbox.append(write);
-        }
-    }
-    fn present_again(&mut self, link: LinkId) {
-        self.again.push(link);
-    }
-    fn hang_up(&mut self, link: LinkId) {
-        if let Some(end) = self.ends.get_mut(&link) {
-            end.closing = true;
-        }
-    }
-}
-
-struct Conn {
-    ends: [Option<(Who, LinkId)>; 2],
-    /// Between the brokers, and cut: what is sent is gone.
-    cut: bool,
-}
-
+/// What can be on the agenda.
 enum Happening {
-    Bytes {
-        conn: usize,
-        end: usize,
-        bytes: Vec<u8>,
-    },
-    Closed {
-        conn: usize,
-        end: usize,
-    },
-    Dialed {
-        from: Who,
-        peer: PeerIndex,
-        to: usize,
-    },
-    DialFailed {
-        from: Who,
-        peer: PeerIndex,
-        refused: bool,
-    },
-    /// A narrow way has room again.
-    Room {
-        who: Who,
-    },
+    Passing(Passing),
+    Wake { host: usize, life: u32 },
 }
 
 pub struct World {
@@ -191,24 +89,22 @@ pub struct World {
     /// Where they keep what must outlive them, if they do.
     pub stores: [Option<Disk>; 2],
     pub delay: Span,
-    ports: BTreeMap<Who, Port>,
-    conns: Vec<Conn>,
+    strangers: Vec<Stranger>,
+    /// The brokers' hosts, and then those of clients, as they came.
+    places: Vec<Place>,
+    network: Network<()>,
     agenda: Agenda<Happening>,
-    paused: BTreeSet<Who>,
-    held: BTreeMap<Who, VecDeque<Happening>>,
-    cut: bool,
+    random: fastrand::Rng,
     lives: u64,
     /// How long it takes until what was written has left.
     pub writing: Span,
-    /// How far nodes' clocks are ahead.
-    pub skew: BTreeMap<Who, Span>,
     /// How much longer the way of what a node sends on a connection is than that of everything else. Connections are
     /// numbered as they are opened; the brokers' first two are 0 and 1.
     pub lag: BTreeMap<(usize, Who), Span>,
     /// Clients to which only so many bytes per second pass on each connection.
     pub narrow: BTreeMap<usize, u64>,
-    /// Clients that cannot connect to a broker.
-    walls: BTreeSet<(usize, usize)>,
+    /// Where nothing passes, by the number of the partition.
+    walls: BTreeMap<(Who, Who), u32>,
     pub tune: fn(&mut Settings),
 }
 
@@ -227,18 +123,16 @@ impl World {
             gateway,
             stores: [None, None],
             delay: Span::micros(100),
-            ports: BTreeMap::new(),
-            conns: Vec::new(),
+            strangers: Vec::new(),
+            places: [0, 1].map(|index| Place::new(Who::Broker(index), START)).into(),
+            network: Network::new(network_settings()),
             agenda: Agenda::new(),
-            paused: BTreeSet::new(),
-            held: BTreeMap::new(),
-            cut: false,
+            random: fastrand::Rng::with_seed(0),
             lives: 0,
             writing: Span::ZERO,
-            skew: BTreeMap::new(),
             lag: BTreeMap::new(),
             narrow: BTreeMap::new(),
-            walls: BTreeSet::new(),
+            walls: BTreeMap::new(),
             tune,
         };
         world.start(0);
@@ -271,8 +165,34 @@ impl World {
             broker = broker.with_gateway(gateway);
         }
         self.brokers[index] = Some(broker);
-        self.ports.insert(Who::Broker(index), Port::default());
-        self.paused.remove(&Who::Broker(index));
+        self.begin(index);
+    }
+
+    /// A process begins; its first turn comes before anything else happens.
+    fn begin(&mut self, host: usize) {
+        self.places[host].machine.start();
+        self.wake_by(host, self.now);
+    }
+
+    /// Somebody has a host of his own.
+    fn add_place(&mut self, who: Who) {
+        self.places.push(Place::new(who, self.now));
+        self.begin(self.places.len() - 1);
+    }
+
+    fn host(&self, who: Who) -> usize {
+        self.places.iter().position(|place| place.who == who).unwrap()
+    }
+
+    fn port(&mut self, who: Who) -> &mut Port {
+        let host = self.host(who);
+        &mut self.places[host].port
+    }
+
+    /// A node's process takes a turn, if it can.
+    fn settle(&mut self, who: Who) {
+        let host = self.host(who);
+        self.rouse(host);
     }
 
     pub fn add_client(&mut self, name: &str) -> usize {
@@ -283,7 +203,7 @@ impl World {
         let index = self.clients.len();
         let settings = endpoint::Settings::new(name, incarnation, 2);
         self.clients.push(ClientNode::new(settings, self.now, Seen::default()));
-        self.ports.insert(Who::Client(index), Port::default());
+        self.add_place(Who::Client(index));
         index
     }
 
@@ -308,39 +228,24 @@ impl World {
     }
 
     pub fn advertise_as(&mut self, client: usize, topic: &str, contract: Option<Contract>) -> u32 {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        let number = self.clients[client].with(port, |e, out| e.advertise(topic, contract, out)).unwrap();
-        self.settle(Who::Client(client));
-        number
+        self.with_client(client, |e, out| e.advertise(topic, contract, out)).unwrap()
     }
 
     pub fn withdraw(&mut self, client: usize, publication: u32) {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        self.clients[client].with(port, |e, out| e.withdraw(publication, out));
-        self.settle(Who::Client(client));
+        self.with_client(client, |e, out| e.withdraw(publication, out));
     }
 
     pub fn subscribe(&mut self, client: usize, filter: &str) -> u32 {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        let number =
-            self.clients[client].with(port, |e, out| e.subscribe(&filter.parse().unwrap(), out)).unwrap();
-        self.settle(Who::Client(client));
-        number
+        self.with_client(client, |e, out| e.subscribe(&filter.parse().unwrap(), out)).unwrap()
     }
 
     /// The same with needs beyond the contracts.
     pub fn subscribe_needing(&mut self, client: usize, filter: &str, needs: contract::Needs) -> u32 {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        let filter = filter.parse().unwrap();
-        let number = self.clients[client].with(port, |e, out| e.subscribe_with(&filter, needs, out));
-        self.settle(Who::Client(client));
-        number.unwrap()
+        self.with_client(client, |e, out| e.subscribe_with(&filter.parse().unwrap(), needs, out)).unwrap()
     }
 
     pub fn unsubscribe(&mut self, client: usize, subscription: u32) {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        self.clients[client].with(port, |e, out| e.unsubscribe(subscription, out));
-        self.settle(Who::Client(client));
+        self.with_client(client, |e, out| e.unsubscribe(subscription, out));
     }
 
     pub fn publish(&mut self, client: usize, publication: u32, payload: &[u8]) -> Result<u64, PublishError> {
@@ -355,149 +260,148 @@ impl World {
         payload: &[u8],
         created: Time,
     ) -> Result<u64, PublishError> {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        let result = self.clients[client].with(port, |e, out| e.publish(created, publication, payload, out));
-        self.settle(Who::Client(client));
-        result
+        self.with_client(client, |e, out| e.publish(created, publication, payload, out))
     }
 
     pub fn request(&mut self, client: usize, broker: u8, frame: &Frame<'_>) {
-        let port = self.ports.get_mut(&Who::Client(client)).unwrap();
-        assert!(self.clients[client].with(port, |e, out| e.request(PeerIndex(broker), frame, out)));
-        self.settle(Who::Client(client));
+        assert!(self.with_client(client, |e, out| e.request(PeerIndex(broker), frame, out)));
     }
 
-    /// Sends raw bytes to a broker on a new connection; returns what it answers within a second.
+    /// A client's application does something, and what comes of it leaves.
+    fn with_client<T>(
+        &mut self,
+        client: usize,
+        act: impl FnOnce(&mut Endpoint, &mut ClientOutputs<'_, Port, Seen>) -> T,
+    ) -> T {
+        let host = self.host(Who::Client(client));
+        let result = self.clients[client].with(&mut self.places[host].port, act);
+        self.rouse(host);
+        result
+    }
+
+    /// Sends raw bytes to a broker on a new connection; returns what it answers within a millisecond.
     pub fn intrude(&mut self, broker: usize, bytes: &[u8]) -> Vec<u8> {
-        let who = Who::Broker(broker);
-        let conn = self.conns.len();
-        self.conns.push(Conn { ends: [None, None], cut: false });
-        let link = self.open(who, conn, 0, LinkChange::Accepted(Protocol::Verge));
-        let mut node = self.brokers[broker].take().unwrap();
-        let port = self.ports.get_mut(&who).unwrap();
-        node.handle_bytes(self.now, link, bytes, port);
-        let answer = port.ends.get_mut(&link).map(|end| end.outbox.unsent().to_vec()).unwrap_or_default();
-        self.brokers[broker] = Some(node);
-        self.settle(who);
-        answer
+        let who = Who::Stranger(self.strangers.len());
+        self.strangers.push(Stranger { says: bytes.to_vec(), heard: Vec::new() });
+        self.add_place(who);
+        self.port(who).dial(PeerIndex(broker as u8), Span::secs(1));
+        self.run_for(Span::millis(1));
+        self.strangers.last().unwrap().heard.clone()
+    }
+
+    /// Bytes that wait on all connections of a broker.
+    pub fn waiting(&self, broker: usize) -> usize {
+        self.places[broker].port.sockets.unsent_bytes()
     }
 
     /// The process dies. What it has sent arrives; its connections break.
-    /// Bytes that wait on all connections of a broker.
-    pub fn waiting(&self, broker: usize) -> usize {
-        let port = self.ports.get(&Who::Broker(broker));
-        port.map_or(0, |port| port.ends.values().map(|end| end.outbox.len()).sum())
-    }
-
     pub fn kill(&mut self, broker: usize) {
-        let who = Who::Broker(broker);
         if let Some(disk) = self.brokers[broker].take().and_then(|mut node| node.reporter().disk.take()) {
             self.stores[broker] = Some(disk);
         }
-        let port = self.ports.remove(&who).unwrap();
-        for end in port.ends.into_values() {
-            self.hang_up(end.conn, who);
-        }
-        self.held.remove(&who);
+        self.places[broker].clear();
+        network::end_all(self, broker);
     }
 
     /// Somebody sets the clock of a broker's host.
     pub fn set_clock(&mut self, broker: usize, by: Span) {
-        let who = Who::Broker(broker);
-        *self.skew.entry(who).or_insert(Span::ZERO) += by;
-        self.with_node(who, |node, now, _| {
-            if let Either::Broker(node) = node {
-                node.handle_clock_step(now, by);
-            }
-        });
+        let now = self.now;
+        self.places[broker].machine.clock.step(now, by);
+        self.with_node(broker, |node, now, _| node.handle_clock_step(now, by));
+        self.rouse(broker);
+    }
+
+    /// A clock is so far ahead from now on, and its node is not told.
+    pub fn skew(&mut self, who: Who, by: Span) {
+        let (now, host) = (self.now, self.host(who));
+        self.places[host].machine.clock.step(now, by);
+        self.rouse(host);
     }
 
     /// The process stops for a while, and its connections stay up.
     pub fn pause(&mut self, who: Who) {
-        self.paused.insert(who);
+        let host = self.host(who);
+        self.places[host].machine.pause();
     }
 
     pub fn resume(&mut self, who: Who) {
-        self.paused.remove(&who);
-        for happening in self.held.remove(&who).into_iter().flatten() {
-            self.agenda.push(self.now, happening);
+        let host = self.host(who);
+        self.places[host].machine.resume();
+        self.rouse(host);
+    }
+
+    /// Nothing passes between two of them, or it does again.
+    fn set_apart(&mut self, one: Who, other: Who, apart: bool) {
+        let (from, to) = (self.host(one), self.host(other));
+        if !apart {
+            let number = self.walls.remove(&(one, other));
+            number.into_iter().for_each(|number| network::heal(self, number));
+        } else if !self.walls.contains_key(&(one, other)) {
+            let number = self.network.partitions.cut(vec![(from, to), (to, from)]);
+            self.walls.insert((one, other), number);
         }
+    }
+
+    /// All connections between two of them break; the first learns of it at once, the other soon.
+    fn break_between(&mut self, one: Who, other: Who) {
+        let (from, to) = (self.host(one), self.host(other));
+        network::break_between(self, from, to, false, false);
     }
 
     /// Nothing passes between the brokers any more, without either being told.
     pub fn cut_pair(&mut self) {
-        self.cut = true;
-        for conn in &mut self.conns {
-            conn.cut = conn.ends.iter().all(|end| matches!(end, Some((Who::Broker(_), _))));
-        }
-    }
-
-    /// Nothing passes between a client and a broker any more, without either being told.
-    pub fn cut_client(&mut self, client: usize, broker: usize) {
-        self.wall(client, broker, true);
-        let ends = [Who::Client(client), Who::Broker(broker)];
-        for conn in &mut self.conns {
-            conn.cut |= conn.ends.iter().all(|end| end.is_some_and(|(who, _)| ends.contains(&who)));
-        }
-    }
-
-    /// Something passes again, on new connections.
-    pub fn mend_client(&mut self, client: usize, broker: usize) {
-        self.wall(client, broker, false);
+        self.set_apart(Who::Broker(0), Who::Broker(1), true);
     }
 
     /// Something passes again, on new connections; the old ones break.
     pub fn mend_pair(&mut self) {
-        self.cut = false;
-        for index in 0..self.conns.len() {
-            if std::mem::take(&mut self.conns[index].cut) {
-                self.push(self.delay, Happening::Closed { conn: index, end: 0 });
-                self.push(self.delay, Happening::Closed { conn: index, end: 1 });
-            }
-        }
+        self.break_between(Who::Broker(0), Who::Broker(1));
+        self.set_apart(Who::Broker(0), Who::Broker(1), false);
+    }
+
+    /// Nothing passes between a client and a broker any more, without either being told.
+    pub fn cut_client(&mut self, client: usize, broker: usize) {
+        self.set_apart(Who::Client(client), Who::Broker(broker), true);
+    }
+
+    /// Something passes again, on new connections.
+    pub fn mend_client(&mut self, client: usize, broker: usize) {
+        self.break_between(Who::Client(client), Who::Broker(broker));
+        self.set_apart(Who::Client(client), Who::Broker(broker), false);
+    }
+
+    /// A client cannot connect to a broker, or can again.
+    pub fn wall(&mut self, client: usize, broker: usize, up: bool) {
+        self.set_apart(Who::Client(client), Who::Broker(broker), up);
     }
 
     /// A client stops reading, or goes on.
     pub fn stall(&mut self, client: usize, stalled: bool) {
-        for broker in 0..2 {
-            let who = Who::Broker(broker);
-            let Some(port) = self.ports.get_mut(&who) else { continue };
-            for (link, end) in &mut port.ends {
-                let other =
-                    self.conns[end.conn].ends.iter().flatten().find(|(peer, _)| *peer == Who::Client(client));
-                if other.is_some() {
-                    let drained = end.stalled && !stalled;
-                    end.stalled = stalled;
-                    if drained {
-                        let link = *link;
-                        self.flush(who);
-                        let mut node = self.brokers[broker].take().unwrap();
-                        node.handle_link(
-                            self.now,
-                            link,
-                            LinkChange::Drained,
-                            self.ports.get_mut(&who).unwrap(),
-                        );
-                        self.brokers[broker] = Some(node);
-                        self.settle(who);
-                        break;
-                    }
-                }
-            }
-        }
+        (0..2).for_each(|broker| self.stall_who(Who::Client(client), broker, stalled));
+    }
+
+    /// What a broker writes to a client stays in its buffer, or leaves again.
+    pub fn stall_at(&mut self, client: usize, broker: usize, stalled: bool) {
+        self.stall_who(Who::Client(client), broker, stalled);
+    }
+
+    fn stall_who(&mut self, who: Who, broker: usize, stalled: bool) {
+        let Some(link) = self.link_of(Who::Broker(broker), who) else { return };
+        self.places[broker].port.sockets.get_mut(link).unwrap().own.stalled = stalled;
+        self.rouse(broker);
     }
 
     fn link_of(&self, from: Who, to: Who) -> Option<LinkId> {
-        let leads_there = |end: &&End| self.conns[end.conn].ends.iter().flatten().any(|(who, _)| *who == to);
-        let mut ends = self.ports.get(&from)?.ends.iter();
-        ends.find(|(_, end)| leads_there(end)).map(|(link, _)| *link)
+        let (from, to) = (self.host(from), self.host(to));
+        let mut sockets = self.places[from].port.sockets.iter();
+        sockets.find(|(_, socket)| socket.peer == to).map(|(link, _)| link)
     }
 
     /// Sends a frame that a well-behaved client would not send.
     pub fn send_raw(&mut self, client: usize, broker: usize, frame: &Frame<'_>) {
         let who = Who::Client(client);
         let link = self.link_of(who, Who::Broker(broker)).unwrap();
-        self.ports.get_mut(&who).unwrap().send(link, frame);
+        self.port(who).send(link, frame);
         self.settle(who);
     }
 
@@ -507,63 +411,39 @@ impl World {
         let link = self.link_of(who, Who::Broker(broker)).unwrap();
         let message =
             Message { stream, flags: wire::MessageFlags::NONE, seq, created: self.now, payload: b"x" };
-        self.ports.get_mut(&who).unwrap().send_message(link, MessageKind::Publish, &message);
+        self.port(who).send_message(link, MessageKind::Publish, &message);
         self.settle(who);
     }
 
     /// Publishes several messages before any of them is sent.
     pub fn publish_batch(&mut self, client: usize, messages: &[(u32, Vec<u8>)]) {
-        let (port, now) = (self.ports.get_mut(&Who::Client(client)).unwrap(), self.now);
-        for (publication, payload) in messages {
-            self.clients[client].with(port, |e, out| e.publish(now, *publication, payload, out)).unwrap();
-        }
-        self.settle(Who::Client(client));
+        let now = self.now;
+        self.with_client(client, |e, out| {
+            messages.iter().for_each(|(publication, payload)| {
+                e.publish(now, *publication, payload, out).unwrap();
+            });
+        });
     }
 
     /// The connection of a client to a broker breaks, for both.
     pub fn break_link(&mut self, client: usize, broker: usize) {
-        let who = Who::Client(client);
-        let Some(link) = self.link_of(who, Who::Broker(broker)) else { return };
-        let conn = self.ports[&who].ends[&link].conn;
-        self.push(Span(0), Happening::Closed { conn, end: 0 });
-        self.push(Span(0), Happening::Closed { conn, end: 1 });
+        self.break_between(Who::Client(client), Who::Broker(broker));
         self.run_for(Span(1));
     }
 
     /// A backup loses its connection to the primary, which learns of it after everything that the backup had sent.
     pub fn lose_primary(&mut self, backup: usize) {
-        let who = Who::Broker(backup);
-        let mut ends = self.ports[&who].ends.iter();
-        let (_, end) = ends.find(|(link, _)| self.broker(backup).follows(**link)).unwrap();
-        let conn = end.conn;
-        let other = self.other_end(conn, who);
-        self.push(Span(0), Happening::Closed { conn, end: 1 - other });
-        self.push(self.way(conn, who), Happening::Closed { conn, end: other });
+        let mut links = self.places[backup].port.sockets.iter().map(|(link, _)| link);
+        let link = links.find(|link| self.broker(backup).follows(*link)).unwrap();
+        drop(links);
+        network::give_up(self, backup, link);
         self.run_for(Span(1));
     }
 
-    /// A client cannot connect to a broker, or can again.
-    pub fn wall(&mut self, client: usize, broker: usize, up: bool) {
-        if up {
-            self.walls.insert((client, broker));
-        } else {
-            self.walls.remove(&(client, broker));
-        }
-    }
-
-    /// What a broker writes to a client stays in its buffer, or leaves again.
-    pub fn stall_at(&mut self, client: usize, broker: usize, stalled: bool) {
-        let link = self.link_of(Who::Broker(broker), Who::Client(client)).unwrap();
-        self.ports.get_mut(&Who::Broker(broker)).unwrap().ends.get_mut(&link).unwrap().stalled = stalled;
-        if !stalled {
-            self.flush(Who::Broker(broker));
-        }
-    }
-
     pub fn leave(&mut self, broker: usize) {
-        let port = self.ports.get_mut(&Who::Broker(broker)).unwrap();
+        let port = &mut self.places[broker].port;
         self.brokers[broker].as_mut().unwrap().leave(self.now, port);
-        self.settle(Who::Broker(broker));
+        self.rouse(broker);
     }
 
     pub fn run_for(&mut self, span: Span) {
@@ -574,274 +454,36 @@ impl World {
 
     /// The next thing happens, if it does so by this time.
     pub fn step(&mut self, end: Time) -> bool {
-        let Some(at) = self.next_at().filter(|at| *at <= end) else { return false };
+        if self.agenda.next_at().is_none_or(|at| at > end) {
+            return false;
+        }
+        let Some((at, happening)) = self.agenda.pop() else { return false };
         self.now = self.now.max(at);
-        if self.agenda.next_at().is_some_and(|at| at <= self.now)
-            && let Some((_, happening)) = self.agenda.pop()
-        {
-            self.happen(happening);
-        } else {
-            self.tick();
+        match happening {
+            Happening::Passing(what) => network::happens(self, what),
+            Happening::Wake { host, life } => {
+                let machine = &mut self.places[host].machine;
+                if machine.life() == life && machine.wakes(at) {
+                    self.rouse(host);
+                }
+            }
         }
         true
     }
-
-    fn next_at(&self) -> Option<Time> {
-        let nodes = self.names().into_iter().filter(|who| !self.paused.contains(who));
-        let due = nodes.map(|who| match who {
-            Who::Broker(index) => (who, self.brokers[index].as_ref().unwrap().next_deadline()),
-            Who::Client(index) => (who, self.clients[index].next_deadline()),
-            Who::Mqtt(index) => (who, self.mqtt[index].next_deadline()),
-        });
-        let skew = |who: Who| self.skew.get(&who).copied().unwrap_or(Span::ZERO);
-        let due = due.map(|(who, at)| if at == Time::NEVER { at } else { at - skew(who) });
-        due.chain(self.agenda.next_at()).min().filter(|at| *at != Time::NEVER)
-    }
-
-    fn names(&self) -> Vec<Who> {
-        self.ports.keys().copied().collect()
-    }
-
-    fn tick(&mut self) {
-        for who in self.names() {
-            if !self.paused.contains(&who) {
-                self.with_node(who, |node, now, port| match node {
-                    Either::Broker(node) => node.handle_timeout(now, port),
-                    Either::Client(node) => node.handle_timeout(now, port),
-                    Either::Mqtt(node) => node.handle_timeout(now, port),
-                });
-                self.settle(who);
-            }
-        }
-    }
-
-    fn with_node<T>(&mut self, who: Who, act: impl FnOnce(Either<'_>, Time, &mut Port) -> T) -> Option<T> {
-        let port = self.ports.get_mut(&who)?;
-        let node = match who {
-            Who::Broker(index) => Either::Broker(self.brokers[index].as_mut()?),
-            Who::Client(index) => Either::Client(&mut self.clients[index]),
-            Who::Mqtt(index) => Either::Mqtt(&mut self.mqtt[index]),
-        };
-        let skew = self.skew.get(&who).copied().unwrap_or(Span::ZERO);
-        Some(act(node, self.now + skew, port))
-    }
-
-    /// Lets a node run, sends what it wrote, and starts its dials.
-    fn settle(&mut self, who: Who) {
-        while self.with_node(who, |node, now, port| match node {
-            Either::Broker(node) => node.run(now, port),
-            Either::Client(node) => node.run(now, port),
-            Either::Mqtt(node) => node.run(now, port),
-        }) == Some(true)
-            || self.present_again(who)
-        {}
-        self.flush(who);
-        let writing = self.writing;
-        self.with_node(who, |node, now, port| match node {
-            Either::Broker(node) if node.awaits_leaving() => node.handle_left(now + writing, port),
-            _ => {}
-        });
-        let dials = self.ports.get_mut(&who).map(|port| std::mem::take(&mut port.dials)).unwrap_or_default();
-        for (peer, within) in dials {
-            let to = match who {
-                Who::Broker(index) => 1 - index,
-                Who::Client(_) | Who::Mqtt(_) => usize::from(peer.0) % 2,
-            };
-            let walled = matches!(who, Who::Client(client) if self.walls.contains(&(client, to)));
-            let cut = walled || self.cut && matches!(who, Who::Broker(_));
-            if cut {
-                self.push(within, Happening::DialFailed { from: who, peer, refused: false });
-            } else if self.brokers[to].is_none() {
-                self.push(self.delay, Happening::DialFailed { from: who, peer, refused: true });
-            } else {
-                self.push(self.delay, Happening::Dialed { from: who, peer, to });
-            }
-        }
-    }
-
-    fn flush(&mut self, who: Who) {
-        let Some(port) = self.ports.get_mut(&who) else { return };
-        let (mut sent, mut closed, mut room) = (Vec::new(), Vec::new(), Vec::new());
-        for (link, end) in &mut port.ends {
-            let to = self.conns[end.conn].ends.iter().flatten().find(|(peer, _)| *peer != who);
-            let rate = to.and_then(|(to, _)| match to {
-                Who::Client(client) => self.narrow.get(client).copied(),
-                _ => None,
-            });
-            while !end.stalled && !end.outbox.is_empty() && end.free_at <= self.now {
-                let unsent = end.outbox.unsent();
-                let bytes = unsent[..unsent.len().min(rate.map_or(usize::MAX, |_| SEGMENT_BYTES))].to_vec();
-                end.outbox.consume(bytes.len());
-                end.taken += bytes.len() as u64;
-                if let Some(rate) = rate {
-                    end.free_at = self.now + Span::nanos((bytes.len() as u64 * 1_000_000_000 / rate) as i64);
-                    room.push(end.free_at);
-                }
-                sent.push((end.conn, bytes));
-            }
-            if end.closing {
-                closed.push((*link, end.conn));
-            }
-        }
-        for at in room {
-            self.push(at.since(self.now), Happening::Room { who });
-        }
-        for (conn, bytes) in sent {
-            let end = self.other_end(conn, who);
-            if !self.conns[conn].cut {
-                self.push(self.way(conn, who), Happening::Bytes { conn, end, bytes });
-            }
-        }
-        for (link, conn) in closed {
-            self.hang_up(conn, who);
-            self.ports.get_mut(&who).unwrap().ends.remove(&link);
-            self.with_node(who, |node, now, port| match node {
-                Either::Broker(node) => node.handle_link(now, link, LinkChange::Closed, port),
-                Either::Client(node) => node.handle_link(now, link, LinkChange::Closed, port),
-                Either::Mqtt(node) => node.handle_link(now, link, LinkChange::Closed, port),
-            });
-            self.settle(who);
-        }
-    }
-
-    fn other_end(&self, conn: usize, who: Who) -> usize {
-        usize::from(matches!(self.conns[conn].ends[0], Some((end, _)) if end == who))
-    }
-
-    /// `who` has closed its end; the other learns of it after everything that was sent.
-    fn hang_up(&mut self, conn: usize, who: Who) {
-        let end = self.other_end(conn, who);
-        self.conns[conn].ends[1 - end] = None;
-        if !self.conns[conn].cut {
-            self.push(self.way(conn, who), Happening::Closed { conn, end });
-        }
-    }
-
-    /// How long what a node sends on a connection takes.
-    fn way(&self, conn: usize, who: Who) -> Span {
-        self.delay + self.lag.get(&(conn, who)).copied().unwrap_or(Span::ZERO)
-    }
-
-    fn push(&mut self, after: Span, happening: Happening) {
-        self.agenda.push(self.now + after, happening);
-    }
-
-    fn open(&mut self, who: Who, conn: usize, end: usize, change: LinkChange) -> LinkId {
-        let port = self.ports.get_mut(&who).unwrap();
-        let link = LinkId(port.next_link);
-        port.next_link += 1;
-        port.ends.insert(
-            link,
-            End {
-                conn,
-                outbox: Outbox::default(),
-                stalled: false,
-                closing: false,
-                taken: 0,
-                free_at: Time::ZERO,
-            },
-        );
-        self.conns[conn].ends[end] = Some((who, link));
-        self.with_node(who, |node, now, port| match node {
-            Either::Broker(node) => node.handle_link(now, link, change, port),
-            Either::Client(node) => node.handle_link(now, link, change, port),
-            Either::Mqtt(node) => node.handle_link(now, link, change, port),
-        });
-        link
-    }
-
-    /// Bytes come to a node, after those that it has not used yet.
-    fn feed(&mut self, who: Who, link: LinkId, bytes: &[u8]) {
-        self.with_node(who, |node, now, port| {
-            let mut buffer = port.partial.remove(&link).unwrap_or_default();
-            buffer.extend_from_slice(bytes);
-            let used = match node {
-                Either::Broker(node) => node.handle_bytes(now, link, &buffer, port),
-                Either::Client(node) => node.handle_bytes(now, link, &buffer, port),
-                Either::Mqtt(node) => node.handle_bytes(now, link, &buffer, port),
-            };
-            port.partial.insert(link, buffer.split_off(used));
-        });
-    }
-
-    /// Presents bytes again where a node has asked for it. Returns whether one has.
-    fn present_again(&mut self, who: Who) -> bool {
-        let again = self.ports.get_mut(&who).map(|port| std::mem::take(&mut port.again)).unwrap_or_default();
-        for link in &again {
-            self.feed(who, *link, &[]);
-        }
-        !again.is_empty()
-    }
-
-    fn target(&self, happening: &Happening) -> Option<Who> {
-        match happening {
-            Happening::Bytes { conn, end, .. } | Happening::Closed { conn, end } => {
-                self.conns[*conn].ends[*end].map(|(who, _)| who)
-            }
-            Happening::Dialed { from, .. } | Happening::DialFailed { from, .. } => Some(*from),
-            Happening::Room { who } => Some(*who),
-        }
-    }
-
-    fn happen(&mut self, happening: Happening) {
-        let Some(who) = self.target(&happening).filter(|who| self.ports.contains_key(who)) else { return };
-        if self.paused.contains(&who) {
-            return self.held.entry(who).or_default().push_back(happening);
-        }
-        match happening {
-            Happening::Room { .. } => {}
-            Happening::Bytes { conn, end, bytes } => {
-                let Some((_, link)) = self.conns[conn].ends[end].filter(|_| !self.conns[conn].cut) else {
-                    return;
-                };
-                self.feed(who, link, &bytes);
-            }
-            Happening::Closed { conn, end } => {
-                let Some((_, link)) = self.conns[conn].ends[end].take() else { return };
-                self.ports.get_mut(&who).unwrap().ends.remove(&link);
-                self.with_node(who, |node, now, port| match node {
-                    Either::Broker(node) => node.handle_link(now, link, LinkChange::Closed, port),
-                    Either::Client(node) => node.handle_link(now, link, LinkChange::Closed, port),
-                    Either::Mqtt(node) => node.handle_link(now, link, LinkChange::Closed, port),
-                });
-            }
-            Happening::Dialed { peer, to, .. } => {
-                if self.brokers[to].is_none() {
-                    return self.push(Span(1), Happening::DialFailed { from: who, peer, refused: true });
-                }
-                let conn = self.conns.len();
-                self.conns.push(Conn { ends: [None, None], cut: false });
-                let protocol = if matches!(who, Who::Mqtt(_)) { Protocol::Mqtt } else { Protocol::Verge };
-                let link = self.open(Who::Broker(to), conn, 1, LinkChange::Accepted(protocol));
-                if let (Who::Mqtt(client), Some(broker)) = (who, &mut self.brokers[to]) {
-                    broker.handle_transport(link, self.mqtt[client].transport);
-                }
-                self.open(who, conn, 0, LinkChange::Dialed(peer));
-                self.settle(Who::Broker(to));
-            }
-            Happening::DialFailed { peer, refused, .. } => {
-                self.with_node(who, |node, now, port| match node {
-                    Either::Broker(node) => node.handle_dial_failed(now, peer, refused, port),
-                    Either::Client(node) => node.handle_dial_failed(now, peer, refused, port),
-                    Either::Mqtt(node) => node.handle_dial_failed(now, peer, refused, port),
-                });
-            }
-        }
-        self.settle(who);
-    }
 }
 
-/// What a narrow way carries at once.
-const SEGMENT_BYTES: usize = 1_448;
+fn network_settings() -> network::Settings {
+    network::Settings {
+        window_bytes: usize::MAX,
+        outbox_bytes_max: driving::OUTBOX_BYTES_MAX,
+        // Limits of backlogs are small in tests.
+        drained_bytes: 1_000,
+        closing_time: driving::CLOSING_TIME,
+    }
+}
 
 /// What a broker of these worlds is told, unless a test tunes it.
 pub fn settings(index: usize, node: NodeId, started: Time) -> Settings {
     let supply = contract::Supply { share_ppm: 900_000, blocking: Span::micros(100) };
     Settings { prefers_to_reign: index == 0, supply, ..Settings::new(["a", "b"][index], node, started) }
-}
-
-enum Either<'a> {
-    Broker(&'a mut BrokerNode<Log>),
-    Client(&'a mut ClientNode<Seen>),
-    Mqtt(&'a mut mqtt::MqttClient),
 }

@@ -1,6 +1,6 @@
 //! Clients that speak MQTT, with the codec of another implementation.
 
-use super::{Port, Who, World};
+use super::{Who, World};
 use ::mqtt::packet::Version;
 use ::mqtt::testing::{
     FromBroker, MqttPacket, Publish, QoS, connect, encode_3, encode_5, publish, subscribe, v3, v5,
@@ -214,7 +214,7 @@ impl World {
             closed: false,
             next_id: 0,
         });
-        self.ports.insert(Who::Mqtt(index), Port::default());
+        self.add_place(Who::Mqtt(index));
         index
     }
 
@@ -223,7 +223,7 @@ impl World {
         let mqtt = &mut self.mqtt[client];
         (mqtt.hello, mqtt.closed, mqtt.link) = (hello, false, None);
         mqtt.decoder = FromBroker::new(mqtt.version);
-        self.ports.get_mut(&Who::Mqtt(client)).unwrap().dial(PeerIndex(broker), Span::secs(1));
+        self.port(Who::Mqtt(client)).dial(PeerIndex(broker), Span::secs(1));
         self.settle(Who::Mqtt(client));
     }
 
@@ -265,8 +265,8 @@ impl World {
     /// Sends bytes.
     pub fn say(&mut self, client: usize, bytes: &[u8]) {
         let who = Who::Mqtt(client);
-        let port = self.ports.get_mut(&who).unwrap();
-        self.mqtt[client].write(port, bytes);
+        let host = self.host(who);
+        self.mqtt[client].write(&mut self.places[host].port, bytes);
         self.settle(who);
     }
 
@@ -384,26 +384,15 @@ impl World {
     pub fn cut_off(&mut self, client: usize) {
         let who = Who::Mqtt(client);
         let Some(link) = self.mqtt[client].link else { return };
-        let conn = self.ports[&who].ends[&link].conn;
-        self.push(Span(0), super::Happening::Closed { conn, end: 0 });
-        self.push(Span(0), super::Happening::Closed { conn, end: 1 });
+        let host = self.host(who);
+        let Some(peer) = self.places[host].port.sockets.get(link).map(|socket| socket.peer) else { return };
+        self.break_between(who, self.places[peer].who);
         self.run_for(Span(1));
     }
 
     /// A client stops reading, or goes on.
     pub fn stall_mqtt(&mut self, client: usize, broker: usize, stalled: bool) {
-        let who = Who::Broker(broker);
-        let link = self.link_of(who, Who::Mqtt(client)).unwrap();
-        self.ports.get_mut(&who).unwrap().ends.get_mut(&link).unwrap().stalled = stalled;
-        if !stalled {
-            self.flush(who);
-            self.with_node(who, |node, now, port| {
-                if let super::Either::Broker(node) = node {
-                    node.handle_link(now, link, LinkChange::Drained, port);
-                }
-            });
-            self.settle(who);
-        }
+        self.stall_who(Who::Mqtt(client), broker, stalled);
     }
 
     /// The payloads of the messages that a client has had, in their order.
